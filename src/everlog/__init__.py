@@ -1,0 +1,49 @@
+"""everlog: durable message streams. ``open_store`` opens any folder that everlog knows; errors are below :class:`EverlogError`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from everlog.errors import (
+    CorruptData,
+    EverlogError,
+    FileChanged,
+    KeyRefused,
+    LimitExceeded,
+    MissingDependency,
+    NotAStore,
+    StoreUnavailable,
+    UnknownStream,
+    UnsupportedVersion,
+    UsageError,
+)
+
+if TYPE_CHECKING:
+    from everlog.stores import open_store
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CorruptData",
+    "EverlogError",
+    "FileChanged",
+    "KeyRefused",
+    "LimitExceeded",
+    "MissingDependency",
+    "NotAStore",
+    "StoreUnavailable",
+    "UnknownStream",
+    "UnsupportedVersion",
+    "UsageError",
+    "__version__",
+    "open_store",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # Import cost: the families are loaded when the first store is opened.
+    if name == "open_store":
+        from everlog.stores import open_store
+
+        return open_store
+    raise AttributeError(f"module 'everlog' has no attribute {name!r}")

@@ -1,0 +1,1 @@
+"""What all families share; it knows none of them."""

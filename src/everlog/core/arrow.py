@@ -1,0 +1,72 @@
+"""Columns to Arrow without a copy, through the Arrow PyCapsule interface.
+
+``nanoarrow`` builds the C structures; it is small and is only imported here. pyarrow, polars, pandas or duckdb take the result.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from everlog.core.columns import Batch, Column, ColumnType
+from everlog.errors import MissingDependency
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+
+def _nanoarrow() -> ModuleType:
+    try:
+        import nanoarrow
+    except ImportError as error:
+        raise MissingDependency(
+            "Arrow output", found="nanoarrow not installed", hint="pip install 'everlog[arrow]'"
+        ) from error
+    return nanoarrow
+
+
+def _types() -> dict[ColumnType, Any]:
+    na = _nanoarrow()
+    return {
+        ColumnType.INT16: na.int16(),
+        ColumnType.INT32: na.int32(),
+        ColumnType.INT64: na.int64(),
+        ColumnType.TIMESTAMP_US: na.timestamp("us", "UTC"),
+        ColumnType.UTF8: na.string(),
+        ColumnType.BINARY: na.binary(),
+    }
+
+
+def arrow_schema(schema: tuple[Column, ...]) -> Any:
+    """A ``nanoarrow`` schema: a struct of nullable fields."""
+    types = _types()
+    return _nanoarrow().struct({c.name: types[c.type] for c in schema})
+
+
+def schema_capsule(schema: tuple[Column, ...]) -> object:
+    """PyCapsule named ``arrow_schema``."""
+    return arrow_schema(schema).__arrow_c_schema__()
+
+
+def array_capsules(batch: Batch, requested_schema: object | None) -> tuple[object, object]:
+    """PyCapsules of the schema and of a struct array over the batch's own buffers."""
+    from nanoarrow.c_array import c_array_from_buffers
+
+    na = _nanoarrow()
+    types = _types()
+    children = []
+    for column in batch.schema:
+        data = batch.data[column.name]
+        buffers: list[Any] = [data.validity]
+        if data.offsets is not None:
+            buffers.append(data.offsets)
+        buffers.append(data.values)
+        children.append(
+            c_array_from_buffers(
+                na.c_schema(types[column.type]), batch.row_count, buffers, null_count=data.null_count, move=False
+            )
+        )
+    array = c_array_from_buffers(
+        na.c_schema(arrow_schema(batch.schema)), batch.row_count, [None], children=children, null_count=0, move=True
+    )
+    schema_part, array_part = array.__arrow_c_array__(requested_schema)
+    return schema_part, array_part

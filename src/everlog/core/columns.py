@@ -1,0 +1,134 @@
+"""Columns of a scan: what they are called, their types, and a batch of them as plain buffers.
+
+Buffers follow the Arrow columnar format (https://arrow.apache.org/docs/format/Columnar.html): little-endian values, 32-bit offsets for
+``utf8`` and ``binary``, validity as a bitmap where bit 1 means present. So they become Arrow arrays without a copy (:mod:`.arrow`), and
+nothing here needs Arrow to be installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from everlog.errors import UsageError
+
+MAX_BATCH_ROWS = 16_384
+MAX_BATCH_BYTES = 4 << 20
+"""Bounds of a batch. One record larger than this makes a batch of its own."""
+
+
+class ColumnType(Enum):
+    """The few types that scans give; each maps to one Arrow and one Spark type."""
+
+    INT16 = "h"
+    INT32 = "i"
+    INT64 = "q"
+    TIMESTAMP_US = "timestamp[us]"
+    UTF8 = "utf8"
+    BINARY = "binary"
+
+    @property
+    def width(self) -> int:
+        """Bytes of a value; 0 for variable-length types."""
+        return {"h": 2, "i": 4, "q": 8, "timestamp[us]": 8}.get(self.value, 0)
+
+    @property
+    def code(self) -> str:
+        """:class:`memoryview` format of the values buffer (bytes for variable-length types)."""
+        return {"h": "h", "i": "i", "q": "q", "timestamp[us]": "q"}.get(self.value, "B")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column's name, type and meaning."""
+
+    name: str
+    type: ColumnType
+    doc: str = ""
+
+
+@dataclass(slots=True)
+class ColumnData:
+    """The values of one column. ``values`` is one-dimensional in the type's code; ``offsets`` (row_count + 1 of int32) only for
+    ``utf8`` and ``binary``; ``validity`` only where some value is null, ``null_count`` of them."""
+
+    type: ColumnType
+    values: memoryview
+    offsets: memoryview | None = None
+    validity: memoryview | None = None
+    null_count: int = 0
+
+    def to_list(self, row_count: int) -> list[Any]:
+        """Python values: int, str, bytes or ``None``."""
+        if self.null_count and self.null_count == row_count:
+            return [None] * row_count
+        out: list[Any]
+        if self.offsets is None:
+            out = self.values[:row_count].tolist()
+        else:
+            data = bytes(self.values[: self.offsets[row_count]])
+            ends = self.offsets[: row_count + 1].tolist()
+            out = [data[a:b] for a, b in zip(ends, ends[1:], strict=False)]
+            if self.type is ColumnType.UTF8:
+                out = [item.decode("utf-8", "replace") for item in out]
+        if self.null_count and self.validity is not None:
+            bits = self.validity
+            out = [v if bits[i >> 3] >> (i & 7) & 1 else None for i, v in enumerate(out)]
+        return out
+
+
+@dataclass(slots=True)
+class Batch:
+    """Rows of a scan, column by column, in the order of ``schema``. Implements the Arrow PyCapsule interface, so that pyarrow, polars,
+    nanoarrow or pandas take it without a copy: ``pyarrow.record_batch(batch)``."""
+
+    schema: tuple[Column, ...]
+    row_count: int
+    data: dict[str, ColumnData]
+
+    def column(self, name: str) -> ColumnData:
+        """One column's buffers. Raises :class:`UsageError` for a column that the scan was not asked for."""
+        try:
+            return self.data[name]
+        except KeyError:
+            names = ", ".join(c.name for c in self.schema)
+            raise UsageError("column", found=repr(name), expected=f"one of {names}") from None
+
+    def to_list(self, name: str) -> list[Any]:
+        """One column's values as Python objects."""
+        return self.column(name).to_list(self.row_count)
+
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """Rows as tuples in the order of ``schema``: for small results, not for bulk."""
+        return zip(*(self.data[c.name].to_list(self.row_count) for c in self.schema), strict=True)
+
+    def __arrow_c_schema__(self) -> object:
+        from everlog.core.arrow import schema_capsule
+
+        return schema_capsule(self.schema)
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
+        from everlog.core.arrow import array_capsules
+
+        return array_capsules(self, requested_schema)
+
+
+def null_column(kind: ColumnType, row_count: int) -> ColumnData:
+    """A column in which every value is null."""
+    validity = memoryview(bytes((row_count + 7) // 8))
+    if kind.width:
+        values = memoryview(bytes(row_count * kind.width)).cast("B").cast(kind.code)
+        return ColumnData(kind, values, None, validity, row_count)
+    return ColumnData(kind, memoryview(b""), memoryview(bytes(4 * (row_count + 1))).cast("i"), validity, row_count)
+
+
+def pick(schema: tuple[Column, ...], names: Mapping[str, Any] | tuple[str, ...] | list[str] | None) -> tuple[Column, ...]:
+    """The columns of ``schema`` that ``names`` asks for, in that order; all of them for ``None``."""
+    if names is None:
+        return schema
+    by_name = {c.name: c for c in schema}
+    if missing := [n for n in names if n not in by_name]:
+        raise UsageError("columns", found=", ".join(map(repr, missing)), expected=f"names out of {', '.join(by_name)}")
+    return tuple(by_name[n] for n in names)

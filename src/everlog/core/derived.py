@@ -1,0 +1,74 @@
+"""Columns that are the same for every family, made from what a walk gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from everlog.core.columns import Batch, Column, ColumnData, ColumnType, null_column
+from everlog.kernel import columns as kernel
+
+STORE = Column("store", ColumnType.UTF8, "path of the store")
+FAMILY = Column("family", ColumnType.UTF8, "aeron-archive, jlog, nats-streaming, ...")
+STREAM = Column("stream", ColumnType.UTF8, "name of the stream")
+ADDRESS = Column("address", ColumnType.UTF8, "finds the record again; ordered within a stream by its integer columns")
+TIMESTAMP = Column("timestamp", ColumnType.TIMESTAMP_US, "time of the record, rounded down to microseconds")
+CRC32 = Column("crc32", ColumnType.INT64, "CRC-32 of the payload, as zlib computes it")
+DERIVED = (ADDRESS, TIMESTAMP, CRC32)
+
+
+def derive(
+    batch: Batch, wanted: tuple[Column, ...], constants: Mapping[str, str], address_columns: tuple[str, ...]
+) -> Batch:
+    """A batch with exactly the ``wanted`` columns: those of ``batch``, and the derived ones made here."""
+    rows = batch.row_count
+    data: dict[str, ColumnData] = {}
+    for column in wanted:
+        if column.name in batch.data:
+            data[column.name] = batch.data[column.name]
+        elif column.name in constants:
+            data[column.name] = constant_text(constants[column.name], rows)
+        elif column.name == "address":
+            data["address"] = _address(batch, address_columns)
+        else:
+            data[column.name] = _MAKERS[column.name](batch)
+    return Batch(wanted, rows, data)
+
+
+def _address(batch: Batch, columns: tuple[str, ...]) -> ColumnData:
+    values = [batch.data[name].values for name in columns]
+    make = kernel.decimal_text if len(values) == 1 else kernel.hex_pair_text
+    offsets, text = make(*values, batch.row_count)
+    return ColumnData(ColumnType.UTF8, text, offsets)
+
+
+def _timestamp(batch: Batch) -> ColumnData:
+    source = batch.data["timestamp_ns"]
+    if source.null_count == batch.row_count:
+        return null_column(ColumnType.TIMESTAMP_US, batch.row_count)
+    values = kernel.floor_divide(source.values, 1000, batch.row_count)
+    return ColumnData(ColumnType.TIMESTAMP_US, values, None, source.validity, source.null_count)
+
+
+def _crc32(batch: Batch) -> ColumnData:
+    payload = batch.data["payload"]
+    assert payload.offsets is not None
+    return ColumnData(ColumnType.INT64, kernel.crc32_of_values(payload.offsets, payload.values, batch.row_count))
+
+
+_MAKERS: dict[str, Callable[[Batch], ColumnData]] = {"timestamp": _timestamp, "crc32": _crc32}
+
+_KEPT_CONSTANTS = 16
+_constants: dict[str, tuple[int, ColumnData]] = {}
+
+
+def constant_text(text: str, row_count: int) -> ColumnData:
+    """The same text in every row. The buffers of the last few texts are kept and shared by batches."""
+    kept = _constants.get(text)
+    if kept is None or kept[0] < row_count:
+        rows = max(row_count, 1024)
+        offsets, values = kernel.repeated_text(text.encode(), rows)
+        kept = rows, ColumnData(ColumnType.UTF8, values, offsets)
+        while len(_constants) >= _KEPT_CONSTANTS:
+            _constants.pop(next(iter(_constants)))
+        _constants[text] = kept
+    return kept[1]

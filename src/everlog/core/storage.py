@@ -1,0 +1,217 @@
+"""Files, read-only: the one seam between everlog's readers and the disk.
+
+Everything is read with ``pread`` in chunks: a file that another process cuts under a memory map is a SIGBUS, under ``pread`` it is a short
+read, which becomes :class:`FileChanged` or a torn record. :class:`Storage` is the local folder; tests put a faulty twin in its place.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Protocol, Self
+
+from everlog.errors import FileChanged, LimitExceeded, NotAStore, StoreUnavailable
+
+MAX_SMALL_FILE_BYTES = 256 << 20
+"""``read_all`` refuses more: it is for metadata, not for segments."""
+
+
+class ReadableFile(Protocol):
+    """A file open for reading. ``read_at`` gives fewer bytes than asked for only at the end of the file."""
+
+    name: str
+
+    def size(self) -> int: ...
+    def read_at(self, offset: int, length: int) -> bytes: ...
+    def read_into(self, offset: int, buffer: memoryview) -> int: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A name in a folder. ``size`` and ``mtime_ns`` are of the moment it was listed."""
+
+    name: str
+    is_file: bool
+    is_dir: bool
+    size: int
+    mtime_ns: int
+
+
+class Storage(Protocol):
+    """A folder tree. Names are relative, ``/``-separated, and can't leave the folder."""
+
+    root: str
+
+    def entries(self, folder: str = "") -> Iterator[Entry]: ...
+    def names(self, folder: str = "") -> list[str]: ...
+    def exists(self, name: str) -> bool: ...
+    def size(self, name: str) -> int: ...
+    def open(self, name: str) -> ReadableFile: ...
+    def read_all(self, name: str) -> bytes: ...
+
+
+def _unavailable(path: str, error: OSError) -> StoreUnavailable:
+    return StoreUnavailable(path, found=(error.strerror or str(error)).lower(), expected="a readable file or folder")
+
+
+class LocalFile:
+    """A local file, read with ``pread``."""
+
+    __slots__ = ("_fd", "name")
+
+    def __init__(self, path: str, name: str) -> None:
+        self.name = name
+        self._fd = -1
+        try:
+            # O_NONBLOCK: a FIFO in the store's place must not hang the reader.
+            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
+            if not stat.S_ISREG(os.fstat(self._fd).st_mode):
+                raise StoreUnavailable(path, found="no regular file", expected="a regular file")
+        except OSError as error:
+            self.close()
+            raise _unavailable(path, error) from error
+        except StoreUnavailable:
+            self.close()
+            raise
+
+    def size(self) -> int:
+        """Bytes, now."""
+        return os.fstat(self._fd).st_size
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """Up to ``length`` bytes from ``offset``; fewer only at the end of the file."""
+        try:
+            data = os.pread(self._fd, length, offset)
+            while len(data) < length:
+                more = os.pread(self._fd, length - len(data), offset + len(data))
+                if not more:
+                    break
+                data += more
+        except OSError as error:
+            raise _unavailable(self.name, error) from error
+        return data
+
+    def read_into(self, offset: int, buffer: memoryview) -> int:
+        """Fill ``buffer`` from ``offset``; returns the bytes read, fewer than its length only at the end of the file."""
+        done, length = 0, len(buffer)
+        try:
+            while done < length:
+                count = os.preadv(self._fd, [buffer[done:]], offset + done)
+                if count == 0:
+                    break
+                done += count
+        except OSError as error:
+            raise _unavailable(self.name, error) from error
+        return done
+
+    def read_exactly(self, offset: int, length: int) -> bytes:
+        """``length`` bytes. Raises :class:`FileChanged` when the file is shorter than it was said to be."""
+        data = self.read_at(offset, length)
+        if len(data) != length:
+            raise FileChanged(self.name, offset=offset, found=f"{len(data)} bytes", expected=f"{length} bytes")
+        return data
+
+    def close(self) -> None:
+        """Give the descriptor back; a second call does nothing."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class LocalStorage:
+    """A local folder. Raises :class:`NotAStore` when ``root`` is no folder, :class:`StoreUnavailable` when it can't be looked at."""
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self.root = os.fspath(root)
+        try:
+            mode = os.stat(self.root).st_mode
+        except OSError as error:
+            raise _unavailable(self.root, error) from error
+        except ValueError as error:  # a NUL byte in the path
+            raise StoreUnavailable(repr(self.root), found=str(error), expected="a path") from error
+        if not stat.S_ISDIR(mode):
+            raise NotAStore(self.root, found="a file", expected="a store's folder")
+
+    def path(self, name: str) -> str:
+        """The path of ``name``. Raises :class:`NotAStore` for a name that would leave the folder."""
+        if name.startswith("/") or "\0" in name or ".." in name.split("/"):
+            raise NotAStore(self.root, found=f"the name {name!r}", expected="a name inside the store's folder")
+        return os.path.join(self.root, name) if name else self.root
+
+    def entries(self, folder: str = "") -> Iterator[Entry]:
+        """What a folder holds, unsorted. Symbolic links that lead out of the store are listed as neither file nor folder."""
+        path = self.path(folder)
+        try:
+            with os.scandir(path) as found:
+                for entry in found:
+                    yield self._entry(entry)
+        except OSError as error:
+            raise _unavailable(path, error) from error
+
+    def _entry(self, entry: os.DirEntry[str]) -> Entry:
+        try:
+            if entry.is_symlink() and not self._is_inside(entry.path):
+                return Entry(entry.name, False, False, 0, 0)
+            status = entry.stat()
+        except OSError:  # a dangling link, or gone since it was listed
+            return Entry(entry.name, False, False, 0, 0)
+        mode = status.st_mode
+        return Entry(entry.name, stat.S_ISREG(mode), stat.S_ISDIR(mode), status.st_size, status.st_mtime_ns)
+
+    def _is_inside(self, path: str) -> bool:
+        root = os.path.realpath(self.root)
+        return os.path.commonpath([root, os.path.realpath(path)]) == root
+
+    def names(self, folder: str = "") -> list[str]:
+        """The names in a folder, unsorted, without looking at each file."""
+        path = self.path(folder)
+        try:
+            return os.listdir(path)
+        except OSError as error:
+            raise _unavailable(path, error) from error
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a file or folder of that name."""
+        return os.path.exists(self.path(name))
+
+    def size(self, name: str) -> int:
+        """Bytes of a file."""
+        path = self.path(name)
+        try:
+            return os.stat(path).st_size
+        except OSError as error:
+            raise _unavailable(path, error) from error
+
+    def open(self, name: str) -> LocalFile:
+        """Open a file for reading. A symbolic link that leads out of the store is refused."""
+        path = self.path(name)
+        if os.path.islink(path) and not self._is_inside(path):
+            raise StoreUnavailable(path, found="a symbolic link out of the store", expected="a file inside it")
+        return LocalFile(path, name)
+
+    def read_all(self, name: str) -> bytes:
+        """A small file, whole. Raises :class:`LimitExceeded` over ``MAX_SMALL_FILE_BYTES``."""
+        with self.open(name) as file:
+            size = file.size()
+            if size > MAX_SMALL_FILE_BYTES:
+                raise LimitExceeded(name, found=f"{size} bytes", expected=f"at most {MAX_SMALL_FILE_BYTES}")
+            return file.read_at(0, size)

@@ -1,0 +1,84 @@
+"""A sliding buffer over a stream of bytes, so that walkers see whole frames while memory stays bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from everlog.errors import LimitExceeded
+
+CHUNK_BYTES = 512 << 10
+MAX_WINDOW_BYTES = 1 << 30
+"""A single frame or message may not be larger than this."""
+
+ReadInto = Callable[[int, memoryview], int]
+"""``read_into(address, buffer)`` fills ``buffer`` from ``address`` and returns the bytes read: fewer than asked for only at the end."""
+
+
+class Window:
+    """``buffer[at:filled]`` are the bytes not yet consumed; ``buffer[0]`` is at ``base`` in the stream.
+
+    A walker consumes whole frames by moving ``at`` on; ``refill`` then keeps the rest and reads on. When a frame does not fit, ``refill``
+    grows the buffer, up to ``max_bytes``.
+    """
+
+    __slots__ = ("_end", "_max_bytes", "_read_into", "at", "base", "buffer", "filled")
+
+    def __init__(
+        self,
+        read_into: ReadInto,
+        start: int,
+        end: int,
+        *,
+        chunk_bytes: int = CHUNK_BYTES,
+        max_bytes: int = MAX_WINDOW_BYTES,
+    ) -> None:
+        self.buffer = bytearray(max(64, min(chunk_bytes, end - start)))
+        self.base = start
+        self.at = 0
+        self.filled = 0
+        self._end = end
+        self._max_bytes = max_bytes
+        self._read_into = read_into
+
+    @property
+    def address(self) -> int:
+        """Where ``at`` is in the stream."""
+        return self.base + self.at
+
+    @property
+    def at_end(self) -> bool:
+        """Whether the stream's last byte is in the buffer or consumed."""
+        return self.base + self.filled >= self._end
+
+    def refill(self) -> bool:
+        """Keep what is not consumed, read on behind it; whether any bytes came. Raises :class:`LimitExceeded` when one frame would need
+        more than ``max_bytes``."""
+        if self.at_end:
+            return False
+        if self.at:
+            rest = self.filled - self.at
+            self.buffer[:rest] = self.buffer[self.at : self.filled]
+            self.base += self.at
+            self.at, self.filled = 0, rest
+        elif self.filled == len(self.buffer):
+            self._grow()
+        room = min(len(self.buffer) - self.filled, self._end - self.base - self.filled)
+        with memoryview(self.buffer) as whole, whole[self.filled : self.filled + room] as part:
+            count = self._read_into(self.base + self.filled, part)
+        self.filled += count
+        if count < room:
+            self._end = self.base + self.filled  # the stream ends earlier than was thought
+        return count > 0
+
+    def seek(self, address: int) -> None:
+        """Go on at ``address``, inside or outside the buffer."""
+        if self.base <= address <= self.base + self.filled:
+            self.at = address - self.base
+        else:
+            self.base, self.at, self.filled = address, 0, 0
+
+    def _grow(self) -> None:
+        size = len(self.buffer)
+        if size >= self._max_bytes:
+            raise LimitExceeded("frame", offset=self.base, found=f"over {size} bytes", expected=f"at most {self._max_bytes}")
+        self.buffer = self.buffer + bytearray(min(size, self._max_bytes - size))

@@ -1,0 +1,92 @@
+"""One exception tree and one message shape: where, what was found, what was expected, what to do.
+
+Every error that everlog raises on purpose is an :class:`EverlogError`. Its fields stay readable for programs; its text is one line for
+people. ``exit_code`` is what the command line ends with: 1 for faults in the data, 2 for wrong usage or a path that is no store.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class EverlogError(Exception):
+    """Base of all errors. ``where`` is a file or an option, ``offset`` a byte offset in it; all but ``where`` may be ``None``."""
+
+    exit_code: ClassVar[int] = 2
+
+    def __init__(
+        self,
+        where: str,
+        *,
+        offset: int | None = None,
+        found: str | None = None,
+        expected: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        self.where = where
+        self.offset = offset
+        self.found = found
+        self.expected = expected
+        self.hint = hint
+        super().__init__(self._text())
+
+    def _text(self) -> str:
+        place = self.where if self.offset is None else f"{self.where} at offset {self.offset}"
+        parts = []
+        if self.found is not None:
+            parts.append(f"found {self.found}")
+        if self.expected is not None:
+            parts.append(f"expected {self.expected}")
+        text = place + (": " + ", ".join(parts) if parts else "")
+        return text + (f" ({self.hint})" if self.hint else "")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Keyword-only fields: the default would call cls(text) and lose them between Spark processes.
+        state = {"offset": self.offset, "found": self.found, "expected": self.expected, "hint": self.hint}
+        return _rebuild, (type(self), self.where, state)
+
+
+def _rebuild(cls: type[EverlogError], where: str, state: dict[str, object]) -> EverlogError:
+    return cls(where, **state)  # type: ignore[arg-type]
+
+
+class NotAStore(EverlogError):
+    """The path is no store of a known family."""
+
+
+class StoreUnavailable(EverlogError):
+    """The operating system refused: missing file, no permission, an I/O error."""
+
+
+class UnsupportedVersion(EverlogError):
+    """The store is of a family that everlog knows, in a version it doesn't."""
+
+
+class UsageError(EverlogError):
+    """A wrong option, address, column or stream name."""
+
+
+class UnknownStream(UsageError):
+    """The store has no stream of that name."""
+
+
+class MissingDependency(EverlogError):
+    """An optional package is needed; the hint names the extra that brings it."""
+
+
+class KeyRefused(EverlogError):
+    """No encryption key, or one that does not fit. The key is never part of the message."""
+
+
+class CorruptData(EverlogError):
+    """Bytes in the store are not what the format says."""
+
+    exit_code = 1
+
+
+class LimitExceeded(CorruptData):
+    """A length or count from outside is over a named limit."""
+
+
+class FileChanged(CorruptData):
+    """A file was cut or replaced by another process while it was read."""

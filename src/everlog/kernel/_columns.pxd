@@ -1,0 +1,57 @@
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
+
+from everlog.kernel._buffers cimport Buffer
+
+cdef enum:
+    BLOCK_ROWS = 256
+    MAX_VALUES = 8
+    MAX_SPANS = 4
+
+cdef struct Block:
+    # Rows that a walker has found and a sink has not yet taken.
+    int count
+    int64_t byte_count                          # of all spans in the block
+    const uint8_t* frame[BLOCK_ROWS]            # the row's header
+    int64_t value[MAX_VALUES][BLOCK_ROWS]       # computed numbers
+    const uint8_t* span[MAX_SPANS][BLOCK_ROWS]  # byte spans
+    int64_t span_length[MAX_SPANS][BLOCK_ROWS]
+
+cdef struct Target:
+    int kind
+    int source          # field offset, value index or span index
+    int source_code     # struct code of a field
+    bint swap
+    int width           # bytes of a value in the column
+    char* data
+    int32_t* offsets
+    int64_t used
+    int64_t capacity
+
+cdef class RowSink:
+    cdef readonly int64_t row_count
+    cdef readonly int64_t byte_count
+    cdef readonly int64_t max_rows
+    cdef readonly int64_t max_bytes
+    cdef Block block
+    cdef Target* targets
+    cdef int target_count
+    cdef bint has_bytes
+    cdef bint ready
+    cdef list _columns
+    cdef list _buffers
+    cdef list _offset_buffers
+
+    cdef int prepare(self) except -1
+    # The readable end guards copies that read a few bytes past a span.
+    cdef int flush(self, const uint8_t* readable_end) except -1 nogil
+    cdef int extend_last(self, int span, const uint8_t* data, int64_t length) except -1 nogil
+    cdef int _grow(self, Target* target, int64_t needed) except -1 with gil
+
+cdef inline bint has_room(RowSink sink, int64_t length) noexcept nogil:
+    # Whether one more row, with so many bytes in its spans, fits behind the rows of the sink and of its block.
+    cdef int64_t rows = sink.row_count + sink.block.count
+    if not sink.has_bytes:
+        return rows < sink.max_rows
+    if rows == 0:
+        return length <= 0x7FFFFFFF
+    return rows < sink.max_rows and sink.byte_count + sink.block.byte_count + length <= sink.max_bytes

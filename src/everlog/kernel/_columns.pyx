@@ -1,0 +1,436 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Compiled column kernels; :mod:`everlog.kernel.columns_twin` says what each does.
+
+A walker fills the sink's block with up to ``BLOCK_ROWS`` rows (header pointer, computed numbers, byte spans) and calls ``flush``, which
+moves them column by column while the headers are still in the first-level cache. Nothing here holds the GIL for a row.
+"""
+
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdio cimport snprintf
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy
+
+from everlog.kernel._buffers cimport Buffer, grow_buffer, new_buffer, view_of
+from everlog.kernel._crc32 cimport Crc32
+
+from everlog.kernel.sources import Bytes, FieldOf, Null, Value
+from everlog.kernel.sources import MAX_SPANS as _MAX_SPANS, MAX_VALUES as _MAX_VALUES
+
+assert _MAX_SPANS == MAX_SPANS and _MAX_VALUES == MAX_VALUES
+
+cdef enum:
+    KIND_FIELD = 0
+    KIND_VALUE = 1
+    KIND_BYTES = 2
+    KIND_NULL = 3
+    COPY_SLACK = 64     # bytes that a short copy may write past its end
+
+cdef extern from *:
+    """
+    #include <string.h>
+    #include <stdint.h>
+    static inline uint16_t everlog_swap16(uint16_t v) { return __builtin_bswap16(v); }
+    static inline uint32_t everlog_swap32(uint32_t v) { return __builtin_bswap32(v); }
+    static inline uint64_t everlog_swap64(uint64_t v) { return __builtin_bswap64(v); }
+    /* Up to 64 bytes as whole moves: both sides have 64 bytes of room. */
+    static inline void everlog_copy_short(char* to, const void* from, int64_t n) {
+        memcpy(to, from, 32);
+        if (n > 32) memcpy(to + 32, (const char*)from + 32, 32);
+    }
+    """
+    uint16_t everlog_swap16(uint16_t) nogil
+    uint32_t everlog_swap32(uint32_t) nogil
+    uint64_t everlog_swap64(uint64_t) nogil
+    void everlog_copy_short(char*, const void*, int64_t) nogil
+
+
+cdef class RowSink:
+
+    def __cinit__(self, columns, int64_t max_rows, int64_t max_bytes):
+        self.max_rows = max_rows
+        self.max_bytes = max_bytes
+        self._columns = list(columns)
+        self.target_count = len(self._columns)
+        self.targets = <Target*>calloc(max(self.target_count, 1), sizeof(Target))
+        if self.targets == NULL:
+            raise MemoryError()
+        cdef int i
+        for i in range(self.target_count):
+            self._declare(i)
+        self.ready = False
+        self.row_count = 0
+        self.byte_count = 0
+        self.block.count = 0
+        self.block.byte_count = 0
+
+    def __dealloc__(self):
+        free(self.targets)
+
+    def _declare(self, int i):
+        name, code, source = self._columns[i]
+        cdef Target* target = &self.targets[i]
+        target.width = {"h": 2, "i": 4, "q": 8, "B": 0}[code]
+        if isinstance(source, FieldOf):
+            target.kind = KIND_FIELD
+            target.source = source.field.offset
+            target.source_code = ord(source.field.code)
+            target.swap = source.field.big_endian
+        elif isinstance(source, Value):
+            target.kind = KIND_VALUE
+            target.source = source.index
+            if not 0 <= target.source < MAX_VALUES:
+                raise ValueError(f"{name}: no computed number {source.index}")
+        elif isinstance(source, Bytes):
+            target.kind = KIND_BYTES
+            target.source = source.index
+            self.has_bytes = True
+            if not 0 <= target.source < MAX_SPANS:
+                raise ValueError(f"{name}: no byte span {source.index}")
+        elif isinstance(source, Null):
+            target.kind = KIND_NULL
+        else:
+            raise TypeError(f"{name}: {source!r} is no source")
+
+    cdef int prepare(self) except -1:
+        """Allocate the columns, if that was not done since the last ``take``."""
+        cdef int i
+        cdef Target* target
+        cdef Buffer buffer
+        if self.ready:
+            return 0
+        self._buffers = []
+        self._offset_buffers = []
+        for i in range(self.target_count):
+            target = &self.targets[i]
+            target.used = 0
+            target.offsets = NULL
+            target.data = NULL
+            if target.kind == KIND_NULL:
+                self._buffers.append(None)
+                self._offset_buffers.append(None)
+                continue
+            if target.kind == KIND_BYTES:
+                buffer = new_buffer(self.max_bytes + 2 * COPY_SLACK if target.source == 0 else 65536)
+                self._offset_buffers.append(new_buffer(4 * (self.max_rows + 1)))
+                target.offsets = <int32_t*>(<Buffer>self._offset_buffers[i]).data
+                target.offsets[0] = 0
+            else:
+                buffer = new_buffer(target.width * self.max_rows)
+                self._offset_buffers.append(None)
+            self._buffers.append(buffer)
+            target.data = buffer.data
+            target.capacity = buffer.capacity
+        self.ready = True
+        return 0
+
+    def reset(self):
+        """Forget all rows, keep the buffers."""
+        cdef int i
+        for i in range(self.target_count):
+            self.targets[i].used = 0
+        self.row_count = 0
+        self.byte_count = 0
+        self.block.count = 0
+        self.block.byte_count = 0
+
+    def has_room(self, int64_t length):
+        """Whether a row with ``length`` bytes in its spans fits."""
+        if not self.has_bytes:
+            return self.row_count < self.max_rows
+        if self.row_count == 0:
+            return length <= 0x7FFFFFFF
+        return self.row_count < self.max_rows and self.byte_count + length <= self.max_bytes
+
+    cdef int _grow(self, Target* target, int64_t needed) except -1 with gil:
+        cdef Py_ssize_t i = target - self.targets
+        cdef Buffer buffer = self._buffers[i]
+        grow_buffer(buffer, target.used, needed)
+        target.data = buffer.data
+        target.capacity = buffer.capacity
+        return 0
+
+    cdef int extend_last(self, int span, const uint8_t* data, int64_t length) except -1 nogil:
+        """Append a further piece to byte span ``span`` of the last flushed row."""
+        cdef int i
+        cdef Target* target
+        if not self.has_bytes:
+            return 0
+        for i in range(self.target_count):
+            target = &self.targets[i]
+            if target.kind != KIND_BYTES or target.source != span:
+                continue
+            if target.used + length > target.capacity:
+                self._grow(target, target.used + length)
+            memcpy(target.data + target.used, data, length)
+            target.used += length
+            target.offsets[self.row_count] = <int32_t>target.used
+        self.byte_count += length
+        return 0
+
+    cdef int flush(self, const uint8_t* readable_end) except -1 nogil:
+        """Move the block's rows into the columns."""
+        cdef Block* block = &self.block
+        cdef int n = block.count
+        cdef int i
+        cdef Target* target
+        if n == 0:
+            return 0
+        for i in range(self.target_count):
+            target = &self.targets[i]
+            if target.kind == KIND_FIELD:
+                gather(target, block, self.row_count)
+            elif target.kind == KIND_VALUE:
+                narrow(target, block, self.row_count)
+            elif target.kind == KIND_BYTES:
+                copy_spans(self, target, block, readable_end)
+        self.row_count += n
+        if self.has_bytes:
+            self.byte_count += block.byte_count
+        block.count = 0
+        block.byte_count = 0
+        return 0
+
+    def take(self):
+        """The rows so far: their count, and for each column values, offsets, validity and null count."""
+        cdef int i
+        cdef int64_t count = self.row_count
+        cdef Target* target
+        self.prepare()
+        out = {}
+        for i in range(self.target_count):
+            name, code, _ = self._columns[i]
+            target = &self.targets[i]
+            if target.kind == KIND_NULL:
+                validity = memoryview(bytes((count + 7) // 8))
+                if code == "B":
+                    out[name] = memoryview(b""), memoryview(bytes(4 * (count + 1))).cast("i"), validity, count
+                else:
+                    out[name] = memoryview(bytes(target.width * count)).cast(code), None, validity, count
+            elif target.kind == KIND_BYTES:
+                values = view_of(self._buffers[i], target.used, "B")
+                out[name] = values, view_of(self._offset_buffers[i], 4 * (count + 1), "i"), None, 0
+            else:
+                out[name] = view_of(self._buffers[i], target.width * count, code), None, None, 0
+        self._buffers = []
+        self._offset_buffers = []
+        self.ready = False
+        self.row_count = 0
+        self.byte_count = 0
+        return count, out
+
+
+cdef void gather(Target* target, Block* block, int64_t row) noexcept nogil:
+    """One fixed header field of each row."""
+    cdef int i, n = block.count, at = target.source
+    cdef int code = target.source_code
+    cdef int width = target.width
+    cdef int32_t* out32 = <int32_t*>target.data + row
+    cdef int64_t* out64 = <int64_t*>target.data + row
+    cdef int16_t* out16 = <int16_t*>target.data + row
+    cdef int64_t wide
+    if not target.swap:
+        # The common pairs, as plain loops.
+        if width == 4 and (code == c'i' or code == c'I'):
+            for i in range(n):
+                out32[i] = (<const int32_t*>(block.frame[i] + at))[0]
+            return
+        if width == 8 and (code == c'q' or code == c'Q'):
+            for i in range(n):
+                out64[i] = (<const int64_t*>(block.frame[i] + at))[0]
+            return
+        if width == 8 and code == c'I':
+            for i in range(n):
+                out64[i] = (<const uint32_t*>(block.frame[i] + at))[0]
+            return
+        if width == 2 and code == c'B':
+            for i in range(n):
+                out16[i] = block.frame[i][at]
+            return
+    for i in range(n):
+        wide = load(block.frame[i] + at, code, target.swap)
+        if width == 8:
+            out64[i] = wide
+        elif width == 4:
+            out32[i] = <int32_t>wide
+        else:
+            out16[i] = <int16_t>wide
+
+
+cdef inline int64_t load(const uint8_t* at, int code, bint swap) noexcept nogil:
+    cdef uint16_t two
+    cdef uint32_t four
+    cdef uint64_t eight
+    if code == c'B':
+        return at[0]
+    if code == c'b':
+        return <signed char>at[0]
+    if code == c'H' or code == c'h':
+        memcpy(&two, at, 2)
+        if swap:
+            two = everlog_swap16(two)
+        return two if code == c'H' else <int16_t>two
+    if code == c'I' or code == c'i':
+        memcpy(&four, at, 4)
+        if swap:
+            four = everlog_swap32(four)
+        return four if code == c'I' else <int32_t>four
+    memcpy(&eight, at, 8)
+    if swap:
+        eight = everlog_swap64(eight)
+    return <int64_t>eight
+
+
+cdef void narrow(Target* target, Block* block, int64_t row) noexcept nogil:
+    """One computed number of each row."""
+    cdef int i, n = block.count
+    cdef int64_t* source = block.value[target.source]
+    if target.width == 8:
+        memcpy(<int64_t*>target.data + row, source, n * 8)
+    elif target.width == 4:
+        for i in range(n):
+            (<int32_t*>target.data + row)[i] = <int32_t>source[i]
+    else:
+        for i in range(n):
+            (<int16_t*>target.data + row)[i] = <int16_t>source[i]
+
+
+cdef int copy_spans(RowSink sink, Target* target, Block* block, const uint8_t* readable_end) except -1 nogil:
+    """One byte span of each row."""
+    cdef int i, n = block.count
+    cdef int span = target.source
+    cdef int64_t length, used = target.used, total = 0
+    cdef const uint8_t* source
+    cdef int32_t* offsets = target.offsets + sink.row_count + 1
+    cdef char* data
+    for i in range(n):
+        total += block.span_length[span][i]
+    if used + total + COPY_SLACK > target.capacity:
+        sink._grow(target, used + total + COPY_SLACK)
+    data = target.data
+    for i in range(n):
+        length = block.span_length[span][i]
+        source = block.span[span][i]
+        if length <= COPY_SLACK and source + COPY_SLACK <= readable_end:
+            everlog_copy_short(data + used, source, length)
+        else:
+            memcpy(data + used, source, length)
+        used += length
+        offsets[i] = <int32_t>used
+    target.used = used
+    return 0
+
+
+def decimal_text(const int64_t[::1] values, int64_t count):
+    """Each number as decimal text: offsets and UTF-8 bytes."""
+    cdef Buffer offsets = new_buffer(4 * (count + 1))
+    cdef Buffer text = new_buffer(20 * count + 32)
+    cdef int32_t* ends = <int32_t*>offsets.data
+    cdef char* out = text.data
+    cdef char digits[24]
+    cdef int64_t i, used = 0
+    cdef uint64_t value
+    cdef int at
+    ends[0] = 0
+    with nogil:
+        for i in range(count):
+            value = <uint64_t>values[i]
+            if values[i] < 0:
+                out[used] = c'-'
+                used += 1
+                value = 0 - value
+            at = 24
+            while True:
+                at -= 1
+                digits[at] = <char>(c'0' + value % 10)
+                value = value // 10
+                if value == 0:
+                    break
+            memcpy(out + used, &digits[at], 24 - at)
+            used += 24 - at
+            ends[i + 1] = <int32_t>used
+    return view_of(offsets, 4 * (count + 1), "i"), view_of(text, used, "B")
+
+
+cdef inline int hex_digits(uint64_t value, char* out) noexcept nogil:
+    cdef int width = 8, i
+    while width < 16 and value >> (4 * width):
+        width += 1
+    for i in range(width):
+        out[i] = b"0123456789abcdef"[(value >> (4 * (width - 1 - i))) & 15]
+    return width
+
+
+def hex_pair_text(const int64_t[::1] high, const int64_t[::1] low, int64_t count):
+    """Each pair as ``%08x:%08x``: offsets and UTF-8 bytes."""
+    cdef Buffer offsets = new_buffer(4 * (count + 1))
+    cdef Buffer text = new_buffer(33 * count + 64)
+    cdef int32_t* ends = <int32_t*>offsets.data
+    cdef char* out = text.data
+    cdef int64_t i, used = 0
+    ends[0] = 0
+    with nogil:
+        for i in range(count):
+            used += hex_digits(<uint64_t>high[i], out + used)
+            out[used] = c':'
+            used += 1
+            used += hex_digits(<uint64_t>low[i], out + used)
+            ends[i + 1] = <int32_t>used
+    return view_of(offsets, 4 * (count + 1), "i"), view_of(text, used, "B")
+
+
+def repeated_text(bytes text, int64_t count):
+    """The same text ``count`` times: offsets and bytes."""
+    cdef int64_t length = len(text), i
+    cdef const char* source = text
+    if length * count > 0x7FFFFFFF:
+        raise OverflowError(f"{count} times {length} bytes do not fit one column")
+    cdef Buffer offsets = new_buffer(4 * (count + 1))
+    cdef Buffer data = new_buffer(length * count)
+    cdef int32_t* ends = <int32_t*>offsets.data
+    ends[0] = 0
+    for i in range(count):
+        memcpy(data.data + i * length, source, length)
+        ends[i + 1] = <int32_t>((i + 1) * length)
+    return view_of(offsets, 4 * (count + 1), "i"), view_of(data, length * count, "B")
+
+
+def floor_divide(const int64_t[::1] values, int64_t divisor, int64_t count):
+    """Each 64-bit number divided, rounded down."""
+    cdef Buffer out = new_buffer(8 * count)
+    cdef int64_t* result = <int64_t*>out.data
+    cdef int64_t i, quotient
+    if divisor <= 0:
+        raise ValueError("divisor must be positive")
+    with nogil:
+        for i in range(count):
+            quotient = values[i] // divisor
+            if values[i] < 0 and quotient * divisor != values[i]:
+                quotient -= 1
+            result[i] = quotient
+    return view_of(out, 8 * count, "q")
+
+
+def multiply(const int64_t[::1] values, int64_t factor, int64_t count):
+    """Each 64-bit number times ``factor``, wrapped to 64 bits."""
+    cdef Buffer out = new_buffer(8 * count)
+    cdef uint64_t* result = <uint64_t*>out.data
+    cdef int64_t i
+    with nogil:
+        for i in range(count):
+            result[i] = <uint64_t>values[i] * <uint64_t>factor
+    return view_of(out, 8 * count, "q")
+
+
+cdef Crc32 _ieee = Crc32()
+
+
+def crc32_of_values(const int32_t[::1] offsets, const uint8_t[::1] values, int64_t count):
+    """CRC-32 (zlib's) of each byte string, as 64-bit numbers."""
+    cdef Buffer out = new_buffer(8 * count)
+    cdef int64_t* result = <int64_t*>out.data
+    cdef const uint8_t* data = &values[0] if values.shape[0] else NULL
+    cdef int64_t i
+    with nogil:
+        for i in range(count):
+            result[i] = _ieee.update(0, data + offsets[i], offsets[i + 1] - offsets[i])
+    return view_of(out, 8 * count, "q")

@@ -1,0 +1,172 @@
+"""Declare a struct once: fields, offsets, size, source.
+
+A layout is a class whose attributes are fields at fixed offsets::
+
+    class JlogHeader(Layout, size=16, title="Message header", source="jlog.h: _jlog_message_header"):
+        '''Header before each message.'''
+
+        magic: int = u32(0, "equals the metastore's hdr_magic")
+        tv_sec: int = u32(4, "seconds since the epoch")
+        tv_usec: int = u32(8)
+        length: int = u32(12, "payload bytes")
+
+``JlogHeader.length`` is the :class:`Field` (its ``offset`` is written nowhere else), ``JlogHeader.unpack_from(data, at).length`` a value.
+A hole or an overlap is an error at import; bytes that the format leaves free are declared with :func:`gap`. The tables in
+``docs/formats`` and the offsets that compiled code uses (``_layouts.pxi``) are generated from the same classes by
+``tools/generate_layouts.py``.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, overload
+
+Readable = bytes | bytearray | memoryview
+
+_SIZES = {"b": 1, "B": 1, "h": 2, "H": 2, "i": 4, "I": 4, "q": 8, "Q": 8, "s": 1, "x": 1}
+_TYPE_NAMES = {"b": "i8", "B": "u8", "h": "i16", "H": "u16", "i": "i32", "I": "u32", "q": "i64", "Q": "u64", "s": "bytes", "x": "-"}
+
+
+class LayoutError(TypeError):
+    """A declaration with a hole, an overlap or a wrong size."""
+
+
+@dataclass(slots=True)
+class Field:
+    """One field: ``code`` is its :mod:`struct` code, ``count`` above 1 for byte strings and gaps only."""
+
+    offset: int
+    code: str
+    count: int = 1
+    doc: str = ""
+    name: str = ""
+    index: int = -1
+    big_endian: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return _SIZES[self.code] * self.count
+
+    @property
+    def end(self) -> int:
+        """Offset of the first byte after the field."""
+        return self.offset + self.size
+
+    @property
+    def is_gap(self) -> bool:
+        """Bytes that the format leaves free."""
+        return self.code == "x"
+
+    @property
+    def type_name(self) -> str:
+        """``u32``, ``i64``, ``bytes[12]``, ..."""
+        name = _TYPE_NAMES[self.code]
+        name += f"[{self.count}]" if self.code in "sx" else ""
+        return name + (" big-endian" if self.big_endian else "")
+
+    @property
+    def format(self) -> str:
+        """:mod:`struct` format without byte order."""
+        return f"{self.count}{self.code}" if self.code in "sx" else self.code
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Field: ...
+    @overload
+    def __get__(self, instance: Layout, owner: type) -> Any: ...
+    def __get__(self, instance: Layout | None, owner: type) -> Any:
+        return self if instance is None else instance.values[self.index]
+
+
+def _field(code: str) -> Any:
+    def declare(offset: int, doc: str = "") -> Any:
+        return Field(offset, code, doc=doc)
+
+    return declare
+
+
+u8, i8 = _field("B"), _field("b")
+u16, i16 = _field("H"), _field("h")
+u32, i32 = _field("I"), _field("i")
+u64, i64 = _field("Q"), _field("q")
+
+
+def fixed_bytes(offset: int, count: int, doc: str = "") -> Any:
+    """A byte string of fixed length."""
+    return Field(offset, "s", count, doc)
+
+
+def gap(offset: int, count: int, doc: str = "") -> Any:
+    """Bytes without a meaning: padding, reserved."""
+    return Field(offset, "x", count, doc)
+
+
+class Layout:
+    """Base of all layouts. ``size`` bytes; ``var_data`` names the length-prefixed strings that follow an SBE block."""
+
+    size: ClassVar[int]
+    title: ClassVar[str]
+    source: ClassVar[str]
+    fields: ClassVar[tuple[Field, ...]]
+    var_data: ClassVar[tuple[str, ...]]
+    struct: ClassVar[struct.Struct]
+    values: tuple[Any, ...]
+    __slots__ = ("values",)
+
+    registry: ClassVar[list[type[Layout]]] = []
+
+    def __init_subclass__(
+        cls, *, size: int, source: str, title: str = "", var_data: tuple[str, ...] = (), big_endian: bool = False
+    ) -> None:
+        cls.size, cls.source, cls.title, cls.var_data = size, source, title or cls.__name__, var_data
+        declared = [(name, value) for name, value in vars(cls).items() if isinstance(value, Field)]
+        declared.sort(key=lambda pair: pair[1].offset)
+        at, index, formats, fields = 0, 0, [], []
+        for name, field in declared:
+            if field.offset != at:
+                kind = "hole" if field.offset > at else "overlap"
+                raise LayoutError(f"{cls.__name__}.{name}: {kind}, offset {field.offset}, the field before ends at {at}")
+            field.name = name
+            field.big_endian = big_endian
+            if not field.is_gap:
+                field.index = index
+                index += 1
+            formats.append(field.format)
+            fields.append(field)
+            at = field.end
+        if at != size:
+            raise LayoutError(f"{cls.__name__}: fields end at {at}, size is {size}")
+        cls.fields = tuple(fields)
+        cls.struct = struct.Struct((">" if big_endian else "<") + "".join(formats))
+        Layout.registry.append(cls)
+
+    def __init__(self, values: tuple[Any, ...]) -> None:
+        self.values = values
+
+    @classmethod
+    def unpack_from(cls, data: Readable, offset: int = 0) -> Self:
+        """Read one struct. Raises :class:`struct.error` when fewer than ``size`` bytes are left."""
+        return cls(cls.struct.unpack_from(data, offset))
+
+    @classmethod
+    def pack(cls, **values: Any) -> bytes:
+        """Bytes of one struct; a field not named is 0."""
+        known = {field.name for field in cls.fields if not field.is_gap}
+        if unknown := values.keys() - known:
+            raise LayoutError(f"{cls.__name__} has no field {', '.join(sorted(unknown))}")
+        row = [values.get(f.name, b"" if f.code == "s" else 0) for f in cls.fields if not f.is_gap]
+        return cls.struct.pack(*row)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Field name to value, in offset order."""
+        return {f.name: self.values[f.index] for f in type(self).fields if not f.is_gap}
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and isinstance(other, Layout) and self.values == other.values
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.values))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.as_dict().items())})"

@@ -1,0 +1,50 @@
+"""Which family a folder is of, and its store. One line per family."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import Any
+
+from everlog.core.storage import LocalStorage, Storage
+from everlog.core.store import Store
+from everlog.errors import NotAStore, UsageError
+
+FAMILIES: dict[str, tuple[str, str]] = {
+    "aeron-archive": ("everlog.aeron.archive.store", "ArchiveStore"),
+    "jlog": ("everlog.jlog.store", "JlogStore"),
+    "nats-streaming": ("everlog.nats_streaming.store", "NatsStreamingStore"),
+}
+"""Family name to the module and class of its store; looked at in this order."""
+
+
+def store_class(family: str) -> type[Store]:
+    """The class for a family. Raises :class:`UsageError` for a name that is none."""
+    try:
+        module, name = FAMILIES[family]
+    except KeyError:
+        raise UsageError("family", found=repr(family), expected=" or ".join(FAMILIES)) from None
+    found: type[Store] = getattr(importlib.import_module(module), name)
+    return found
+
+
+def detect(storage: Storage) -> str | None:
+    """The family of a folder, or ``None``."""
+    for family in FAMILIES:
+        if store_class(family).detect(storage):
+            return family
+    return None
+
+
+def open_store(path: str | os.PathLike[str] | Storage, *, family: str | None = None, **options: Any) -> Store:
+    """Open a folder read-only; the family is found by looking, or forced with ``family``.
+
+    ``options`` are the family's own (see its ``options`` class). Raises :class:`NotAStore`, :class:`StoreUnavailable`,
+    :class:`UnsupportedVersion` or :class:`UsageError`.
+    """
+    storage = LocalStorage(path) if isinstance(path, str | os.PathLike) else path
+    if family is None:
+        family = detect(storage)
+        if family is None:
+            raise NotAStore(storage.root, found="none of their files", expected=f"a store of {', '.join(FAMILIES)}")
+    return store_class(family).open(storage, options)
