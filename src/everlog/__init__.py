@@ -1,4 +1,6 @@
-"""everlog: durable message streams. ``open_store`` opens any folder that everlog knows; errors are below :class:`EverlogError`."""
+"""everlog: durable message streams. ``open_store`` opens any folder that everlog knows; errors are below
+:class:`EverlogError`.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """One exception tree and one message shape: where, what was found, what was expected, what to do.
 
-Every error that everlog raises on purpose is an :class:`EverlogError`. Its fields stay readable for programs; its text is one line for
-people. ``exit_code`` is what the command line ends with: 1 for faults in the data, 2 for wrong usage or a path that is no store.
+Every error that everlog raises on purpose is an :class:`EverlogError`. Its fields stay readable for programs; its
+text is one line for people. ``exit_code`` is what the command line ends with: 1 for faults in the data, 2 for wrong
+usage or a path that is no store.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from typing import ClassVar
 
 
 class EverlogError(Exception):
-    """Base of all errors. ``where`` is a file or an option, ``offset`` a byte offset in it; all but ``where`` may be ``None``."""
+    """Base of all errors. ``where`` is a file or an option, ``offset`` a byte offset in it; all but ``where`` may
+    be ``None``.
+    """
 
     exit_code: ClassVar[int] = 2
 

@@ -10,10 +10,10 @@ A layout is a class whose attributes are fields at fixed offsets::
         tv_usec: int = u32(8)
         length: int = u32(12, "payload bytes")
 
-``JlogHeader.length`` is the :class:`Field` (its ``offset`` is written nowhere else), ``JlogHeader.unpack_from(data, at).length`` a value.
-A hole or an overlap is an error at import; bytes that the format leaves free are declared with :func:`gap`. The tables in
-``docs/formats`` and the offsets that compiled code uses (``_layouts.pxi``) are generated from the same classes by
-``tools/generate_layouts.py``.
+``JlogHeader.length`` is the :class:`Field` (its ``offset`` is written nowhere else), ``JlogHeader.unpack_from(data,
+at).length`` a value. A hole or an overlap is an error at import; bytes that the format leaves free are declared
+with :func:`gap`. The tables in ``docs/formats`` and the offsets that compiled code uses (``_layouts.pxi``) are
+generated from the same classes by ``tools/generate_layouts.py``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,18 @@ from typing import Any, ClassVar, Self, overload
 Readable = bytes | bytearray | memoryview
 
 _SIZES = {"b": 1, "B": 1, "h": 2, "H": 2, "i": 4, "I": 4, "q": 8, "Q": 8, "s": 1, "x": 1}
-_TYPE_NAMES = {"b": "i8", "B": "u8", "h": "i16", "H": "u16", "i": "i32", "I": "u32", "q": "i64", "Q": "u64", "s": "bytes", "x": "-"}
+_TYPE_NAMES = {
+    "b": "i8",
+    "B": "u8",
+    "h": "i16",
+    "H": "u16",
+    "i": "i32",
+    "I": "u32",
+    "q": "i64",
+    "Q": "u64",
+    "s": "bytes",
+    "x": "-",
+}
 
 
 class LayoutError(TypeError):
@@ -126,7 +137,9 @@ class Layout:
         for name, field in declared:
             if field.offset != at:
                 kind = "hole" if field.offset > at else "overlap"
-                raise LayoutError(f"{cls.__name__}.{name}: {kind}, offset {field.offset}, the field before ends at {at}")
+                raise LayoutError(
+                    f"{cls.__name__}.{name}: {kind}, offset {field.offset}, the field before ends at {at}"
+                )
             field.name = name
             field.big_endian = big_endian
             if not field.is_gap:

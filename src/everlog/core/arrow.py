@@ -1,20 +1,18 @@
 """Columns to Arrow without a copy, through the Arrow PyCapsule interface.
 
-``nanoarrow`` builds the C structures; it is small and is only imported here. pyarrow, polars, pandas or duckdb take the result.
+``nanoarrow`` builds the C structures; it is small and is only imported here. pyarrow, polars, pandas or duckdb take
+the result.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from everlog.core.columns import Batch, Column, ColumnType
 from everlog.errors import MissingDependency
 
-if TYPE_CHECKING:
-    from types import ModuleType
 
-
-def _nanoarrow() -> ModuleType:
+def _nanoarrow() -> Any:
     try:
         import nanoarrow
     except ImportError as error:

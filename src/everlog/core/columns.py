@@ -1,16 +1,17 @@
 """Columns of a scan: what they are called, their types, and a batch of them as plain buffers.
 
-Buffers follow the Arrow columnar format (https://arrow.apache.org/docs/format/Columnar.html): little-endian values, 32-bit offsets for
-``utf8`` and ``binary``, validity as a bitmap where bit 1 means present. So they become Arrow arrays without a copy (:mod:`.arrow`), and
-nothing here needs Arrow to be installed.
+Buffers follow the Arrow columnar format (https://arrow.apache.org/docs/format/Columnar.html): little-endian values,
+32-bit offsets for ``utf8`` and ``binary``, validity as a bitmap where bit 1 means present. So they become Arrow
+arrays without a copy (:mod:`.arrow`), and nothing here needs Arrow to be installed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from itertools import pairwise
+from typing import Any, Literal
 
 from everlog.errors import UsageError
 
@@ -35,9 +36,10 @@ class ColumnType(Enum):
         return {"h": 2, "i": 4, "q": 8, "timestamp[us]": 8}.get(self.value, 0)
 
     @property
-    def code(self) -> str:
+    def code(self) -> Literal["h", "i", "q", "B"]:
         """:class:`memoryview` format of the values buffer (bytes for variable-length types)."""
-        return {"h": "h", "i": "i", "q": "q", "timestamp[us]": "q"}.get(self.value, "B")
+        codes: dict[str, Literal["h", "i", "q"]] = {"h": "h", "i": "i", "q": "q", "timestamp[us]": "q"}
+        return codes.get(self.value, "B")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +53,9 @@ class Column:
 
 @dataclass(slots=True)
 class ColumnData:
-    """The values of one column. ``values`` is one-dimensional in the type's code; ``offsets`` (row_count + 1 of int32) only for
-    ``utf8`` and ``binary``; ``validity`` only where some value is null, ``null_count`` of them."""
+    """The values of one column. ``values`` is one-dimensional in the type's code; ``offsets`` (row_count + 1 of
+    int32) only for ``utf8`` and ``binary``; ``validity`` only where some value is null, ``null_count`` of them.
+    """
 
     type: ColumnType
     values: memoryview
@@ -70,7 +73,7 @@ class ColumnData:
         else:
             data = bytes(self.values[: self.offsets[row_count]])
             ends = self.offsets[: row_count + 1].tolist()
-            out = [data[a:b] for a, b in zip(ends, ends[1:], strict=False)]
+            out = [data[a:b] for a, b in pairwise(ends)]
             if self.type is ColumnType.UTF8:
                 out = [item.decode("utf-8", "replace") for item in out]
         if self.null_count and self.validity is not None:
@@ -81,8 +84,9 @@ class ColumnData:
 
 @dataclass(slots=True)
 class Batch:
-    """Rows of a scan, column by column, in the order of ``schema``. Implements the Arrow PyCapsule interface, so that pyarrow, polars,
-    nanoarrow or pandas take it without a copy: ``pyarrow.record_batch(batch)``."""
+    """Rows of a scan, column by column, in the order of ``schema``. Implements the Arrow PyCapsule interface, so
+    that pyarrow, polars, nanoarrow or pandas take it without a copy: ``pyarrow.record_batch(batch)``.
+    """
 
     schema: tuple[Column, ...]
     row_count: int
@@ -124,7 +128,7 @@ def null_column(kind: ColumnType, row_count: int) -> ColumnData:
     return ColumnData(kind, memoryview(b""), memoryview(bytes(4 * (row_count + 1))).cast("i"), validity, row_count)
 
 
-def pick(schema: tuple[Column, ...], names: Mapping[str, Any] | tuple[str, ...] | list[str] | None) -> tuple[Column, ...]:
+def pick(schema: tuple[Column, ...], names: Sequence[str] | None) -> tuple[Column, ...]:
     """The columns of ``schema`` that ``names`` asks for, in that order; all of them for ``None``."""
     if names is None:
         return schema

@@ -36,8 +36,10 @@ def derive(
 
 def _address(batch: Batch, columns: tuple[str, ...]) -> ColumnData:
     values = [batch.data[name].values for name in columns]
-    make = kernel.decimal_text if len(values) == 1 else kernel.hex_pair_text
-    offsets, text = make(*values, batch.row_count)
+    if len(values) == 1:
+        offsets, text = kernel.decimal_text(values[0], batch.row_count)
+    else:
+        offsets, text = kernel.hex_pair_text(values[0], values[1], batch.row_count)
     return ColumnData(ColumnType.UTF8, text, offsets)
 
 

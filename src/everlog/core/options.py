@@ -17,7 +17,9 @@ def option_names(kind: type) -> frozenset[str]:
 
 
 def fill(kind: type[T], values: Mapping[str, Any]) -> T:
-    """An options object. Raises :class:`UsageError` for a name that it does not know; its ``__post_init__`` checks the values."""
+    """An options object. Raises :class:`UsageError` for a name that it does not know; its ``__post_init__`` checks
+    the values.
+    """
     known = option_names(kind)
     if unknown := sorted(values.keys() - known):
         raise UsageError("options", found=", ".join(unknown), expected=f"names out of {', '.join(sorted(known))}")

@@ -9,9 +9,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """``address`` finds the record again and orders it within its stream (text form, as on the command line); ``fields`` are the
-    family's own (``position``, ``marker``, ``sequence``, ...). ``timestamp_ns`` is nanoseconds since 1970, or ``None`` where the family
-    keeps no time."""
+    """``address`` finds the record again and orders it within its stream (text form, as on the command line);
+    ``fields`` are the family's own (``position``, ``marker``, ``sequence``, ...). ``timestamp_ns`` is nanoseconds
+    since 1970, or ``None`` where the family keeps no time.
+    """
 
     stream: str
     address: str

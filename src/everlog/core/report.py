@@ -12,8 +12,9 @@ Progress = Callable[[str, int, int], None]
 
 
 class Severity(Enum):
-    """``FAULT``: something is lost, unreadable or would stop the real system (exit code 1). ``NOTE``: it heals by itself, or is odd
-    but harmless (exit code 0)."""
+    """``FAULT``: something is lost, unreadable or would stop the real system (exit code 1). ``NOTE``: it heals by
+    itself, or is odd but harmless (exit code 0).
+    """
 
     FAULT = "fault"
     NOTE = "note"
@@ -23,9 +24,10 @@ class Severity(Enum):
 class Fault:
     """One thing that is wrong.
 
-    ``code`` is a stable kebab-case name, the same in all reports (listed in ``docs/verify.md``); ``file`` is relative to the store;
-    ``offset`` is in that file, ``None`` when the file as a whole is meant; ``loses`` says what a reader loses, ``repair`` how it could
-    be mended; ``stream`` and ``address`` tell the first record concerned, where there is one.
+    ``code`` is a stable kebab-case name, the same in all reports (listed in ``docs/verify.md``); ``file`` is
+    relative to the store; ``offset`` is in that file, ``None`` when the file as a whole is meant; ``loses`` says
+    what a reader loses, ``repair`` how it could be mended; ``stream`` and ``address`` tell the first record
+    concerned, where there is one.
     """
 
     code: str

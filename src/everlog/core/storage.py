@@ -1,7 +1,8 @@
 """Files, read-only: the one seam between everlog's readers and the disk.
 
-Everything is read with ``pread`` in chunks: a file that another process cuts under a memory map is a SIGBUS, under ``pread`` it is a short
-read, which becomes :class:`FileChanged` or a torn record. :class:`Storage` is the local folder; tests put a faulty twin in its place.
+Everything is read with ``pread`` in chunks: a file that another process cuts under a memory map is a SIGBUS, under
+``pread`` it is a short read, which becomes :class:`FileChanged` or a torn record. :class:`Storage` is the local
+folder; tests put a faulty twin in its place.
 """
 
 from __future__ import annotations
@@ -100,7 +101,9 @@ class LocalFile:
         return data
 
     def read_into(self, offset: int, buffer: memoryview) -> int:
-        """Fill ``buffer`` from ``offset``; returns the bytes read, fewer than its length only at the end of the file."""
+        """Fill ``buffer`` from ``offset``; returns the bytes read, fewer than its length only at the end of the
+        file.
+        """
         done, length = 0, len(buffer)
         try:
             while done < length:
@@ -138,7 +141,9 @@ class LocalFile:
 
 
 class LocalStorage:
-    """A local folder. Raises :class:`NotAStore` when ``root`` is no folder, :class:`StoreUnavailable` when it can't be looked at."""
+    """A local folder. Raises :class:`NotAStore` when ``root`` is no folder, :class:`StoreUnavailable` when it can't
+    be looked at.
+    """
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = os.fspath(root)
@@ -158,7 +163,9 @@ class LocalStorage:
         return os.path.join(self.root, name) if name else self.root
 
     def entries(self, folder: str = "") -> Iterator[Entry]:
-        """What a folder holds, unsorted. Symbolic links that lead out of the store are listed as neither file nor folder."""
+        """What a folder holds, unsorted. Symbolic links that lead out of the store are listed as neither file nor
+        folder.
+        """
         path = self.path(folder)
         try:
             with os.scandir(path) as found:

@@ -1,7 +1,7 @@
 """The protocol that every family implements: streams, scans, splits, verification.
 
-Inside everlog an address is an ``int`` that orders the records of a stream (Aeron: position; JLog: log << 32 | marker; NATS Streaming:
-sequence); ``parse_address`` and ``format_address`` translate to the text that people see.
+Inside everlog an address is an ``int`` that orders the records of a stream (Aeron: position; JLog: log << 32 |
+marker; NATS Streaming: sequence); ``parse_address`` and ``format_address`` translate to the text that people see.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ DEFAULT_SPLIT_BYTES = 64 << 20
 
 
 class Level(Enum):
-    """``RECORD``: whole messages. ``FRAME``: the pieces that are on disk, padding and administrative frames left out."""
+    """``RECORD``: whole messages. ``FRAME``: the pieces that are on disk, padding and administrative frames left
+    out.
+    """
 
     RECORD = "record"
     FRAME = "frame"
@@ -33,8 +35,10 @@ class Level(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StreamInfo:
-    """A stream, as ``ls`` lists it. ``first`` and ``last`` are the addresses of its first and last record, ``end`` the address after
-    it; ``None`` where empty or not known without a scan, as is ``record_count``. ``details`` are the family's own."""
+    """A stream, as ``ls`` lists it. ``first`` and ``last`` are the addresses of its first and last record, ``end``
+    the address after it; ``None`` where empty or not known without a scan, as is ``record_count``. ``details`` are
+    the family's own.
+    """
 
     name: str
     family: str
@@ -48,9 +52,10 @@ class StreamInfo:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A part of a stream that can be scanned by itself, in another process too: records with ``start <= address < end`` (``None``: to
-    the end). ``byte_count`` is an estimate of the work. ``context`` is the family's own, small and picklable: what a scan needs to know
-    so that it does not read the catalog again."""
+    """A part of a stream that can be scanned by itself, in another process too: records with ``start <= address <
+    end`` (``None``: to the end). ``byte_count`` is an estimate of the work. ``context`` is the family's own, small
+    and picklable: what a scan needs to know so that it does not read the catalog again.
+    """
 
     stream: str
     start: int | None
@@ -81,8 +86,8 @@ def raise_fault(fault: Fault) -> None:
 class Store(ABC):
     """A folder with one owner, open for reading. Opening and reading never change a byte of it.
 
-    Implementations give the abstract methods; ``scan``, ``read`` and the derived columns (``store``, ``family``, ``stream``,
-    ``address``, ``timestamp``, ``crc32``) are built on them here.
+    Implementations give the abstract methods; ``scan``, ``read`` and the derived columns (``store``, ``family``,
+    ``stream``, ``address``, ``timestamp``, ``crc32``) are built on them here.
     """
 
     family: ClassVar[str]
@@ -99,7 +104,9 @@ class Store(ABC):
     @classmethod
     @abstractmethod
     def open(cls, storage: Storage, options: Mapping[str, Any]) -> Self:
-        """Open for reading. ``options`` fill ``options_class``, a frozen keyword-only dataclass (see :mod:`everlog.core.options`)."""
+        """Open for reading. ``options`` fill ``options_class``, a frozen keyword-only dataclass (see
+        :mod:`everlog.core.options`).
+        """
 
     # What a family implements
 
@@ -118,14 +125,17 @@ class Store(ABC):
 
     @abstractmethod
     def walk(self, stream: str, request: ScanRequest) -> Iterator[Batch]:
-        """Batches of the requested columns, in address order. Damage goes to ``request.on_fault`` and the walk goes on behind it.
-        Raises :class:`UnknownStream`."""
+        """Batches of the requested columns, in address order. Damage goes to ``request.on_fault`` and the walk goes
+        on behind it. Raises :class:`UnknownStream`.
+        """
 
     @abstractmethod
     def splits(
         self, stream: str, *, start: int | None = None, end: int | None = None, split_bytes: int = DEFAULT_SPLIT_BYTES
     ) -> list[Split]:
-        """Parts that together hold every record of the range once, each of about ``split_bytes`` (a segment is not cut)."""
+        """Parts that together hold every record of the range once, each of about ``split_bytes`` (a segment is not
+        cut).
+        """
 
     @abstractmethod
     def parse_address(self, text: str) -> int:

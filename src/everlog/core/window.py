@@ -11,14 +11,16 @@ MAX_WINDOW_BYTES = 1 << 30
 """A single frame or message may not be larger than this."""
 
 ReadInto = Callable[[int, memoryview], int]
-"""``read_into(address, buffer)`` fills ``buffer`` from ``address`` and returns the bytes read: fewer than asked for only at the end."""
+"""``read_into(address, buffer)`` fills ``buffer`` from ``address`` and returns the bytes read: fewer than asked for
+only at the end.
+"""
 
 
 class Window:
     """``buffer[at:filled]`` are the bytes not yet consumed; ``buffer[0]`` is at ``base`` in the stream.
 
-    A walker consumes whole frames by moving ``at`` on; ``refill`` then keeps the rest and reads on. When a frame does not fit, ``refill``
-    grows the buffer, up to ``max_bytes``.
+    A walker consumes whole frames by moving ``at`` on; ``refill`` then keeps the rest and reads on. When a frame
+    does not fit, ``refill`` grows the buffer, up to ``max_bytes``.
     """
 
     __slots__ = ("_end", "_max_bytes", "_read_into", "at", "base", "buffer", "filled")
@@ -51,8 +53,9 @@ class Window:
         return self.base + self.filled >= self._end
 
     def refill(self) -> bool:
-        """Keep what is not consumed, read on behind it; whether any bytes came. Raises :class:`LimitExceeded` when one frame would need
-        more than ``max_bytes``."""
+        """Keep what is not consumed, read on behind it; whether any bytes came. Raises :class:`LimitExceeded` when
+        one frame would need more than ``max_bytes``.
+        """
         if self.at_end:
             return False
         if self.at:
@@ -80,5 +83,7 @@ class Window:
     def _grow(self) -> None:
         size = len(self.buffer)
         if size >= self._max_bytes:
-            raise LimitExceeded("frame", offset=self.base, found=f"over {size} bytes", expected=f"at most {self._max_bytes}")
+            raise LimitExceeded(
+                "frame", offset=self.base, found=f"over {size} bytes", expected=f"at most {self._max_bytes}"
+            )
         self.buffer = self.buffer + bytearray(min(size, self._max_bytes - size))

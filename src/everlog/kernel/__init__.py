@@ -1,6 +1,7 @@
 """What all hot loops share. Each compiled module has a readable twin in plain Python, under the same tests.
 
-``load`` picks the compiled module where it was built, else the twin, with one warning. ``EVERLOG_PURE_PYTHON=1`` asks for the twins.
+``load`` picks the compiled module where it was built, else the twin, with one warning. ``EVERLOG_PURE_PYTHON=1``
+asks for the twins.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Column kernels in plain Python: the specification of ``_columns.pyx``, and what runs where that was not built.
 
-A :class:`RowSink` collects rows from a walker into column buffers. Its columns are pairs of a name and a :class:`Source`; their types
-come with them as :mod:`memoryview` codes (``h``, ``i``, ``q``; ``B`` for byte spans).
+A :class:`RowSink` collects rows from a walker into column buffers. Its columns are pairs of a name and a
+:class:`Source`; their types come with them as :mod:`memoryview` codes (``h``, ``i``, ``q``; ``B`` for byte spans).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ Taken = tuple[memoryview, memoryview | None, memoryview | None, int]
 class RowSink:
     """Rows into column buffers, up to ``max_rows`` rows and about ``max_bytes`` bytes in its byte spans.
 
-    A row larger than ``max_bytes`` is taken when it is the first. ``take`` hands the buffers over and starts anew; ``reset`` starts anew
-    in the same buffers.
+    A row larger than ``max_bytes`` is taken when it is the first. ``take`` hands the buffers over and starts anew;
+    ``reset`` starts anew in the same buffers.
     """
 
     def __init__(self, columns: Sequence[tuple[str, str, Source]], max_rows: int, max_bytes: int) -> None:
@@ -58,11 +58,15 @@ class RowSink:
     def add_row(
         self, data: Readable, frame: int, values: Sequence[int], spans: Sequence[Sequence[tuple[int, int]]]
     ) -> None:
-        """Append a row: its header is at ``data[frame:]``; ``spans[k]`` lists the (start, end) pieces of byte span ``k``."""
+        """Append a row: its header is at ``data[frame:]``; ``spans[k]`` lists the (start, end) pieces of byte span
+        ``k``.
+        """
         for name, code, source in self._columns:
             if isinstance(source, FieldOf):
                 field = source.field
-                (value,) = struct.unpack_from((">" if field.big_endian else "<") + field.code, data, frame + field.offset)
+                (value,) = struct.unpack_from(
+                    (">" if field.big_endian else "<") + field.code, data, frame + field.offset
+                )
                 self._values[name].append(value)
             elif isinstance(source, Value):
                 self._values[name].append(values[source.index])
@@ -73,7 +77,9 @@ class RowSink:
                 self._values[name].append(len(held))
             elif isinstance(source, Null):
                 self._values[name].append(0)
-        if self._bytes:  # then all spans count, wanted or not: the bound is about the row, not about the choice of columns
+        if (
+            self._bytes
+        ):  # then all spans count, wanted or not: the bound is about the row, not about the choice of columns
             self.byte_count += sum(end - start for pieces in spans for start, end in pieces)
         self.row_count += 1
 

@@ -1,7 +1,7 @@
 """CRC-32 with any reflected polynomial, in plain Python: the specification of ``_crc32.pyx``.
 
-Initial value and final XOR are all ones, as in zlib (Rocksoft model: refin, refout true). Castagnoli's polynomial in this form is
-0x82F63B78, zlib's 0xEDB88320.
+Initial value and final XOR are all ones, as in zlib (Rocksoft model: refin, refout true). Castagnoli's polynomial
+in this form is 0x82F63B78, zlib's 0xEDB88320.
 """
 
 from __future__ import annotations

@@ -1,0 +1,77 @@
+"""The storage seam: read-only, inside its folder, and one clear error for what the system refuses."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from pathlib import Path
+
+import pytest
+
+from everlog.core.storage import LocalStorage
+from everlog.errors import CorruptData, EverlogError, FileChanged, NotAStore, StoreUnavailable
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    root = tmp_path / "store"
+    (root / "sub").mkdir(parents=True)
+    (root / "a.dat").write_bytes(b"0123456789")
+    (tmp_path / "secret").write_bytes(b"outside")
+    return root
+
+
+@pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "sub/../../secret", "a\0b"])
+def test_no_name_leads_out_of_the_folder(folder: Path, name: str) -> None:
+    storage = LocalStorage(folder)
+    with pytest.raises(NotAStore, match="inside the store"):
+        storage.open(name)
+
+
+def test_a_link_out_of_the_folder_is_not_followed(folder: Path) -> None:
+    (folder / "link").symlink_to(folder.parent / "secret")
+    (folder / "inner").symlink_to("a.dat")
+    storage = LocalStorage(folder)
+    with pytest.raises(StoreUnavailable, match="symbolic link"):
+        storage.open("link")
+    found = {e.name: e.is_file for e in storage.entries()}
+    assert found == {"a.dat": True, "inner": True, "link": False, "sub": False}
+    assert storage.read_all("inner") == b"0123456789"
+
+
+def test_a_fifo_does_not_hang_the_reader(folder: Path) -> None:
+    os.mkfifo(folder / "pipe")
+    with pytest.raises(StoreUnavailable, match="no regular file"):
+        LocalStorage(folder).open("pipe")
+
+
+def test_a_missing_folder_and_a_file_are_told_apart(folder: Path) -> None:
+    with pytest.raises(StoreUnavailable, match="no such file"):
+        LocalStorage(folder / "nowhere")
+    with pytest.raises(NotAStore, match="found a file"):
+        LocalStorage(folder / "a.dat")
+
+
+def test_reads_are_short_only_at_the_end(folder: Path) -> None:
+    with LocalStorage(folder).open("a.dat") as file:
+        assert file.read_at(4, 3) == b"456"
+        assert file.read_at(8, 10) == b"89"
+        assert file.read_at(100, 10) == b""
+        buffer = bytearray(6)
+        assert file.read_into(7, memoryview(buffer)) == 3
+        assert buffer == b"789\0\0\0"
+
+
+def test_a_file_that_was_cut_since_is_an_error(folder: Path) -> None:
+    with LocalStorage(folder).open("a.dat") as file:
+        os.truncate(folder / "a.dat", 3)
+        with pytest.raises(FileChanged, match="found 3 bytes, expected 10 bytes"):
+            file.read_exactly(0, 10)
+
+
+def test_an_error_keeps_its_fields_between_processes() -> None:
+    error = CorruptData("7-0.rec", offset=4096, found="frame_length -17", expected="32..65536", hint="cut it")
+    copy = pickle.loads(pickle.dumps(error))
+    assert str(copy) == "7-0.rec at offset 4096: found frame_length -17, expected 32..65536 (cut it)"
+    assert (copy.where, copy.offset, copy.exit_code, copy.hint) == ("7-0.rec", 4096, 1, "cut it")
+    assert EverlogError.exit_code == 2
