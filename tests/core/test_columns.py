@@ -44,7 +44,7 @@ def test_constant_text_serves_larger_and_smaller_batches() -> None:
 
 
 def test_unknown_columns_are_named() -> None:
-    with pytest.raises(UsageError, match="'color'.*position"):
+    with pytest.raises(UsageError, match=r"'color'.*position"):
         pick((POSITION,), ["color"])
 
 

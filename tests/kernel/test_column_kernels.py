@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from array import array
+from itertools import pairwise
 from types import ModuleType
 
 import pytest
@@ -31,7 +32,7 @@ def texts(pair: tuple[memoryview, memoryview], count: int) -> list[str]:
     ends = offsets.tolist()
     assert len(ends) == count + 1
     assert ends[0] == 0
-    return [bytes(data[a:b]).decode() for a, b in zip(ends, ends[1:], strict=False)]
+    return [bytes(data[a:b]).decode() for a, b in pairwise(ends)]
 
 
 @pytest.fixture(params=KERNELS, ids=lambda module: module.__name__.rsplit(".", 1)[1])
@@ -78,7 +79,7 @@ def test_an_always_null_column_has_no_valid_row(kernel: ModuleType, code: str) -
     from everlog.kernel.sources import Null
 
     count, taken = kernel.RowSink([("a", code, Null())], 10, 100).take()
-    values, offsets, validity, null_count = taken["a"]
+    _, offsets, validity, null_count = taken["a"]
     assert (count, null_count, bytes(validity)) == (0, 0, b"")
     assert (offsets is None) == (code == "q")
 

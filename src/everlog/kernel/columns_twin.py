@@ -10,6 +10,7 @@ import struct
 import zlib
 from array import array
 from collections.abc import Sequence
+from itertools import pairwise
 
 from everlog.kernel.sources import Bytes, FieldOf, Null, Source, Value
 from everlog.layout import Readable
@@ -61,7 +62,7 @@ class RowSink:
         """Append a row: its header is at ``data[frame:]``; ``spans[k]`` lists the (start, end) pieces of byte span
         ``k``.
         """
-        for name, code, source in self._columns:
+        for name, _, source in self._columns:
             if isinstance(source, FieldOf):
                 field = source.field
                 (value,) = struct.unpack_from(
@@ -142,4 +143,4 @@ def multiply(values: memoryview, factor: int, count: int) -> memoryview:
 def crc32_of_values(offsets: memoryview, values: memoryview, count: int) -> memoryview:
     """CRC-32 (zlib's) of each byte string, as 64-bit numbers."""
     ends = offsets[: count + 1].tolist()
-    return memoryview(array("q", [zlib.crc32(values[a:b]) for a, b in zip(ends, ends[1:], strict=False)]))
+    return memoryview(array("q", [zlib.crc32(values[a:b]) for a, b in pairwise(ends)]))
