@@ -1,0 +1,4 @@
+class Buffer:
+    """Memory of a column; read through the buffer protocol."""
+
+    capacity: int

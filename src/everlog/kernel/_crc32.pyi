@@ -1,0 +1,1 @@
+from everlog.kernel.crc32_twin import Crc32 as Crc32
