@@ -1,0 +1,38 @@
+"""The command line, start to end: interpreter start, imports, work and output."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.generate import aeron_archive, nats_slice, nats_store
+from benchmarks.lines import Line, median_seconds
+
+ROWS = 1_000_000
+
+
+def run(*arguments: str) -> None:
+    """One call of the command, its output read and thrown away."""
+    # PYTHONPATH would let the caller's folder answer for the installed package.
+    env = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL, env=env)
+
+
+def lines() -> Iterator[Line]:
+    """``read --json`` of a million records, ``ls`` of a small store, ``import everlog``."""
+    with tempfile.TemporaryDirectory(prefix="everlog-bench-") as folder:
+        archive = aeron_archive(Path(folder) / "archive", 32, (64 << 20))
+        limit = ("--limit", str(ROWS))
+        took = median_seconds(
+            lambda: run("-m", "everlog", "read", str(archive), "--json", "--no-payload", *limit), runs=3
+        )
+        yield Line("read-json-1M", took, "s", "<=6")
+        small = nats_store(Path(folder) / "small", {"a": nats_slice(b"a", iter([b"x"] * 10))})
+        yield Line("ls-small-store", median_seconds(lambda: run("-m", "everlog", "ls", str(small))), "s", "<=0.25")
+        bare = median_seconds(lambda: run("-c", "pass"))
+        imported = median_seconds(lambda: run("-c", "import everlog"))
+        yield Line("import-everlog", max(0.0, imported - bare) * 1000, "ms", "<=60")

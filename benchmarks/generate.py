@@ -1,0 +1,179 @@
+"""Stores of any size for the benchmarks, made with numpy from the format descriptions and independent of everlog's own code, so that a
+mistake in everlog's layouts would show.
+
+Payload bytes are random (seeded), so that nothing compresses.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+TERM_BYTES = 64 << 20
+SEGMENT_BYTES = 128 << 20
+INITIAL_TERM_ID = 7
+SESSION_ID = -11
+STREAM_ID = 1001
+START_NS = 1_700_000_000_000_000_000
+
+
+def aeron_term(term_index: int, payload_bytes: int, term_bytes: int = TERM_BYTES) -> np.ndarray:
+    """One full term of unfragmented messages, a padding frame at its end. Reserved values count up through the stream."""
+    aligned = (32 + payload_bytes + 31) & ~31
+    count = term_bytes // aligned
+    rest = term_bytes - count * aligned
+    term = np.zeros(term_bytes, dtype=np.uint8)
+    frames = term[: count * aligned].reshape(count, aligned)
+    rng = np.random.default_rng(term_index)
+    block = rng.integers(0, 256, (min(count, 4096), payload_bytes), dtype=np.uint8)
+    for begin in range(0, count, len(block)):
+        part = frames[begin : begin + len(block)]
+        part[:, 32 : 32 + payload_bytes] = block[: len(part)]
+    header = np.zeros(count, dtype=HEADER)
+    header["length"] = 32 + payload_bytes
+    header["flags"] = 0xC0
+    header["type"] = 1
+    header["term_offset"] = np.arange(count, dtype=np.int64) * aligned
+    header["session"], header["stream"], header["term"] = SESSION_ID, STREAM_ID, INITIAL_TERM_ID + term_index
+    header["reserved"] = np.arange(count, dtype=np.int64) + term_index * count
+    frames[:, :32] = header.view(np.uint8).reshape(count, 32)
+    if rest:
+        padding = np.zeros(1, dtype=HEADER)
+        padding["length"], padding["flags"], padding["type"] = rest, 0xC0, 0
+        padding["term_offset"] = count * aligned
+        padding["session"], padding["stream"], padding["term"] = SESSION_ID, STREAM_ID, INITIAL_TERM_ID + term_index
+        term[count * aligned : count * aligned + 32] = padding.view(np.uint8)
+    return term
+
+
+HEADER = np.dtype(
+    {
+        "names": ["length", "version", "flags", "type", "term_offset", "session", "stream", "term", "reserved"],
+        "formats": ["<i4", "u1", "u1", "<u2", "<i4", "<i4", "<i4", "<i4", "<i8"],
+        "offsets": [0, 4, 5, 6, 8, 12, 16, 20, 24],
+        "itemsize": 32,
+    }
+)
+
+
+def descriptor(recording_id: int, stop_position: int, *, term_bytes: int = TERM_BYTES, mtu: int = 1408) -> bytes:
+    """A catalog entry, padded to 64 bytes: 32-byte header, 80-byte block, three strings."""
+    block = struct.pack(
+        "<qqqqqqqiiiiii",
+        -1,
+        -1,
+        recording_id,
+        START_NS // 10**6,
+        START_NS // 10**6 + 1000,
+        0,
+        stop_position,
+        INITIAL_TERM_ID,
+        max(SEGMENT_BYTES, term_bytes),
+        term_bytes,
+        mtu,
+        SESSION_ID,
+        STREAM_ID,
+    )
+    for text in (b"aeron:ipc", b"aeron:ipc?term-length=64m", b"aeron:ipc"):
+        block += struct.pack("<I", len(text)) + text
+    length = (32 + len(block) + 63) & ~63
+    head = struct.pack("<ii", length - 32, 1) + bytes(24)
+    return (head + block).ljust(length, b"\0")
+
+
+def write_catalog(folder: Path, entries: list[bytes]) -> None:
+    """Catalog 3.1."""
+    head = struct.pack("<iiqi", 196864, 32, len(entries), 64) + bytes(12)
+    (folder / "archive.catalog").write_bytes(head + b"".join(entries))
+
+
+def aeron_archive(folder: Path, payload_bytes: int, total_bytes: int) -> Path:
+    """An archive with one stopped recording of about ``total_bytes``."""
+    folder.mkdir(parents=True)
+    terms = max(1, total_bytes // TERM_BYTES)
+    per_segment = SEGMENT_BYTES // TERM_BYTES
+    for first in range(0, terms, per_segment):
+        with (folder / f"0-{first * TERM_BYTES}.rec").open("wb") as file:
+            for index in range(first, min(first + per_segment, terms)):
+                file.write(aeron_term(index, payload_bytes).data)
+            file.truncate(SEGMENT_BYTES)
+    write_catalog(folder, [descriptor(0, terms * TERM_BYTES)])
+    return folder
+
+
+def many_recordings(folder: Path, count: int) -> Path:
+    """An archive of ``count`` small recordings, one sparse segment file each."""
+    folder.mkdir(parents=True)
+    for recording_id in range(count):
+        with (folder / f"{recording_id}-0.rec").open("wb") as file:
+            file.truncate(SEGMENT_BYTES)
+    write_catalog(folder, [descriptor(i, 64 * (i % 1000)) for i in range(count)])
+    return folder
+
+
+def jlog_segment(payload_bytes: int, total_bytes: int) -> np.ndarray:
+    """Messages of a plain journal, back to back."""
+    fields = [("magic", "<u4"), ("sec", "<u4"), ("usec", "<u4"), ("length", "<u4"), ("payload", "u1", (payload_bytes,))]
+    dtype = np.dtype(fields)
+    count = total_bytes // dtype.itemsize
+    rows = np.zeros(count, dtype=dtype)
+    rows["magic"], rows["length"] = 0x663A7318, payload_bytes
+    rows["sec"] = START_NS // 10**9 + np.arange(count) // 1000
+    rows["usec"] = np.arange(count) % 1000 * 1000
+    rng = np.random.default_rng(1)
+    rows["payload"] = rng.integers(0, 256, (count, payload_bytes), dtype=np.uint8)
+    return rows.view(np.uint8).reshape(-1)
+
+
+def varint(value: int) -> bytes:
+    """A protobuf varint."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def nats_record(sequence: int, channel: bytes, data: bytes, timestamp: int) -> bytes:
+    """A message record: size, CRC-32, MsgProto."""
+    body = b"\x08" + varint(sequence) + b"\x12" + varint(len(channel)) + channel
+    if data:
+        body += b"\x22" + varint(len(data)) + data
+    body += b"\x28" + varint(timestamp)
+    return struct.pack("<II", len(body), zlib.crc32(body)) + body
+
+
+def nats_slice(channel: bytes, payloads: Iterator[bytes]) -> tuple[bytes, bytes]:
+    """A slice's data and index files."""
+    dat, idx = [struct.pack("<I", 1)], [struct.pack("<I", 1)]
+    offset = 4
+    for sequence, data in enumerate(payloads, 1):
+        timestamp = START_NS + sequence * 1000
+        record = nats_record(sequence, channel, data, timestamp)
+        entry = struct.pack("<QqqI", sequence, offset, timestamp, len(record) - 8)
+        dat.append(record)
+        idx.append(entry + struct.pack("<I", zlib.crc32(entry)))
+        offset += len(record)
+    return b"".join(dat), b"".join(idx)
+
+
+def nats_store(folder: Path, channels: dict[str, tuple[bytes, bytes]]) -> Path:
+    """A store with one slice a channel."""
+    folder.mkdir(parents=True)
+    server = b"".join(
+        bytes([number << 3 | 2]) + varint(len(text)) + text
+        for number, text in enumerate((b"bench", b"_STAN.discover.bench", b"_STAN.pub.bench", b"_STAN.sub.bench"), 1)
+    )
+    (folder / "server.dat").write_bytes(struct.pack("<III", 1, len(server), zlib.crc32(server)) + server)
+    (folder / "clients.dat").write_bytes(struct.pack("<I", 1))
+    for name, (dat, idx) in channels.items():
+        (folder / name).mkdir()
+        (folder / name / "subs.dat").write_bytes(struct.pack("<I", 1))
+        (folder / name / "msgs.1.dat").write_bytes(dat)
+        (folder / name / "msgs.1.idx").write_bytes(idx)
+    return folder
