@@ -1,5 +1,5 @@
-"""Stores of any size for the benchmarks, made with numpy from the format descriptions and independent of everlog's own code, so that a
-mistake in everlog's layouts would show.
+"""Stores of any size for the benchmarks, made with numpy from the format descriptions and independent of everlog's
+own code, so that a mistake in everlog's layouts would show.
 
 Payload bytes are random (seeded), so that nothing compresses.
 """
@@ -22,7 +22,9 @@ START_NS = 1_700_000_000_000_000_000
 
 
 def aeron_term(term_index: int, payload_bytes: int, term_bytes: int = TERM_BYTES) -> np.ndarray:
-    """One full term of unfragmented messages, a padding frame at its end. Reserved values count up through the stream."""
+    """One full term of unfragmented messages, a padding frame at its end. Reserved values count up through the
+    stream.
+    """
     aligned = (32 + payload_bytes + 31) & ~31
     count = term_bytes // aligned
     rest = term_bytes - count * aligned

@@ -13,8 +13,9 @@ RUNS = 5
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One figure. ``ratio`` is to the peer named in the docs of its group; ``target`` reads like ``>=0.7`` or ``<=6`` and is held against
-    ``ratio`` where there is one, else against ``value``."""
+    """One figure. ``ratio`` is to the peer named in the docs of its group; ``target`` reads like ``>=0.7`` or
+    ``<=6`` and is held against ``ratio`` where there is one, else against ``value``.
+    """
 
     name: str
     value: float
@@ -53,7 +54,9 @@ def median_seconds(work: Callable[[], object], runs: int = RUNS) -> float:
 
 
 def paired(ours: Callable[[], object], peer: Callable[[], object], runs: int = RUNS) -> tuple[float, float]:
-    """Our median time, and the median of (peer's time / ours), taken pair by pair in turn so that a drift of the machine cancels."""
+    """Our median time, and the median of (peer's time / ours), taken pair by pair in turn so that a drift of the
+    machine cancels.
+    """
     ours()
     peer()
     times, ratios = [], []

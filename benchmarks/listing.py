@@ -23,7 +23,9 @@ def count_streams(path: Path, expected: int) -> None:
 
 
 def lines() -> Iterator[Line]:
-    """An archive of 100,000 recordings; 1,000 channels of 100 messages (the original server took 6.0 s to recover them)."""
+    """An archive of 100,000 recordings; 1,000 channels of 100 messages (the original server took 6.0 s to recover
+    them).
+    """
     with tempfile.TemporaryDirectory(prefix="everlog-bench-") as folder:
         archive = many_recordings(Path(folder) / "archive", RECORDINGS)
         yield Line(
