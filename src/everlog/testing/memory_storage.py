@@ -1,0 +1,129 @@
+"""A store's folder in memory: what fuzzers and fault tests read instead of the disk."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from everlog.core.storage import Entry
+from everlog.errors import NotAStore, StoreUnavailable
+
+
+class MemoryFile:
+    """A file's bytes, with the reads of :class:`everlog.core.storage.ReadableFile`."""
+
+    def __init__(self, name: str, data: bytes) -> None:
+        self.name = name
+        self._data = data
+
+    def size(self) -> int:
+        """Bytes."""
+        return len(self._data)
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """Up to ``length`` bytes."""
+        return self._data[offset : offset + length]
+
+    def read_into(self, offset: int, buffer: memoryview) -> int:
+        """Fill ``buffer``; the count of bytes."""
+        part = self._data[offset : offset + len(buffer)]
+        buffer[: len(part)] = part
+        return len(part)
+
+    def read_exactly(self, offset: int, length: int) -> bytes:
+        """``length`` bytes. Raises :class:`everlog.errors.FileChanged` when there are fewer."""
+        from everlog.errors import FileChanged
+
+        data = self.read_at(offset, length)
+        if len(data) != length:
+            raise FileChanged(self.name, offset=offset, found=f"{len(data)} bytes", expected=f"{length} bytes")
+        return data
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class MemoryStorage:
+    """Files by name. A folder exists where a name lies in it, or where it is listed in ``folders``."""
+
+    def __init__(
+        self, files: Mapping[str, bytes], *, root: str = "memory", folders: frozenset[str] = frozenset()
+    ) -> None:
+        self.root = root
+        self.files = dict(files)
+        self._folders = {"", *folders}
+        for name in files:
+            parts = name.split("/")[:-1]
+            self._folders.update("/".join(parts[: i + 1]) for i in range(len(parts)))
+
+    @classmethod
+    def of_folder(cls, folder: Path) -> MemoryStorage:
+        """A copy of a folder on disk."""
+        files = {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+        folders = frozenset(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_dir())
+        return cls(files, root=str(folder), folders=folders)
+
+    @classmethod
+    def of_tar(cls, archive: Path) -> MemoryStorage:
+        """A copy of what a tar file holds below its one top folder."""
+        files, folders = {}, set()
+        with tarfile.open(fileobj=io.BytesIO(archive.read_bytes())) as tar:
+            for member in tar.getmembers():
+                _, _, name = member.name.removeprefix("./").partition("/")
+                held = tar.extractfile(member) if member.isfile() else None
+                if held is not None:
+                    files[name] = held.read()
+                elif member.isdir() and name:
+                    folders.add(name)
+        return cls(files, root=archive.name.split(".")[0], folders=frozenset(folders))
+
+    def _inside(self, folder: str) -> set[str]:
+        prefix = f"{folder}/" if folder else ""
+        return {n[len(prefix) :].split("/")[0] for n in (*self.files, *self._folders) if n and n.startswith(prefix)} - {
+            ""
+        }
+
+    def entries(self, folder: str = "") -> Iterator[Entry]:
+        """What a folder holds."""
+        for name in self.names(folder):
+            full = f"{folder}/{name}" if folder else name
+            is_file = full in self.files
+            yield Entry(name, is_file, not is_file, len(self.files.get(full, b"")), 0)
+
+    def names(self, folder: str = "") -> list[str]:
+        """The names in a folder."""
+        if folder not in self._folders:
+            raise StoreUnavailable(folder, found="no such file or directory", expected="a folder")
+        return sorted(self._inside(folder))
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a file or folder of that name."""
+        return name in self.files or name in self._folders
+
+    def size(self, name: str) -> int:
+        """Bytes of a file."""
+        return self.open(name).size()
+
+    def open(self, name: str) -> MemoryFile:
+        """A file. Raises :class:`StoreUnavailable`, or :class:`NotAStore` for a name that would leave the folder."""
+        if name.startswith("/") or ".." in name.split("/"):
+            raise NotAStore(self.root, found=f"the name {name!r}", expected="a name inside the store's folder")
+        if name not in self.files:
+            raise StoreUnavailable(name, found="no such file or directory", expected="a file")
+        return MemoryFile(name, self.files[name])
+
+    def read_all(self, name: str) -> bytes:
+        """A file, whole."""
+        return self.open(name).read_at(0, len(self.files.get(name, b"")))
