@@ -1,0 +1,365 @@
+"""What every store must do, as checks that an implementer runs over stores of a family::
+
+    def test_the_store_keeps_the_contract(tmp_path):
+        check_store(Subject(unpack("case.tar.gz", tmp_path), family="jlog"))
+
+Each ``check_*`` function raises :class:`AssertionError` with what is wrong. Damaged stores are welcome: faults met
+while reading are collected, and the records around them must come out the same by every road.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pickle
+import subprocess
+import sys
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from everlog.core.columns import ColumnType
+from everlog.core.report import Fault
+from everlog.core.storage import LocalStorage, Storage
+from everlog.core.store import LENGTH, PAYLOAD, TIMESTAMP_NS, Level, Split, Store
+from everlog.errors import EverlogError, UnknownStream, UsageError
+from everlog.stores import open_store
+from everlog.testing.faulty_storage import Faults, FaultyStorage
+
+Row = tuple[Any, ...]
+
+BATCH_BOUNDS = ((1, 1 << 20), (7, 1 << 20), (1000, 1), (1000, 700), (16_384, 4 << 20))
+"""(max_rows, max_bytes) that must all give the same rows."""
+SPLIT_BYTES = (1, 5_000, 1 << 40)
+MAX_FAILING_READS = 12
+"""At how many places ``check_failing_reads`` lets reads fail."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A store to check: its folder, and how to open it. ``levels`` are those that the family tells apart."""
+
+    path: Path
+    family: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    levels: tuple[Level, ...] = (Level.RECORD,)
+
+    def open(self, storage: Storage | None = None) -> Store:
+        """Open it, through another storage if one is given."""
+        return open_store(storage or LocalStorage(self.path), family=self.family, **self.options)
+
+
+def check_store(subject: Subject, *, kernels: bool = True) -> None:
+    """All checks. ``kernels=False`` leaves out the comparison with the Python twins, which starts two processes."""
+    before = snapshot(subject.path)
+    with subject.open() as store:
+        for level in subject.levels:
+            check_schema(store, level)
+        check_streams(store)
+        check_wrong_names(store)
+        for stream in [info.name for info in store.streams()]:
+            for level in subject.levels:
+                rows = read_rows(store, stream, level)
+                check_derived_columns(store, stream, level)
+                check_batch_bounds(store, stream, level, rows)
+                check_column_subsets(store, stream, level, rows)
+                check_ranges(store, stream, level, rows)
+                check_splits(store, stream, level, rows)
+                check_read_equals_scan(store, stream, level, rows)
+        check_info_and_report(store)
+    check_failing_reads(subject)
+    if kernels:
+        check_kernels(subject)
+    assert snapshot(subject.path) == before, "reading changed the store's folder"
+
+
+def snapshot(path: Path) -> dict[str, tuple[int, int, int, str]]:
+    """Each file and folder below ``path``: mode, size, modification time, and digest of its bytes."""
+    found = {}
+    for name in sorted(path.rglob("*")):
+        status = name.lstat()
+        digest = hashlib.sha256(name.read_bytes()).hexdigest() if name.is_file() else ""
+        found[str(name.relative_to(path))] = status.st_mode, status.st_size, status.st_mtime_ns, digest
+    return found
+
+
+def read_rows(store: Store, stream: str, level: Level = Level.RECORD, **options: Any) -> list[Row]:
+    """All rows of a scan with all columns; faults are let pass."""
+    return [row for batch in store.scan(stream, level=level, on_fault=_pass, **options) for row in batch.rows()]
+
+
+def check_schema(store: Store, level: Level) -> None:
+    """Each column once; the common ones and those of the address among them."""
+    names = [column.name for column in store.schema(level=level)]
+    assert len(set(names)) == len(names), f"a column comes twice: {names}"
+    own = store.family_columns(level)
+    assert own[:3] == (TIMESTAMP_NS, LENGTH, PAYLOAD), f"family_columns starts with {own[:3]}"
+    types = {column.name: column.type for column in own}
+    for name in store.address_columns:
+        assert types.get(name) in (ColumnType.INT32, ColumnType.INT64), f"address column {name}: {types.get(name)}"
+    assert all(column.doc for column in own), f"without a meaning: {[c.name for c in own if not c.doc]}"
+
+
+def check_streams(store: Store) -> None:
+    """Names are unique, addresses survive their text form, and what the list says agrees with a scan."""
+    infos = store.streams()
+    assert len({info.name for info in infos}) == len(infos), "two streams of one name"
+    assert {info.name for info in infos} <= {info.name for info in store.streams(include_all=True)}
+    for info in infos:
+        assert info.family == store.family
+        for text in (info.first, info.last, info.end):
+            assert text is None or store.format_address(store.parse_address(text)) == text
+        faults: list[Fault] = []
+        addresses = _addresses(store, info.name, faults)
+        if faults or not addresses:
+            continue
+        if info.record_count is not None:
+            assert info.record_count == len(addresses), (
+                f"{info.name}: {info.record_count} listed, {len(addresses)} read"
+            )
+        if info.first is not None:
+            assert store.parse_address(info.first) <= addresses[0], f"{info.name}: first {info.first}"
+        if info.last is not None:
+            assert store.parse_address(info.last) == addresses[-1], f"{info.name}: last {info.last}"
+        if info.end is not None:
+            assert store.parse_address(info.end) > addresses[-1], f"{info.name}: end {info.end}"
+
+
+def check_wrong_names(store: Store) -> None:
+    """A stream, column or address that is none is a usage error."""
+    _refuses(UnknownStream, store, "no such stream / at all")
+    for info in store.streams()[:1]:
+        _refuses(UsageError, store, info.name, columns=["no such column"])
+        _refuses(UsageError, store, info.name, start="no address!")
+
+
+def check_derived_columns(store: Store, stream: str, level: Level) -> None:
+    """``address``, ``timestamp``, ``crc32`` and ``length`` follow from the others; addresses rise."""
+    names = ["store", "family", "stream", "address", "timestamp", "crc32", "timestamp_ns", "length", "payload"]
+    last = None
+    for batch in store.scan(stream, columns=names, level=level, on_fault=_pass):
+        for where, family, name, address, timestamp, crc32, timestamp_ns, length, payload in batch.rows():
+            assert (where, family, name) == (store.path, store.family, stream)
+            assert length == len(payload), f"{stream} {address}: length {length}, payload {len(payload)} bytes"
+            assert crc32 == zlib.crc32(payload), f"{stream} {address}: crc32"
+            assert timestamp == (None if timestamp_ns is None else timestamp_ns // 1000)
+            at = store.parse_address(address)
+            assert last is None or at > last, f"{stream}: {address} does not come after the record before it"
+            last = at
+
+
+def check_batch_bounds(store: Store, stream: str, level: Level, rows: list[Row]) -> None:
+    """Batches of any size hold the same rows, and keep to their bounds."""
+    for max_rows, max_bytes in BATCH_BOUNDS:
+        found: list[Row] = []
+        for batch in store.scan(stream, level=level, max_rows=max_rows, max_bytes=max_bytes, on_fault=_pass):
+            assert batch.row_count <= max_rows, f"{batch.row_count} rows in a batch of {max_rows}"
+            lengths = batch.to_list("length")
+            # A message in fragments is only known to be large when its last one is met: one may overshoot.
+            assert sum(lengths[:-1]) <= max_bytes, f"{lengths} bytes in a batch of {max_bytes}"
+            found += batch.rows()
+        _same(f"{stream} in batches of {max_rows} rows, {max_bytes} bytes", found, rows)
+
+
+def check_column_subsets(store: Store, stream: str, level: Level, rows: list[Row]) -> None:
+    """Each column alone, and some together, in any order, have the values that they have among all."""
+    names = [column.name for column in store.schema(level=level)]
+    without_payload = [name for name in reversed(names) if name not in ("payload", "crc32")]
+    for subset in [[name] for name in names] + [without_payload, ["payload", "address"]]:
+        picked = [names.index(name) for name in subset]
+        expected = [tuple(row[i] for i in picked) for row in rows]
+        _same(f"{stream}: columns {subset}", read_rows(store, stream, level, columns=subset), expected)
+
+
+def check_ranges(store: Store, stream: str, level: Level, rows: list[Row]) -> None:
+    """``start`` is inclusive, ``end`` exclusive, as text and as numbers, on a record and between two."""
+    at = [store.parse_address(row[3]) for row in rows]
+    count = len(rows)
+    for first, last in sorted({(0, count // 2), (count // 3, count), (count // 2, count // 2 + 1), (count - 1, count)}):
+        if not 0 <= first < last <= count:
+            continue
+        end = at[last] if last < count else None
+        label = f"{stream} from record {first} to {last}"
+        _same(label, read_rows(store, stream, level, start=at[first], end=end), rows[first:last])
+        text_end = None if end is None else store.format_address(end)
+        text_start = store.format_address(at[first])
+        _same(label + " as text", read_rows(store, stream, level, start=text_start, end=text_end), rows[first:last])
+        after = [row for row, address in zip(rows, at, strict=True) if address >= at[first] + 1]
+        _same(label + ", start just after", read_rows(store, stream, level, start=at[first] + 1), after)
+    if rows:
+        assert read_rows(store, stream, level, end=at[0]) == []
+        assert read_rows(store, stream, level, start=at[-1] + 1) == []
+        assert read_rows(store, stream, level, start=at[0], end=at[0]) == []
+
+
+def check_splits(store: Store, stream: str, level: Level, rows: list[Row]) -> None:
+    """Splits, sent through pickle, cover each record once and in order, for a range too."""
+    at = [store.parse_address(row[3]) for row in rows]
+    middle = at[len(at) // 2] if at else None
+    for split_bytes in SPLIT_BYTES:
+        _same(f"{stream} in splits of {split_bytes}", _split_rows(store, stream, level, split_bytes=split_bytes), rows)
+        if middle is not None:
+            head = _split_rows(store, stream, level, split_bytes=split_bytes, end=middle)
+            tail = _split_rows(store, stream, level, split_bytes=split_bytes, start=middle)
+            _same(f"{stream} before its middle, in splits of {split_bytes}", head, rows[: len(rows) // 2])
+            _same(f"{stream} from its middle, in splits of {split_bytes}", tail, rows[len(rows) // 2 :])
+
+
+def check_read_equals_scan(store: Store, stream: str, level: Level, rows: list[Row]) -> None:
+    """``read`` gives what ``scan`` gives."""
+    names = [column.name for column in store.schema(level=level)]
+    records = list(store.read(stream, level=level, on_fault=_pass))
+    assert len(records) == len(rows)
+    for record, row in zip(records, rows, strict=True):
+        values = dict(zip(names, row, strict=True))
+        assert (record.stream, record.address) == (stream, values["address"])
+        assert (record.timestamp_ns, record.payload) == (values["timestamp_ns"], values["payload"])
+        assert record.fields == {name: values[name] for name in record.fields}
+
+
+def check_info_and_report(store: Store) -> None:
+    """``info`` and ``verify`` give plain values, the same each time, and ``verify`` never raises."""
+    assert json.loads(json.dumps(store.info())) is not None
+    seen: list[tuple[str, int, int]] = []
+    first = store.verify(lambda what, done, total: seen.append((what, done, total)))
+    assert all(0 <= done <= total for _, done, total in seen), f"progress beyond its total: {seen}"
+    assert json.dumps(first.to_dict()) == json.dumps(store.verify().to_dict())
+    assert first.family == store.family
+    assert all(fault.code and not fault.file.startswith("/") for fault in first.faults)
+
+
+def check_failing_reads(subject: Subject) -> None:
+    """When reads fail or files are cut meanwhile, there is an error or a loss, never a row that was not there."""
+    counter = FaultyStorage(LocalStorage(subject.path))
+    with subject.open(counter) as store:
+        streams = [info.name for info in store.streams()]
+        true_rows = {(stream, row[3]): row for stream in streams for row in read_rows(store, stream)}
+    step = max(1, counter.read_count // MAX_FAILING_READS)
+    for number in range(0, counter.read_count, step):
+        _survives(subject, Faults(fail_read=number), true_rows)
+        for offset in (0, 1, 50, 5000):
+            _survives(subject, Faults(cut_read=number, cut_offset=offset), true_rows)
+
+
+def check_kernels(subject: Subject) -> None:
+    """The compiled modules and their Python twins give the same rows, streams and reports (a process for each)."""
+    digests = [_digest_in_process(subject, pure) for pure in ("0", "1")]
+    assert digests[0] == digests[1], f"compiled and Python twins differ at {subject.path}"
+
+
+def digest(subject: Subject) -> str:
+    """A digest of everything that a store gives."""
+    total = hashlib.sha256()
+    with subject.open() as store:
+        for level in subject.levels:
+            for info in store.streams(include_all=True):
+                total.update(repr(info).encode())
+                for row in read_rows(store, info.name, level):
+                    total.update(repr(row).encode())
+        total.update(json.dumps([store.info(), store.verify().to_dict()], sort_keys=True).encode())
+    return total.hexdigest()
+
+
+def _digest_in_process(subject: Subject, pure: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", "from everlog.testing.contract import _main; _main()"],
+        input=pickle.dumps(subject),
+        capture_output=True,
+        env=os.environ | {"EVERLOG_PURE_PYTHON": pure},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode()
+
+
+def _main() -> None:
+    # The parent pickled it: both ends are this module.
+    print(digest(pickle.load(sys.stdin.buffer)))
+
+
+def _survives(subject: Subject, faults: Faults, true_rows: dict[tuple[str, str], Row]) -> None:
+    try:
+        with subject.open(FaultyStorage(LocalStorage(subject.path), faults)) as store:
+            for info in store.streams():
+                for row in _rows_until_error(store, info.name):
+                    expected = true_rows.get((info.name, row[3]))
+                    assert expected is not None, f"{faults}: {info.name} {row[3]} was never written"
+                    assert row == expected, f"{faults}: {info.name} {row[3]} differs"
+            store.verify()
+    except EverlogError:
+        return
+
+
+def _rows_until_error(store: Store, stream: str) -> Iterator[Row]:
+    try:
+        for batch in store.scan(stream, on_fault=_pass):
+            yield from batch.rows()
+    except EverlogError:
+        return
+
+
+def _split_rows(store: Store, stream: str, level: Level, **options: Any) -> list[Row]:
+    found: list[Row] = []
+    for split in store.splits(stream, **options):
+        copy: Split = pickle.loads(pickle.dumps(split))
+        assert copy.byte_count >= 0
+        for batch in store.scan_split(copy, level=level, on_fault=_pass):
+            found += batch.rows()
+    return found
+
+
+def _addresses(store: Store, stream: str, faults: list[Fault]) -> list[int]:
+    batches = store.scan(stream, columns=["address"], on_fault=faults.append)
+    return [store.parse_address(text) for batch in batches for text in batch.to_list("address")]
+
+
+def _same(label: str, found: list[Row], expected: list[Row]) -> None:
+    if found == expected:
+        return
+    detail = f"{len(found)} rows, expected {len(expected)}"
+    for index, (a, b) in enumerate(zip(found, expected, strict=False)):
+        if a != b:
+            detail += f"; row {index} is {_short(a)}, expected {_short(b)}"
+            break
+    raise AssertionError(f"{label}: {detail}")
+
+
+def _short(row: Row) -> str:
+    text = repr(row)
+    return text if len(text) <= 500 else text[:500] + "..."
+
+
+def _refuses(kind: type[EverlogError], store: Store, stream: str, **options: Any) -> None:
+    try:
+        list(store.scan(stream, **options))
+    except kind:
+        return
+    raise AssertionError(f"scan({stream!r}, {options}) raised no {kind.__name__}")
+
+
+def _pass(fault: Fault) -> None:
+    """Damage is not what is checked here."""
+
+
+__all__ = [
+    "Subject",
+    "check_batch_bounds",
+    "check_column_subsets",
+    "check_derived_columns",
+    "check_failing_reads",
+    "check_info_and_report",
+    "check_kernels",
+    "check_ranges",
+    "check_read_equals_scan",
+    "check_schema",
+    "check_splits",
+    "check_store",
+    "check_streams",
+    "check_wrong_names",
+    "digest",
+    "read_rows",
+    "snapshot",
+]

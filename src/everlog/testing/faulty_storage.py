@@ -1,0 +1,108 @@
+"""A storage that fails on purpose: reads that end in EIO, files that are cut by another process while they are read."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from everlog.core.storage import Entry, ReadableFile, Storage
+from everlog.errors import StoreUnavailable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Faults:
+    """What goes wrong, counted in reads over all files of a :class:`FaultyStorage`, from 0.
+
+    Read number ``fail_read`` and all after it raise :class:`StoreUnavailable` (EIO). From read number ``cut_read`` on,
+    every file gives no bytes behind ``cut_offset``, as if another process had cut it there; ``size`` still says the old
+    length, so what a reader learned before the cut is wrong.
+    """
+
+    fail_read: int | None = None
+    cut_read: int | None = None
+    cut_offset: int = 0
+
+
+class FaultyStorage:
+    """Another storage, with faults. ``read_count`` tells how many reads there were, to choose where the next run
+    fails."""
+
+    def __init__(self, inner: Storage, faults: Faults | None = None) -> None:
+        self.root = inner.root
+        self.read_count = 0
+        self._inner = inner
+        self._faults = faults or Faults()
+
+    def entries(self, folder: str = "") -> Iterator[Entry]:
+        """As the inner storage gives them."""
+        return self._inner.entries(folder)
+
+    def names(self, folder: str = "") -> list[str]:
+        """As the inner storage gives them."""
+        return self._inner.names(folder)
+
+    def exists(self, name: str) -> bool:
+        """As the inner storage says."""
+        return self._inner.exists(name)
+
+    def size(self, name: str) -> int:
+        """As the inner storage says: the length before a cut."""
+        return self._inner.size(name)
+
+    def open(self, name: str) -> FaultyFile:
+        """A file whose reads count and fail."""
+        return FaultyFile(self._inner.open(name), self)
+
+    def read_all(self, name: str) -> bytes:
+        """Counts as one read."""
+        data = self._inner.read_all(name)
+        return data[: self.allow(name, 0, len(data))]
+
+    def allow(self, name: str, offset: int, length: int) -> int:
+        """Count a read; how many bytes of it are given. Raises :class:`StoreUnavailable` where it shall fail."""
+        number = self.read_count
+        self.read_count += 1
+        faults = self._faults
+        if faults.fail_read is not None and number >= faults.fail_read:
+            raise StoreUnavailable(name, found=os.strerror(errno.EIO).lower(), expected="a readable file or folder")
+        if faults.cut_read is not None and number >= faults.cut_read:
+            return max(0, min(length, faults.cut_offset - offset))
+        return length
+
+
+class FaultyFile:
+    """A file of a :class:`FaultyStorage`."""
+
+    def __init__(self, inner: ReadableFile, storage: FaultyStorage) -> None:
+        self.name = inner.name
+        self._inner = inner
+        self._storage = storage
+
+    def size(self) -> int:
+        """The length before a cut."""
+        return self._inner.size()
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """Up to ``length`` bytes, fewer where the file was cut."""
+        return self._inner.read_at(offset, self._storage.allow(self.name, offset, length))
+
+    def read_into(self, offset: int, buffer: memoryview) -> int:
+        """Fill ``buffer``, less of it where the file was cut."""
+        length = self._storage.allow(self.name, offset, len(buffer))
+        return self._inner.read_into(offset, buffer[:length])
+
+    def close(self) -> None:
+        """Close the inner file."""
+        self._inner.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
