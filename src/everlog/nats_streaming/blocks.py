@@ -1,0 +1,29 @@
+"""Random reads of small pieces through one cached block."""
+
+from __future__ import annotations
+
+from everlog.core.storage import ReadableFile
+
+BLOCK_BYTES = 64 << 10
+
+
+class BlockReader:
+    """``get`` gives pieces of a file; neighbouring ones cost one read."""
+
+    __slots__ = ("_base", "_block", "file", "size")
+
+    def __init__(self, file: ReadableFile, size: int | None = None) -> None:
+        self.file = file
+        self.size = file.size() if size is None else size
+        self._base = 0
+        self._block = b""
+
+    def get(self, offset: int, length: int) -> bytes:
+        """Up to ``length`` bytes from ``offset``; fewer only at the end."""
+        start = offset - self._base
+        if start < 0 or start + length > len(self._block):
+            if offset >= self.size:
+                return b""
+            self._base, start = offset, 0
+            self._block = self.file.read_at(offset, min(max(length, BLOCK_BYTES), self.size - offset))
+        return self._block[start : start + length]

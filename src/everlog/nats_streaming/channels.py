@@ -1,0 +1,294 @@
+"""A channel: its slices put in order, limits applied, and its messages walked into columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from everlog.core.columns import Batch, Column, ColumnData, ColumnType
+from everlog.core.report import Severity
+from everlog.core.storage import ReadableFile, Storage
+from everlog.core.store import LENGTH, PAYLOAD, TIMESTAMP_NS, FaultSink, ScanRequest
+from everlog.kernel.columns import RowSink
+from everlog.kernel.crc32 import Crc32
+from everlog.kernel.sources import Bytes, Source, Value
+from everlog.nats_streaming import walk_twin as row
+from everlog.nats_streaming.decrypting import Decrypter, bytes_column
+from everlog.nats_streaming.encryption import MasterKey
+from everlog.nats_streaming.index import IndexLookup
+from everlog.nats_streaming.limits import Limits
+from everlog.nats_streaming.names import channel_bytes
+from everlog.nats_streaming.reading import SliceReader, fault_of
+from everlog.nats_streaming.retention import Entry, Kept, apply_limits
+from everlog.nats_streaming.slices import ChannelFolder, Extent, Part, Slice, SliceState, arrange, list_channel
+from everlog.nats_streaming.survey import Surveyor, no_damage
+from everlog.nats_streaming.walk import RecordWalker
+
+SEQUENCE = Column("sequence", ColumnType.INT64, "the message's number in its channel, from 1")
+SUBJECT = Column("subject", ColumnType.UTF8, "the channel, as it is in the message")
+REPLY = Column("reply", ColumnType.UTF8, "where the publisher wants answers; empty where it asked for none")
+SLICE = Column("slice", ColumnType.INT32, "number of the slice that holds the message")
+OFFSET = Column("offset", ColumnType.INT64, "of the record's header in the slice's .dat file")
+
+COLUMNS = (TIMESTAMP_NS, LENGTH, PAYLOAD, SEQUENCE, SUBJECT, REPLY, SLICE, OFFSET)
+
+SOURCES: dict[str, Source] = {
+    "timestamp_ns": Value(row.TIMESTAMP),
+    "length": Value(row.LENGTH_OF_DATA),
+    "payload": Bytes(row.DATA),
+    "sequence": Value(row.SEQUENCE),
+    "subject": Bytes(row.SUBJECT),
+    "reply": Bytes(row.REPLY),
+    "slice": Value(row.SLICE),
+    "offset": Value(row.OFFSET),
+}
+
+_ENTRY_COLUMNS: list[tuple[str, str, Source]] = [
+    ("sequence", "q", Value(row.SEQUENCE)),
+    ("timestamp", "q", Value(row.TIMESTAMP)),
+    ("size", "q", Value(row.SIZE)),
+]
+_ENTRY_ROWS = 16_384
+MAX_CACHED_STATES = 100_000
+
+
+@dataclass(slots=True)
+class Reading:
+    """How a store is read; shared by its channels. ``states`` remembers slices that did not change."""
+
+    storage: Storage
+    crc: Crc32
+    check: bool
+    limits: Limits
+    now_ns: int
+    include_bak: bool
+    key: MasterKey | None
+    states: dict[Slice, SliceState] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a walk needs to know of a channel: parts in order of sequences, and slices of which no message can be read."""
+
+    parts: tuple[Part, ...]
+    lost: tuple[SliceState, ...]
+
+
+class Channel:
+    """One channel of a store, as its folder is now."""
+
+    def __init__(self, reading: Reading, folder: ChannelFolder) -> None:
+        self.reading = reading
+        self.folder = folder
+        self.name = folder.name
+        self._channel = channel_bytes(folder.folder)
+        self._kept: Kept | None = None
+        self._states: list[SliceState] | None = None
+        self._parts: list[Part] | None = None
+
+    @property
+    def states(self) -> list[SliceState]:
+        """The slices in order of their numbers, put aside ones only where they are asked for; then indexes without data."""
+        if self._states is None:
+            reading = self.reading
+            surveyor = Surveyor(reading.storage, self.name, self._channel, reading.crc, reading.check)
+            wanted = [s for s in self.folder.slices if reading.include_bak or not s.is_bak]
+            self._states = [self._state(surveyor, s) for s in wanted]
+            self._states += [surveyor.missing(s) for s in self.folder.orphan_indexes if not s.is_bak]
+        return self._states
+
+    def _state(self, surveyor: Surveyor, piece: Slice) -> SliceState:
+        known = self.reading.states.get(piece)
+        if known is None:
+            known = surveyor.survey(piece)
+            if len(self.reading.states) >= MAX_CACHED_STATES:
+                self.reading.states.clear()
+            self.reading.states[piece] = known
+        return known
+
+    @property
+    def parts(self) -> list[Part]:
+        """All that is on disk, in order of sequences."""
+        if self._parts is None:
+            self._parts = arrange(self.states)
+        return self._parts
+
+    @property
+    def kept(self) -> Kept:
+        """What is left under the limits."""
+        if self._kept is None:
+            self._kept = apply_limits(self.parts, self.reading.limits, self.reading.now_ns, self.entries)
+        return self._kept
+
+    @property
+    def last(self) -> int:
+        """The last sequence on disk; 0 where there never was a message."""
+        return self.parts[-1].end - 1 if self.parts else 0
+
+    def plan(self) -> Plan:
+        """Parts under the limits, and slices that are lost."""
+        first = self.kept.first
+        parts = tuple(replace(p, first=max(p.first, first)) for p in self.parts if p.end > first)
+        return Plan(parts, tuple(s for s in self.states if not s.count))
+
+    def entries(self, part: Part, first: int) -> Iterator[Entry]:
+        """Sequence, timestamp and size of a part's messages from ``first`` on."""
+        walk = PlanWalk(self.reading, self.name, self._channel, RowSink(_ENTRY_COLUMNS, _ENTRY_ROWS, 1 << 62), None)
+        begin = max(first, part.first)
+        for _ in walk.part(part, begin, part.end):
+            yield from walk.take_entries()
+        yield from walk.take_entries()
+
+    def walk(self, request: ScanRequest, plan: Plan) -> Iterator[Batch]:
+        """The planned messages within the request's range, as batches of its columns."""
+        decrypter = None
+        columns = request.columns
+        if self.reading.key is not None:
+            decrypter = Decrypter(self.reading.key.for_channel(self._channel), self.name, columns, request.on_fault)
+            names = {c.name for c in columns} | {"payload", "sequence", "slice", "offset"}
+            columns = tuple(c for c in COLUMNS if c.name in names)
+        sink = RowSink([(c.name, c.type.code, SOURCES[c.name]) for c in columns], request.max_rows, request.max_bytes)
+        walk = PlanWalk(self.reading, self.name, self._channel, sink, request)
+        for _ in walk.run(plan):
+            yield from _finish(sink, columns, decrypter)
+        yield from _finish(sink, columns, decrypter)
+
+
+def _finish(sink: RowSink, columns: tuple[Column, ...], decrypter: Decrypter | None) -> Iterator[Batch]:
+    if sink.row_count == 0:
+        return
+    count, taken = sink.take()
+    data = {c.name: ColumnData(c.type, *taken[c.name]) for c in columns}
+    for column in columns:
+        if column.type is ColumnType.UTF8:
+            data[column.name] = _as_utf8(data[column.name], count)
+    batch = Batch(columns, count, data)
+    if decrypter is not None:
+        batch = decrypter.batch(batch)
+    if batch.row_count:
+        yield batch
+
+
+def _as_utf8(data: ColumnData, count: int) -> ColumnData:
+    """Text that is no UTF-8 gets replacement characters: Arrow does not allow it otherwise."""
+    raw = bytes(data.values)
+    if raw.isascii():
+        return data
+    assert data.offsets is not None
+    ends = data.offsets[: count + 1].tolist()
+    texts = [raw[a:b].decode("utf-8", "replace").encode() for a, b in zip(ends, ends[1:], strict=False)]
+    return bytes_column(ColumnType.UTF8, texts)
+
+
+class PlanWalk:
+    """One pass over a plan into ``sink``; ``request`` gives the range and where faults go (``None``: a part only, silently)."""
+
+    def __init__(
+        self, reading: Reading, stream: str, channel: bytes, sink: RowSink, request: ScanRequest | None
+    ) -> None:
+        self._reading = reading
+        self._stream = stream
+        self._channel = channel
+        self._sink = sink
+        self._start = 0 if request is None or request.start is None else request.start
+        self._end: int | None = None if request is None else request.end
+        self._on_fault: FaultSink | None = None if request is None else request.on_fault
+        self._reported: set[tuple[str, int]] = set()
+
+    def run(self, plan: Plan) -> Iterator[None]:
+        """All parts; yields where the sink is full."""
+        for state in plan.lost:
+            self._report_state(state)
+            if state.extents:
+                for _ in self._records(state, 0, 1 << 62):
+                    pass
+        for part in plan.parts:
+            first = max(part.first, self._start)
+            end = part.end if self._end is None else min(part.end, self._end)
+            if first < end:
+                self._report_state(part.state)
+                yield from self._records(part.state, first, end)
+
+    def part(self, part: Part, first: int, end: int) -> Iterator[None]:
+        """One part from ``first`` to ``end``."""
+        return self._records(part.state, first, end)
+
+    def take_entries(self) -> Iterator[Entry]:
+        """The rows so far, where the sink's columns are an entry's."""
+        count, taken = self._sink.take()
+        columns = [taken[name][0][:count].tolist() for name in ("sequence", "timestamp", "size")]
+        return zip(*columns, strict=True)
+
+    def _records(self, state: SliceState, first: int, end: int) -> Iterator[None]:
+        reading, piece = self._reading, state.slice
+        if piece.dat_size is None:
+            return
+        walker = RecordWalker(self._sink, reading.crc if reading.check else None, piece.number)
+        walker.first_sequence = first
+        with reading.storage.open(piece.dat) as file:
+            if not state.indexed:
+                yield from self._go(file, None, state, walker, state.extents, end)
+                return
+            with reading.storage.open(piece.idx) as index:
+                lookup = IndexLookup(index, state.count)
+                extents = _clip(state, lookup, first, end)
+                yield from self._go(file, lookup, state, walker, extents, end)
+
+    def _go(
+        self,
+        file: ReadableFile,
+        lookup: IndexLookup | None,
+        state: SliceState,
+        walker: RecordWalker,
+        extents: tuple[Extent, ...],
+        end: int,
+    ) -> Iterator[None]:
+        def damage(code: str, start: int, stop: int, found: str, expected: str, sequence: int) -> None:
+            lost = sequence or max(state.first - 1, 1)
+            self._report(state, code, start, stop, found, expected, lost)
+
+        sink = no_damage if self._on_fault is None else damage
+        reader = SliceReader(file, state.data_end, self._channel, self._reading.crc, lookup, sink)
+        for extent in extents:
+            walker.below_sequence = min(extent.below, end)
+            yield from reader.run(walker, extent.start, extent.end)
+
+    def _report_state(self, state: SliceState) -> None:
+        for fault in state.faults:
+            if self._on_fault is None or fault.severity is not Severity.FAULT or (fault.file, -1) in self._reported:
+                continue
+            if state.count or state.last == 0 or self._concerns(state.first, state.last):
+                self._reported.add((fault.file, -1))
+                self._on_fault(fault)
+
+    def _report(
+        self, state: SliceState, code: str, start: int, stop: int, found: str, expected: str, sequence: int
+    ) -> None:
+        name = state.slice.dat
+        if (name, start) in self._reported or not self._concerns(sequence, sequence):
+            return
+        fault = fault_of(name, self._stream, code, start, stop, found, expected, sequence)
+        if fault.severity is Severity.FAULT and self._on_fault is not None:
+            self._reported.add((name, start))
+            self._on_fault(fault)
+
+    def _concerns(self, first: int, last: int) -> bool:
+        """Whether sequences ``first`` to ``last`` touch the requested range."""
+        return last >= self._start and (self._end is None or first < self._end)
+
+
+def _clip(state: SliceState, lookup: IndexLookup, first: int, end: int) -> tuple[Extent, ...]:
+    """The extents between two sequences."""
+    low, high = 4, state.data_end
+    if first > state.first:
+        i = lookup.at_sequence(first)
+        low = lookup.entry(i).offset if i < lookup.count else high
+    if end <= state.last:
+        high = lookup.entry(lookup.at_sequence(end)).offset
+    clipped = (Extent(max(e.start, low), min(e.end, high), e.below) for e in state.extents)
+    return tuple(e for e in clipped if e.start < e.end)
+
+
+def open_channel(reading: Reading, folder: str) -> Channel:
+    """Look at a channel's folder. Raises :class:`~everlog.errors.StoreUnavailable`."""
+    return Channel(reading, list_channel(reading.storage, folder))

@@ -1,0 +1,77 @@
+"""Decrypting the payloads of a batch. Messages that do not open are faults and are not given."""
+
+from __future__ import annotations
+
+from array import array
+
+from everlog.core.columns import Batch, Column, ColumnData, ColumnType
+from everlog.core.report import Fault
+from everlog.core.store import FaultSink
+from everlog.nats_streaming.encryption import ChannelCipher, wrong_key
+from everlog.nats_streaming.names import slice_file
+
+
+class Decrypter:
+    """Batches with ciphertext in, batches with the ``wanted`` columns and plain data out.
+
+    Raises :class:`~everlog.errors.KeyRefused` when no message has opened yet and none of a batch that look encrypted does.
+    """
+
+    def __init__(self, cipher: ChannelCipher, stream: str, wanted: tuple[Column, ...], on_fault: FaultSink) -> None:
+        self._cipher = cipher
+        self._stream = stream
+        self._wanted = wanted
+        self._on_fault = on_fault
+        self._opened = False
+
+    def batch(self, batch: Batch) -> Batch:
+        """Needs the columns ``payload``, ``sequence``, ``slice`` and ``offset``."""
+        sealed = batch.data["payload"].to_list(batch.row_count)
+        plain = [self._cipher.open(data) for data in sealed]
+        changed = sum(a is not b for a, b in zip(sealed, plain, strict=True))
+        closed = [i for i, data in enumerate(plain) if data is None]
+        if changed > len(closed):
+            self._opened = True
+        elif closed and not self._opened:
+            raise wrong_key(self._stream, len(closed))
+        for i in closed:
+            self._report(batch, i, sealed[i])
+        rows = [i for i, data in enumerate(plain) if data is not None]
+        opened = [data for data in plain if data is not None]
+        data = {c.name: self._column(batch, c, rows, opened) for c in self._wanted}
+        return Batch(self._wanted, len(rows), data)
+
+    def _column(self, batch: Batch, column: Column, rows: list[int], opened: list[bytes]) -> ColumnData:
+        if column.name == "payload":
+            return bytes_column(column.type, opened)
+        if column.name == "length":
+            return ColumnData(column.type, memoryview(array("q", map(len, opened))))
+        data = batch.data[column.name]
+        if len(rows) == batch.row_count:
+            return data
+        if data.offsets is not None:
+            ends = data.offsets.tolist()
+            return bytes_column(column.type, [bytes(data.values[ends[i] : ends[i + 1]]) for i in rows])
+        return ColumnData(column.type, memoryview(array(column.type.code, (data.values[i] for i in rows))))
+
+    def _report(self, batch: Batch, i: int, data: bytes) -> None:
+        sequence, number, offset = (batch.data[name].values[i] for name in ("sequence", "slice", "offset"))
+        self._on_fault(undecryptable(self._stream, slice_file(number, "dat"), offset, sequence, len(data)))
+
+
+def undecryptable(stream: str, file: str, offset: int, sequence: int, length: int) -> Fault:
+    """The fault of a message that the key does not open."""
+    return Fault(
+        "undecryptable", f"{stream}/{file}", offset, f"{length} bytes that do not open", "data encrypted with this key",
+        f"sequence {sequence}", "none: restore the file from a copy", stream=stream, address=str(sequence),
+    )  # fmt: skip
+
+
+def bytes_column(kind: ColumnType, items: list[bytes]) -> ColumnData:
+    """A column of byte strings."""
+    offsets = array("i", [0])
+    end = 0
+    for item in items:
+        end += len(item)
+        offsets.append(end)
+    return ColumnData(kind, memoryview(b"".join(items)), memoryview(offsets))

@@ -1,0 +1,126 @@
+"""Encryption at rest: only a message's data is encrypted. Source: ``stores/cryptostore.go``.
+
+Byte 0 says which cipher (1: AES-256-GCM, 2: ChaCha20-Poly1305), 12 bytes of nonce follow, then the ciphertext and its tag of 16 bytes;
+there is no associated data. Each channel has its own key: SHA-256 of 33 + len(channel) zero bytes, SHA-256 of the master key, a dot, and the
+channel. The zeros are a slip in the original, and so a part of the format. Data with another first byte is plain.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from typing import NoReturn
+
+from everlog.errors import EverlogError, KeyRefused, MissingDependency
+from everlog.nats_streaming.options import NatsStreamingOptions
+
+SERVER_VARIABLE = "NATS_STREAMING_ENCRYPTION_KEY"
+AES_256_GCM, CHACHA20_POLY1305 = 1, 2
+NONCE_BYTES, TAG_BYTES = 12, 16
+OVERHEAD = 1 + NONCE_BYTES + TAG_BYTES
+MAX_KEY_FILE_BYTES = 64 << 10
+
+
+def looks_encrypted(data: bytes) -> bool:
+    """Whether the first byte names a cipher and the length allows for it: plain data can look the same."""
+    return len(data) >= OVERHEAD and data[0] in (AES_256_GCM, CHACHA20_POLY1305)
+
+
+class MasterKey:
+    """A store's key; neither its text nor its digest shows in representations or errors."""
+
+    __slots__ = ("_digest",)
+
+    def __init__(self, secret: bytes) -> None:
+        if not secret:
+            raise KeyRefused("encryption key", found="an empty one", expected="one byte or more")
+        self._digest = hashlib.sha256(secret).digest()
+
+    def for_channel(self, channel: bytes) -> ChannelCipher:
+        """What opens a channel's data. Raises :class:`MissingDependency` without the ``cryptography`` package."""
+        prefix = bytes(len(self._digest) + 1 + len(channel))
+        return ChannelCipher(hashlib.sha256(prefix + self._digest + b"." + channel).digest())
+
+    def __repr__(self) -> str:
+        return "MasterKey(...)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a key is not pickled")
+
+
+class ChannelCipher:
+    """Opens the data of one channel's messages."""
+
+    __slots__ = ("_ciphers", "_failure")
+
+    def __init__(self, key: bytes) -> None:
+        try:
+            from cryptography.exceptions import InvalidTag
+            from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
+        except ImportError as error:
+            raise MissingDependency(
+                "encryption key", found="cryptography not installed", hint="pip install 'everlog[crypto]'"
+            ) from error
+        self._failure = InvalidTag
+        self._ciphers: dict[int, Callable[[bytes, bytes, bytes | None], bytes]] = {
+            AES_256_GCM: AESGCM(key).decrypt,
+            CHACHA20_POLY1305: ChaCha20Poly1305(key).decrypt,
+        }
+
+    def open(self, data: bytes) -> bytes | None:
+        """The plain data; ``None`` where it names a cipher and does not open with this key."""
+        decrypt = self._ciphers.get(data[0]) if data else None
+        if decrypt is None:
+            return data
+        if len(data) < OVERHEAD:
+            return None
+        try:
+            return decrypt(data[1 : 1 + NONCE_BYTES], data[1 + NONCE_BYTES :], None)
+        except self._failure:
+            return None
+
+    def __repr__(self) -> str:
+        return "ChannelCipher(...)"
+
+
+def load_master_key(options: NatsStreamingOptions) -> MasterKey | None:
+    """The key that the options name, ``None`` where there is none. Raises :class:`KeyRefused`, without the key in it."""
+    if options.encryption_key is not None:
+        secret = options.encryption_key
+        return MasterKey(secret.encode("utf-8", "surrogateescape") if isinstance(secret, str) else bytes(secret))
+    if options.encryption_key_file is not None:
+        return MasterKey(_key_file(options.encryption_key_file))
+    if options.encryption_key_env is not None:
+        value = os.environ.get(options.encryption_key_env, "")
+        if not value:
+            raise KeyRefused(
+                "encryption_key_env", found=f"no variable {options.encryption_key_env}", expected="a key in it"
+            )
+        return MasterKey(os.fsencode(value))
+    value = os.environ.get(SERVER_VARIABLE, "")
+    return MasterKey(os.fsencode(value)) if value else None
+
+
+def _key_file(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            secret = file.read(MAX_KEY_FILE_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise KeyRefused(
+            "encryption_key_file", found=f"{path!r}: {(reason or 'unreadable').lower()}", expected="a key file"
+        ) from None
+    if len(secret) > MAX_KEY_FILE_BYTES:
+        raise KeyRefused("encryption_key_file", found="a large file", expected=f"at most {MAX_KEY_FILE_BYTES} bytes")
+    return secret.removesuffix(b"\n").removesuffix(b"\r")
+
+
+def wrong_key(stream: str, count: int) -> EverlogError:
+    """The error where a key opens nothing."""
+    return KeyRefused(
+        stream,
+        found=f"a key that opens none of {count} messages that look encrypted",
+        expected="the key that the server was started with",
+        hint="without a key the data is given as it is",
+    )

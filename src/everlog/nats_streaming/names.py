@@ -1,0 +1,77 @@
+"""Names in a store's folder: channels, slices, and what else may lie there.
+
+Source: ``stores/filestore.go`` (newFileMsgStore, getChannelsDir, compactClientFile). A channel's folder has the channel's name, byte for
+byte. Slices are found by name only; their numbers may have gaps.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+
+SERVER_FILE = "server.dat"
+CLIENTS_FILE = "clients.dat"
+SUBS_FILE = "subs.dat"
+LOCK_FILE = ".rootdir.lck"
+TRUNCATE_WITNESS = ".truncate.lck"
+ROOT_FILES = frozenset({SERVER_FILE, CLIENTS_FILE, LOCK_FILE, TRUNCATE_WITNESS})
+
+MAX_SLICE_NUMBER = (1 << 31) - 1
+
+_SLICE = re.compile(r"msgs\.(-?[0-9]{1,12})\.(dat|idx)(\.bak)?", re.ASCII)
+_COMPACTION = re.compile(r"(clients\.dat|subs)[0-9]+", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class SliceName:
+    """What a file name says: slice number, ``dat`` or ``idx``, put aside by the archive script's rename or not."""
+
+    number: int
+    kind: str
+    is_bak: bool
+
+
+def parse_slice_name(name: str) -> SliceName | None:
+    """``msgs.3.dat`` and its kin; ``None`` for any other name."""
+    match = _SLICE.fullmatch(name)
+    if match is None:
+        return None
+    number = int(match[1])
+    return SliceName(number, match[2], match[3] is not None) if abs(number) <= MAX_SLICE_NUMBER else None
+
+
+def slice_file(number: int, kind: str, *, is_bak: bool = False) -> str:
+    """The file of slice ``number``: ``kind`` is ``dat`` or ``idx``."""
+    return f"msgs.{number}.{kind}" + (".bak" if is_bak else "")
+
+
+def is_message_file(name: str) -> bool:
+    """Whether the server takes a file for a slice: then it must have a good name."""
+    return name.startswith("msgs.") and name.endswith(".dat")
+
+
+def is_compaction_file(name: str) -> bool:
+    """A temporary file that a compaction left in the store's folder."""
+    return _COMPACTION.fullmatch(name) is not None
+
+
+def channel_bytes(folder: str) -> bytes:
+    """The channel's name as it is in messages and in the encryption key."""
+    return os.fsencode(folder)
+
+
+def channel_text(folder: str) -> str:
+    """The channel's name as people see it: bytes that are no UTF-8 become ``\\xNN``."""
+    return channel_bytes(folder).decode("utf-8", "backslashreplace")
+
+
+def channel_problem(name: str) -> str | None:
+    """Why the server would refuse to create a channel of that name; ``None`` when it would not."""
+    if not name or any(part == "" for part in name.split(".")):
+        return "an empty part between dots"
+    if any(c in name for c in "*>"):
+        return "a wildcard"
+    if any(c in name for c in " \t\r\n"):
+        return "white space"
+    return None

@@ -1,0 +1,290 @@
+"""Going over the records of one slice, through damage.
+
+With a good index its entries decide: the walker goes over the stretches of the ``.dat`` file that they cover, and behind a damaged record the
+next entry says where to go on. Without one the records are gone over one after the other; behind damage, reading goes on where the
+damaged record claims to end if the next message starts there, else at the next place where a whole message of this channel with a right
+checksum and a possible sequence is. Where sequences go back, a server that had lost records of its index wrote them again: of each
+sequence the last record counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from everlog.core.report import Fault, Severity
+from everlog.core.storage import ReadableFile
+from everlog.core.window import Window
+from everlog.errors import FileChanged
+from everlog.kernel.crc32 import Crc32
+from everlog.nats_streaming.blocks import BlockReader
+from everlog.nats_streaming.index import IndexLookup
+from everlog.nats_streaming.layouts import MAX_RECORD_BYTES, RecordHeader
+from everlog.nats_streaming.protobuf import BadMessage, read_varint
+from everlog.nats_streaming.slices import Extent
+from everlog.nats_streaming.walk import RecordWalker
+from everlog.nats_streaming.walk_status import (
+    BAD_CRC,
+    BAD_MESSAGE,
+    FULL,
+    MORE,
+    NO_BOUND,
+    OUT_OF_ORDER,
+    TOO_LARGE,
+    ZEROS,
+)
+
+HEADER = RecordHeader.size
+FIRST_RECORD = 4
+MAX_WINDOW_BYTES = 2 * MAX_RECORD_BYTES
+SEARCH_BYTES = 1 << 20
+MAX_RETRIES = 1024
+"""How far a sequence may go back behind damage: a server writes at most this many messages before it writes their index."""
+
+_PREFIX_BYTES = 1 + 10 + 1 + 5
+"""Longest start of a payload up to the channel's name."""
+
+DamageSink = Callable[[str, int, int, str, str, int], None]
+"""``damage(code, start, end, found, expected, sequence)``: bytes ``start`` to ``end`` of the ``.dat`` file are passed over;
+``sequence`` is the one that a reader loses first, as far as can be told."""
+
+
+class Regressions:
+    """Where sequences went back, and so which records a later one replaces: pieces of a file with an upper bound each."""
+
+    def __init__(self) -> None:
+        self._marks: list[tuple[int, int]] = []
+
+    def add(self, offset: int, sequence: int) -> None:
+        """At ``offset`` a record with ``sequence`` comes after one that has it or a higher one."""
+        while self._marks and self._marks[-1][1] >= sequence:
+            self._marks.pop()
+        self._marks.append((offset, sequence))
+
+    def __len__(self) -> int:
+        return len(self._marks)
+
+    def extents(self, start: int, end: int) -> tuple[Extent, ...]:
+        """The pieces from ``start`` to ``end``."""
+        out = []
+        for offset, sequence in self._marks:
+            out.append(Extent(start, offset, sequence))
+            start = offset
+        out.append(Extent(start, end, NO_BOUND))
+        return tuple(out)
+
+
+class SliceReader:
+    """Records of one ``.dat`` file of ``size`` bytes into a walker's sink. With ``marks``, sequences that go back are noted there and
+    their records taken; without, they are damage."""
+
+    def __init__(
+        self,
+        file: ReadableFile,
+        size: int,
+        channel: bytes,
+        crc: Crc32,
+        lookup: IndexLookup | None,
+        damage: DamageSink,
+        marks: Regressions | None = None,
+    ) -> None:
+        self._file = file
+        self._size = size
+        self._crc = crc
+        self._lookup = lookup
+        self._damage = damage
+        self._marks = marks
+        self._blocks = BlockReader(file, size)
+        self._pattern = b"\x12" + _varint(len(channel)) + channel
+        # Checks of candidates behind damage are paid from this, so that no file makes reading take more than a few passes.
+        self._budget = 4 * size + (1 << 20)
+
+    def run(self, walker: RecordWalker, start: int, end: int) -> Iterator[None]:
+        """Go over bytes ``start`` to ``end``; yields where the sink is full. Raises :class:`FileChanged`."""
+        window = Window(self._file.read_into, start, end, max_bytes=MAX_WINDOW_BYTES)
+        window.refill()
+        while True:
+            status = walker.walk(window.buffer, window.at, window.filled, window.base)
+            window.at = walker.at
+            at = window.address
+            if status == FULL:
+                yield
+                continue
+            if status == MORE:
+                if at == end:
+                    return
+                if at + walker.needed <= end:
+                    if not window.refill():
+                        self._changed(window, end)
+                    continue
+            if status == OUT_OF_ORDER and self._marks is not None:
+                self._marks.add(at, walker.found_sequence)
+                walker.last_sequence = walker.found_sequence - 1
+                continue
+            after = self._pass_over(status, walker, at, end)
+            if after is None:
+                return
+            window.seek(after)
+
+    def _changed(self, window: Window, end: int) -> None:
+        there = window.base + window.filled
+        raise FileChanged(self._file.name, offset=there, found="the end of the file", expected=f"bytes up to {end}")
+
+    def _pass_over(self, status: int, walker: RecordWalker, at: int, end: int) -> int | None:
+        """Report what is at ``at`` and say where to go on; ``None`` where the rest is lost."""
+        code, found, expected = self._describe(status, walker, at, end)
+        lost = walker.found_sequence + (status != OUT_OF_ORDER)
+        if self._lookup is not None:
+            lost, after = self._by_index(at)
+        elif status == ZEROS:
+            after = self._search(at, end, walker.found_sequence)
+            code = "zero-padding" if after is None else "zero-hole"
+        else:
+            after = self._by_chain(status, walker, at, end)
+        stop = end if after is None else min(after, end)
+        self._damage(code, at, stop, found, expected, lost)
+        return after if after is not None and after < end else None
+
+    def _describe(self, status: int, walker: RecordWalker, at: int, end: int) -> tuple[str, str, str]:
+        head = self._blocks.get(at, HEADER)
+        if len(head) < HEADER or (status == MORE and end - at < HEADER):
+            return "torn-record", f"{end - at} bytes", f"a record header of {HEADER} bytes"
+        length, crc = RecordHeader.unpack_from(head).values
+        if status == MORE:
+            return "torn-record", f"{end - at - HEADER} bytes", f"a payload of {length} bytes"
+        if status == ZEROS:
+            return "zeroed-record", "zeros", "a record"
+        if status == TOO_LARGE:
+            return "record-too-large", f"{length} bytes", f"at most {MAX_RECORD_BYTES}"
+        if status == BAD_CRC:
+            actual = self._crc.checksum(self._file.read_at(at + HEADER, length))
+            return "bad-crc", f"checksum 0x{actual:08x}", f"0x{crc:08x} as in its header"
+        if status == OUT_OF_ORDER:
+            return "sequence-order", f"sequence {walker.found_sequence}", f"above {walker.last_sequence}"
+        assert status == BAD_MESSAGE
+        return "bad-message", "a payload that does not parse", "a message with a sequence"
+
+    def _by_index(self, at: int) -> tuple[int, int | None]:
+        """The damaged record's sequence, and where the next one starts."""
+        assert self._lookup is not None
+        i = self._lookup.behind(at)
+        lost = self._lookup.entry(i - 1).sequence if i > 0 else 0
+        return lost, self._lookup.entry(i).offset if i < self._lookup.count else None
+
+    def _by_chain(self, status: int, walker: RecordWalker, at: int, end: int) -> int | None:
+        if status in (BAD_CRC, BAD_MESSAGE, OUT_OF_ORDER):
+            claimed = at + walker.needed
+            if claimed == end or self._may_start(claimed, end, walker.found_sequence):
+                return claimed
+        return self._search(at + 1, end, walker.found_sequence)
+
+    def _may_start(self, at: int, end: int, last: int) -> bool:
+        """Whether a message of this channel seems to start at ``at``; the walker looks closer."""
+        head = self._blocks.get(at, min(HEADER + _PREFIX_BYTES + len(self._pattern), end - at))
+        if len(head) < HEADER:
+            return False
+        length, crc = RecordHeader.unpack_from(head).values
+        if length == 0 and crc == 0:
+            return True
+        sequence, after = _sequence_of(head, HEADER)
+        if last and not last < sequence <= last + 1 + MAX_RETRIES:
+            return False
+        return at + HEADER + length <= end and head.startswith(self._pattern, after)
+
+    def _search(self, at: int, end: int, last: int) -> int | None:
+        """The first whole message of this channel from ``at`` on, with a right checksum and a sequence that fits."""
+        overlap = HEADER + _PREFIX_BYTES + len(self._pattern)
+        base = at
+        while base < end:
+            block = self._file.read_at(base, min(SEARCH_BYTES, end - base))
+            hit = block.find(self._pattern)
+            while hit >= 0:
+                begin = _payload_start(block, hit)
+                if begin >= HEADER and self._is_message(block, base, begin - HEADER, end, at, last):
+                    return base + begin - HEADER
+                if self._budget < 0:
+                    return None
+                hit = block.find(self._pattern, hit + 1)
+            if base + len(block) >= end or len(block) <= overlap:
+                return None
+            base += len(block) - overlap
+        return None
+
+    def _is_message(self, block: bytes, base: int, i: int, end: int, start: int, last: int) -> bool:
+        length, crc = RecordHeader.unpack_from(block, i).values
+        offset = base + i
+        if length > MAX_RECORD_BYTES or offset + HEADER + length > end:
+            return False
+        sequence, _ = _sequence_of(block, i + HEADER)
+        room = 1 + (offset - start) // (HEADER + len(self._pattern) + 2)
+        if last and not max(1, last - MAX_RETRIES) <= sequence <= last + 1 + room:
+            return False
+        self._budget -= length
+        payload = self._file.read_at(offset + HEADER, length)
+        return len(payload) == length and self._crc.checksum(payload) == crc
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _sequence_of(data: bytes, at: int) -> tuple[int, int]:
+    """The sequence that a payload starts with and the offset behind it; 0 where it starts otherwise."""
+    if data[at : at + 1] != b"\x08":
+        return 0, at
+    try:
+        return read_varint(data, at + 1, len(data))
+    except BadMessage:
+        return 0, at
+
+
+def _payload_start(block: bytes, subject: int) -> int:
+    """Where the payload starts whose subject field is at ``subject``: a tag and a varint before it. -1 where there is no such."""
+    at = subject - 1
+    if at < 1 or block[at] > 0x7F:
+        return -1
+    while at > 1 and subject - at < 10 and block[at - 1] > 0x7F:
+        at -= 1
+    return at - 1 if block[at - 1] == 0x08 else -1
+
+
+def fault_of(
+    name: str, stream: str, code: str, start: int, end: int, found: str, expected: str, sequence: int
+) -> Fault:
+    """A fault in a ``.dat`` file that a reader met."""
+    if code == "zero-padding":
+        return Fault(
+            code,
+            name,
+            start,
+            found,
+            "the end of the file",
+            repair="a server cuts it off",
+            severity=Severity.NOTE,
+            stream=stream,
+        )
+    if code == "zero-hole":
+        return Fault(
+            code, name, start, f"{end - start} bytes of zeros", expected,
+            "nothing here; a server stops at the zeros and cuts the file there",
+            "rebuild the index from all records before a server starts", stream=stream, address=str(sequence),
+        )  # fmt: skip
+    repair = {
+        "torn-record": "cut the file at this offset (a server does with -file_truncate_bad_eof)",
+        "sequence-order": "rebuild the index",
+    }.get(code, "restore the file from a copy, or rebuild it from its good records")
+    return Fault(
+        code,
+        name,
+        start,
+        found,
+        expected,
+        f"sequence {sequence} ({end - start} bytes)",
+        repair,
+        stream=stream,
+        address=str(sequence),
+    )

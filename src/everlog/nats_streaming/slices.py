@@ -1,0 +1,146 @@
+"""What a channel's folder holds, and what is known of a slice once its index or its records were looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from everlog.core.report import Fault
+from everlog.core.storage import Storage
+from everlog.nats_streaming.names import (
+    SUBS_FILE,
+    channel_text,
+    is_message_file,
+    parse_slice_name,
+    slice_file,
+)
+from everlog.nats_streaming.walk_status import NO_BOUND
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A pair of files. Names are relative to the store; ``dat_size`` or ``idx_size`` is ``None`` where the file is missing."""
+
+    number: int
+    is_bak: bool
+    dat: str
+    idx: str
+    dat_size: int | None
+    idx_size: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelFolder:
+    """A channel's files. ``others`` are names that mean nothing here; ``bad_names`` look like slices and have no good number."""
+
+    name: str
+    folder: str
+    slices: tuple[Slice, ...]
+    orphan_indexes: tuple[Slice, ...]
+    subs_size: int | None
+    bad_names: tuple[str, ...]
+    others: tuple[str, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing in it that a server wrote."""
+        return not self.slices and not self.orphan_indexes and self.subs_size is None
+
+
+def list_channel(storage: Storage, folder: str) -> ChannelFolder:
+    """Look at a channel's folder. Raises :class:`~everlog.errors.StoreUnavailable`."""
+    sizes: dict[tuple[int, bool], dict[str, tuple[str, int]]] = {}
+    subs_size = None
+    bad_names, others = [], []
+    for entry in storage.entries(folder):
+        if entry.name == SUBS_FILE and entry.is_file:
+            subs_size = entry.size
+            continue
+        name = parse_slice_name(entry.name) if entry.is_file else None
+        if name is None:
+            (bad_names if entry.is_file and is_message_file(entry.name) else others).append(entry.name)
+            continue
+        files = sizes.setdefault((name.number, name.is_bak), {})
+        if entry.name == slice_file(name.number, name.kind, is_bak=name.is_bak) or (
+            # A server reads msgs.07.dat too, with the index msgs.7.idx.
+            name.kind == "dat" and name.kind not in files
+        ):
+            files[name.kind] = (entry.name, entry.size)
+        else:
+            others.append(entry.name)
+    slices, orphans = [], []
+    for (number, is_bak), files in sorted(sizes.items()):
+        dat = files.get("dat", (slice_file(number, "dat", is_bak=is_bak), None))
+        idx = files.get("idx", (slice_file(number, "idx", is_bak=is_bak), None))
+        found = Slice(number, is_bak, f"{folder}/{dat[0]}", f"{folder}/{idx[0]}", dat[1], idx[1])
+        (orphans if dat[1] is None else slices).append(found)
+    return ChannelFolder(
+        channel_text(folder),
+        folder,
+        tuple(slices),
+        tuple(orphans),
+        subs_size,
+        tuple(sorted(bad_names)),
+        tuple(sorted(others)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Bytes ``start`` to ``end`` of a ``.dat`` file, one record after the other; those with ``below`` or a higher sequence were written
+    again further on and do not count."""
+
+    start: int
+    end: int
+    below: int = NO_BOUND
+
+
+@dataclass(frozen=True, slots=True)
+class SliceState:
+    """What a slice holds. ``indexed``: its index is good and decides; else the records were gone over one by one. ``byte_count`` as the
+    server counts. ``faults`` concern the slice as a whole."""
+
+    slice: Slice
+    indexed: bool
+    count: int = 0
+    byte_count: int = 0
+    first: int = 0
+    last: int = 0
+    first_timestamp_ns: int = 0
+    max_timestamp_ns: int = 0
+    extents: tuple[Extent, ...] = ()
+    faults: tuple[Fault, ...] = field(default=())
+
+    @property
+    def data_end(self) -> int:
+        """Offset behind the last extent in the ``.dat`` file."""
+        return self.extents[-1].end if self.extents else 4
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The sequences of a slice that are part of its channel: ``first <= sequence < end``."""
+
+    state: SliceState
+    first: int
+    end: int
+
+
+def arrange(states: list[SliceState]) -> list[Part]:
+    """Parts in the order of their sequences. Where slices hold the same ones, the slice with the higher number has the say; one that was
+    put aside has it last."""
+    full = [s for s in states if s.count]
+    ordered = sorted(full, key=lambda s: s.first)
+    if all(a.last < b.first for a, b in zip(ordered, ordered[1:], strict=False)):
+        return [Part(s, s.first, s.last + 1) for s in ordered]
+    edges = sorted({s.first for s in full} | {s.last + 1 for s in full})
+    parts: list[Part] = []
+    for first, end in zip(edges, edges[1:], strict=False):
+        holders = [s for s in full if s.first <= first and first <= s.last]
+        if not holders:
+            continue
+        owner = max(holders, key=lambda s: (not s.slice.is_bak, s.slice.number))
+        if parts and parts[-1].state is owner and parts[-1].end == first:
+            parts[-1] = Part(owner, parts[-1].first, end)
+        else:
+            parts.append(Part(owner, first, end))
+    return parts

@@ -1,0 +1,247 @@
+"""A NATS Streaming file store, open for reading."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Self
+
+from everlog.core.columns import Batch, Column
+from everlog.core.options import fill
+from everlog.core.report import Fault, Progress, Report
+from everlog.core.storage import Storage
+from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, Split, Store, StreamInfo
+from everlog.errors import StoreUnavailable, UnknownStream, UsageError
+from everlog.nats_streaming.channels import COLUMNS, Channel, Plan, Reading, open_channel
+from everlog.nats_streaming.clients import client_dict, read_clients
+from everlog.nats_streaming.encryption import load_master_key
+from everlog.nats_streaming.layouts import SUPPORTED_VERSION, FileVersion
+from everlog.nats_streaming.messages import ClientInfo
+from everlog.nats_streaming.names import CLIENTS_FILE, SERVER_FILE, SUBS_FILE, channel_text, parse_slice_name
+from everlog.nats_streaming.options import NatsStreamingOptions
+from everlog.nats_streaming.server_info import read_server_info
+from everlog.nats_streaming.subscriptions import Subscription, fold, subscription_events
+from everlog.nats_streaming.verify import verify_store
+
+MAX_SEQUENCE = (1 << 63) - 1
+_MAX_DETECTED_FOLDERS = 1000
+
+
+class NatsStreamingStore(Store):
+    """Channels are streams, sequences are addresses. Limits, keys and checksums: see :class:`NatsStreamingOptions`."""
+
+    family: ClassVar[str] = "nats-streaming"
+    options_class: ClassVar[type] = NatsStreamingOptions
+
+    def __init__(self, storage: Storage, options: NatsStreamingOptions) -> None:
+        super().__init__(storage)
+        self.options = options
+        self._reading = Reading(
+            storage,
+            options.new_crc(),
+            options.checks_crc,
+            options.limits(),
+            options.clock_ns(),
+            options.reads_bak,
+            load_master_key(options),
+        )
+
+    @classmethod
+    def open(cls, storage: Storage, options: Mapping[str, Any]) -> Self:
+        """Open for reading; nothing is read yet. Raises :class:`UsageError`, :class:`KeyRefused`."""
+        return cls(storage, fill(NatsStreamingOptions, options))
+
+    @classmethod
+    def detect(cls, storage: Storage) -> bool:
+        """A folder with channels, or with ``server.dat`` or ``clients.dat`` of version 1."""
+        folders, files = [], set()
+        for entry in storage.entries():
+            if entry.is_dir:
+                folders.append(entry.name)
+            elif entry.is_file:
+                files.add(entry.name)
+        if any(_has_version(storage, name) for name in (SERVER_FILE, CLIENTS_FILE) if name in files):
+            return True
+        return any(_is_channel(storage, name) for name in sorted(folders)[:_MAX_DETECTED_FOLDERS])
+
+    def channels(self) -> Iterator[Channel]:
+        """The channels, sorted by name; every sub-folder is one, as a server sees it."""
+        folders = sorted(e.name for e in self.storage.entries() if e.is_dir)
+        for folder in folders:
+            yield open_channel(self._reading, folder)
+
+    def channel(self, stream: str) -> Channel:
+        """One channel. Raises :class:`UnknownStream`."""
+        for entry in self.storage.entries():
+            if entry.is_dir and stream in (entry.name, channel_text(entry.name)):
+                return open_channel(self._reading, entry.name)
+        raise UnknownStream(self.path, found=f"no channel {stream!r}", expected="one that ls lists")
+
+    def streams(self, *, include_all: bool = False) -> list[StreamInfo]:
+        """The channels. ``byte_count`` is as in the server's monitoring: 40 more than its payload for each record."""
+        return [self._stream(channel) for channel in self.channels()]
+
+    def _stream(self, channel: Channel) -> StreamInfo:
+        kept, last = channel.kept, channel.last
+        any_left = kept.count > 0
+        folder = channel.folder
+        details: dict[str, Any] = {
+            "slices": sum(not s.is_bak for s in folder.slices),
+            "bak_slices": sum(s.is_bak for s in folder.slices),
+            "subscriptions": len(self._subscriptions(channel)) if (folder.subs_size or 0) > FileVersion.size else 0,
+            "removed_by_limits": kept.removed_count,
+            "removed_bytes": kept.removed_bytes,
+        }
+        return StreamInfo(
+            channel.name,
+            self.family,
+            str(kept.first) if any_left else None,
+            str(last) if any_left else None,
+            str(last + 1) if last else None,
+            kept.count,
+            kept.byte_count,
+            details,
+        )
+
+    def _subscriptions(self, channel: Channel) -> dict[int, Subscription]:
+        name = f"{channel.folder.folder}/{SUBS_FILE}"
+        if channel.folder.subs_size is None:
+            return {}
+        with self.storage.open(name) as file:
+            reading = self._reading
+            return fold(subscription_events(file, name, reading.crc, reading.check, _ignore, channel.name))
+
+    def family_columns(self, level: Level = Level.RECORD) -> tuple[Column, ...]:
+        """The same for records and frames: a record is a frame."""
+        return COLUMNS
+
+    def walk(self, stream: str, request: ScanRequest) -> Iterator[Batch]:
+        """Messages in order of sequences. Raises :class:`UnknownStream`, :class:`KeyRefused`, :class:`FileChanged`."""
+        if request.split is not None:
+            folder, plan = request.split.context
+            channel = Channel(self._reading, folder)
+        else:
+            channel = self.channel(stream)
+            plan = channel.plan()
+        return channel.walk(request, plan)
+
+    def splits(
+        self, stream: str, *, start: int | None = None, end: int | None = None, split_bytes: int = DEFAULT_SPLIT_BYTES
+    ) -> list[Split]:
+        """Whole slices, small ones together. The ranges meet without holes, so that damage between slices is reported by one of them."""
+        channel = self.channel(stream)
+        plan = channel.plan()
+        low, high = 0 if start is None else start, MAX_SEQUENCE if end is None else end
+        groups: list[list[int]] = []
+        sizes: list[int] = []
+        for i, part in enumerate(plan.parts):
+            if part.end <= low or part.first >= high:
+                continue
+            size = part.state.data_end
+            if not groups or sizes[-1] + size > split_bytes:
+                groups.append([])
+                sizes.append(0)
+            groups[-1].append(i)
+            sizes[-1] += size
+        if not groups:
+            return [Split(stream, start, end, 0, (_bare(channel), plan))] if plan.lost else []
+        out = []
+        for k, group in enumerate(groups):
+            first = start if k == 0 else plan.parts[group[0]].first
+            stop = end if k == len(groups) - 1 else plan.parts[groups[k + 1][0]].first
+            parts = tuple(plan.parts[i] for i in group)
+            context = _bare(channel), Plan(parts, plan.lost if k == 0 else ())
+            out.append(Split(stream, first, stop, sizes[k], context))
+        return out
+
+    def parse_address(self, text: str) -> int:
+        """A sequence, decimal."""
+        if not (text.isascii() and text.isdigit()) or int(text) > MAX_SEQUENCE:
+            raise UsageError("address", found=repr(text), expected="a sequence such as 17")
+        return int(text)
+
+    def format_address(self, address: int) -> str:
+        """Decimal."""
+        return str(address)
+
+    @property
+    def address_columns(self) -> tuple[str, ...]:
+        """The sequence."""
+        return ("sequence",)
+
+    def clients(self) -> dict[str, ClientInfo]:
+        """The registered clients by ID."""
+        return read_clients(self.storage, self._reading.crc, self._reading.check, _ignore)
+
+    def info(self) -> dict[str, Any]:
+        """``server_info`` (or ``None``), ``clients``, ``limits`` in force, ``channels`` by name with their subscriptions."""
+        reading = self._reading
+        server = read_server_info(self.storage, reading.crc, reading.check, _ignore)
+        clients = self.clients()
+        limits = reading.limits
+        channels = {}
+        for channel in self.channels():
+            kept = channel.kept
+            channels[channel.name] = {
+                "first_sequence": kept.first,
+                "last_sequence": channel.last,
+                "messages": kept.count,
+                "bytes": kept.byte_count,
+                "removed_by_limits": kept.removed_count,
+                "slices": [_slice_dict(s) for s in channel.states],
+                "subscriptions": [s.to_dict(clients) for s in self._subscriptions(channel).values()],
+            }
+        return {
+            "server_info": None if server is None else server.to_dict(),
+            "clients": [client_dict(clients[name]) for name in sorted(clients)],
+            "limits": {"max_msgs": limits.max_msgs, "max_bytes": limits.max_bytes, "max_age_ns": limits.max_age_ns},
+            "encryption_key": "given" if reading.key is not None else "none",
+            "crc_polynomial": f"0x{reading.crc.polynomial:08x}",
+            "channels": channels,
+        }
+
+    def verify(self, progress: Progress | None = None) -> Report:
+        """Check every record of every file."""
+        return verify_store(self.storage, self._reading, self.family, progress)
+
+
+def _ignore(fault: Fault) -> None:
+    """Damage is for verify to tell; state is given as far as it can be read."""
+
+
+def _bare(channel: Channel) -> Any:
+    """The folder without its list of files: all that a walk over a plan needs."""
+    from dataclasses import replace
+
+    return replace(channel.folder, slices=(), orphan_indexes=(), others=(), bad_names=())
+
+
+def _slice_dict(state: Any) -> dict[str, Any]:
+    piece = state.slice
+    return {
+        "number": piece.number,
+        "bak": piece.is_bak,
+        "dat_size": piece.dat_size,
+        "idx_size": piece.idx_size,
+        "first_sequence": state.first,
+        "last_sequence": state.last,
+        "messages": state.count,
+        "bytes": state.byte_count,
+        "indexed": state.indexed,
+    }
+
+
+def _has_version(storage: Storage, name: str) -> bool:
+    try:
+        with storage.open(name) as file:
+            head = file.read_at(0, FileVersion.size)
+    except StoreUnavailable:
+        return False
+    return len(head) == FileVersion.size and FileVersion.unpack_from(head).version == SUPPORTED_VERSION
+
+
+def _is_channel(storage: Storage, folder: str) -> bool:
+    try:
+        names = storage.names(folder)
+    except StoreUnavailable:
+        return False
+    return any(name == SUBS_FILE or parse_slice_name(name) is not None for name in names)
