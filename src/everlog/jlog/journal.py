@@ -1,0 +1,239 @@
+"""A journal's folder as it was found, and the walk over its messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from everlog.core.columns import Batch, Column, ColumnData, ColumnType
+from everlog.core.report import Fault
+from everlog.core.storage import ReadableFile, Storage
+from everlog.core.store import LENGTH, PAYLOAD, TIMESTAMP_NS, ScanRequest
+from everlog.jlog import walk
+from everlog.jlog.compression import NEEDED, decompress, lz4_decoder
+from everlog.jlog.faults import fault
+from everlog.jlog.framing import PLAIN, Framing, Provider
+from everlog.jlog.index import SegmentIndex, read_index
+from everlog.jlog.layouts import JlogHeader
+from everlog.jlog.metastore import Metastore, read_metastore
+from everlog.jlog.names import PRE_COMMIT, segment_name
+from everlog.jlog.pre_commit import START, PreCommit, read_pre_commit
+from everlog.jlog.recovery import SegmentData, detect_framing
+from everlog.jlog.segments import NO_STOP, Segment, SegmentReader, list_segments
+from everlog.kernel.columns import RowSink
+from everlog.kernel.sources import Bytes, FieldOf, Source, Value
+
+MARKER_BITS = 32
+MARKER_MASK = (1 << MARKER_BITS) - 1
+"""An address is the segment's number above ``MARKER_BITS`` bits of the message's number."""
+
+LOG = Column("log", ColumnType.INT64, "number of the segment")
+MARKER = Column("marker", ColumnType.INT64, "number of the message in its segment, from 1")
+OFFSET = Column("offset", ColumnType.INT64, "of the message's header in its segment (with pre_commit: in that file)")
+COLUMNS = (TIMESTAMP_NS, LENGTH, PAYLOAD, LOG, MARKER, OFFSET)
+
+SOURCES: dict[str, Source] = {
+    "timestamp_ns": Value(walk.TIMESTAMP_NS),
+    "length": FieldOf(JlogHeader.length),  # type: ignore[arg-type]
+    "payload": Bytes(0),
+    "log": Value(walk.LOG),
+    "marker": Value(walk.MARKER),
+    "offset": Value(walk.OFFSET),
+}
+
+
+@dataclass(slots=True)
+class Journal:
+    """What a folder holds. ``preferred`` is the framing that the metastore names; ``None`` where it does not."""
+
+    storage: Storage
+    metastore: Metastore
+    segments: list[Segment]
+
+    @classmethod
+    def read(cls, storage: Storage) -> Journal:
+        """Look at the folder: the metastore and the names."""
+        return cls(storage, read_metastore(storage), list_segments(storage.entries()))
+
+    @property
+    def preferred(self) -> Framing | None:
+        """The framing that the metastore names."""
+        return None if self.metastore.magic is None else Framing(self.metastore.magic)
+
+    @property
+    def last_log(self) -> int | None:
+        """The highest segment there is."""
+        return self.segments[-1].log if self.segments else None
+
+    def is_closed(self, segment: Segment) -> bool:
+        """Whether a segment is finished: not the last one."""
+        return segment.log != self.last_log
+
+    def pre_commit(self) -> PreCommit | None:
+        """The buffer's state."""
+        return read_pre_commit(self.storage)
+
+    def framing_of(self, file: ReadableFile, start: int, end: int) -> Framing:
+        """The framing of the first message of a file; where that is damaged, what the metastore says, else that of the first segment
+        where it can be told, else plain."""
+        preferred = self.preferred
+        found = detect_framing(SegmentData(file, start, end), start, preferred)
+        return found or preferred or self._framing_of_others(file.name)
+
+    def _framing_of_others(self, name: str) -> Framing:
+        for segment in self.segments[:8]:
+            if segment_name(segment.log) == name or not segment.byte_count:
+                continue
+            with self.storage.open(segment_name(segment.log)) as file:
+                found = detect_framing(SegmentData(file, 0, file.size()), 0, None)
+            if found is not None:
+                return found
+        return PLAIN
+
+    def index_of(self, segment: Segment, framing: Framing) -> SegmentIndex:
+        """The index of a segment."""
+        return read_index(self.storage, segment.log, segment.byte_count, framing.header_bytes)
+
+
+class Walk:
+    """One scan: segments (and the pre-commit buffer, if asked for) into batches of the requested columns."""
+
+    def __init__(self, journal: Journal, request: ScanRequest, *, pre_commit: bool) -> None:
+        self.journal = journal
+        self.request = request
+        self.pre_commit = pre_commit
+        self._start = request.start or 0
+        self._end = NO_STOP if request.end is None else request.end
+        self._wanted = frozenset(column.name for column in request.columns)
+        self._is_lz4 = False
+        self._sink = self._new_sink(self._wanted)
+
+    def batches(self, logs: Iterable[int], previous: int | None) -> Iterator[Batch]:
+        """Walk the segments ``logs``; ``previous`` is the one before them, where there is one."""
+        by_log = {segment.log: segment for segment in self.journal.segments}
+        for log in logs:
+            if previous is not None and log > previous + 1:
+                self.request.on_fault(missing_segments(previous, log))
+            previous = log
+            if log in by_log:
+                yield from self._segment(by_log[log])
+        if self.pre_commit and self.journal.last_log is None:
+            yield from self._buffer(self.journal.metastore.storage_log or 0, 1)
+        yield from self._take()
+
+    def _segment(self, segment: Segment) -> Iterator[Batch]:
+        if segment.byte_count == 0 and self.journal.is_closed(segment):
+            self.request.on_fault(empty_closed_segment(segment.log))
+            return
+        with self.journal.storage.open(segment_name(segment.log)) as file:
+            reader = self._reader(file, segment.log, 0, file.size())
+            reader.load_index = lambda: self.journal.index_of(segment, reader.framing)
+            yield from self._fill(reader)
+        if self.pre_commit and segment.log == self.journal.last_log:
+            yield from self._buffer(segment.log, reader.marker)
+
+    def _buffer(self, log: int, marker: int) -> Iterator[Batch]:
+        state = self.journal.pre_commit()
+        if state is None or not state.readable:
+            return
+        with self.journal.storage.open(PRE_COMMIT) as file:
+            reader = self._reader(file, log, START, min(state.end, file.size()))
+            reader.marker = marker
+            yield from self._fill(reader)
+
+    def _reader(self, file: ReadableFile, log: int, start: int, end: int) -> SegmentReader:
+        framing = self.journal.framing_of(file, start, end)
+        reader = SegmentReader(file, log, start, end, framing, self._sink, self.request.on_fault)
+        reader.first = max(1, self._start - (log << MARKER_BITS))
+        reader.stop = min(NO_STOP, self._end - (log << MARKER_BITS))
+        return reader
+
+    def _fill(self, reader: SegmentReader) -> Iterator[Batch]:
+        provider = reader.framing.provider
+        preferred = self.journal.preferred
+        if preferred is not None and reader.framing != preferred and reader.end > reader.start:
+            self.request.on_fault(magic_differs(reader, preferred))
+        if provider is Provider.UNKNOWN and "payload" in self._wanted:
+            self.request.on_fault(unknown_compression(reader))
+            return
+        is_lz4 = provider is Provider.LZ4 and "payload" in self._wanted
+        if is_lz4 != self._is_lz4:
+            yield from self._take()
+            self._is_lz4 = is_lz4
+            self._sink = self._new_sink(self._wanted.union(NEEDED) if is_lz4 else self._wanted)
+        reader.sink = self._sink
+        for _ in reader.fill():
+            yield from self._take()
+
+    def _new_sink(self, names: frozenset[str]) -> RowSink:
+        columns = [(c.name, c.type.code, SOURCES[c.name]) for c in COLUMNS if c.name in names]
+        return RowSink(columns, self.request.max_rows, self.request.max_bytes)
+
+    def _take(self) -> Iterator[Batch]:
+        if not self._sink.row_count:
+            return
+        count, taken = self._sink.take()
+        schema = tuple(column for column in COLUMNS if column.name in taken)
+        data = {c.name: ColumnData(c.type, *taken[c.name]) for c in schema}
+        if self._is_lz4:
+            batch = Batch(schema, count, data)
+            yield from decompress(
+                batch, self.request.columns, lz4_decoder(), self.request.max_bytes, self.request.on_fault
+            )
+        else:
+            yield Batch(self.request.columns, count, data)
+
+
+def missing_segments(previous: int, following: int) -> Fault:
+    """Segments between two that are there are not."""
+    first, last = previous + 1, following - 1
+    return fault(
+        "missing-segments",
+        segment_name(first),
+        None,
+        f"no segment {first:08x}" if first == last else f"no segments {first:08x} to {last:08x}",
+        f"{following - previous - 1} between {previous:08x} and {following:08x}",
+        loses="their messages; the original's readers step over them",
+        repair="none: what was there is gone",
+        address=f"{first:08x}:{1:08x}",
+    )
+
+
+def empty_closed_segment(log: int) -> Fault:
+    """A finished segment without a byte."""
+    return fault(
+        "empty-closed-segment",
+        segment_name(log),
+        0,
+        "0 bytes",
+        "messages, since another segment follows",
+        loses="the messages that were there; the original's readers delete the file",
+        repair="delete the segment and its index",
+        address=f"{log:08x}:{1:08x}",
+    )
+
+
+def magic_differs(reader: SegmentReader, preferred: Framing) -> Fault:
+    """A segment whose messages are not framed as the metastore says."""
+    return fault(
+        "magic-differs",
+        reader.file.name,
+        reader.start,
+        f"messages with magic {reader.framing.magic:#010x}",
+        f"{preferred.magic:#010x}, as the metastore says",
+        loses="nothing here; the original reads no message of it",
+        repair=f"set the metastore's magic to {reader.framing.magic:#010x}",
+    )
+
+
+def unknown_compression(reader: SegmentReader) -> Fault:
+    """A segment whose payloads can't be decoded."""
+    return fault(
+        "unknown-compression",
+        reader.file.name,
+        reader.start,
+        f"magic {reader.framing.magic:#010x}",
+        "provider 0 (null) or 1 (LZ4)",
+        loses="all payloads of the segment",
+        repair="none here",
+    )

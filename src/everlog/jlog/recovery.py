@@ -1,0 +1,199 @@
+"""What to do where the walker stops: is the message there whole, and where does the next one begin?
+
+Without checksums only headers can tell. The rules, worst error first: never give a message that was not written, lose no whole one.
+
+* A message whose header is plausible and which ends inside the data is whole, unless another message begins before its end: then it
+  was not written to its end, and others were written behind it.
+* A place counts as the beginning of a message when its header is plausible and is confirmed: by another plausible header (or the
+  end of the data) right behind its message, or by the index. In a journal of version 1.x, whose magic is 0, four more must follow.
+* Inside the extent that a plausible header declares, only headers not older than it count: messages that were written behind a torn
+  one are later; frames that are somebody's payload are earlier.
+* A message that ends right at another header, or at the end of the data, and has such headers inside, the last of which ends exactly
+  where it does, was torn as well (the original's readers give one message made of two here).
+* Where an index has the message and the next one, and says that it ends elsewhere, its length is wrong.
+
+A damaged stretch counts as one message in the numbering, unless the index knows the number of the one behind it: so the addresses
+behind a single lost message stay what they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from everlog.core.storage import ReadableFile
+from everlog.jlog.framing import KNOWN, LEGACY, LEGACY_MAGIC, Framing, Header
+from everlog.jlog.index import SegmentIndex
+
+SEARCH_BYTES = 1 << 20
+"""The data is searched in pieces of this size."""
+CACHE_BYTES = 64 << 10
+LEGACY_CHAIN = 4
+"""So many plausible headers must follow one of version 1.x before it is believed."""
+MAX_CHAIN_STEPS = 100_000
+"""Headers looked at inside one message, before it is taken as it is; also what a segment may cost beyond one step for 16 bytes."""
+
+
+class SegmentData:
+    """The bytes ``start <= offset < end`` of a file, as recovery looks at them: here and there, a few bytes at a time."""
+
+    def __init__(self, file: ReadableFile, start: int, end: int) -> None:
+        self.file = file
+        self.start = start
+        self.end = end
+        self.steps_left = (end - start) // 16 + MAX_CHAIN_STEPS
+        self._cached_at = 0
+        self._cached = b""
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Bytes, fewer at the end of the data."""
+        length = min(length, self.end - offset)
+        at = offset - self._cached_at
+        if not 0 <= at <= len(self._cached) - length:
+            self._cached_at, at = offset, 0
+            self._cached = self.file.read_at(offset, min(max(length, CACHE_BYTES), self.end - offset))
+        return self._cached[at : at + length]
+
+    def header(self, offset: int, framing: Framing) -> Header | None:
+        """The plausible header at an offset, or ``None``."""
+        if not self.start <= offset < self.end:
+            return None
+        return framing.parse(self.read(offset, framing.header_bytes), 0, offset)
+
+    def is_zero(self, start: int, end: int) -> bool:
+        """Whether all bytes are 0."""
+        for at in range(start, end, SEARCH_BYTES):
+            if self.file.read_at(at, min(SEARCH_BYTES, end - at)).strip(b"\0"):
+                return False
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """``whole``: the message where the walker stopped is to be taken. Else the bytes up to ``resume`` are lost; ``code`` says how."""
+
+    whole: bool
+    resume: int = 0
+    code: str = ""
+    header: Header | None = None
+
+
+WHOLE = Verdict(True)
+
+
+def examine(data: SegmentData, at: int, framing: Framing, index: SegmentIndex) -> Verdict:
+    """Look at the message at ``at`` of which the walker says that nothing right follows it."""
+    header = data.header(at, framing)
+    if header is None:
+        resume = find_message(data, at + 1, framing, index) or data.end
+        return Verdict(False, resume, _code_of_bytes(data, at, resume, framing))
+    found = find_message(data, at + 1, framing, index, inside=header)
+    if header.end > data.end:
+        return Verdict(False, found or data.end, "torn-record", header)
+    if found is not None and found < header.end:
+        swallows = data.end - header.end < framing.header_bytes
+        return Verdict(False, found, "merged-records" if swallows else "torn-record", header)
+    if _index_contradicts(data, header, framing, index):
+        return Verdict(False, found or data.end, "damaged-bytes", header)
+    return WHOLE
+
+
+def examine_suspect(data: SegmentData, at: int, framing: Framing) -> Verdict:
+    """Look into the message at ``at``, which is followed by another and has a plausible header inside."""
+    outer = data.header(at, framing)
+    if outer is None:
+        return WHOLE
+    steps = min(data.steps_left, MAX_CHAIN_STEPS)
+    dead: set[int] = set()
+    for inner in _candidates(data, at + framing.header_bytes, outer.end, framing):
+        if inner.timestamp_us < outer.timestamp_us:
+            continue
+        path: list[int] = []
+        link: Header | None = inner
+        while link is not None and link.end < outer.end and link.offset not in dead and steps > 0:
+            steps -= 1
+            data.steps_left -= 1
+            path.append(link.offset)
+            link = data.header(link.end, framing)
+        if steps <= 0:
+            return WHOLE
+        if link is not None and link.end == outer.end and link.offset not in dead:
+            return Verdict(False, inner.offset, "merged-records", outer)
+        dead.update(path)
+    return WHOLE
+
+
+def find_message(
+    data: SegmentData, start: int, framing: Framing, index: SegmentIndex, inside: Header | None = None
+) -> int | None:
+    """Where the next message begins, at or behind ``start``; ``inside`` is the header whose extent the search begins in."""
+    for header in _candidates(data, start, data.end, framing):
+        if inside is not None and header.offset < inside.end and header.timestamp_us < inside.timestamp_us:
+            continue
+        if header.end <= data.end and (is_followed(data, header, framing) or _index_confirms(header, index)):
+            return header.offset
+    return None
+
+
+def is_followed(data: SegmentData, header: Header, framing: Framing) -> bool:
+    """Whether the data ends where a message does, or other plausible headers are there, or the beginning of one."""
+    links = LEGACY_CHAIN if framing.magic == LEGACY_MAGIC else 1
+    link = header
+    for _ in range(links):
+        if link.end == data.end:
+            return True
+        rest = data.end - link.end
+        if 0 < rest < framing.header_bytes:
+            mark = framing.magic_bytes
+            return data.read(link.end, min(rest, len(mark))) == mark[:rest]
+        following = data.header(link.end, framing)
+        if following is None:
+            return False
+        link = following
+    return True
+
+
+def detect_framing(data: SegmentData, at: int, preferred: Framing | None) -> Framing | None:
+    """The framing of the message at ``at``: ``preferred`` if it fits, else a known one that is confirmed; ``None`` if none does."""
+    if preferred is not None and preferred is not LEGACY and data.header(at, preferred) is not None:
+        return preferred
+    for framing in KNOWN:
+        header = data.header(at, framing)
+        if header is not None and (framing is not LEGACY or is_followed(data, header, framing)):
+            return framing
+    return None
+
+
+def _candidates(data: SegmentData, start: int, end: int, framing: Framing) -> Iterator[Header]:
+    """Plausible headers that are whole in ``start..end``, in order."""
+    pattern, overlap = framing.pattern, framing.header_bytes - 1
+    for base in range(start, end, SEARCH_BYTES):
+        chunk = data.file.read_at(base, min(SEARCH_BYTES + overlap, end - base))
+        match = pattern.search(chunk)
+        while match is not None and match.start() < SEARCH_BYTES:
+            header = framing.parse(chunk, match.start(), base + match.start())
+            if header is not None:
+                yield header
+            match = pattern.search(chunk, match.start() + 1)
+
+
+def _index_confirms(header: Header, index: SegmentIndex) -> bool:
+    marker = index.marker_at(header.offset)
+    if marker is None:
+        return False
+    following = index.offset_of(marker + 1)
+    return following is None or following == header.end
+
+
+def _index_contradicts(data: SegmentData, header: Header, framing: Framing, index: SegmentIndex) -> bool:
+    marker = index.marker_at(header.offset)
+    following = None if marker is None else index.offset_of(marker + 1)
+    return following is not None and following != header.end and data.header(following, framing) is not None
+
+
+def _code_of_bytes(data: SegmentData, start: int, end: int, framing: Framing) -> str:
+    rest = end - start
+    mark = framing.magic_bytes
+    if end == data.end and rest < framing.header_bytes and data.read(start, min(rest, 4)) == mark[:rest]:
+        return "torn-header"
+    return "zero-bytes" if data.is_zero(start, end) else "damaged-bytes"

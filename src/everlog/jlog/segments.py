@@ -1,0 +1,178 @@
+"""Segments: which there are, and reading one into a sink, past whatever damage it has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from everlog.core.report import Fault
+from everlog.core.storage import Entry, ReadableFile
+from everlog.core.window import Window
+from everlog.jlog.damage import describe_damage
+from everlog.jlog.faults import fault, note
+from everlog.jlog.framing import Framing
+from everlog.jlog.index import SegmentIndex
+from everlog.jlog.names import parse_segment_name
+from everlog.jlog.recovery import SegmentData, Verdict, detect_framing, examine, examine_suspect, is_followed
+from everlog.jlog.walk import END, FAULT, FULL, STOP, SUSPECT, walk_messages
+from everlog.kernel.columns import RowSink
+
+NO_STOP = 1 << 62
+"""A message number that none reaches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A segment file as it was listed."""
+
+    log: int
+    byte_count: int
+
+
+def list_segments(entries: Iterable[Entry]) -> list[Segment]:
+    """The segments among a folder's entries, in order."""
+    found = []
+    for entry in entries:
+        log = parse_segment_name(entry.name)
+        if log is not None and entry.is_file:
+            found.append(Segment(log, entry.size))
+    return sorted(found, key=lambda segment: segment.log)
+
+
+def no_index() -> SegmentIndex:
+    """What a segment without an index has."""
+    return SegmentIndex(0, 0)
+
+
+@dataclass(slots=True)
+class SegmentReader:
+    """Reads the messages ``first <= marker < stop`` of ``file[start:end]`` into ``sink``.
+
+    ``fill`` is a generator: it yields whenever the sink is full, so that its rows are taken before it goes on; at its end rows may be
+    left there, and ``marker`` is the number behind the last message. Damage before message ``first`` is not reported.
+    """
+
+    file: ReadableFile
+    log: int
+    start: int
+    end: int
+    framing: Framing
+    sink: RowSink
+    on_fault: Callable[[Fault], None]
+    load_index: Callable[[], SegmentIndex] = no_index
+    first: int = 1
+    stop: int = NO_STOP
+    marker: int = 1
+    stretches: int = 0
+    """Damaged stretches passed."""
+
+    def fill(self) -> Iterator[None]:
+        """Read on; see above."""
+        data = SegmentData(self.file, self.start, self.end)
+        index: SegmentIndex | None = None
+        if self.first > self.marker:
+            index = self.load_index()
+        window = Window(self.file.read_into, self._begin(data, index), self.end)
+        trusted = -1
+        while True:
+            at, self.marker, status = walk_messages(
+                window.buffer,
+                window.at,
+                window.filled,
+                window.at_end,
+                window.base,
+                self.framing.magic,
+                self.framing.provider,
+                self.log,
+                self.marker,
+                self.first,
+                self.stop,
+                trusted - window.base if trusted >= window.base else -1,
+                self.sink,
+            )
+            window.at = at
+            here = window.address
+            if status in (END, STOP):
+                return
+            if status == FULL:
+                yield
+            elif status in (FAULT, SUSPECT) or (trusted != here and self._reaches_far(data, window)):
+                changed = None if status == SUSPECT else self._changed_framing(data, here)
+                if changed is not None:
+                    self.framing = changed
+                    continue
+                index = index or self.load_index()
+                verdict = examine_suspect(data, here, self.framing) if status == SUSPECT else None
+                verdict = verdict or examine(data, here, self.framing, index)
+                if verdict.whole:
+                    trusted = here
+                    continue
+                self._skip(data, here, verdict, index)
+                window.seek(verdict.resume)
+            else:
+                self._refill(data, window)
+
+    def _begin(self, data: SegmentData, index: SegmentIndex | None) -> int:
+        """Where to begin: at message ``first`` if the index knows it, and the data around it agrees."""
+        if index is None or not index.is_sound:
+            return self.start
+        before, there = index.offset_of(self.first - 1), index.offset_of(self.first)
+        if before is None or there is None or data.header(there, self.framing) is None:
+            return self.start
+        header = data.header(before, self.framing)
+        if header is None or header.end != there:
+            return self.start
+        self.marker = self.first
+        return there
+
+    def _reaches_far(self, data: SegmentData, window: Window) -> bool:
+        """Whether a message needs a larger buffer and nothing right follows it: then look first, before memory is spent on it."""
+        header = data.header(window.address, self.framing)
+        if header is None or header.end + self.framing.header_bytes - window.address <= len(window.buffer):
+            return False
+        return header.end > data.end or not is_followed(data, header, self.framing)
+
+    def _refill(self, data: SegmentData, window: Window) -> None:
+        window.refill()
+        reached = window.base + window.filled
+        if window.at_end and reached < data.end:
+            self.on_fault(
+                fault(
+                    "segment-cut-while-read",
+                    self.file.name,
+                    reached,
+                    f"{reached} bytes",
+                    f"{data.end} bytes, as when it was opened",
+                    loses="what was behind",
+                    repair="read again",
+                )
+            )
+            data.end = reached
+
+    def _changed_framing(self, data: SegmentData, at: int) -> Framing | None:
+        """Another framing with the same provider, if the message at ``at`` is one of it: a newer version writes on behind 1.x."""
+        if data.header(at, self.framing) is not None:
+            return None
+        framing = detect_framing(data, at, None)
+        if framing is None or framing.provider != self.framing.provider:
+            return None
+        if self.marker >= self.first:
+            self.on_fault(
+                note(
+                    "framing-changes",
+                    self.file.name,
+                    at,
+                    f"magic {framing.magic:#010x}",
+                    f"magic {self.framing.magic:#010x}",
+                    loses="nothing here; the original reads only messages with the metastore's magic",
+                    repair="rewrite the journal with everlog",
+                )
+            )
+        return framing
+
+    def _skip(self, data: SegmentData, here: int, verdict: Verdict, index: SegmentIndex) -> None:
+        self.stretches += 1
+        if self.marker >= self.first:
+            self.on_fault(describe_damage(data, self.log, self.marker, here, verdict, self.framing))
+        following = index.marker_at(verdict.resume)
+        self.marker = following if following is not None and following > self.marker else self.marker + 1

@@ -1,0 +1,164 @@
+"""A JLog journal as a store: one stream, ``journal``; an address is ``segment:marker``, both as eight hex digits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Self
+
+from everlog.core.columns import Batch, Column
+from everlog.core.options import fill
+from everlog.core.report import Progress, Report
+from everlog.core.storage import Storage
+from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, Split, Store, StreamInfo
+from everlog.errors import EverlogError, UnknownStream, UsageError
+from everlog.jlog.faults import STREAM
+from everlog.jlog.framing import KNOWN, LEGACY
+from everlog.jlog.journal import COLUMNS, MARKER_BITS, MARKER_MASK, Journal, Walk
+from everlog.jlog.layouts import JlogCompressedHeader, JlogLegacyMetastore, JlogMetastore
+from everlog.jlog.names import (
+    METASTORE,
+    PRE_COMMIT,
+    parse_checkpoint_name,
+    parse_index_name,
+    parse_segment_name,
+)
+from everlog.jlog.options import JlogOptions
+from everlog.jlog.summary import describe, summarize
+from everlog.jlog.verify import verify_journal
+
+_ADDRESS = re.compile(r"([0-9a-fA-F]{1,8}):([0-9a-fA-F]{1,8})")
+
+
+class JlogStore(Store):
+    """A journal, open for reading. The folder is looked at anew by each call, so that segments come and go as the journal's
+    processes work on it."""
+
+    family: ClassVar[str] = "jlog"
+    options_class: ClassVar[type] = JlogOptions
+
+    def __init__(self, storage: Storage, options: JlogOptions) -> None:
+        super().__init__(storage)
+        self.options = options
+
+    @classmethod
+    def open(cls, storage: Storage, options: Mapping[str, Any]) -> Self:
+        """Open for reading. Raises :class:`UnsupportedVersion` for a journal of a big-endian machine, :class:`UsageError`."""
+        filled = fill(JlogOptions, options)
+        Journal.read(storage)
+        return cls(storage, filled)
+
+    @classmethod
+    def detect(cls, storage: Storage) -> bool:
+        """A metastore of the right size, or any file that begins like a segment; or names that only a journal has."""
+        names = set(storage.names())
+        segments = sorted(name for name in names if parse_segment_name(name) is not None)
+        others = any(parse_checkpoint_name(name) is not None or parse_index_name(name) is not None for name in names)
+        if METASTORE in names:
+            if segments or others or PRE_COMMIT in names:
+                return True
+            try:
+                return storage.size(METASTORE) in (JlogMetastore.size, JlogLegacyMetastore.size)
+            except EverlogError:
+                return False
+        if segments and (others or PRE_COMMIT in names):
+            return True
+        return any(_begins_with_message(storage, name) for name in segments[:4])
+
+    def streams(self, *, include_all: bool = False) -> list[StreamInfo]:
+        """The journal. ``last`` and ``record_count`` come from indexes; a little data without an index is walked."""
+        return [summarize(Journal.read(self.storage))]
+
+    def family_columns(self, level: Level = Level.RECORD) -> tuple[Column, ...]:
+        """``timestamp_ns``, ``length``, ``payload``, ``log``, ``marker``, ``offset``; messages are not fragmented, so both levels agree."""
+        return COLUMNS
+
+    def walk(self, stream: str, request: ScanRequest) -> Iterator[Batch]:
+        """See :meth:`Store.walk`. Without the payload, compressed messages are not decoded, so that those which can't be are there."""
+        self._check(stream)
+        journal = Journal.read(self.storage)
+        previous: int | None = None
+        if request.split is not None:
+            previous, logs = request.split.context
+        else:
+            logs = [segment.log for segment in journal.segments]
+        first = (request.start or 0) >> MARKER_BITS
+        kept = [log for log in logs if log >= first]
+        if request.end is not None:
+            kept = [log for log in kept if log << MARKER_BITS < request.end]
+        if len(kept) < len(logs) and kept and kept[0] != logs[0]:
+            previous = max(log for log in logs if log < kept[0])
+        return Walk(journal, request, pre_commit=self.options.pre_commit).batches(kept, previous)
+
+    def splits(
+        self, stream: str, *, start: int | None = None, end: int | None = None, split_bytes: int = DEFAULT_SPLIT_BYTES
+    ) -> list[Split]:
+        """Runs of segments, each of about ``split_bytes``."""
+        self._check(stream)
+        found: list[Split] = []
+        group: list[int] = []
+        size, before_group, before = 0, None, None
+        for segment in Journal.read(self.storage).segments:
+            if segment.log < (start or 0) >> MARKER_BITS or (end is not None and segment.log << MARKER_BITS >= end):
+                before = segment.log
+                continue
+            if group and size + segment.byte_count > split_bytes:
+                found.append(_split(group, before_group, start, end, size))
+                group, size = [], 0
+            if not group:
+                before_group = before
+            group.append(segment.log)
+            size += segment.byte_count
+            before = segment.log
+        if group:
+            found.append(_split(group, before_group, start, end, size))
+        return found
+
+    def parse_address(self, text: str) -> int:
+        """``00000005:00000003``; leading zeros may be left out. Raises :class:`UsageError`."""
+        match = _ADDRESS.fullmatch(text)
+        if match is None:
+            raise UsageError("address", found=repr(text), expected="SEGMENT:MARKER in hex, such as 00000005:00000003")
+        return int(match[1], 16) << MARKER_BITS | int(match[2], 16)
+
+    def format_address(self, address: int) -> str:
+        """``00000005:00000003``."""
+        return f"{address >> MARKER_BITS:08x}:{address & MARKER_MASK:08x}"
+
+    @property
+    def address_columns(self) -> tuple[str, ...]:
+        """Segment and marker."""
+        return ("log", "marker")
+
+    def info(self) -> dict[str, Any]:
+        """Metastore, segments with the state of their indexes, subscribers, pre-commit buffer."""
+        return describe(Journal.read(self.storage))
+
+    def verify(self, progress: Progress | None = None) -> Report:
+        """Everything: the folder, the metastore, each segment and its index, checkpoints, the pre-commit buffer."""
+        return verify_journal(Journal.read(self.storage), progress)
+
+    def _check(self, stream: str) -> None:
+        if stream != STREAM:
+            raise UnknownStream(self.path, found=f"stream {stream!r}", expected=repr(STREAM))
+
+
+def _begins_with_message(storage: Storage, name: str) -> bool:
+    try:
+        with storage.open(name) as file:
+            head = file.read_at(0, JlogCompressedHeader.size)
+    except EverlogError:
+        return False
+    return any(framing is not LEGACY and framing.parse(head, 0, 0) is not None for framing in KNOWN)
+
+
+def _split(logs: list[int], previous: int | None, start: int | None, end: int | None, size: int) -> Split:
+    low = logs[0] << MARKER_BITS
+    high = (logs[-1] + 1) << MARKER_BITS
+    return Split(
+        STREAM,
+        low if start is None else max(low, start),
+        high if end is None else min(high, end),
+        size,
+        (previous, tuple(logs)),
+    )

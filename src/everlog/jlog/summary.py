@@ -1,0 +1,177 @@
+"""What a journal is like without reading all of it: for ``ls`` and ``info``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from everlog.core.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS
+from everlog.core.store import StreamInfo
+from everlog.errors import EverlogError
+from everlog.jlog.checkpoints import Checkpoint, read_checkpoints
+from everlog.jlog.faults import STREAM
+from everlog.jlog.framing import PLAIN
+from everlog.jlog.journal import SOURCES, Journal
+from everlog.jlog.names import segment_name
+from everlog.jlog.recovery import SegmentData
+from everlog.jlog.segments import Segment, SegmentReader
+from everlog.kernel.columns import RowSink
+
+WALK_BYTES = 8 << 20
+"""So many bytes without an index are walked for counts and the last address; of more, they are not known."""
+
+
+@dataclass(slots=True)
+class SegmentSummary:
+    """A segment: its index's state, its first and last message (0: empty, ``None``: not known) and how many there are."""
+
+    segment: Segment
+    index_state: str
+    first: int | None = None
+    last: int | None = None
+    record_count: int | None = None
+    magic: int | None = None
+
+
+def summarize_segments(journal: Journal) -> list[SegmentSummary]:
+    """Each segment, from its index where that is sound and ends where the data does, else by walking, within ``WALK_BYTES``."""
+    found = []
+    budget = WALK_BYTES
+    for segment in journal.segments:
+        try:
+            summary, walked = _summarize(journal, segment, budget)
+        except EverlogError:
+            summary, walked = SegmentSummary(segment, "unreadable"), 0
+        budget -= walked
+        found.append(summary)
+    return found
+
+
+def _summarize(journal: Journal, segment: Segment, budget: int) -> tuple[SegmentSummary, int]:
+    if segment.byte_count == 0:
+        state = journal.index_of(segment, journal.preferred or PLAIN).state
+        return SegmentSummary(segment, state, 0, 0, 0), 0
+    with journal.storage.open(segment_name(segment.log)) as file:
+        size = file.size()
+        data = SegmentData(file, 0, size)
+        framing = journal.framing_of(file, 0, size)
+        index = journal.index_of(Segment(segment.log, size), framing)
+        summary = SegmentSummary(segment, index.state, magic=framing.magic)
+        if index.is_sound and index.good:
+            last = data.header(index.entries[-1], framing)
+            if last is not None and last.end == size:
+                summary.first, summary.last, summary.record_count = 1, index.good, index.good
+                return summary, 0
+        if size > budget:
+            return summary, 0
+        reader = SegmentReader(
+            file,
+            segment.log,
+            0,
+            size,
+            framing,
+            RowSink([("marker", "q", SOURCES["marker"])], MAX_BATCH_ROWS, MAX_BATCH_BYTES),
+            lambda _: None,
+        )
+        reader.load_index = lambda: index
+        summary.first, summary.last, summary.record_count = _walk(reader)
+        return summary, size
+
+
+def _walk(reader: SegmentReader) -> tuple[int, int, int]:
+    first, last, count = 0, 0, 0
+    sink = reader.sink
+
+    def take() -> None:
+        nonlocal first, last, count
+        rows, taken = sink.take()
+        if rows:
+            markers = taken["marker"][0]
+            first, last, count = first or markers[0], markers[rows - 1], count + rows
+
+    for _ in reader.fill():
+        take()
+    take()
+    return first, last, count
+
+
+def summarize(journal: Journal) -> StreamInfo:
+    """The journal's one stream."""
+    summaries = summarize_segments(journal)
+    filled = [s for s in summaries if s.record_count != 0]
+    first = _address(filled[0].segment.log, filled[0].first) if filled else None
+    last_summary = filled[-1] if filled else None
+    last = _address(last_summary.segment.log, last_summary.last) if last_summary else None
+    end = None
+    if last_summary is not None and last_summary.last:
+        end = _address(last_summary.segment.log, last_summary.last + 1)
+    counts = [s.record_count for s in summaries]
+    return StreamInfo(
+        name=STREAM,
+        family="jlog",
+        first=first,
+        last=last,
+        end=end,
+        record_count=None if None in counts else sum(c for c in counts if c is not None),
+        byte_count=sum(s.segment.byte_count for s in summaries),
+        details=_details(journal, summaries),
+    )
+
+
+def describe(journal: Journal) -> dict[str, Any]:
+    """The journal's state as plain values."""
+    summaries = summarize_segments(journal)
+    pre_commit = journal.pre_commit()
+    checkpoints = read_checkpoints(journal.storage, journal.storage.names())
+    return {
+        "family": "jlog",
+        "path": journal.storage.root,
+        "metastore": journal.metastore.to_dict(),
+        "segments": [
+            {
+                "log": s.segment.log,
+                "file": segment_name(s.segment.log),
+                "bytes": s.segment.byte_count,
+                "records": s.record_count,
+                "first_marker": s.first or None,
+                "last_marker": s.last or None,
+                "magic": None if s.magic is None else f"{s.magic:08x}",
+                "index": s.index_state,
+                "pending_readers": sum(1 for c in checkpoints if c.log is not None and c.log <= s.segment.log),
+            }
+            for s in summaries
+        ],
+        "subscribers": [c.to_dict() | {"lag": lag_of(c, summaries)} for c in checkpoints],
+        "pre_commit": None if pre_commit is None else pre_commit.to_dict(),
+    }
+
+
+def lag_of(checkpoint: Checkpoint, summaries: list[SegmentSummary]) -> int | None:
+    """Messages behind a checkpoint; ``None`` where it, or a count, is not known."""
+    if checkpoint.log is None or checkpoint.marker is None:
+        return None
+    lag = 0
+    for summary in summaries:
+        if summary.segment.log < checkpoint.log:
+            continue
+        if summary.record_count is None:
+            return None
+        if summary.segment.log == checkpoint.log:
+            lag += max(0, (summary.last or 0) - checkpoint.marker)
+        else:
+            lag += summary.record_count
+    return lag
+
+
+def _details(journal: Journal, summaries: list[SegmentSummary]) -> dict[str, Any]:
+    pre_commit = journal.pre_commit()
+    checkpoints = read_checkpoints(journal.storage, journal.storage.names())
+    return journal.metastore.to_dict() | {
+        "segments": len(summaries),
+        "subscribers": [c.to_dict() | {"lag": lag_of(c, summaries)} for c in checkpoints],
+        "pre_commit": None if pre_commit is None else pre_commit.to_dict(),
+    }
+
+
+def _address(log: int, marker: int | None) -> str | None:
+    return f"{log:08x}:{marker:08x}" if marker else None
