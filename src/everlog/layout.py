@@ -158,6 +158,14 @@ class Layout:
         self.values = values
 
     @classmethod
+    def field(cls, name: str) -> Field:
+        """A field's declaration. Raises :class:`LayoutError` for a name that is none."""
+        for field in cls.fields:
+            if field.name == name:
+                return field
+        raise LayoutError(f"{cls.__name__} has no field {name}")
+
+    @classmethod
     def unpack_from(cls, data: Readable, offset: int = 0) -> Self:
         """Read one struct. Raises :class:`struct.error` when fewer than ``size`` bytes are left."""
         return cls(cls.struct.unpack_from(data, offset))

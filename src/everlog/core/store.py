@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 from everlog.core.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS, Batch, Column, ColumnType, pick
 from everlog.core.derived import DERIVED, FAMILY, STORE, STREAM, derive
 from everlog.core.record import Record
-from everlog.core.report import Fault, Progress, Report
+from everlog.core.report import Fault, Progress, Report, Severity
 from everlog.core.storage import Storage
 from everlog.errors import CorruptData, UsageError
 
@@ -79,7 +79,10 @@ class ScanRequest:
 
 
 def raise_fault(fault: Fault) -> None:
-    """The default for faults met while reading: the records before it have been given, then this error comes."""
+    """The default for faults met while reading: the records before it have been given, then this error comes. A note
+    is passed over."""
+    if fault.severity is Severity.NOTE:
+        return
     raise CorruptData(fault.file, offset=fault.offset, found=fault.found, expected=fault.expected, hint=fault.code)
 
 
