@@ -36,15 +36,32 @@ def detect(storage: Storage) -> str | None:
     return None
 
 
+def family_of(storage: Storage) -> str:
+    """The family of a folder. Raises :class:`NotAStore` where none of them is at home."""
+    family = detect(storage)
+    if family is None:
+        raise NotAStore(storage.root, found="none of their files", expected=f"a store of {', '.join(FAMILIES)}")
+    return family
+
+
+def storage_of(path: str | os.PathLike[str]) -> Storage:
+    """The folder at a local path or, where there is none of that name, at a URL that fsspec knows
+    (``s3://bucket/archive``).
+    """
+    text = os.fspath(path)
+    if "://" in text and not os.path.exists(text):
+        from everlog.core.remote import RemoteStorage
+
+        return RemoteStorage(text)
+    return LocalStorage(text)
+
+
 def open_store(path: str | os.PathLike[str] | Storage, *, family: str | None = None, **options: Any) -> Store:
     """Open a folder read-only; the family is found by looking, or forced with ``family``.
 
-    ``options`` are the family's own (see its ``options`` class). Raises :class:`NotAStore`, :class:`StoreUnavailable`,
-    :class:`UnsupportedVersion` or :class:`UsageError`.
+    ``path`` is a local folder, a URL for fsspec (extra ``remote``), or a storage. ``options`` are the family's own (see
+    its ``options_class``). Raises :class:`NotAStore`, :class:`StoreUnavailable`, :class:`UnsupportedVersion` or
+    :class:`UsageError`.
     """
-    storage = LocalStorage(path) if isinstance(path, str | os.PathLike) else path
-    if family is None:
-        family = detect(storage)
-        if family is None:
-            raise NotAStore(storage.root, found="none of their files", expected=f"a store of {', '.join(FAMILIES)}")
-    return store_class(family).open(storage, options)
+    storage = storage_of(path) if isinstance(path, str | os.PathLike) else path
+    return store_class(family or family_of(storage)).open(storage, options)

@@ -1,0 +1,122 @@
+"""The command group and what surrounds every command: exit codes, one-line errors, a closed pipe."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+
+import click
+
+from everlog import __version__
+from everlog.cli.text import complain
+from everlog.errors import EverlogError
+
+COMMANDS = {
+    "export": ("everlog.cli.export", "Write records to a Parquet, Arrow or JSON lines file."),
+    "info": ("everlog.cli.listing", "Show the store's state: descriptors, subscriptions, clients, ..."),
+    "ls": ("everlog.cli.listing", "List the streams of a store."),
+    "read": ("everlog.cli.read", "Print records."),
+    "verify": ("everlog.cli.verify", "Check everything; report every fault."),
+}
+"""Command name to its module, which is imported when the command runs, and the line that ``--help`` shows."""
+
+INTERRUPTED = 130
+EXIT_USAGE = 2
+
+
+class OutputClosed(Exception):
+    """The reader of stdout has gone away, as ``head`` does."""
+
+
+class Commands(click.Group):
+    """A group that imports a command when it is run."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All names, sorted."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, or ``None``."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = getattr(importlib.import_module(COMMANDS[cmd_name][0]), cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The table of ``--help``."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in sorted(COMMANDS.items())])
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run, and tell a closed pipe from other errors before click turns it into exit code 1."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError as error:
+            raise OutputClosed from error
+        return result
+
+
+@click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="everlog")
+def cli() -> None:
+    """Open, list, read, verify and export durable message streams: Aeron archives, JLog journals, NATS Streaming
+    stores.
+
+    Opening and reading never change a byte. Exit codes: 0 fine, 1 faults found, 2 wrong usage or no store.
+    """
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line (``sys.argv`` by default); the exit code."""
+    warnings.showwarning = lambda message, *rest, **more: complain(f"warning: {message}")
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that can't show a character is no error
+    try:
+        result = cli.main(args=arguments, prog_name="everlog", standalone_mode=False)
+        code = result if isinstance(result, int) else 0
+    except OutputClosed:
+        code = 0
+        _discard_stdout()
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        code = EXIT_USAGE
+    except click.UsageError as error:
+        place = error.ctx.command_path if error.ctx else "everlog"
+        complain(f"{error.format_message().rstrip('.')} (see {place} --help)")
+        code = EXIT_USAGE
+    except click.ClickException as error:
+        complain(error.format_message())
+        code = EXIT_USAGE
+    except (click.Abort, KeyboardInterrupt):
+        code = INTERRUPTED
+        _discard_stdout()
+    except EverlogError as error:
+        complain(str(error))
+        code = error.exit_code
+    except OSError as error:
+        complain(f"{error.filename or 'system'}: {(error.strerror or str(error)).lower()}")
+        code = EXIT_USAGE
+    except MemoryError:
+        complain("out of memory")
+        code = EXIT_USAGE
+    except Exception as error:
+        if os.environ.get("EVERLOG_TRACEBACK"):
+            raise
+        complain(f"internal error, please report: {type(error).__name__}: {error} (EVERLOG_TRACEBACK=1 shows where)")
+        code = EXIT_USAGE
+    return code
+
+
+def _discard_stdout() -> None:
+    # What is still buffered must not fail again when the interpreter exits.
+    try:
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
+    except (OSError, ValueError):
+        return

@@ -1,0 +1,175 @@
+"""``everlog export``: records into one file of a common format, batch by batch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import click
+
+from everlog.cli.faults import FaultPrinter
+from everlog.cli.opening import open_given, store_options
+from everlog.cli.progress import ProgressLine
+from everlog.cli.records import JsonLines
+from everlog.cli.text import complain
+from everlog.core.columns import Batch
+from everlog.core.store import Level, Store
+from everlog.errors import MissingDependency, UsageError
+
+FORMATS = ("parquet", "arrow", "jsonl")
+SUFFIXES = {".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+ROW_GROUP_ROWS = 256 << 10
+ROW_GROUP_BYTES = 64 << 20
+"""A Parquet row group closes at one of these: readers want large groups, memory wants small ones."""
+
+Sink = Callable[[str, Batch], None]
+
+
+@click.command
+@store_options
+@click.argument("out")
+@click.option("--format", "kind", type=click.Choice(FORMATS), help="Default: by the name's ending, else parquet.")
+@click.option("--stream", "streams", multiple=True, help="A stream; may be given again. Default: all.")
+@click.option("--from", "start", metavar="ADDRESS", help="First address.")
+@click.option("--to", "end", metavar="ADDRESS", help="Address to stop before.")
+@click.option("--frames", is_flag=True, help="Fragments as they are on disk instead of whole messages.")
+@click.option("--all", "include_all", is_flag=True, help="Streams that are marked as deleted too.")
+@click.option("--no-payload", is_flag=True, help="Leave payloads out.")
+@click.option("--force", is_flag=True, help="Replace OUT if it exists.")
+def export(path: str, family: str | None, out: str, kind: str | None, **given: Any) -> int:
+    """Write the records of the store at PATH to the file OUT, with every column. It gets its name when it is
+    complete."""
+    target = Path(out)
+    kind = kind or SUFFIXES.get(target.suffix.lower(), "parquet")
+    _check_target(path, target, given["force"])
+    level = Level.FRAME if given["frames"] else Level.RECORD
+    faults = FaultPrinter()
+    with open_given(path, family, given) as store:
+        columns = [c.name for c in store.schema(level=level) if not (given["no_payload"] and c.name == "payload")]
+        if kind == "jsonl":
+            columns = JsonLines(store, level, payload=not given["no_payload"]).columns
+        with _named_when_complete(target, given["force"]) as file, WRITERS[kind](file, store, level, columns) as sink:
+            count = _copy(store, level, columns, given, sink, faults)
+    faults.close()
+    complain(f"wrote {count} record{'' if count == 1 else 's'} as {kind} to {out}")
+    return faults.exit_code
+
+
+def _check_target(path: str, target: Path, force: bool) -> None:
+    if target.is_dir():
+        raise UsageError(str(target), found="a folder", expected="the name of a file")
+    if target.exists() and not force:
+        raise UsageError(str(target), found="a file of that name", expected="a new one", hint="--force replaces it")
+    folder = target.parent.resolve()
+    if os.path.isdir(path) and folder.is_relative_to(Path(path).resolve()):
+        raise UsageError(str(target), found="a file inside the store", expected="one outside: reading changes no store")
+
+
+@contextmanager
+def _named_when_complete(target: Path, force: bool) -> Iterator[BinaryIO]:
+    """A file beside ``target`` that takes its name at the end. A crash before that leaves ``.NAME.PID.part`` behind and
+    ``target`` as it was; after it, the whole file, for it is synced first.
+    """
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        with open(part, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if force:
+            os.replace(part, target)
+        else:
+            os.link(part, target)  # unlike a rename, this never replaces what has come there meanwhile
+            part.unlink()
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def _copy(
+    store: Store, level: Level, columns: list[str], given: dict[str, Any], sink: Sink, faults: FaultPrinter
+) -> int:
+    infos = store.streams(include_all=given["include_all"])
+    sizes = {info.name: info.byte_count for info in infos}
+    names = given["streams"] or tuple(sizes)
+    total = sum(sizes.get(name, 0) for name in names)
+    count = done = 0
+    with ProgressLine() as progress:
+        for name in names:
+            with faults.of(name):
+                scan = store.scan(
+                    name, columns=columns, start=given["start"], end=given["end"], level=level, on_fault=faults
+                )
+                before = done
+                for batch in scan:
+                    sink(name, batch)
+                    count += batch.row_count
+                    if "length" in batch.data:
+                        done += sum(batch.to_list("length"))
+                    progress(name, min(done, total), total)
+                done = before + sizes.get(name, 0)
+    return count
+
+
+@contextmanager
+def _jsonl(file: BinaryIO, store: Store, level: Level, columns: list[str]) -> Iterator[Sink]:
+    formatter = JsonLines(store, level, payload="payload" in columns)
+    yield lambda stream, batch: void(file.write(formatter.lines(stream, batch)))
+
+
+@contextmanager
+def _arrow(file: BinaryIO, store: Store, level: Level, columns: list[str]) -> Iterator[Sink]:
+    pa = _pyarrow()
+    with pa.ipc.new_file(file, _arrow_schema(pa, store, level, columns)) as writer:
+        yield lambda stream, batch: void(writer.write_batch(pa.record_batch(batch)))
+
+
+@contextmanager
+def _parquet(file: BinaryIO, store: Store, level: Level, columns: list[str]) -> Iterator[Sink]:
+    pa = _pyarrow()
+    import pyarrow.parquet as pq
+
+    schema = _arrow_schema(pa, store, level, columns)
+    held: list[Any] = []
+    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
+
+        def flush() -> None:
+            if held:
+                writer.write_table(pa.Table.from_batches(held, schema))
+                held.clear()
+
+        def sink(stream: str, batch: Batch) -> None:
+            held.append(pa.record_batch(batch))
+            if sum(b.num_rows for b in held) >= ROW_GROUP_ROWS or sum(b.nbytes for b in held) >= ROW_GROUP_BYTES:
+                flush()
+
+        yield sink
+        flush()
+
+
+WRITERS = {"parquet": _parquet, "arrow": _arrow, "jsonl": _jsonl}
+
+
+def void(_: object) -> None:
+    """A sink returns nothing."""
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow
+        import pyarrow.ipc
+    except ImportError as error:
+        raise MissingDependency(
+            "export", found="pyarrow not installed", hint="pip install 'everlog[arrow]', or --format jsonl"
+        ) from error
+    return pyarrow
+
+
+def _arrow_schema(pa: Any, store: Store, level: Level, columns: list[str]) -> Any:
+    from everlog.core.arrow import arrow_schema
+    from everlog.core.columns import pick
+
+    return pa.schema(arrow_schema(pick(store.schema(level=level), columns)))

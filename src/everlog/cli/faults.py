@@ -1,0 +1,53 @@
+"""Faults met while reading: a warning each, and exit code 1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from everlog.cli.text import complain, warn
+from everlog.core.report import Fault, Severity
+from everlog.errors import CorruptData
+
+MAX_WARNINGS = 50
+"""More faults than this are counted, not printed."""
+
+
+class FaultPrinter:
+    """An ``on_fault`` that prints each fault once and remembers the exit code."""
+
+    def __init__(self) -> None:
+        self.exit_code = 0
+        self._seen: set[tuple[str, str, int | None]] = set()
+        self._unprinted = 0
+
+    def __call__(self, fault: Fault) -> None:
+        """Print it, unless it was printed before."""
+        if fault.severity is Severity.FAULT:
+            self.exit_code = 1
+        key = fault.code, fault.file, fault.offset
+        if key in self._seen:
+            return
+        if len(self._seen) >= MAX_WARNINGS:
+            self._unprinted += 1
+            return
+        self._seen.add(key)
+        if fault.severity is Severity.FAULT:
+            warn(str(fault))
+        else:
+            complain(f"note: {fault}")
+
+    @contextmanager
+    def of(self, stream: str) -> Iterator[None]:
+        """Around the reading of one stream: damage that ends it is a warning, and the others are read."""
+        try:
+            yield
+        except CorruptData as error:
+            self.exit_code = 1
+            warn(f"stream {stream}: {error}")
+
+    def close(self) -> None:
+        """Say how many were not printed."""
+        if self._unprinted:
+            warn(f"{self._unprinted} more faults; everlog verify lists all")
+            self._unprinted = 0

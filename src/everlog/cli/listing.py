@@ -1,0 +1,98 @@
+"""``everlog ls`` and ``everlog info``: what is in a store."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from everlog.cli.faults import FaultPrinter
+from everlog.cli.opening import open_given, store_options
+from everlog.cli.progress import ProgressLine
+from everlog.cli.text import json_line, outline, print_table, scalar
+from everlog.core.store import Store, StreamInfo
+
+HEADERS = ("stream", "first", "last", "end", "records", "bytes", "details")
+NUMBERS = frozenset({1, 2, 3, 4, 5})
+
+
+@click.command
+@store_options
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line for each stream.")
+@click.option("--count", is_flag=True, help="Count records by reading them, where the store does not know the number.")
+@click.option("--all", "include_all", is_flag=True, help="List streams that are marked as deleted too.")
+def ls(path: str, family: str | None, as_json: bool, count: bool, include_all: bool, **options: Any) -> int:
+    """List the streams of the store at PATH: first and last address, records, bytes."""
+    faults = FaultPrinter()
+    with open_given(path, family, options) as store:
+        infos = store.streams(include_all=include_all)
+        if count:
+            infos = count_records(store, infos, faults)
+        if as_json:
+            for item in infos:
+                click.echo(json_line(as_dict(item)))
+        elif infos:
+            print_table(HEADERS, [_cells(item) for item in infos], NUMBERS)
+    faults.close()
+    return faults.exit_code
+
+
+@click.command
+@store_options
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def info(path: str, family: str | None, as_json: bool, **options: Any) -> None:
+    """Show the state of the store at PATH: descriptors, subscriptions, clients, ..., as far as its family has them."""
+    with open_given(path, family, options) as store:
+        state = store.info()
+    if as_json:
+        click.echo(json_line(state))
+    else:
+        click.echo("\n".join(outline(state)))
+
+
+def as_dict(item: StreamInfo) -> dict[str, Any]:
+    """A stream as ``ls --json`` prints it."""
+    return {
+        "family": item.family,
+        "stream": item.name,
+        "first": item.first,
+        "last": item.last,
+        "end": item.end,
+        "records": item.record_count,
+        "bytes": item.byte_count,
+        "details": dict(item.details),
+    }
+
+
+def count_records(store: Store, infos: list[StreamInfo], faults: FaultPrinter) -> list[StreamInfo]:
+    """The list with record counts, and first and last addresses, filled in by a scan where they were not known."""
+    with ProgressLine() as progress:
+        found = []
+        for number, item in enumerate(infos):
+            progress(item.name, number, len(infos))
+            found.append(item if item.record_count is not None else _counted(store, item, faults))
+    return found
+
+
+def _counted(store: Store, item: StreamInfo, faults: FaultPrinter) -> StreamInfo:
+    count, first, last = 0, item.first, item.last
+    with faults.of(item.name):
+        for batch in store.scan(item.name, columns=["address"], on_fault=faults):
+            if not batch.row_count:
+                continue
+            addresses = batch.to_list("address")
+            first = addresses[0] if count == 0 else first
+            last = addresses[-1]
+            count += len(addresses)
+    return replace(item, record_count=count, first=first, last=last)
+
+
+def _cells(item: StreamInfo) -> list[str]:
+    details = " ".join(f"{key}={scalar(value)}" for key, value in item.details.items() if _is_short(value))
+    values = (item.name, item.first, item.last, item.end, item.record_count, item.byte_count)
+    return [*("-" if value is None else str(value) for value in values), details]
+
+
+def _is_short(value: Any) -> bool:
+    return value is not None and not isinstance(value, dict | list | tuple) and len(str(value)) <= 60

@@ -1,0 +1,100 @@
+"""PATH and the options that say how to open it. A family's own options reach it only where it knows them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+
+from everlog.cli import quantities
+from everlog.cli.text import warn
+from everlog.core.options import option_names
+from everlog.core.store import Store
+from everlog.errors import UsageError
+from everlog.stores import FAMILIES, family_of, storage_of, store_class
+
+KEY_VARIABLE = "NATS_STREAMING_ENCRYPTION_KEY"
+"""Environment variable that the original server takes its key from."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyOption:
+    """A command line option that fills the field ``name`` of a family's options class."""
+
+    flag: str
+    name: str
+    help: str
+    type: Any = None
+    is_flag: bool = False
+
+    @property
+    def parameter(self) -> str:
+        """The name under which click passes it."""
+        return self.flag.removeprefix("--").replace("-", "_")
+
+
+FAMILY_OPTIONS = (
+    FamilyOption(
+        "--checksum",
+        "checksum",
+        "Aeron: checksum recorded in the frames; auto tries.",
+        click.Choice(["auto", "none", "crc32", "crc32c"]),
+    ),
+    FamilyOption(
+        "--timestamp-from",
+        "timestamp_from",
+        "Aeron: where a record's time is: reserved_value:ns, reserved_value:us, reserved_value:ms or sbe:FIELD.",
+    ),
+    FamilyOption("--pre-commit", "pre_commit", "JLog: read the unflushed pre-commit buffer too.", None, True),
+    FamilyOption(
+        "--encryption-key-file",
+        "encryption_key_file",
+        f"NATS Streaming: file with the key (or set {KEY_VARIABLE}).",
+        click.Path(dir_okay=False),
+    ),
+    FamilyOption("--encryption-key", "encryption_key", "NATS Streaming: the key; it shows in process lists."),
+    FamilyOption("--crc-poly", "crc_poly", "NATS Streaming: CRC-32 polynomial, reversed form.", quantities.number),
+    FamilyOption("--max-msgs", "max_msgs", "NATS Streaming: the server's limit of messages a channel.", click.INT),
+    FamilyOption("--max-bytes", "max_bytes", "NATS Streaming: the server's limit of bytes a channel.", quantities.size),
+    FamilyOption("--max-age", "max_age_ns", "NATS Streaming: the server's limit of age: 24h, ...", quantities.duration),
+    FamilyOption("--include-bak", "include_bak", "NATS Streaming: read archived .bak slices too.", None, True),
+)
+
+
+def store_options(command: F) -> F:
+    """Decorator: PATH, ``--family`` and the families' own options."""
+    for option in reversed(FAMILY_OPTIONS):
+        settings: dict[str, Any] = {"is_flag": True} if option.is_flag else {"type": option.type}
+        # None tells an option that was not given from one given with its default.
+        command = click.option(option.flag, option.parameter, default=None, help=option.help, **settings)(command)
+    command = click.option("--family", type=click.Choice(list(FAMILIES)), help="Take PATH as a store of this family.")(
+        command
+    )
+    return click.argument("path")(command)
+
+
+def open_given(path: str, family: str | None, given: dict[str, Any], *, warn_of_key: bool = True) -> Store:
+    """Open PATH with the options that the user gave. Raises :class:`UsageError` for one that the family does not
+    have."""
+    storage = storage_of(path)
+    kind = store_class(family or family_of(storage))
+    known = option_names(kind.options_class)
+    values: dict[str, Any] = {}
+    for option in FAMILY_OPTIONS:
+        value = given.get(option.parameter)
+        if value is None:
+            continue
+        if option.name not in known:
+            raise UsageError(option.flag, found=f"a store of family {kind.family}", expected="a family that has this")
+        values[option.name] = value
+    if "encryption_key" in values:
+        if warn_of_key:
+            warn(f"--encryption-key shows in process lists; --encryption-key-file and {KEY_VARIABLE} do not")
+    elif "encryption_key" in known and "encryption_key_file" not in values and os.environ.get(KEY_VARIABLE):
+        values["encryption_key"] = os.environ[KEY_VARIABLE]
+    return kind.open(storage, values)

@@ -1,0 +1,44 @@
+"""A line of progress on stderr: only on a terminal, at most ten times a second."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Self
+
+from everlog.cli.text import is_terminal, printable
+
+SECONDS_BETWEEN = 0.1
+BAR_WIDTH = 24
+
+
+class ProgressLine:
+    """``progress(what, done, total)`` draws; leaving the ``with`` block wipes the line. Silent where no person
+    looks."""
+
+    def __init__(self) -> None:
+        self._shown = is_terminal(sys.stderr)
+        self._next = time.monotonic() + SECONDS_BETWEEN  # short work shows nothing
+        self._drawn = False
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        """Units are the caller's; ``total`` 0 means unknown."""
+        if not self._shown or time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + SECONDS_BETWEEN
+        share = min(1.0, done / total) if total > 0 else 0.0
+        bar = "#" * round(share * BAR_WIDTH)
+        sys.stderr.write(f"\r\x1b[K[{bar:<{BAR_WIDTH}}] {share:4.0%} {printable(what)[:40]}")
+        sys.stderr.flush()
+        self._drawn = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._drawn:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()

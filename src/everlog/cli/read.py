@@ -1,0 +1,178 @@
+"""``everlog read``: records on stdout."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import click
+
+from everlog.cli.faults import FaultPrinter
+from everlog.cli.opening import open_given, store_options
+from everlog.cli.records import Formatter, HexDumps, JsonLines, Lines, RawPayloads
+from everlog.core.columns import MAX_BATCH_ROWS, Batch, ColumnData
+from everlog.core.store import Level, Store
+from everlog.errors import UsageError
+
+SECONDS_BETWEEN_POLLS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which records: of which streams (all for none), from which address, up to which, how many."""
+
+    streams: tuple[str, ...]
+    start: str | None
+    end: str | None
+    limit: int | None
+    level: Level
+    include_all: bool = False
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far reading has come: records still wanted, and for each stream the address after its last record."""
+
+    left: int | None
+    next_address: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def done(self) -> bool:
+        """Whether as many records as were asked for have been given."""
+        return self.left is not None and self.left <= 0
+
+
+@click.command
+@store_options
+@click.option("--stream", "streams", multiple=True, help="A stream; may be given again. Default: all.")
+@click.option("--from", "start", metavar="ADDRESS", help="First address.")
+@click.option("--to", "end", metavar="ADDRESS", help="Address to stop before.")
+@click.option("--limit", type=click.IntRange(min=0), help="At most so many records in all.")
+@click.option("--follow", is_flag=True, help="Wait for new records until interrupted.")
+@click.option("--frames", is_flag=True, help="Fragments as they are on disk instead of whole messages.")
+@click.option("--all", "include_all", is_flag=True, help="Streams that are marked as deleted too.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line; payloads in base64.")
+@click.option("--raw", is_flag=True, help="Payload bytes one after another, nothing between them.")
+@click.option("--delimiter", metavar="TEXT", help=r"With --raw: follows each payload; \n, \t, \0, \xHH are known.")
+@click.option("--hex", "as_hex", is_flag=True, help="A hex dump of each payload.")
+@click.option("--no-payload", is_flag=True, help="Leave payloads out.")
+def read(path: str, family: str | None, **given: Any) -> int:
+    """Print records of the store at PATH, in address order. A fault is a warning: the records before and behind it are
+    printed, and the exit code is 1.
+    """
+    _check(given)
+    level = Level.FRAME if given["frames"] else Level.RECORD
+    selection = Selection(
+        given["streams"], given["start"], given["end"], given["limit"], level, bool(given["include_all"])
+    )
+    faults = FaultPrinter()
+    progress = Progress(selection.limit)
+    try:
+        with open_given(path, family, given) as store:
+            formatter = _formatter(store, level, given)
+            write_records(store, selection, formatter, progress, faults)
+        while given["follow"] and not progress.done:
+            time.sleep(SECONDS_BETWEEN_POLLS)
+            # Opened anew: a store knows its files as they were when it was opened.
+            with open_given(path, family, given, warn_of_key=False) as store:
+                write_records(store, replace(selection, start=None), formatter, progress, faults)
+    finally:
+        faults.close()
+    return faults.exit_code
+
+
+def _check(given: dict[str, Any]) -> None:
+    forms = [flag for flag, name in (("--json", "as_json"), ("--raw", "raw"), ("--hex", "as_hex")) if given[name]]
+    if len(forms) > 1:
+        raise UsageError(" and ".join(forms), expected="one of them")
+    if given["no_payload"] and (given["raw"] or given["as_hex"]):
+        raise UsageError("--no-payload", expected="not with --raw or --hex")
+    if given["delimiter"] is not None and not given["raw"]:
+        raise UsageError("--delimiter", expected="with --raw")
+
+
+def _formatter(store: Store, level: Level, given: dict[str, Any]) -> Formatter:
+    if given["as_json"]:
+        return JsonLines(store, level, payload=not given["no_payload"])
+    if given["raw"]:
+        return RawPayloads(unescaped(given["delimiter"] or ""))
+    return HexDumps() if given["as_hex"] else Lines(payload=not given["no_payload"])
+
+
+def unescaped(text: str) -> bytes:
+    r"""Bytes of a delimiter: UTF-8, with ``\n``, ``\t``, ``\r``, ``\0``, ``\\`` and ``\xHH`` understood."""
+    import re
+
+    known = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"0": b"\0", b"\\": b"\\"}
+
+    def value(match: re.Match[bytes]) -> bytes:
+        return bytes([int(match[2], 16)]) if match[2] else known[match[1]]
+
+    return re.sub(rb"\\(?:([ntr0\\])|x([0-9a-fA-F]{2}))", value, text.encode("utf-8", "surrogateescape"))
+
+
+def write_records(
+    store: Store, selection: Selection, formatter: Formatter, progress: Progress, faults: FaultPrinter
+) -> None:
+    """Print the selected records that have not been printed yet. Faults go to ``faults``."""
+    out = sys.stdout.buffer
+    names = selection.streams or tuple(info.name for info in store.streams(include_all=selection.include_all))
+    for stream in names:
+        with faults.of(stream):
+            for batch in batches(store, stream, selection, formatter, progress, faults):
+                out.write(formatter.lines(stream, batch))
+        if progress.done:
+            break
+    out.flush()
+
+
+def batches(
+    store: Store, stream: str, selection: Selection, formatter: Formatter, progress: Progress, faults: FaultPrinter
+) -> Iterator[Batch]:
+    """Batches of one stream, the last one cut where the limit is reached."""
+    if progress.done:
+        return
+    columns = list(dict.fromkeys([*formatter.columns, *store.address_columns]))
+    # A small limit wants small batches: no work for records that are not printed.
+    max_rows = MAX_BATCH_ROWS if progress.left is None else max(1, min(MAX_BATCH_ROWS, progress.left))
+    scan = store.scan(
+        stream,
+        columns=columns,
+        start=progress.next_address.get(stream, selection.start),
+        end=selection.end,
+        level=selection.level,
+        max_rows=max_rows,
+        on_fault=faults,
+    )
+    for batch in scan:
+        if batch.row_count == 0:
+            continue
+        if progress.left is not None:
+            if batch.row_count > progress.left:
+                batch = cut(batch, progress.left)
+            progress.left -= batch.row_count
+        progress.next_address[stream] = _last_address(store, batch) + 1
+        yield batch
+        if progress.done:
+            return
+
+
+def cut(batch: Batch, row_count: int) -> Batch:
+    """The first rows of a batch. A column with nulls gets its count of them anew."""
+    data = {}
+    for name, column in batch.data.items():
+        nulls = column.null_count
+        if column.validity is not None and nulls:
+            bits = column.validity
+            nulls = sum(not bits[i >> 3] >> (i & 7) & 1 for i in range(row_count))
+        data[name] = ColumnData(column.type, column.values, column.offsets, column.validity, nulls)
+    return Batch(batch.schema, row_count, data)
+
+
+def _last_address(store: Store, batch: Batch) -> int:
+    last = batch.row_count - 1
+    values = [int(batch.data[name].values[last]) for name in store.address_columns]
+    return values[0] if len(values) == 1 else values[0] << 32 | values[1]

@@ -1,0 +1,151 @@
+"""Batches to bytes: JSON lines, raw payloads, hex dumps and lines for people.
+
+JSON lines are made column-wise: one ``%`` template for a batch's pattern of nulls, applied to tuples of column
+values. Only text columns are escaped, everything else is a number, hex or base64.
+"""
+
+from __future__ import annotations
+
+from binascii import b2a_base64
+from collections.abc import Callable, Iterable, Iterator
+from json.encoder import encode_basestring_ascii as quoted
+from typing import Any
+
+from everlog.cli.text import printable, time_text
+from everlog.core.columns import Batch, Column, ColumnType
+from everlog.core.store import Level, Store
+
+COMMON = ("timestamp_ns", "length", "crc32", "payload")
+PREVIEW_BYTES = 60
+HEX_WIDTH = 16
+
+
+class JsonLines:
+    """One JSON object a line: stream, address, timestamp_ns, length, crc32, payload, then the family's own columns."""
+
+    def __init__(self, store: Store, level: Level, *, payload: bool) -> None:
+        own = [c.name for c in store.family_columns(level) if c.name not in COMMON]
+        common = [name for name in COMMON if payload or name != "payload"]
+        self._columns = [*common, *own]
+        self._types = {column.name: column.type for column in store.schema(level=level)}
+        # Decimal and %08x:%08x addresses are printed from their integers: no text is made for a million records.
+        self._address = store.address_columns
+        self.columns = list(dict.fromkeys([*self._address, *self._columns]))
+
+    def lines(self, stream: str, batch: Batch) -> bytes:
+        """The batch's lines."""
+        address = "%d" if len(self._address) == 1 else "%08x:%08x"
+        template = ['{"stream": ', quoted(stream).replace("%", "%%"), f', "address": "{address}"']
+        values: list[Iterable[Any]] = [batch.to_list(name) for name in self._address]
+        for name in self._columns:
+            data = batch.data[name]
+            label = quoted(name).replace("%", "%%")
+            if data.null_count == batch.row_count:
+                template.append(f", {label}: null")
+                continue
+            column = data.to_list(batch.row_count)
+            form, convert = _json_form(name, self._types[name])
+            if data.null_count:
+                template.append(f", {label}: %s")
+                values.append(_or_null(column, form, convert))
+            else:
+                template.append(f", {label}: {form}")
+                values.append(column if convert is None else map(convert, column))
+        template.append("}\n")
+        return "".join(map("".join(template).__mod__, zip(*values, strict=True))).encode("ascii")
+
+
+def _json_form(name: str, kind: ColumnType) -> tuple[str, Callable[[Any], str] | None]:
+    """How a value is written: its part of the template, and what to do with it before."""
+    if name == "crc32":
+        return '"%08x"', None
+    if kind is ColumnType.BINARY:
+        return '"%s"', _base64
+    if kind is ColumnType.UTF8:
+        return "%s", quoted
+    return "%d", None
+
+
+def _base64(data: bytes) -> str:
+    return b2a_base64(data, newline=False).decode("ascii")
+
+
+def _or_null(column: list[Any], form: str, convert: Callable[[Any], str] | None) -> Iterator[str]:
+    for value in column:
+        yield "null" if value is None else form % (value if convert is None else convert(value))
+
+
+class RawPayloads:
+    """Payloads one after another, exactly; ``delimiter`` follows each."""
+
+    columns = ("address", "payload")
+
+    def __init__(self, delimiter: bytes) -> None:
+        self._delimiter = delimiter
+
+    def lines(self, stream: str, batch: Batch) -> bytes:
+        """The batch's payloads."""
+        if self._delimiter:
+            return b"".join([payload + self._delimiter for payload in batch.to_list("payload")])
+        data = batch.data["payload"]
+        return bytes(data.values[: data.offsets[batch.row_count]]) if data.offsets is not None else b""
+
+
+class HexDumps:
+    """A heading and a hex dump for each record."""
+
+    columns = ("address", "timestamp_ns", "length", "payload")
+
+    def lines(self, stream: str, batch: Batch) -> bytes:
+        """The batch's dumps."""
+        out = []
+        for address, timestamp_ns, length, payload in _rows(batch, self.columns):
+            out.append(f"{printable(stream)}  {address}  {time_text(timestamp_ns)}  {length} bytes")
+            out += [hex_line(at, payload[at : at + HEX_WIDTH]) for at in range(0, len(payload), HEX_WIDTH)]
+            out.append("")
+        return "\n".join([*out, ""]).encode()
+
+
+def hex_line(offset: int, data: bytes) -> str:
+    """``00000010  68 65 6c 6c 6f ...  |hello...|``."""
+    text = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in data)
+    return f"{offset:08x}  {data.hex(' '):<{3 * HEX_WIDTH - 1}}  |{text}|"
+
+
+class Lines:
+    """For people: stream, address, time, length and the start of the payload."""
+
+    def __init__(self, *, payload: bool) -> None:
+        self._payload = payload
+        self.columns = ("address", "timestamp_ns", "length") + (("payload",) if payload else ())
+
+    def lines(self, stream: str, batch: Batch) -> bytes:
+        """The batch's lines."""
+        name = printable(stream)
+        out = []
+        for address, timestamp_ns, length, *payload in _rows(batch, self.columns):
+            preview = "".join(f"  {shortened(data)}" for data in payload if data)
+            out.append(f"{name}  {address}  {time_text(timestamp_ns)}  {length:>8}{preview}\n")
+        return "".join(out).encode()
+
+
+def shortened(payload: bytes) -> str:
+    """The start of a payload: as text where it is some, else in hex."""
+    head = payload[:PREVIEW_BYTES]
+    more = "..." if len(payload) > len(head) else ""
+    try:
+        text = head.decode()
+    except UnicodeDecodeError as error:
+        if not more or error.start < len(head) - 3:  # else only the last character was cut
+            return head[: PREVIEW_BYTES // 2].hex() + ("..." if len(payload) > PREVIEW_BYTES // 2 else "")
+        text = head[: error.start].decode()
+    return printable(text) + more
+
+
+def _rows(batch: Batch, names: Iterable[str]) -> Iterator[tuple[Any, ...]]:
+    return zip(*(batch.to_list(name) for name in names), strict=True)
+
+
+Formatter = JsonLines | RawPayloads | HexDumps | Lines
+
+__all__ = ["Column", "Formatter", "HexDumps", "JsonLines", "Lines", "RawPayloads", "hex_line", "shortened"]

@@ -1,0 +1,119 @@
+"""Text for people: escaped, aligned, and in colour only where that is wanted."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+NS = 1_000_000_000
+
+
+def printable(text: str) -> str:
+    """The text with everything escaped that could steer a terminal: control and format characters, line breaks."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
+
+
+def complain(message: str) -> None:
+    """One line on stderr."""
+    print(f"everlog: {printable(message)}", file=sys.stderr, flush=True)
+
+
+def warn(message: str) -> None:
+    """A warning on stderr."""
+    complain(f"warning: {message}")
+
+
+def is_terminal(stream: TextIO) -> bool:
+    """Whether a person is looking."""
+    return stream.isatty()
+
+
+def wants_colour(stream: TextIO) -> bool:
+    """A terminal, and NO_COLOR (https://no-color.org) not set."""
+    return is_terminal(stream) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def styled(text: str, code: str) -> str:
+    """The text in an SGR style, where stdout wants colour."""
+    return f"\x1b[{code}m{text}\x1b[0m" if wants_colour(sys.stdout) else text
+
+
+def json_line(value: Any) -> str:
+    """One line of JSON in ASCII: safe on every terminal, and for names that are no UTF-8."""
+    return json.dumps(value, ensure_ascii=True)
+
+
+def time_text(timestamp_ns: int | None) -> str:
+    """``2024-05-06T07:08:09.123456789Z``; ``-`` for none, the number for a time that no calendar has."""
+    if timestamp_ns is None:
+        return "-"
+    seconds, rest = divmod(timestamp_ns, NS)
+    try:
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
+    except (OverflowError, ValueError, OSError):
+        return f"{timestamp_ns}ns"
+
+
+def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], right: frozenset[int]) -> None:
+    """A table: drawn by rich on a terminal, aligned plain text elsewhere. ``right`` are columns of numbers."""
+    safe = [[printable(cell) for cell in row] for row in rows]
+    if is_terminal(sys.stdout):
+        _print_rich_table(headers, safe, right)
+        return
+    table = [list(headers), *safe]
+    widths = [max(len(row[i]) for row in table) for i in range(len(headers))]
+    for row in table:
+        cells = [c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
+        print("  ".join(cells).rstrip())
+
+
+def _print_rich_table(headers: Sequence[str], rows: Sequence[Sequence[str]], right: frozenset[int]) -> None:
+    from rich.box import SIMPLE
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE, pad_edge=False)
+    for i, header in enumerate(headers):
+        table.add_column(header, justify="right" if i in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    Console().print(table)
+
+
+def outline(value: Any, indent: int = 0) -> Iterator[str]:
+    """Nested plain values as indented ``key: value`` lines."""
+    pad = "  " * indent
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _entry(f"{pad}{printable(str(key))}:", item, indent)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _entry(f"{pad}-", item, indent)
+    else:
+        yield pad + scalar(value)
+
+
+def _entry(label: str, item: Any, indent: int) -> Iterator[str]:
+    if isinstance(item, Mapping | list | tuple) and item:
+        yield label
+        yield from outline(item, indent + 1)
+    else:
+        yield f"{label} {scalar(item)}"
+
+
+def scalar(value: Any) -> str:
+    """A single value as people write it."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping | list | tuple):
+        return "none"
+    return printable(str(value))

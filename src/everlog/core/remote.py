@@ -1,0 +1,183 @@
+"""A store's folder behind a URL, through fsspec: object stores, HTTP, archives. Needs the extra ``remote``.
+
+Files are read in blocks, and each open file keeps the last few of them: walkers ask for half a megabyte at a time and
+come back for what they did not consume. A listing is taken once for each folder, as object stores answer slowly.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from everlog.core.storage import MAX_SMALL_FILE_BYTES, Entry
+from everlog.errors import FileChanged, LimitExceeded, MissingDependency, NotAStore, StoreUnavailable, UsageError
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
+BLOCK_BYTES = 1 << 20
+KEPT_BLOCKS = 4
+
+
+def _file_system(url: str) -> tuple[AbstractFileSystem, str]:
+    try:
+        import fsspec
+    except ImportError as error:
+        raise MissingDependency(url, found="fsspec not installed", hint="pip install 'everlog[remote]'") from error
+    try:
+        found: tuple[AbstractFileSystem, str] = fsspec.core.url_to_fs(url)
+    except ImportError as error:  # s3fs, gcsfs, ...: each protocol has a package of its own
+        raise MissingDependency(url, found=str(error)) from error
+    except ValueError as error:
+        raise UsageError(url, found=str(error), expected="a URL that fsspec knows") from error
+    return found
+
+
+def _unavailable(where: str, error: Exception) -> StoreUnavailable:
+    missing = isinstance(error, FileNotFoundError)
+    text = "no such file or directory" if missing else f"{type(error).__name__}: {error}"
+    return StoreUnavailable(where, found=text, expected="a readable file or folder")
+
+
+class RemoteFile:
+    """A remote file, read in blocks. Its size is that of the moment it was opened."""
+
+    def __init__(self, file_system: AbstractFileSystem, path: str, name: str) -> None:
+        self.name = name
+        self._files = file_system
+        self._path = path
+        self._blocks: OrderedDict[int, bytes] = OrderedDict()
+        try:
+            self._size = int(file_system.info(path)["size"] or 0)
+        except Exception as error:  # each fsspec back end has errors of its own
+            raise _unavailable(name, error) from error
+
+    def size(self) -> int:
+        """Bytes, when it was opened."""
+        return self._size
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """Up to ``length`` bytes from ``offset``; fewer only at the end of the file."""
+        length = max(0, min(length, self._size - offset))
+        parts = []
+        while length > 0:
+            number, skip = divmod(offset, BLOCK_BYTES)
+            part = self._block(number)[skip : skip + length]
+            if not part:  # the file was cut since it was opened
+                break
+            parts.append(part)
+            offset += len(part)
+            length -= len(part)
+        return b"".join(parts)
+
+    def read_into(self, offset: int, buffer: memoryview) -> int:
+        """Fill ``buffer`` from ``offset``; the count of bytes, fewer than its length only at the end of the file."""
+        data = self.read_at(offset, len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def read_exactly(self, offset: int, length: int) -> bytes:
+        """``length`` bytes. Raises :class:`FileChanged` when the file is shorter than it was said to be."""
+        data = self.read_at(offset, length)
+        if len(data) != length:
+            raise FileChanged(self.name, offset=offset, found=f"{len(data)} bytes", expected=f"{length} bytes")
+        return data
+
+    def _block(self, number: int) -> bytes:
+        held = self._blocks.get(number)
+        if held is not None:
+            self._blocks.move_to_end(number)
+            return held
+        start = number * BLOCK_BYTES
+        try:
+            data: bytes = self._files.cat_file(self._path, start=start, end=min(start + BLOCK_BYTES, self._size))
+        except Exception as error:  # each fsspec back end has errors of its own
+            raise _unavailable(self.name, error) from error
+        self._blocks[number] = data
+        while len(self._blocks) > KEPT_BLOCKS:
+            self._blocks.popitem(last=False)
+        return data
+
+    def close(self) -> None:
+        """Forget the blocks."""
+        self._blocks.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class RemoteStorage:
+    """A folder behind a URL such as ``s3://bucket/archive`` or ``memory://store``. Raises :class:`NotAStore` when it
+    is no folder, :class:`StoreUnavailable` when it can't be looked at, :class:`MissingDependency` without fsspec.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.root = url
+        self._files, path = _file_system(url)
+        self._path = path.rstrip("/")
+        self._listed: dict[str, list[Entry]] = {}
+        try:
+            is_folder = self._files.isdir(self._path or "/")
+            exists = is_folder or self._files.exists(self._path)
+        except Exception as error:  # each fsspec back end has errors of its own
+            raise _unavailable(url, error) from error
+        if not exists:
+            raise StoreUnavailable(url, found="no such file or directory", expected="a readable file or folder")
+        if not is_folder:
+            raise NotAStore(url, found="a file", expected="a store's folder")
+
+    def path(self, name: str) -> str:
+        """The back end's path of ``name``. Raises :class:`NotAStore` for a name that would leave the folder."""
+        if name.startswith("/") or "\0" in name or ".." in name.split("/"):
+            raise NotAStore(self.root, found=f"the name {name!r}", expected="a name inside the store's folder")
+        return f"{self._path}/{name}" if name else self._path
+
+    def entries(self, folder: str = "") -> Iterator[Entry]:
+        """What a folder held when it was first listed."""
+        if folder not in self._listed:
+            path = self.path(folder)
+            try:
+                found = self._files.ls(path, detail=True)
+            except Exception as error:  # each fsspec back end has errors of its own
+                raise _unavailable(f"{self.root}/{folder}", error) from error
+            self._listed[folder] = [_entry(item) for item in found if item["name"].rstrip("/") != path.rstrip("/")]
+        yield from self._listed[folder]
+
+    def names(self, folder: str = "") -> list[str]:
+        """The names in a folder, unsorted."""
+        return [entry.name for entry in self.entries(folder)]
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a file or folder of that name."""
+        folder, _, last = name.rpartition("/")
+        try:
+            return any(entry.name == last for entry in self.entries(folder)) or not name
+        except StoreUnavailable:
+            return False
+
+    def size(self, name: str) -> int:
+        """Bytes of a file."""
+        return self.open(name).size()
+
+    def open(self, name: str) -> RemoteFile:
+        """Open a file for reading."""
+        return RemoteFile(self._files, self.path(name), name)
+
+    def read_all(self, name: str) -> bytes:
+        """A small file, whole. Raises :class:`LimitExceeded` over ``MAX_SMALL_FILE_BYTES``."""
+        with self.open(name) as file:
+            if file.size() > MAX_SMALL_FILE_BYTES:
+                raise LimitExceeded(name, found=f"{file.size()} bytes", expected=f"at most {MAX_SMALL_FILE_BYTES}")
+            return file.read_at(0, file.size())
+
+
+def _entry(item: dict[str, Any]) -> Entry:
+    name = item["name"].rstrip("/").rpartition("/")[2]
+    return Entry(name, item["type"] == "file", item["type"] == "directory", int(item.get("size") or 0), 0)

@@ -1,0 +1,82 @@
+"""``everlog export``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from everlog.testing.toy_store import ToyStore
+
+NAMES = ["store", "family", "stream", "address", "timestamp", "crc32", "timestamp_ns", "length", "payload"]
+NAMES += ["number", "topic"]
+
+
+def test_parquet_has_every_column_and_record(everlog, toy: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.parquet"
+    result = everlog("export", toy, out)
+    assert result.code == 1  # the damaged line
+    assert result.stderr.splitlines()[-1] == f"everlog: wrote 4 records as parquet to {out}"
+    table = pq.read_table(out)
+    assert table.column_names == NAMES
+    assert table["payload"].to_pylist() == [b"one", b"\xff\x00two", b"three\n", b""]
+    assert table["timestamp_ns"].to_pylist() == [1_700_000_000_123_456_789, None, 1_700_000_001_000_000_000, 0]
+    assert table.schema.field("timestamp").type == pa.timestamp("us", "UTC")
+
+
+def test_arrow_files_hold_the_same(everlog, toy: Path, tmp_path: Path) -> None:
+    everlog("export", toy, tmp_path / "a.parquet")
+    everlog("export", toy, tmp_path / "a.arrow")
+    with pa.ipc.open_file(tmp_path / "a.arrow") as reader:
+        assert reader.read_all().equals(pq.read_table(tmp_path / "a.parquet"))
+
+
+def test_jsonl_is_what_read_prints(everlog, toy: Path, tmp_path: Path) -> None:
+    everlog("export", toy, tmp_path / "a.jsonl")
+    assert (tmp_path / "a.jsonl").read_bytes() == everlog("read", toy, "--json").stdout
+
+
+def test_streams_ranges_and_columns_can_be_chosen(everlog, clean: Path, tmp_path: Path) -> None:
+    out = tmp_path / "x"
+    everlog("export", clean, out, "--format", "jsonl", "--stream", "s", "--from", 11, "--to", 13, "--no-payload")
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [row["address"] for row in rows] == ["11", "12"]
+    assert "payload" not in rows[0]
+
+
+def test_an_empty_store_gives_an_empty_table(everlog, clean: Path, tmp_path: Path) -> None:
+    (clean / "s.toy").write_bytes(b"")
+    assert everlog("export", clean, tmp_path / "x.parquet").code == 0
+    table = pq.read_table(tmp_path / "x.parquet")
+    assert (table.num_rows, table.column_names) == (0, NAMES)
+
+
+def test_an_existing_file_is_only_replaced_with_force(everlog, clean: Path, tmp_path: Path) -> None:
+    out = tmp_path / "x.jsonl"
+    out.write_text("mine")
+    result = everlog("export", clean, out)
+    assert (result.code, out.read_text()) == (2, "mine")
+    assert "--force replaces it" in result.stderr
+    assert everlog("export", clean, out, "--force").code == 0
+    assert len(out.read_text().splitlines()) == 5
+
+
+def test_nothing_is_written_into_a_store(everlog, clean: Path) -> None:
+    result = everlog("export", clean, clean / "x.jsonl")
+    assert result.code == 2
+    assert [file.name for file in clean.iterdir()] == ["s.toy"]
+
+
+def test_a_failure_leaves_no_half_file(everlog, clean: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: object, *arguments: object, **options: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    out = tmp_path / "out"
+    out.mkdir()
+    monkeypatch.setattr(ToyStore, "scan", fail)
+    result = everlog("export", clean, out / "x.parquet")
+    assert (result.code, result.stderr) == (2, "everlog: system: no space left on device\n")
+    assert list(out.iterdir()) == []
