@@ -1,0 +1,515 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Compiled walker; :mod:`everlog.aeron.walk_twin` says what it does and why."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+from everlog.kernel._columns cimport BLOCK_ROWS, RowSink, has_room
+from everlog.kernel._crc32 cimport Crc32
+
+from everlog.aeron import frames as _frames
+from everlog.aeron import walk_twin as _twin
+from everlog.kernel.crc32 import Crc32 as _AnyCrc32
+
+include "_layouts.pxi"
+
+cdef extern from *:
+    """
+    #include <string.h>
+    #include <stdint.h>
+    static inline void everlog_prefetch(const void* at) { __builtin_prefetch(at, 0, 3); }
+    static inline uint32_t everlog_load32(const void* at) {
+        uint32_t v; memcpy(&v, at, 4);
+    #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+        v = __builtin_bswap32(v);
+    #endif
+        return v; }
+    static inline uint64_t everlog_load64(const void* at) {
+        uint64_t v; memcpy(&v, at, 8);
+    #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+        v = __builtin_bswap64(v);
+    #endif
+        return v; }
+    """
+    void everlog_prefetch(const void*) nogil
+    uint32_t everlog_load32(const void*) nogil
+    uint64_t everlog_load64(const void*) nogil
+
+cdef enum:
+    END = 0
+    NEED_MORE = 1
+    FULL = 2
+    UNSET = 3
+    FRAME_LENGTH = 4
+    FRAME_TYPE = 5
+    TERM_OFFSET = 6
+    TERM_ID = 7
+    STREAM_ID = 8
+    CHECKSUM = 9
+    INCOMPLETE = 10
+    ORPHAN = 11
+    TOO_LONG = 12
+    PADDING_DATA = 13
+    TORN = 14
+
+    PAGE_SIZE = 4096
+    HEADER = DATA_HEADER_SIZE
+    TYPE_PADDING = 0
+    TYPE_DATA = 1
+    FLAG_BEGIN = 0x80
+    FLAG_END = 0x40
+    UNFRAGMENTED = 0xC0
+    MAX_FRAME_LENGTH = 65536
+    MAX_MESSAGE_BYTES = 67108864
+    MAX_CHECKED_PADDING = 64
+    FLIPPED_BITS = 16
+    PREFETCH = 1024
+    MAX_PLAIN_SESSIONS = 8
+
+assert (HEADER, MAX_FRAME_LENGTH, MAX_MESSAGE_BYTES, PAGE_SIZE) == (
+    _frames.HEADER_LENGTH, _frames.MAX_FRAME_LENGTH, _frames.MAX_MESSAGE_BYTES, _frames.PAGE_SIZE,
+)
+assert (
+    END, NEED_MORE, FULL, UNSET, FRAME_LENGTH, CHECKSUM, INCOMPLETE, ORPHAN, TOO_LONG, PADDING_DATA, TORN,
+) == (
+    _twin.END, _twin.NEED_MORE, _twin.FULL, _twin.UNSET, _twin.FRAME_LENGTH, _twin.CHECKSUM, _twin.INCOMPLETE,
+    _twin.ORPHAN, _twin.TOO_LONG, _twin.PADDING_DATA, _twin.TORN,
+)
+
+
+cdef inline int64_t align32(int64_t length) noexcept nogil:
+    return (length + 31) & ~<int64_t>31
+
+
+cdef inline int64_t length_of(const uint8_t* frame) noexcept nogil:
+    return <int32_t>everlog_load32(frame + DATA_HEADER_FRAME_LENGTH)
+
+
+cdef inline int type_of(const uint8_t* frame) noexcept nogil:
+    return frame[DATA_HEADER_TYPE] | frame[DATA_HEADER_TYPE + 1] << 8
+
+
+cdef inline bint is_zero(const uint8_t* data, int64_t count) noexcept nogil:
+    cdef int64_t i
+    for i in range(count):
+        if data[i]:
+            return False
+    return True
+
+
+cdef class Walker:
+    cdef readonly object geometry
+    cdef readonly bint assemble
+    cdef readonly int64_t first, stop, at, resume, message_at
+    cdef public bint skipping
+    cdef int64_t initial_term_id, term_length, mtu_length, limit
+    cdef int term_bits
+    cdef uint32_t stream_id
+    cdef int32_t plain_sessions[MAX_PLAIN_SESSIONS]
+    cdef int plain_count
+    cdef bint checked
+    cdef Crc32 crc
+    # The buffer of the walk in progress.
+    cdef const uint8_t* data
+    cdef int64_t end, base
+    cdef bint final
+
+    def __init__(self, geometry, bint assemble, crc=None):
+        length = geometry.term_length
+        if length < 32 or length & (length - 1):
+            raise ValueError(f"term length {length} is no power of two")
+        self.geometry = geometry
+        self.assemble = assemble
+        self.initial_term_id = geometry.initial_term_id
+        self.term_length = length
+        self.term_bits = length.bit_length() - 1
+        self.stream_id = <uint32_t>(<int64_t>geometry.stream_id & 0xFFFFFFFF)
+        self.mtu_length = geometry.mtu_length
+        self.limit = geometry.limit
+        self.plain_count = 0
+        for session_id in geometry.plain_sessions[:MAX_PLAIN_SESSIONS]:
+            self.plain_sessions[self.plain_count] = session_id
+            self.plain_count += 1
+        self.checked = crc is not None
+        if crc is not None:
+            self.crc = crc if isinstance(crc, Crc32) else Crc32(crc.polynomial)
+        self.first = 0
+        self.stop = <int64_t>1 << 62
+        self.at = self.resume = 0
+        self.message_at = -1
+        self.skipping = False
+
+    def select(self, int64_t first, int64_t stop, bint skipping):
+        """Give records whose first frame is at ``first <= position < stop``."""
+        self.first = first
+        self.stop = stop
+        self.skipping = skipping
+
+    def walk(self, const uint8_t[::1] data, int64_t start, int64_t end, int64_t base, bint final, RowSink sink):
+        """Walk ``data[start:end]``; ``data[0]`` is at position ``base``. Returns a status."""
+        cdef int status
+        if start < 0 or end > data.shape[0] or start > end:
+            raise ValueError(f"range {start} to {end} in a buffer of {data.shape[0]} bytes")
+        self.data = &data[0] if data.shape[0] else NULL
+        self.end = end
+        self.base = base
+        self.final = final
+        self.message_at = -1
+        sink.prepare()
+        with nogil:
+            status = self.run(start, sink)
+            sink.flush(self.data + end)
+        self.data = NULL
+        return status
+
+    def find(self, const uint8_t[::1] data, int64_t start, int64_t end, int64_t base):
+        """The offset of the first intact frame in ``data[start:end]``, or -1."""
+        cdef int64_t at, found = -1
+        if start < 0 or end > data.shape[0]:
+            raise ValueError(f"range {start} to {end} in a buffer of {data.shape[0]} bytes")
+        if end - start < HEADER:
+            return -1
+        self.data = &data[0]
+        self.end = end
+        self.base = base
+        with nogil:
+            at = start + (-(base + start) & 31)
+            while at + HEADER <= end:
+                if length_of(self.data + at) >= HEADER and self.check(at) == 0 and self.has_checksum(at):
+                    found = at
+                    break
+                at += HEADER
+        self.data = NULL
+        return found
+
+    cdef int stopped(self, int status, int64_t at) noexcept nogil:
+        self.at = at
+        self.resume = at
+        return status
+
+    cdef int incomplete(self, int64_t at, int64_t resume) noexcept nogil:
+        self.skipping = True
+        self.at = at
+        self.resume = resume
+        return INCOMPLETE
+
+    cdef int run(self, int64_t start, RowSink sink) except -1 nogil:
+        cdef const uint8_t* data = self.data
+        cdef const uint8_t* frame
+        cdef int64_t at = start, end = self.end, base = self.base, length, behind, payload, resume
+        cdef int64_t stop_at = self.stop - base
+        cdef int64_t first_at = self.first - base
+        cdef int64_t mtu = self.mtu_length
+        cdef bint assemble = self.assemble, skipping = self.skipping
+        cdef int status, flags, n
+        # One header ahead: ``known`` says that the header at ``at`` was held against its position already.
+        cdef bint known = False
+        cdef int64_t term_mask = self.term_length - 1, term_end
+        cdef uint64_t expected
+        cdef uint64_t word
+        cdef int64_t bits, low, shorter
+        term_end = self.term_end_of(at)
+        expected = self.expected_at(at)
+        while True:
+            if at >= stop_at or (self.final and at >= end):
+                self.skipping = skipping
+                return self.stopped(END, at)
+            if at + HEADER > end:
+                self.skipping = skipping
+                return self.stopped(NEED_MORE, at)
+            frame = data + at
+            if at >= term_end:
+                term_end = self.term_end_of(at)
+                expected = self.expected_at(at)
+            word = everlog_load64(frame)                    # length, version, flags, type
+            length = <int32_t><uint32_t>word
+            behind = at + align32(length)
+            # The plain case: an intact data frame that is wholly here, with its successor's header.
+            if (
+                not self.checked and (word >> 48) == TYPE_DATA and length >= HEADER
+                and (known or (
+                    length <= MAX_FRAME_LENGTH and behind <= term_end
+                    and everlog_load64(frame + DATA_HEADER_STREAM_ID) == expected
+                    and (everlog_load32(frame + DATA_HEADER_TERM_OFFSET)
+                         == <uint32_t>((base + at) & term_mask))
+                ))
+                and behind + HEADER <= end and behind < term_end
+                and self.plain_header(data + behind, behind, term_end, expected, term_mask)
+                and not (0 < mtu < length)
+            ):
+                known = True
+                everlog_prefetch(frame + PREFETCH)
+                status = 0
+                bits = length & 0xFFFF
+                while bits:                                 # as in ``swallows``
+                    low = bits & -bits
+                    bits ^= low
+                    shorter = align32(length - low)
+                    if (
+                        HEADER <= shorter < behind - at
+                        and everlog_load64(frame + shorter + DATA_HEADER_STREAM_ID) == expected
+                        and self.check(at + shorter) == 0
+                    ):
+                        status = FRAME_LENGTH
+                        break
+            else:
+                known = False
+                status = self.frame(at)
+            if status:
+                self.skipping = skipping
+                resume = self.resume
+                self.stopped(status, at)
+                if status == PADDING_DATA:
+                    self.resume = resume
+                return status
+            if (word >> 48) == TYPE_PADDING or at < first_at:
+                skipping = skipping or (word >> 48) != TYPE_PADDING
+                at = behind
+                continue
+            flags = <int>((word >> 40) & 0xFF)
+            if not assemble or flags & UNFRAGMENTED == UNFRAGMENTED:
+                if assemble and length == mtu and self.may_be_fragment(length, behind):
+                    return self.incomplete(at, behind)
+                payload = length - HEADER
+                if not has_room(sink, payload):
+                    self.skipping = skipping
+                    return self.stopped(FULL, at)
+                n = sink.block.count
+                sink.block.frame[n] = frame
+                sink.block.value[0][n] = base + at
+                sink.block.value[1][n] = base + behind
+                sink.block.value[2][n] = payload
+                sink.block.value[3][n] = flags
+                sink.block.span[0][n] = frame + HEADER
+                sink.block.span_length[0][n] = payload
+                sink.block.byte_count += payload
+                sink.block.count = n + 1
+                if n + 1 == BLOCK_ROWS:
+                    sink.flush(data + end)
+                skipping = False
+            elif flags & FLAG_BEGIN:
+                self.skipping = skipping
+                status = self.message(at, sink)
+                if status:
+                    return status
+                behind = self.resume
+                skipping = False
+                known = False
+            elif not skipping:
+                self.skipping = True
+                return self.stopped(ORPHAN, at)
+            at = behind
+
+    cdef inline bint plain_header(
+        self, const uint8_t* frame, int64_t at, int64_t term_end, uint64_t expected, int64_t term_mask
+    ) noexcept nogil:
+        """Whether the header of a frame in the same term is what its position demands; padding counts too."""
+        cdef uint64_t word = everlog_load64(frame)
+        cdef int64_t length = <int32_t><uint32_t>word
+        cdef uint64_t kind = word >> 48
+        return (
+            length >= HEADER and at + align32(length) <= term_end
+            and (kind == TYPE_PADDING or (kind == TYPE_DATA and length <= MAX_FRAME_LENGTH))
+            and everlog_load64(frame + DATA_HEADER_STREAM_ID) == expected
+            and everlog_load32(frame + DATA_HEADER_TERM_OFFSET) == <uint32_t>((self.base + at) & term_mask)
+        )
+
+    cdef inline int64_t term_end_of(self, int64_t at) noexcept nogil:
+        return (((self.base + at) >> self.term_bits) + 1 << self.term_bits) - self.base
+
+    cdef inline uint64_t expected_at(self, int64_t at) noexcept nogil:
+        """Stream id and term id as they lie in the header of a frame at ``at``."""
+        cdef uint32_t term_id = <uint32_t>(self.initial_term_id + ((self.base + at) >> self.term_bits))
+        return <uint64_t>self.stream_id | <uint64_t>term_id << 32
+
+    cdef int frame(self, int64_t at) noexcept nogil:
+        """Status of the frame at ``at``, looked at from all sides."""
+        cdef const uint8_t* frame = self.data + at
+        cdef int64_t length, behind, checked
+        cdef int status
+        if at + HEADER > self.end:
+            return NEED_MORE
+        status = self.check(at)
+        if status:
+            return status
+        length = length_of(frame)
+        behind = at + align32(length)
+        if type_of(frame) == TYPE_PADDING:
+            checked = min(behind, at + HEADER + MAX_CHECKED_PADDING)
+            if checked > self.end:
+                return NEED_MORE
+            if not is_zero(frame + HEADER, checked - at - HEADER):
+                self.resume = behind
+                return PADDING_DATA
+            return 0
+        if behind > self.end or (behind + HEADER > self.end and not self.final):
+            return NEED_MORE
+        if behind + PREFETCH <= self.end:
+            everlog_prefetch(self.data + behind)
+        if self.checked:
+            if not self.has_checksum(at):
+                return CHECKSUM
+        elif self.swallows(at, length) or self.is_cut(at, length):
+            return FRAME_LENGTH
+        elif self.is_torn(at, behind):
+            return TORN
+        if 0 < self.mtu_length < length and is_zero(frame + HEADER, behind - at - HEADER):
+            return FRAME_TYPE
+        return 0
+
+    cdef int check(self, int64_t at) noexcept nogil:
+        """Status of the header at ``at``: 0 when it is what its position demands."""
+        cdef const uint8_t* frame = self.data + at
+        cdef int64_t length = length_of(frame)
+        cdef int64_t term_offset = (self.base + at) & (self.term_length - 1)
+        cdef int kind = type_of(frame)
+        cdef uint64_t ids
+        if length == 0:
+            return UNSET
+        if length < HEADER or term_offset + align32(length) > self.term_length:
+            return FRAME_LENGTH
+        if kind != TYPE_PADDING and kind != TYPE_DATA:
+            return FRAME_TYPE
+        if kind == TYPE_DATA and length > MAX_FRAME_LENGTH:
+            return FRAME_LENGTH
+        if everlog_load32(frame + DATA_HEADER_TERM_OFFSET) != <uint32_t>term_offset:
+            return TERM_OFFSET
+        ids = everlog_load64(frame + DATA_HEADER_STREAM_ID) ^ self.expected_at(at)
+        if ids >> 32:
+            return TERM_ID
+        return STREAM_ID if ids else 0
+
+    cdef bint has_checksum(self, int64_t at) noexcept nogil:
+        """Whether the frame's checksum is right; true for padding, and for what ends behind the buffer."""
+        cdef const uint8_t* frame = self.data + at
+        cdef int64_t behind = at + align32(length_of(frame))
+        cdef uint32_t session_id
+        cdef int i
+        if not self.checked or type_of(frame) == TYPE_PADDING or behind > self.end:
+            return True
+        session_id = everlog_load32(frame + DATA_HEADER_SESSION_ID)
+        if self.crc.update(0, frame + HEADER, behind - at - HEADER) == session_id:
+            return True
+        for i in range(self.plain_count):
+            if <uint32_t>self.plain_sessions[i] == session_id:
+                return True
+        return False
+
+    cdef bint swallows(self, int64_t at, int64_t length) noexcept nogil:
+        """Whether a frame's length has one bit too many."""
+        cdef int64_t bits = length & 0xFFFF, low, shorter
+        while bits:
+            low = bits & -bits
+            bits ^= low
+            shorter = align32(length - low)
+            if HEADER <= shorter < align32(length) and self.check(at + shorter) == 0:
+                return True
+        return False
+
+    cdef bint is_cut(self, int64_t at, int64_t length) noexcept nogil:
+        """Whether a frame's length has one bit too few."""
+        cdef int64_t behind = at + align32(length), longer, other, longest
+        cdef int bit
+        if behind + HEADER > self.end or self.check(behind) == 0 or self.resembles(behind):
+            return False
+        longest = min(self.term_end_of(at) - at, self.mtu_length if self.mtu_length else <int64_t>MAX_FRAME_LENGTH)
+        for bit in range(FLIPPED_BITS):
+            longer = length | <int64_t>1 << bit
+            if align32(longer) == align32(length) or longer > longest:
+                continue
+            other = at + align32(longer)
+            if self.base + other == self.limit:
+                return True
+            if other + HEADER <= self.end and self.check(other) == 0:
+                return True
+        return False
+
+    cdef bint is_torn(self, int64_t at, int64_t behind) noexcept nogil:
+        """Whether the last frame of a recording without a known end has an empty page in it."""
+        cdef int64_t page
+        if self.limit >= 0 or (behind + HEADER <= self.end and everlog_load32(self.data + behind)):
+            return False
+        page = at + PAGE_SIZE - ((self.base + at) & (PAGE_SIZE - 1))
+        while page < behind:
+            if is_zero(self.data + page, min(<int64_t>PAGE_SIZE, behind - page)):
+                return True
+            page += PAGE_SIZE
+        return False
+
+    cdef bint resembles(self, int64_t at) noexcept nogil:
+        """Whether a damaged header still says in two of three fields what its position demands."""
+        cdef const uint8_t* frame = self.data + at
+        cdef uint64_t ids = everlog_load64(frame + DATA_HEADER_STREAM_ID) ^ self.expected_at(at)
+        cdef int fits = (ids >> 32 == 0) + (<uint32_t>ids == 0)
+        if everlog_load32(frame + DATA_HEADER_TERM_OFFSET) == <uint32_t>((self.base + at) & (self.term_length - 1)):
+            fits += 1
+        return fits >= 2
+
+    cdef bint may_be_fragment(self, int64_t length, int64_t behind) noexcept nogil:
+        """Whether a frame that ends a message is likely none."""
+        cdef const uint8_t* frame = self.data + behind
+        if length != self.mtu_length or behind + HEADER > self.end or self.check(behind):
+            return False
+        return type_of(frame) == TYPE_DATA and not frame[DATA_HEADER_FLAGS] & FLAG_BEGIN
+
+    cdef int message(self, int64_t at, RowSink sink) except -1 nogil:
+        """Add the message whose first fragment is at ``at``: 0 and its end in ``resume``, or a status."""
+        cdef const uint8_t* data = self.data
+        cdef const uint8_t* frame
+        cdef int64_t here = at, total = 0, length = 0, behind, resume
+        cdef int64_t before = 0     # length of the fragment before this one
+        cdef int status, flags, n
+        while True:
+            status = self.frame(here)
+            if status == NEED_MORE:
+                return self.stopped(NEED_MORE, at)
+            if status:
+                self.message_at = at
+                resume = self.resume
+                self.stopped(status, here)
+                if status == PADDING_DATA:
+                    self.resume = resume
+                return status
+            frame = data + here
+            length = length_of(frame)
+            flags = frame[DATA_HEADER_FLAGS]
+            behind = here + align32(length)
+            if type_of(frame) == TYPE_PADDING:
+                if (self.base + behind) & (self.term_length - 1):
+                    return self.incomplete(at, here)
+            else:
+                if before and flags & FLAG_BEGIN:
+                    return self.incomplete(at, behind if before == self.mtu_length else here)
+                before = length
+                total += length - HEADER
+                if behind - at > MAX_MESSAGE_BYTES:
+                    self.skipping = True
+                    self.at = at
+                    self.resume = behind
+                    return TOO_LONG
+                if flags & FLAG_END:
+                    break
+            here = behind
+        if self.may_be_fragment(length, behind):
+            return self.incomplete(at, behind)
+        if not has_room(sink, total):
+            return self.stopped(FULL, at)
+        frame = data + at
+        n = sink.block.count
+        sink.block.frame[n] = frame
+        sink.block.value[0][n] = self.base + at
+        sink.block.value[1][n] = self.base + behind
+        sink.block.value[2][n] = total
+        sink.block.value[3][n] = flags | frame[DATA_HEADER_FLAGS]
+        sink.block.span[0][n] = frame + HEADER
+        sink.block.span_length[0][n] = length_of(frame) - HEADER
+        sink.block.byte_count += length_of(frame) - HEADER
+        sink.block.count = n + 1
+        sink.flush(data + self.end)
+        while True:
+            at += align32(length_of(data + at))
+            if at >= behind:
+                break
+            if type_of(data + at) == TYPE_DATA:
+                sink.extend_last(0, data + at + HEADER, length_of(data + at) - HEADER)
+        self.resume = behind
+        return 0

@@ -1,0 +1,217 @@
+"""``archive.catalog``: a header, then an entry for each recording. Versions 3.x and 2.x. Source: Catalog,
+aeron-archive-codecs.xml.
+
+An entry that does not make sense is a fault; reading goes on at the next place where one can begin and does.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from everlog.aeron.frames import (
+    FRAME_ALIGNMENT,
+    MAX_FRAME_LENGTH,
+    MAX_SEGMENT_LENGTH,
+    MAX_TERM_LENGTH,
+    MIN_TERM_LENGTH,
+    NULL_POSITION,
+    align,
+    is_power_of_two,
+    version_text,
+)
+from everlog.aeron.layouts import CatalogHeader, DescriptorHeader, RecordingDescriptor
+from everlog.aeron.sbe import LENGTH_PREFIX_BYTES, decode_texts
+from everlog.core.report import Fault
+from everlog.errors import CorruptData, UnsupportedVersion
+
+CATALOG_NAME = "archive.catalog"
+MAJOR_VERSIONS = (2, 3)
+ALIGNMENT = 64
+OLD_ALIGNMENT = 1024
+MAX_ALIGNMENT = 4096
+MIN_DESCRIPTOR_BYTES = RecordingDescriptor.size + len(RecordingDescriptor.var_data) * LENGTH_PREFIX_BYTES
+_NOT_ZERO = re.compile(rb"[^\0]")
+STATES = {0: "INVALID", 1: "VALID", 2: "DELETED"}
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogEntry:
+    """A recording as the catalog has it. ``offset`` is of the entry's header; ``body`` the bytes that its checksum
+    is over."""
+
+    offset: int
+    header: DescriptorHeader
+    descriptor: RecordingDescriptor
+    texts: dict[str, str]
+    body: bytes
+
+    @property
+    def state(self) -> str:
+        """``INVALID``, ``VALID``, ``DELETED``, or the number that is none of these."""
+        return STATES.get(self.header.state, str(self.header.state))
+
+
+@dataclass(slots=True)
+class Catalog:
+    """What could be read; ``faults`` says what could not. ``is_damaged``: recordings may be missing."""
+
+    header: CatalogHeader
+    size: int
+    alignment: int
+    entries: list[CatalogEntry] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    is_damaged: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """The header as plain values."""
+        header = self.header
+        return {
+            "version": version_text(header.version),
+            "length": header.length,
+            "next_recording_id": header.next_recording_id,
+            "alignment": self.alignment,
+            "capacity": self.size,
+            "entry_count": len(self.entries),
+        }
+
+
+def read_catalog(data: bytes, name: str = CATALOG_NAME) -> Catalog:
+    """Decode a catalog. Raises :class:`CorruptData` when it has no header, :class:`UnsupportedVersion` for one that
+    is neither 2 nor 3."""
+    if len(data) < CatalogHeader.size or not any(data[: CatalogHeader.size]):
+        found = f"{len(data)} bytes" if len(data) < CatalogHeader.size else "zeros"
+        raise CorruptData(name, offset=0, found=found, expected=f"a header of {CatalogHeader.size} bytes")
+    header = CatalogHeader.unpack_from(data)
+    if header.version >> 16 not in MAJOR_VERSIONS:
+        expected = " or ".join(f"{major}.x" for major in MAJOR_VERSIONS)
+        raise UnsupportedVersion(name, offset=0, found=f"version {version_text(header.version)}", expected=expected)
+    old = header.alignment == 0
+    alignment = OLD_ALIGNMENT if old else header.alignment
+    catalog = Catalog(header, len(data), alignment)
+    if not is_power_of_two(alignment) or not FRAME_ALIGNMENT <= alignment <= MAX_ALIGNMENT:
+        _fault(
+            catalog,
+            name,
+            CatalogHeader.field("alignment").offset,
+            "catalog-header",
+            f"alignment {alignment}",
+            f"{ALIGNMENT}",
+        )
+        catalog.alignment = ALIGNMENT
+    length = OLD_ALIGNMENT if old else CatalogHeader.size
+    if header.length != length:
+        _fault(
+            catalog,
+            name,
+            CatalogHeader.field("length").offset,
+            "catalog-header",
+            f"length {header.length}",
+            str(length),
+        )
+    _read_entries(catalog, data, length, name)
+    _check_ids(catalog, name)
+    return catalog
+
+
+def _read_entries(catalog: Catalog, data: bytes, at: int, name: str) -> None:
+    while at + DescriptorHeader.size <= len(data):
+        entry = _entry(data, at)
+        if isinstance(entry, CatalogEntry):
+            catalog.entries.append(entry)
+            at += align(entry.header.length + DescriptorHeader.size, catalog.alignment)
+            continue
+        code, offset, found, expected = entry
+        if code == "catalog-end" and _NOT_ZERO.search(data, at) is None:
+            return
+        behind = _next_entry(catalog, data, at)
+        lost = "the entries up to the next intact one" if behind < len(data) else "the entries from here on"
+        _fault(catalog, name, offset, "catalog-entry" if code == "catalog-end" else code, found, expected, lost)
+        catalog.is_damaged = True
+        at = behind
+
+
+def _next_entry(catalog: Catalog, data: bytes, at: int) -> int:
+    """The offset of the next intact entry behind ``at``, or the end of the data."""
+    at += catalog.alignment
+    while at + DescriptorHeader.size <= len(data):
+        if data[at] | data[at + 1] and isinstance(_entry(data, at), CatalogEntry):
+            return at
+        at += catalog.alignment
+    return len(data)
+
+
+Problem = tuple[str, int, str, str]
+"""Fault code, offset, found, expected."""
+
+
+def _entry(data: bytes, at: int) -> CatalogEntry | Problem:
+    header = DescriptorHeader.unpack_from(data, at)
+    body = at + DescriptorHeader.size
+    room = len(data) - body
+    if header.length == 0:
+        return "catalog-end", at, "length 0", "an entry"
+    if not MIN_DESCRIPTOR_BYTES <= header.length <= room:
+        return "catalog-entry", at, f"length {header.length}", f"{MIN_DESCRIPTOR_BYTES} to {room}"
+    if header.state not in STATES:
+        return "catalog-entry", at + DescriptorHeader.field("state").offset, f"state {header.state}", "0, 1 or 2"
+    descriptor = RecordingDescriptor.unpack_from(data, body)
+    problem = descriptor_problem(descriptor)
+    if problem is not None:
+        name, found, expected = problem
+        offset = body + RecordingDescriptor.field(name).offset
+        return "catalog-descriptor", offset, f"{name} {found}", expected
+    try:
+        texts, _ = decode_texts(
+            RecordingDescriptor.var_data, data, body + RecordingDescriptor.size, body + header.length
+        )
+    except CorruptData as error:
+        return "catalog-strings", error.offset or body, error.found or "", error.expected or ""
+    return CatalogEntry(at, header, descriptor, texts, data[body : body + header.length])
+
+
+def descriptor_problem(descriptor: RecordingDescriptor) -> tuple[str, int, str] | None:
+    """The first field that no recording can have: its name, value, and what it should be."""
+    values = descriptor.values
+    _, _, recording_id, _, _, start, stop, _, segment_length, term_length, mtu_length, _, _ = values
+    if recording_id < 0:
+        return "recording_id", recording_id, "0 or more"
+    if start < 0 or start % FRAME_ALIGNMENT:
+        return "start_position", start, f"a multiple of {FRAME_ALIGNMENT}"
+    if stop != NULL_POSITION and (stop < start or stop % FRAME_ALIGNMENT):
+        return "stop_position", stop, f"-1 or a multiple of {FRAME_ALIGNMENT} from {start} on"
+    if not is_power_of_two(term_length) or not MIN_TERM_LENGTH <= term_length <= MAX_TERM_LENGTH:
+        return "term_buffer_length", term_length, f"a power of two from {MIN_TERM_LENGTH} to {MAX_TERM_LENGTH}"
+    if not is_power_of_two(segment_length) or not term_length <= segment_length <= MAX_SEGMENT_LENGTH:
+        return "segment_file_length", segment_length, f"a power of two from {term_length} to {MAX_SEGMENT_LENGTH}"
+    if not 0 < mtu_length <= MAX_FRAME_LENGTH or mtu_length % FRAME_ALIGNMENT:
+        return "mtu_length", mtu_length, f"a multiple of {FRAME_ALIGNMENT} up to {MAX_FRAME_LENGTH}"
+    return None
+
+
+def _check_ids(catalog: Catalog, name: str) -> None:
+    """Recording ids rise; two entries of one id, or an id behind the header's next one, are faults."""
+    last = -1
+    kept = []
+    for entry in catalog.entries:
+        recording_id = entry.descriptor.recording_id
+        if recording_id <= last:
+            offset = entry.offset + DescriptorHeader.size + RecordingDescriptor.field("recording_id").offset
+            _fault(catalog, name, offset, "catalog-entry", f"recording id {recording_id}", f"more than {last}")
+            catalog.is_damaged = True
+            continue
+        last = recording_id
+        kept.append(entry)
+    catalog.entries = kept
+    following = catalog.header.next_recording_id
+    if catalog.header.alignment and following < last + 1:
+        offset = CatalogHeader.field("next_recording_id").offset
+        _fault(catalog, name, offset, "catalog-header", f"next recording id {following}", f"{last + 1} or more")
+
+
+def _fault(
+    catalog: Catalog, name: str, offset: int, code: str, found: str, expected: str, loses: str = "nothing"
+) -> None:
+    repair = "the archive has no tool for it; recordings can still be read by their segment files"
+    catalog.faults.append(Fault(code, name, offset, found, expected, loses, repair))

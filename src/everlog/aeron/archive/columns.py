@@ -1,0 +1,72 @@
+"""The columns of an archive's scans, and where their values come from."""
+
+from __future__ import annotations
+
+from everlog.aeron import walk_twin as codes
+from everlog.aeron.layouts import DataHeader
+from everlog.core.columns import Batch, Column, ColumnData, ColumnType
+from everlog.core.store import LENGTH, PAYLOAD, TIMESTAMP_NS
+from everlog.kernel import columns as kernel
+from everlog.kernel.sources import Bytes, FieldOf, Null, Source, Value
+
+POSITION = Column("position", ColumnType.INT64, "of the first frame's first byte")
+END_POSITION = Column("end_position", ColumnType.INT64, "behind the last frame, padded to 32 bytes")
+SESSION_ID = Column("session_id", ColumnType.INT32, "null where a checksum lies over it")
+STREAM_ID = Column("stream_id", ColumnType.INT32)
+TERM_ID = Column("term_id", ColumnType.INT32, "of the first frame")
+TERM_OFFSET = Column("term_offset", ColumnType.INT32, "of the first frame")
+FLAGS = Column("flags", ColumnType.INT16, "of the first and the last frame together: 192 for a whole message")
+RESERVED_VALUE = Column("reserved_value", ColumnType.INT64, "of the first frame, as the publisher set it")
+
+COLUMNS = (
+    TIMESTAMP_NS,
+    LENGTH,
+    PAYLOAD,
+    POSITION,
+    END_POSITION,
+    SESSION_ID,
+    STREAM_ID,
+    TERM_ID,
+    TERM_OFFSET,
+    FLAGS,
+    RESERVED_VALUE,
+)
+
+_SOURCES: dict[str, Source] = {
+    "timestamp_ns": Null(),
+    "length": Value(codes.LENGTH),
+    "payload": Bytes(0),
+    "position": Value(codes.POSITION),
+    "end_position": Value(codes.END_POSITION),
+    "session_id": FieldOf(DataHeader.session_id),  # type: ignore[arg-type]
+    "stream_id": FieldOf(DataHeader.stream_id),  # type: ignore[arg-type]
+    "term_id": FieldOf(DataHeader.term_id),  # type: ignore[arg-type]
+    "term_offset": FieldOf(DataHeader.term_offset),  # type: ignore[arg-type]
+    "flags": Value(codes.FLAGS),
+    "reserved_value": FieldOf(DataHeader.reserved_value),  # type: ignore[arg-type]
+}
+
+
+def make_sink(
+    columns: tuple[Column, ...], *, checked: bool, timestamps: bool, max_rows: int, max_bytes: int
+) -> kernel.RowSink:
+    """A sink for these columns. ``checked``: checksums lie over the session ids; ``timestamps``: the reserved value
+    is a time."""
+    sources = dict(_SOURCES)
+    if checked:
+        sources["session_id"] = Null()
+    if timestamps:
+        sources["timestamp_ns"] = FieldOf(DataHeader.field("reserved_value"))
+    return kernel.RowSink([(c.name, c.type.code, sources[c.name]) for c in columns], max_rows, max_bytes)
+
+
+def take_batch(sink: kernel.RowSink, columns: tuple[Column, ...], timestamp_factor: int) -> Batch | None:
+    """What the sink holds, or ``None``. ``timestamp_factor``: nanoseconds in a unit of the reserved value."""
+    if sink.row_count == 0:
+        return None
+    count, taken = sink.take()
+    data = {c.name: ColumnData(c.type, *taken[c.name]) for c in columns}
+    times = data.get("timestamp_ns")
+    if times is not None and timestamp_factor > 1:
+        times.values = kernel.multiply(times.values, timestamp_factor, count)
+    return Batch(columns, count, data)

@@ -1,0 +1,190 @@
+"""Recordings: what the catalog says of each, or, where it says nothing, what the segment files tell."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from everlog.aeron.archive.catalog import CatalogEntry
+from everlog.aeron.archive.segments import segment_name
+from everlog.aeron.frames import (
+    FRAME_ALIGNMENT,
+    HEADER_LENGTH,
+    MAX_FRAME_LENGTH,
+    MAX_SEGMENT_LENGTH,
+    MIN_TERM_LENGTH,
+    NULL_POSITION,
+    NULL_TIMESTAMP,
+    TYPE_DATA,
+    is_power_of_two,
+)
+from everlog.aeron.layouts import DataHeader
+from everlog.aeron.position import wrap_int32
+from everlog.core.storage import ReadableFile, Storage
+
+SEARCH_BYTES = 1 << 20
+_NOT_ZERO = re.compile(rb"[^\0]")
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A recording. ``stop_position`` is ``None`` while it is active; ``mtu_length`` 0 where it is not known (no
+    catalog entry)."""
+
+    recording_id: int
+    state: str
+    start_position: int
+    stop_position: int | None
+    initial_term_id: int
+    segment_file_length: int
+    term_buffer_length: int
+    mtu_length: int
+    session_id: int
+    stream_id: int
+    entry: CatalogEntry | None = None
+    details: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether its files are gone for good."""
+        return self.state == "DELETED"
+
+    @property
+    def is_active(self) -> bool:
+        """Whether nobody said yet where it stops: it is being written, or its archive was killed."""
+        return self.stop_position is None
+
+
+def recording_of(entry: CatalogEntry) -> Recording:
+    """The recording of a catalog entry."""
+    values = entry.descriptor.values
+    _, _, recording_id, start_time, stop_time, start, stop, initial, segment, term, mtu, session_id, stream_id = values
+    texts = entry.texts
+    details = {
+        "state": entry.state,
+        "channel": texts.get("original_channel"),
+        "source": texts.get("source_identity"),
+        "stream_id": stream_id,
+        "session_id": session_id,
+        "start_timestamp": start_time,
+        "stop_timestamp": None if stop_time == NULL_TIMESTAMP else stop_time,
+        "start_position": start,
+        "stop_position": None if stop == NULL_POSITION else stop,
+        "initial_term_id": initial,
+        "segment_file_length": segment,
+        "term_buffer_length": term,
+        "mtu_length": mtu,
+        "control_session_id": values[0],
+        "correlation_id": values[1],
+        "stripped_channel": texts.get("stripped_channel"),
+        "original_channel": texts.get("original_channel"),
+        "source_identity": texts.get("source_identity"),
+        "active": stop == NULL_POSITION and entry.header.state != 2,
+        "in_catalog": True,
+    }
+    stop_position = None if stop == NULL_POSITION else stop
+    return Recording(
+        recording_id,
+        entry.state,
+        start,
+        stop_position,
+        initial,
+        segment,
+        term,
+        mtu,
+        session_id,
+        stream_id,
+        entry,
+        details,
+    )
+
+
+def recording_from_files(storage: Storage, recording_id: int, bases: list[int]) -> Recording | None:
+    """A recording that no catalog knows, from the headers in its files; ``None`` where they hold no frame. Its end
+    is not known."""
+    for base in bases:
+        with storage.open(segment_name(recording_id, base)) as file:
+            size = file.size()
+            segment_length = size if is_power_of_two(size) and MIN_TERM_LENGTH <= size <= MAX_SEGMENT_LENGTH else 0
+            for at, header in _first_frames(file, size):
+                term_length = _term_length(file, at, header, segment_length or MAX_SEGMENT_LENGTH)
+                if segment_length == 0:
+                    steps = [b - a for a, b in itertools.pairwise(bases) if is_power_of_two(b - a)]
+                    segment_length = max(min(steps, default=term_length), term_length)
+                position = base + at
+                initial = wrap_int32(header.term_id - position // term_length)
+                details = {
+                    "state": "UNKNOWN",
+                    "stream_id": header.stream_id,
+                    "session_id": header.session_id,
+                    "start_position": position,
+                    "stop_position": None,
+                    "initial_term_id": initial,
+                    "segment_file_length": segment_length,
+                    "term_buffer_length": term_length,
+                    "active": True,
+                    "in_catalog": False,
+                }
+                ids = header.session_id, header.stream_id
+                return Recording(
+                    recording_id,
+                    "UNKNOWN",
+                    position,
+                    None,
+                    initial,
+                    segment_length,
+                    term_length,
+                    0,
+                    *ids,
+                    None,
+                    details,
+                )
+    return None
+
+
+def _first_frames(file: ReadableFile, size: int) -> Iterator[tuple[int, DataHeader]]:
+    """The first place in a segment file that can be a frame: behind the zeros before a start in the middle of a
+    term."""
+    offset = 0
+    while offset < size:
+        data = file.read_at(offset, SEARCH_BYTES)
+        if not data:
+            return
+        found = _NOT_ZERO.search(data)
+        if found is None:
+            offset += len(data)
+            continue
+        at = offset + found.start() // FRAME_ALIGNMENT * FRAME_ALIGNMENT
+        data = file.read_at(at, SEARCH_BYTES)
+        for shift in range(0, len(data) - HEADER_LENGTH + 1, FRAME_ALIGNMENT):
+            header = DataHeader.unpack_from(data, shift)
+            if _may_be_frame(header, at + shift):
+                yield at + shift, header
+                return
+        offset = at + len(data)
+
+
+def _may_be_frame(header: DataHeader, offset: int) -> bool:
+    # Terms are at least 64 KiB and segments begin where terms do: the low bits of the term offset are those of the
+    # file offset.
+    low = MIN_TERM_LENGTH - 1
+    fits = header.term_offset & low == offset & low and 0 <= header.term_offset <= offset
+    return header.type == TYPE_DATA and HEADER_LENGTH <= header.frame_length <= MAX_FRAME_LENGTH and fits
+
+
+def _term_length(file: ReadableFile, at: int, first: DataHeader, segment_length: int) -> int:
+    """The distance to the place where the next term begins; the segment's length where there is none."""
+    start = at - first.term_offset
+    length = MIN_TERM_LENGTH
+    while length < segment_length:
+        data = file.read_at(start + length, HEADER_LENGTH)
+        if len(data) == HEADER_LENGTH:
+            header = DataHeader.unpack_from(data)
+            follows = header.term_id == wrap_int32(first.term_id + 1) and header.term_offset == 0
+            if follows and header.stream_id == first.stream_id and header.frame_length >= HEADER_LENGTH:
+                return length
+        length *= 2
+    return segment_length

@@ -1,0 +1,339 @@
+"""An Aeron Archive's folder as a store: each recording is a stream, its records are messages, their addresses
+positions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from everlog.aeron.archive.catalog import CATALOG_NAME, Catalog, read_catalog
+from everlog.aeron.archive.checksums import detect_checksum
+from everlog.aeron.archive.columns import COLUMNS, POSITION, make_sink, take_batch
+from everlog.aeron.archive.recordings import Recording, recording_from_files, recording_of
+from everlog.aeron.archive.scan import FOREVER, Scan, ScanContext
+from everlog.aeron.archive.segments import SegmentMap, SegmentReader, index_segments, parse_segment_name, segment_name
+from everlog.aeron.frames import HEADER_LENGTH
+from everlog.aeron.mark_file import ArchiveMark, read_archive_mark
+from everlog.aeron.position import term_start
+from everlog.aeron.walk import Geometry
+from everlog.core.columns import Batch, Column
+from everlog.core.options import fill
+from everlog.core.report import Fault, Progress, Report, Severity
+from everlog.core.storage import MAX_SMALL_FILE_BYTES, Storage
+from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, Split, Store, StreamInfo
+from everlog.errors import CorruptData, StoreUnavailable, UnknownStream, UsageError
+from everlog.kernel import columns as kernel
+
+MARK_NAME = "archive-mark.dat"
+CHECKSUMS = ("auto", "none", "crc32", "crc32c")
+TIMESTAMP_UNITS = {"reserved_value:ns": 1, "reserved_value:us": 1_000, "reserved_value:ms": 1_000_000}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How to read an archive.
+
+    ``checksum``: what lies over the frames' session ids; ``auto`` tries a few frames of each recording.
+    ``timestamp_from``: where a message's time is, ``reserved_value:ns``, ``:us`` or ``:ms``; frames have none of
+    their own. ``include_all``: list recordings that are marked as deleted, too.
+    """
+
+    checksum: str = "auto"
+    timestamp_from: str | None = None
+    include_all: bool = False
+
+    def __post_init__(self) -> None:
+        if self.checksum not in CHECKSUMS:
+            raise UsageError("checksum", found=repr(self.checksum), expected=", ".join(CHECKSUMS))
+        if self.timestamp_from is not None and self.timestamp_from not in TIMESTAMP_UNITS:
+            raise UsageError("timestamp_from", found=repr(self.timestamp_from), expected=", ".join(TIMESTAMP_UNITS))
+
+
+class ArchiveStore(Store):
+    """A folder with ``archive.catalog``, ``archive-mark.dat`` and ``<id>-<position>.rec`` files, or what is left of
+    them."""
+
+    family = "aeron-archive"
+    options_class = Options
+
+    def __init__(self, storage: Storage, options: Options) -> None:
+        super().__init__(storage)
+        self.options = options
+        self._names: dict[int, list[int]] | None = None
+        self._recordings: dict[int, Recording] | None = None
+        self.catalog, self.catalog_fault = load_catalog(storage)
+
+    @classmethod
+    def open(cls, storage: Storage, options: Mapping[str, Any]) -> Self:
+        """Reads the catalog. Raises :class:`UnsupportedVersion` for a catalog that is neither of version 2 nor 3."""
+        return cls(storage, fill(Options, options))
+
+    @classmethod
+    def detect(cls, storage: Storage) -> bool:
+        """Whether there is a catalog, a mark file or a segment file."""
+        names = storage.names()
+        return CATALOG_NAME in names or MARK_NAME in names or any(parse_segment_name(name) for name in names)
+
+    # Recordings
+
+    def segment_index(self) -> dict[int, list[int]]:
+        """Recording id to the positions at which its segment files begin, as of the first call."""
+        if self._names is None:
+            self._names = index_segments(self.storage.names())
+        return self._names
+
+    def recordings(self) -> dict[int, Recording]:
+        """All recordings by id: those of the catalog and, where that is missing or damaged, those that only files
+        tell of."""
+        if self._recordings is None:
+            found = {}
+            if self.catalog is not None:
+                found = {e.descriptor.recording_id: recording_of(e) for e in self.catalog.entries}
+            if self.catalog is None or self.catalog.is_damaged:
+                for recording_id in sorted(self.segment_index().keys() - found.keys()):
+                    recording = recording_from_files(self.storage, recording_id, self.segment_index()[recording_id])
+                    if recording is not None:
+                        found[recording_id] = recording
+            self._recordings = dict(sorted(found.items()))
+        return self._recordings
+
+    def recording(self, stream: str) -> Recording:
+        """The recording of that name. Raises :class:`UnknownStream`."""
+        recording = self.recordings().get(int(stream)) if stream.isascii() and stream.isdecimal() else None
+        if recording is None or str(recording.recording_id) != stream:
+            raise UnknownStream(
+                self.path, found=f"no recording {stream!r}", expected="a recording id, as ls lists them"
+            )
+        return recording
+
+    def streams(self, *, include_all: bool = False) -> list[StreamInfo]:
+        """The recordings; those marked as deleted only with ``include_all``."""
+        every = include_all or self.options.include_all
+        return [self._info(r) for r in self.recordings().values() if every or not r.is_deleted]
+
+    def _info(self, recording: Recording) -> StreamInfo:
+        start, stop = recording.start_position, recording.stop_position
+        if stop is not None:
+            first = str(start) if stop > start and not recording.is_deleted else None
+            return StreamInfo(
+                str(recording.recording_id),
+                self.family,
+                first,
+                None,
+                str(stop),
+                0 if stop == start else None,
+                stop - start,
+                recording.details,
+            )
+        end = self.recorded_end(recording)
+        first = str(start) if end > start else None
+        return StreamInfo(
+            str(recording.recording_id), self.family, first, None, None, None, end - start, recording.details
+        )
+
+    def recorded_end(self, recording: Recording) -> int:
+        """How far an active recording has come, by the frames of its last term that has any."""
+        context = self.scan_context(recording, checksum="none")
+        with_reader = SegmentReader(self.storage, context.segments)
+        start, term = recording.start_position, recording.term_buffer_length
+        position = context.limit
+        while position > start:
+            position = max(start, term_start(position - 1, term))
+            if any(with_reader.read(position, HEADER_LENGTH)):
+                break
+        sink = kernel.RowSink([], 1 << 62, 1 << 62)
+        scan = Scan(context, with_reader, sink, lambda fault: None, False, position, FOREVER)
+        for _ in scan.run():
+            sink.reset()
+        with_reader.close()
+        return scan.end_position
+
+    # Scans
+
+    def family_columns(self, level: Level = Level.RECORD) -> tuple[Column, ...]:
+        """The same at both levels."""
+        return COLUMNS
+
+    @property
+    def address_columns(self) -> tuple[str, ...]:
+        """The position."""
+        return (POSITION.name,)
+
+    def parse_address(self, text: str) -> int:
+        """A position: a decimal number of 0 or more."""
+        if not text.isascii() or not text.isdecimal() or int(text) >= FOREVER:
+            raise UsageError("address", found=repr(text), expected="a position: a decimal number")
+        return int(text)
+
+    def format_address(self, address: int) -> str:
+        """Decimal."""
+        return str(address)
+
+    def scan_context(self, recording: Recording, *, checksum: str | None = None) -> ScanContext:
+        """What a scan needs to know of a recording; finds out which checksum its frames have."""
+        segments = SegmentMap(
+            recording.recording_id,
+            recording.start_position,
+            recording.term_buffer_length,
+            recording.segment_file_length,
+        )
+        last_base, is_live = None, False
+        if recording.is_active:
+            bases = self.segment_index().get(recording.recording_id, [])
+            last_base = max((b for b in bases if b >= segments.base(recording.start_position)), default=None)
+            is_live = self.is_live()
+        plain: tuple[int, ...] = ()
+        kind = checksum or self.options.checksum
+        if kind == "auto":
+            kind, plain = self._detect(recording, segments)
+        geometry = Geometry(
+            recording.initial_term_id,
+            recording.term_buffer_length,
+            recording.stream_id,
+            recording.mtu_length,
+            -1 if recording.stop_position is None else recording.stop_position,
+            plain,
+        )
+        return ScanContext(segments, geometry, recording.stop_position, last_base, kind, is_live)
+
+    def _detect(self, recording: Recording, segments: SegmentMap) -> tuple[str, tuple[int, ...]]:
+        bases = [b for b in self.segment_index().get(recording.recording_id, []) if b > recording.start_position]
+        starts = {recording.start_position, *bases[:1], *bases[len(bases) // 2 :][:1], *bases[-1:]}
+        reader = SegmentReader(self.storage, segments)
+        try:
+            return detect_checksum(reader, sorted(starts))
+        finally:
+            reader.close()
+
+    def walk(self, stream: str, request: ScanRequest) -> Iterator[Batch]:
+        """Messages (or data frames) in position order."""
+        context = request.split.context if request.split is not None else None
+        if not isinstance(context, ScanContext):
+            recording = self.recording(stream)
+            if recording.is_deleted and not self.options.include_all:
+                raise UnknownStream(
+                    self.path, found=f"recording {stream} is deleted", expected="include_all to read it"
+                )
+            context = self.scan_context(recording)
+            if recording.state == "INVALID":
+                request.on_fault(invalid_note(recording))
+        factor = TIMESTAMP_UNITS.get(self.options.timestamp_from or "", 0)
+        sink = make_sink(
+            request.columns,
+            checked=context.checksum != "none",
+            timestamps=factor > 0,
+            max_rows=request.max_rows,
+            max_bytes=request.max_bytes,
+        )
+        first = 0 if request.start is None else max(request.start, 0)
+        stop = FOREVER if request.end is None else request.end
+        reader = SegmentReader(self.storage, context.segments)
+        scan = Scan(context, reader, sink, request.on_fault, request.level is Level.RECORD, first, stop)
+        try:
+            for _ in scan.run():
+                batch = take_batch(sink, request.columns, factor)
+                if batch is not None:
+                    yield batch
+        finally:
+            reader.close()
+
+    def splits(
+        self, stream: str, *, start: int | None = None, end: int | None = None, split_bytes: int = DEFAULT_SPLIT_BYTES
+    ) -> list[Split]:
+        """Some segments each. A message belongs to the split in which it begins."""
+        recording = self.recording(stream)
+        context = self.scan_context(recording)
+        first = recording.start_position if start is None else max(start, recording.start_position)
+        stop = context.limit if end is None else min(end, context.limit)
+        length = recording.segment_file_length
+        step = max(split_bytes // length, 1) * length
+        found = []
+        while first < stop:
+            behind = min(context.segments.base(first) + step, stop)
+            last = behind == stop
+            found.append(Split(stream, first, end if last else behind, behind - first, context))
+            first = behind
+        return found
+
+    # State
+
+    def mark(self) -> ArchiveMark | None:
+        """The mark file, read anew; ``None`` when it is missing or not even its header can be read."""
+        try:
+            return load_mark(self.storage)
+        except (CorruptData, StoreUnavailable):
+            return None
+
+    def is_live(self) -> bool:
+        """Whether an archive said within the last ten seconds that it runs here."""
+        mark = self.mark()
+        return mark is not None and mark.is_live(time.time_ns() // 1_000_000)
+
+    def info(self) -> dict[str, Any]:
+        """Catalog header, mark file, distinct errors, and each recording's descriptor."""
+        mark = self.mark()
+        return {
+            "family": self.family,
+            "catalog": None if self.catalog is None else self.catalog.to_dict(),
+            "mark_file": None if mark is None else mark.to_dict(),
+            "errors": [] if mark is None else [error.to_dict() for error in mark.errors],
+            "recordings": [{"recording_id": r.recording_id, **r.details} for r in self.recordings().values()],
+        }
+
+    def verify(self, progress: Progress | None = None) -> Report:
+        """Check the catalog, the mark file, all segment files and every frame."""
+        from everlog.aeron.archive.verify import verify
+
+        return verify(self, progress)
+
+
+def invalid_note(recording: Recording) -> Fault:
+    """A recording that somebody marked as invalid is read, with this warning."""
+    entry = recording.entry
+    return Fault(
+        "recording-invalid",
+        CATALOG_NAME,
+        None if entry is None else entry.offset,
+        "state INVALID",
+        "VALID",
+        "nothing by itself: its frames are read",
+        "ArchiveTool mark-valid, once its frames are verified",
+        Severity.NOTE,
+        str(recording.recording_id),
+    )
+
+
+def load_catalog(storage: Storage) -> tuple[Catalog | None, Fault | None]:
+    """The catalog, or what is wrong with it."""
+    if not storage.exists(CATALOG_NAME):
+        return None, _no_catalog("no file", None)
+    with storage.open(CATALOG_NAME) as file:
+        data = file.read_at(0, min(file.size(), MAX_SMALL_FILE_BYTES))
+    try:
+        return read_catalog(data), None
+    except CorruptData as error:
+        return None, _no_catalog(error.found or "", error.offset)
+
+
+def _no_catalog(found: str, offset: int | None) -> Fault:
+    return Fault(
+        "catalog-missing" if offset is None else "catalog-header",
+        CATALOG_NAME,
+        offset,
+        found,
+        "a catalog",
+        "channels, times and stop positions; recordings are found by their segment files",
+        "restore it from a copy",
+    )
+
+
+def load_mark(storage: Storage) -> ArchiveMark | None:
+    """The mark file; ``None`` when there is none. Raises :class:`CorruptData`, :class:`StoreUnavailable`."""
+    if not storage.exists(MARK_NAME):
+        return None
+    return read_archive_mark(storage.read_all(MARK_NAME), MARK_NAME)
+
+
+__all__ = ["ArchiveStore", "Options", "segment_name"]

@@ -1,0 +1,77 @@
+"""Mark files: who runs in a folder, since when, alive when; and the distinct errors it met. Source: ArchiveMarkFile,
+Agrona's MarkFile.
+
+Mark files of today begin with an SBE message header; older ones begin with the block itself. Both are told apart by
+the schema id.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from everlog.aeron.error_log import DistinctError, read_errors
+from everlog.aeron.frames import version_text
+from everlog.aeron.layouts import ArchiveMarkHeader, SbeMessageHeader
+from everlog.aeron.sbe import decode_texts
+from everlog.errors import CorruptData
+
+ARCHIVE_SCHEMA_ID = 100
+ARCHIVE_TEMPLATE_ID = 200
+LIVENESS_TIMEOUT_MS = 10_000
+"""A mark file whose activity is older than this belongs to nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveMark:
+    """What an archive's mark file says. ``texts`` are the channels and the driver's folder, empty where they could
+    not be read (then ``problem`` says why)."""
+
+    header: ArchiveMarkHeader
+    header_offset: int
+    schema_version: int
+    texts: dict[str, str]
+    errors: list[DistinctError]
+    problem: str | None = None
+
+    @property
+    def version(self) -> str:
+        """Such as ``3.1.0``."""
+        return version_text(self.header.version)
+
+    def is_live(self, now_ms: int) -> bool:
+        """Whether an archive said within the liveness timeout that it runs."""
+        return abs(now_ms - self.header.activity_timestamp) <= LIVENESS_TIMEOUT_MS
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        fields = self.header.as_dict()
+        if self.schema_version < 2:
+            fields["archive_id"] = None
+        return {**fields, "version": self.version, "schema_version": self.schema_version, **self.texts}
+
+
+def read_archive_mark(data: bytes, name: str = "archive-mark.dat") -> ArchiveMark:
+    """Decode a mark file. Raises :class:`CorruptData` when not even its block can be read."""
+    at, schema_version, block_length = 0, 0, ArchiveMarkHeader.size
+    if len(data) >= SbeMessageHeader.size:
+        sbe = SbeMessageHeader.unpack_from(data)
+        if sbe.schema_id == ARCHIVE_SCHEMA_ID and sbe.template_id == ARCHIVE_TEMPLATE_ID:
+            at, schema_version, block_length = SbeMessageHeader.size, sbe.version, sbe.block_length
+    if at + max(block_length, ArchiveMarkHeader.size) > len(data):
+        raise CorruptData(name, offset=at, found=f"{len(data)} bytes", expected=f"a header of {block_length} bytes")
+    header = ArchiveMarkHeader.unpack_from(data, at)
+    if at == 0:
+        schema_version = 1 if header.header_length > 0 else 0
+    problem, texts, errors = None, dict[str, str](), list[DistinctError]()
+    log_start, log_end = header.header_length, header.header_length + header.error_buffer_length
+    if header.header_length < 0 or header.error_buffer_length < 0 or log_end > len(data):
+        problem = f"an error log at {log_start} to {log_end} in a file of {len(data)} bytes"
+    elif header.header_length:
+        errors = read_errors(data, log_start, log_end)
+    text_end = header.header_length if 0 < header.header_length <= len(data) else len(data)
+    try:
+        texts, _ = decode_texts(ArchiveMarkHeader.var_data, data, at + block_length, text_end, where=name)
+    except CorruptData as error:
+        problem = problem or error.found
+    return ArchiveMark(header, at, schema_version, texts, errors, problem)

@@ -1,0 +1,31 @@
+"""Positions: bytes since a stream's start, as int64; terms and segments are where they lie. Source:
+LogBufferDescriptor, AeronArchive."""
+
+from __future__ import annotations
+
+
+def wrap_int32(value: int) -> int:
+    """As a Java ``int``: term ids wrap."""
+    return (value + 0x80000000) % (1 << 32) - 0x80000000
+
+
+def term_id_of(position: int, initial_term_id: int, term_length: int) -> int:
+    """The id of the term in which ``position`` lies."""
+    return wrap_int32(initial_term_id + position // term_length)
+
+
+def term_offset_of(position: int, term_length: int) -> int:
+    """Bytes from the start of its term."""
+    return position & (term_length - 1)
+
+
+def term_start(position: int, term_length: int) -> int:
+    """The position at which the term begins."""
+    return position - term_offset_of(position, term_length)
+
+
+def segment_base(start_position: int, position: int, term_length: int, segment_length: int) -> int:
+    """The position of the first byte of the segment file that holds ``position``. Segments are counted from the
+    start of the term in which the recording starts."""
+    first = term_start(start_position, term_length)
+    return first + ((position - first) & -segment_length)
