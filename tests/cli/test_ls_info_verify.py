@@ -121,7 +121,6 @@ def test_a_folder_that_is_no_store_is_one_line_and_exit_2(everlog, tmp_path: Pat
         (["lss", "x"], "everlog: No such command 'lss'"),
         (["ls", "x", "--colour"], "everlog: No such option"),
         (["ls", "x", "--family", "z"], "everlog: Invalid value for '--family'"),
-        (["ls", "x", "--max-age", "yesterday"], "everlog: Invalid value for '--max-age': 'yesterday' is no duration"),
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_2(everlog, arguments: list[str], message: str) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
 
-from everlog.cli import quantities
 from everlog.cli.text import warn
 from everlog.core.options import option_names
 from everlog.core.store import Store
@@ -58,10 +56,10 @@ FAMILY_OPTIONS = (
         click.Path(dir_okay=False),
     ),
     FamilyOption("--encryption-key", "encryption_key", "NATS Streaming: the key; it shows in process lists."),
-    FamilyOption("--crc-poly", "crc_poly", "NATS Streaming: CRC-32 polynomial, reversed form.", quantities.number),
-    FamilyOption("--max-msgs", "max_msgs", "NATS Streaming: the server's limit of messages a channel.", click.INT),
-    FamilyOption("--max-bytes", "max_bytes", "NATS Streaming: the server's limit of bytes a channel.", quantities.size),
-    FamilyOption("--max-age", "max_age_ns", "NATS Streaming: the server's limit of age: 24h, ...", quantities.duration),
+    FamilyOption("--crc-poly", "crc_poly", "NATS Streaming: CRC-32 polynomial, reversed form, such as 0xEDB88320."),
+    FamilyOption("--max-msgs", "max_msgs", "NATS Streaming: the server's limit of messages a channel."),
+    FamilyOption("--max-bytes", "max_bytes", "NATS Streaming: the server's limit of bytes a channel: 64MB, ..."),
+    FamilyOption("--max-age", "max_age", "NATS Streaming: the server's limit of age: 24h, ..."),
     FamilyOption("--include-bak", "include_bak", "NATS Streaming: read archived .bak slices too.", None, True),
 )
 
@@ -92,9 +90,6 @@ def open_given(path: str, family: str | None, given: dict[str, Any], *, warn_of_
         if option.name not in known:
             raise UsageError(option.flag, found=f"a store of family {kind.family}", expected="a family that has this")
         values[option.name] = value
-    if "encryption_key" in values:
-        if warn_of_key:
-            warn(f"--encryption-key shows in process lists; --encryption-key-file and {KEY_VARIABLE} do not")
-    elif "encryption_key" in known and "encryption_key_file" not in values and os.environ.get(KEY_VARIABLE):
-        values["encryption_key"] = os.environ[KEY_VARIABLE]
+    if "encryption_key" in values and warn_of_key:
+        warn(f"--encryption-key shows in process lists; --encryption-key-file and {KEY_VARIABLE} do not")
     return kind.open(storage, values)
