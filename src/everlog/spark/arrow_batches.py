@@ -1,0 +1,64 @@
+"""Batches of a scan as Arrow record batches with exactly the schema that Spark expects, over the same memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from everlog.core.columns import Batch, ColumnData
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class ArrowBatches:
+    """Makes record batches of one Arrow schema. A column that a batch lacks is null in it: another family's in a mixed table."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self._nulls: dict[str, pa.Array] = {}
+
+    def convert(self, batch: Batch) -> pa.RecordBatch:
+        """The batch's columns without a copy; what it has beyond the schema is left out."""
+        import pyarrow as pa
+
+        rows = batch.row_count
+        arrays = []
+        for field in self.schema:
+            data = batch.data.get(field.name)
+            arrays.append(self._null(field, rows) if data is None else _array(field.type, data, rows))
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _null(self, field: pa.Field, rows: int) -> pa.Array:
+        import pyarrow as pa
+
+        held = self._nulls.get(field.name)
+        if held is None or len(held) < rows:
+            held = self._nulls[field.name] = pa.nulls(rows, field.type)
+        return held[:rows]
+
+
+def _array(kind: pa.DataType, data: ColumnData, rows: int) -> pa.Array:
+    import pyarrow as pa
+
+    buffers: list[Any] = [data.validity, data.values] if data.offsets is None else [data.validity, data.offsets, data.values]
+    held = [None if part is None else pa.py_buffer(part) for part in buffers]
+    return pa.Array.from_buffers(kind, rows, held, data.null_count)
+
+
+def in_time(batch: pa.RecordBatch, times: ColumnData, rows: int, start_ns: int | None, end_ns: int | None) -> pa.RecordBatch:
+    """The rows with ``start_ns <= timestamp_ns < end_ns``, and those without a time."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if times.null_count == rows:
+        return batch
+    values = _array(pa.int64(), times, rows)
+    keep = None
+    if start_ns is not None:
+        keep = pc.greater_equal(values, start_ns)
+    if end_ns is not None:
+        before = pc.less(values, end_ns)
+        keep = before if keep is None else pc.and_(keep, before)
+    if keep is None:
+        return batch
+    return batch.filter(pc.fill_null(keep, True))

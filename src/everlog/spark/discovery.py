@@ -1,0 +1,98 @@
+"""Stores behind a path: the store itself, a folder of stores, a pattern, several of these with commas between."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from everlog.core.storage import Storage
+from everlog.errors import EverlogError, LimitExceeded, NotAStore, StoreUnavailable
+from everlog.stores import detect, storage_of, store_class
+
+MAX_DEPTH = 8
+MAX_FOLDERS = 100_000
+"""How deep and in how many folders stores are looked for below a folder that is none."""
+
+_MAGIC = "*?["
+
+
+@dataclass(frozen=True, slots=True)
+class FoundStore:
+    """Where a store is, and of which family."""
+
+    path: str
+    family: str
+
+
+def find_stores(paths: tuple[str, ...], family: str | None = None) -> list[FoundStore]:
+    """All stores of the paths, in order, none twice. Below a folder that is no store they are looked for in its folders; inside a store
+    no others are. With ``family`` each path is taken as a store of it. Raises :class:`NotAStore` where a path leads to none,
+    :class:`StoreUnavailable` where it leads nowhere."""
+    found: dict[str, FoundStore] = {}
+    for path in paths:
+        for place in _expand(path):
+            if family is not None:
+                store_class(family)
+                found.setdefault(place, FoundStore(storage_of(place).root, family))
+                continue
+            below = list(_stores_below(place))
+            if not below:
+                raise NotAStore(place, found="no store in it or below it", expected="a store or a folder of stores")
+            for store in below:
+                found.setdefault(store.path, store)
+    return list(found.values())
+
+
+def _expand(path: str) -> list[str]:
+    path = path.strip()
+    for prefix in ("file://", "file:"):
+        if path.startswith(prefix):
+            path = path.removeprefix(prefix)
+    if os.path.exists(path):
+        return [path]
+    if "," in path:
+        return [place for part in path.split(",") if part.strip() for place in _expand(part)]
+    if not any(letter in path for letter in _MAGIC):
+        return [path]
+    places = _remote_glob(path) if "://" in path else sorted(filter(os.path.isdir, glob.glob(path, recursive=True)))
+    if not places:
+        raise StoreUnavailable(path, found="no folder that matches", expected="a pattern that matches stores")
+    return places
+
+
+def _remote_glob(url: str) -> list[str]:
+    from everlog.errors import MissingDependency
+
+    try:
+        from fsspec.core import url_to_fs
+    except ImportError as error:
+        raise MissingDependency(url, found="fsspec not installed", hint="pip install 'everlog[remote]'") from error
+    files, pattern = url_to_fs(url)
+    return sorted(str(files.unstrip_protocol(name)) for name in files.glob(pattern) if files.isdir(name))
+
+
+def _stores_below(place: str) -> Iterator[FoundStore]:
+    waiting = [(place, 0)]
+    looked = 0
+    while waiting:
+        path, depth = waiting.pop(0)
+        looked += 1
+        if looked > MAX_FOLDERS:
+            raise LimitExceeded(place, found=f"over {MAX_FOLDERS} folders", expected="a folder nearer to the stores")
+        try:
+            storage = storage_of(path)
+            family = detect(storage)
+            folders = [] if family or depth == MAX_DEPTH else _folders(storage)
+        except EverlogError:
+            if depth == 0:
+                raise
+            continue  # a folder below that can't be looked at is no store of ours
+        if family:
+            yield FoundStore(path, family)
+        waiting.extend((f"{path.rstrip('/')}/{name}", depth + 1) for name in folders)
+
+
+def _folders(storage: Storage) -> list[str]:
+    return sorted(entry.name for entry in storage.entries() if entry.is_dir)

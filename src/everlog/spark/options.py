@@ -1,0 +1,189 @@
+"""Spark's options, which are text and case-insensitive, as one checked object."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, as_level
+from everlog.errors import UsageError
+
+FAIL, SKIP = "fail", "skip"
+MIN_SPLIT_BYTES = 1 << 16
+_TRUE, _FALSE = {"true", "1", "yes"}, {"false", "0", "no"}
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_FRACTION = re.compile(r"[.,](\d+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanOptions:
+    """What a query asks for. ``streams`` are names or glob patterns, none means all; ``start`` and ``end`` are addresses as text, ``end``
+    exclusive; ``start_ns`` and ``end_ns`` likewise in time; ``columns`` are names, ``None`` means the default ones. ``family_options``
+    go to the stores whose family knows them. ``partitions`` is how many tasks to make, ``None`` for as many as suit the size.
+    """
+
+    paths: tuple[str, ...]
+    family: str | None = None
+    streams: tuple[str, ...] = ()
+    start: str | None = None
+    end: str | None = None
+    start_ns: int | None = None
+    end_ns: int | None = None
+    level: Level = Level.RECORD
+    columns: tuple[str, ...] | None = None
+    include_all: bool = False
+    fail_on_data_loss: bool = True
+    on_fault: str = FAIL
+    split_bytes: int = DEFAULT_SPLIT_BYTES
+    partitions: int | None = None
+    family_options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def has_time_range(self) -> bool:
+        """Whether records are chosen by their time."""
+        return self.start_ns is not None or self.end_ns is not None
+
+
+def _text(name: str, value: str) -> str:
+    if not value.strip():
+        raise UsageError(name, found="nothing", expected="a value")
+    return value.strip()
+
+
+def _names(name: str, value: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in _text(name, value).split(",") if part.strip())
+
+
+def _flag(name: str, value: str) -> bool:
+    if value.strip().lower() in _TRUE | _FALSE:
+        return value.strip().lower() in _TRUE
+    raise UsageError(name, found=repr(value), expected="true or false")
+
+
+def _number(name: str, value: str) -> int:
+    try:
+        return int(value.strip(), 0)
+    except ValueError:
+        raise UsageError(name, found=repr(value), expected="a whole number") from None
+
+
+def _count(name: str, value: str) -> int:
+    number = _number(name, value)
+    if number < 1:
+        raise UsageError(name, found=repr(value), expected="at least 1")
+    return number
+
+
+def _split_bytes(name: str, value: str) -> int:
+    match = re.fullmatch(r"(\d{1,15})\s*([kmgt]?)(?:i?b)?", value.strip().lower())
+    size = int(match[1]) * _UNITS[match[2]] if match else 0
+    if size < MIN_SPLIT_BYTES:
+        raise UsageError(name, found=repr(value), expected=f"bytes, such as 64m, at least {MIN_SPLIT_BYTES}")
+    return size
+
+
+def _time(name: str, value: str) -> int:
+    """Nanoseconds since 1970 of an ISO 8601 time (UTC where it names no zone) or of such a number."""
+    text = value.strip()
+    if re.fullmatch(r"-?\d{9,19}", text):
+        return int(text)
+    fraction = _FRACTION.search(text)
+    digits = fraction[1] if fraction else ""
+    try:
+        if len(digits) > 9:
+            raise ValueError(digits)
+        moment = datetime.fromisoformat(_FRACTION.sub("", text, count=1))
+    except ValueError:
+        expected = "a time such as 2024-05-01T10:00:00Z, or nanoseconds since 1970"
+        raise UsageError(name, found=repr(value), expected=expected) from None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    since = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    return (since.days * 86400 + since.seconds) * 10**9 + int(digits.ljust(9, "0"))
+
+
+def _choice(*choices: str) -> Callable[[str, str], str]:
+    def check(name: str, value: str) -> str:
+        if value.strip().lower() not in choices:
+            raise UsageError(name, found=repr(value), expected=" or ".join(choices))
+        return value.strip().lower()
+
+    return check
+
+
+def _level(name: str, value: str) -> Level:
+    return as_level(value.strip().lower())
+
+
+SCAN_OPTIONS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
+    "family": ("family", _text),
+    "stream": ("streams", _names),
+    "start": ("start", _text),
+    "end": ("end", _text),
+    "startTime": ("start_ns", _time),
+    "endTime": ("end_ns", _time),
+    "level": ("level", _level),
+    "columns": ("columns", _names),
+    "includeAll": ("include_all", _flag),
+    "failOnDataLoss": ("fail_on_data_loss", _flag),
+    "onFault": ("on_fault", _choice(FAIL, SKIP)),
+    "splitBytes": ("split_bytes", _split_bytes),
+    "partitions": ("partitions", _count),
+}
+"""Option of the data source -> field of :class:`ScanOptions` and how its text is read."""
+
+FAMILY_OPTIONS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
+    "timestampFrom": ("timestamp_from", _text),
+    "checksum": ("checksum", _choice("auto", "none", "crc32", "crc32c")),
+    "preCommit": ("pre_commit", _flag),
+    "encryptionKeyFile": ("encryption_key_file", _text),
+    "encryptionKeyEnv": ("encryption_key_env", _text),
+    "crcPoly": ("crc_poly", _number),
+    "maxMsgs": ("max_msgs", _number),
+    "maxBytes": ("max_bytes", _text),
+    "maxAge": ("max_age", _text),
+}
+"""Option of the data source -> field of a family's options class."""
+
+OPTION_NAMES = ("path", "paths", *SCAN_OPTIONS, *FAMILY_OPTIONS)
+
+
+def parse_options(options: Mapping[str, str]) -> ScanOptions:
+    """Read Spark's options. Raises :class:`UsageError` for an unknown one, a wrong value, no path, or a key in plain text."""
+    given = {name.lower(): value for name, value in options.items()}
+    if "encryptionkey" in given:
+        raise UsageError(
+            "option encryptionKey",
+            found="a key in plain text",
+            expected="encryptionKeyFile or encryptionKeyEnv",
+            hint="options show in query plans and logs",
+        )
+    known = {name.lower() for name in OPTION_NAMES}
+    if unknown := sorted(name for name in options if name.lower() not in known):
+        raise UsageError("options", found=", ".join(unknown), expected=f"names out of {', '.join(OPTION_NAMES)}")
+    paths = _paths(given)
+    return ScanOptions(paths=paths, **_parse(given, SCAN_OPTIONS), family_options=_parse(given, FAMILY_OPTIONS))
+
+
+def _parse(given: Mapping[str, str], table: Mapping[str, tuple[str, Callable[[str, str], Any]]]) -> dict[str, Any]:
+    return {field: read(name, given[name.lower()]) for name, (field, read) in table.items() if name.lower() in given}
+
+
+def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
+    """``load(one)`` comes as ``path``, ``load([several])`` as ``paths``, a JSON list."""
+    import json
+
+    found = [given["path"]] if given.get("path", "").strip() else []
+    if "paths" in given:
+        try:
+            several = json.loads(given["paths"])
+        except ValueError:
+            several = None
+        if not isinstance(several, list) or not all(isinstance(path, str) for path in several):
+            raise UsageError("paths", found=repr(given["paths"]), expected="a JSON list of paths")
+        found += several
+    if not found:
+        raise UsageError("path", found="none", expected="a store, a folder of stores, a pattern or a list: load(path)")
+    return tuple(found)

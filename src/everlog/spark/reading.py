@@ -1,0 +1,129 @@
+"""What a task does: opens the stores of its partition, scans the splits, and hands Arrow batches over."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from everlog.core.columns import Batch
+from everlog.core.report import Fault, Severity
+from everlog.core.store import FaultSink, Split, Store
+from everlog.errors import CorruptData, EverlogError, FileChanged, StoreUnavailable, UnknownStream, UnsupportedVersion
+from everlog.spark.arrow_batches import ArrowBatches, in_time
+from everlog.spark.options import SKIP, ScanOptions
+from everlog.spark.partitions import StorePartition, StoreSplits
+from everlog.stores import open_store
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+BATCH_ROWS = 16_384
+BATCH_BYTES = 4 << 20
+"""Spark does not split batches again, and holds a whole one in memory on each side."""
+
+MAX_WARNINGS = 20
+"""Faults of a split that are logged one by one; the rest are counted."""
+
+LOG = logging.getLogger("everlog.spark")
+
+
+def read_partition(partition: StorePartition, schema: StructType, scan: ScanOptions) -> Iterator[pa.RecordBatch]:
+    """Record batches of ``schema``, in the order of the partition's splits. Damage and what vanished since the query was planned are
+    errors or warnings, as ``onFault`` and ``failOnDataLoss`` say."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    batches = ArrowBatches(to_arrow_schema(schema, timezone="UTC"))
+    for part in partition.parts:
+        try:
+            with open_store(part.store.path, family=part.store.family, **part.options) as store:
+                for split in part.splits:
+                    yield from _read_split(store, part, split, batches, scan)
+        except (StoreUnavailable, FileChanged, UnknownStream) as error:
+            if scan.fail_on_data_loss:
+                raise _lost(part, error) from error
+            LOG.warning("%s: gone since the query was planned: %s", part.store.path, error)
+        except (CorruptData, UnsupportedVersion) as error:
+            if scan.on_fault != SKIP:
+                raise
+            LOG.warning("%s: left out from here on: %s", part.store.path, error)
+
+
+def _read_split(
+    store: Store, part: StoreSplits, split: Split, batches: ArrowBatches, scan: ScanOptions
+) -> Iterator[pa.RecordBatch]:
+    available = {column.name for column in store.schema(level=scan.level)}
+    columns = [name for name in batches.schema.names if name in available]
+    if scan.has_time_range and "timestamp_ns" not in columns:
+        columns.append("timestamp_ns")
+    if not columns:
+        columns = ["length"]  # only columns of other families: the rows count all the same
+    faults = _Faults(part, split, scan)
+    timeless = False
+    for batch in store.scan_split(
+        split, columns=columns, level=scan.level, max_rows=BATCH_ROWS, max_bytes=BATCH_BYTES, on_fault=faults.sink
+    ):
+        if not batch.row_count:
+            continue
+        made = batches.convert(batch)
+        if scan.has_time_range:
+            timeless = timeless or _is_timeless(batch)
+            made = in_time(made, batch.data["timestamp_ns"], batch.row_count, scan.start_ns, scan.end_ns)
+        if made.num_rows:
+            yield made
+    if timeless:
+        LOG.warning(
+            "%s: stream %s keeps no time for its records: startTime and endTime chose it as a whole, by what its "
+            "descriptor tells; timestampFrom can say where a record's time is",
+            part.store.path,
+            split.stream,
+        )
+    faults.close()
+
+
+def _is_timeless(batch: Batch) -> bool:
+    return batch.data["timestamp_ns"].null_count == batch.row_count
+
+
+def _lost(part: StoreSplits, error: EverlogError) -> EverlogError:
+    return type(error)(
+        f"{part.store.path}: {error.where}",
+        offset=error.offset,
+        found=error.found,
+        expected=error.expected,
+        hint=error.hint or "gone since the query was planned; failOnDataLoss=false goes on without it",
+    )
+
+
+class _Faults:
+    """Damage met in one split: an error, or a few warnings and a count."""
+
+    def __init__(self, part: StoreSplits, split: Split, scan: ScanOptions) -> None:
+        self._part = part
+        self._split = split
+        self._skip = scan.on_fault == SKIP
+        self._count = 0
+
+    @property
+    def sink(self) -> FaultSink:
+        return self._add
+
+    def _add(self, fault: Fault) -> None:
+        path = self._part.store.path
+        if fault.severity is Severity.FAULT and not self._skip:
+            raise CorruptData(
+                f"{path}/{fault.file}",
+                offset=fault.offset,
+                found=fault.found,
+                expected=fault.expected,
+                hint=f"{fault.code}: a reader loses {fault.loses}; onFault=skip reads the rest",
+            )
+        self._count += 1
+        if self._count <= MAX_WARNINGS:
+            LOG.warning("%s: stream %s: %s", path, self._split.stream, fault)
+
+    def close(self) -> None:
+        if self._count > MAX_WARNINGS:
+            more = self._count - MAX_WARNINGS
+            LOG.warning("%s: stream %s: %d more faults", self._part.store.path, self._split.stream, more)

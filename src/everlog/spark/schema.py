@@ -1,0 +1,118 @@
+"""A table's schema: what the families' columns are in Spark, and whether a schema given by a user fits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from everlog.core.columns import Column, ColumnType, pick
+from everlog.core.options import option_names
+from everlog.errors import CorruptData, EverlogError, UnsupportedVersion, UsageError
+from everlog.spark.discovery import FoundStore
+from everlog.spark.options import FAMILY_OPTIONS, ScanOptions
+from everlog.stores import open_store, store_class
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+ON_REQUEST = frozenset({"crc32"})
+"""Columns that are read only when they are named: they cost more than most queries want to pay."""
+
+SPARK_TYPES = {
+    ColumnType.INT16: "smallint",
+    ColumnType.INT32: "int",
+    ColumnType.INT64: "bigint",
+    ColumnType.TIMESTAMP_US: "timestamp",
+    ColumnType.UTF8: "string",
+    ColumnType.BINARY: "binary",
+}
+"""Spark's name of each type. Spark takes no unsigned, no nanosecond and no dictionary columns."""
+
+_HEAD = ("store", "family", "stream", "address", "timestamp", "timestamp_ns", "length", "payload")
+
+FamilyOptions = Mapping[str, Mapping[str, Any]]
+"""Options to open stores with, by family."""
+
+
+def family_options(stores: Iterable[FoundStore], scan: ScanOptions) -> dict[str, dict[str, Any]]:
+    """The options that each family knows. Raises :class:`UsageError` for one that none of the stores' families knows."""
+    families = list(dict.fromkeys(store.family for store in stores))
+    known = {family: option_names(store_class(family).options_class) for family in families}
+    spark_names = {field: name for name, (field, _) in FAMILY_OPTIONS.items()}
+    for field in scan.family_options:
+        if not any(field in names for names in known.values()):
+            found = f"a store of {' or '.join(families)}"
+            raise UsageError(f"option {spark_names[field]}", found=found, expected="a family that has this option")
+    chosen = {f: {k: v for k, v in scan.family_options.items() if k in known[f]} for f in families}
+    for family, options in chosen.items():
+        if "max_age" in options and "now_ns" in known[family]:
+            options["now_ns"] = time.time_ns()  # all tasks count ages to the same moment
+    return chosen
+
+
+def table_columns(stores: Iterable[FoundStore], scan: ScanOptions, options: FamilyOptions) -> tuple[Column, ...]:
+    """All columns of the stores' families, the common ones first. Raises :class:`UsageError` when two families give one name to different
+    types."""
+    by_family: dict[str, list[FoundStore]] = {}
+    for store in stores:
+        by_family.setdefault(store.family, []).append(store)
+    columns: dict[str, Column] = {}
+    for family, members in by_family.items():
+        for column in _family_columns(members, scan, options[family]):
+            other = columns.setdefault(column.name, column)
+            if other.type is not column.type:
+                raise UsageError(
+                    f"column {column.name}",
+                    found=f"{SPARK_TYPES[other.type]} and {SPARK_TYPES[column.type]}",
+                    expected="stores that agree: read one family at a time",
+                )
+    names = [name for name in _HEAD if name in columns]
+    return tuple(columns[name] for name in names + [name for name in columns if name not in names])
+
+
+def _family_columns(members: list[FoundStore], scan: ScanOptions, options: Mapping[str, Any]) -> tuple[Column, ...]:
+    """The columns are the family's, not the store's: any that opens will do."""
+    first_error: EverlogError | None = None
+    for member in members:
+        try:
+            with open_store(member.path, family=member.family, **options) as store:
+                return store.schema(level=scan.level)
+        except (CorruptData, UnsupportedVersion) as error:
+            first_error = first_error or error
+    assert first_error is not None
+    raise first_error
+
+
+def default_columns(table: tuple[Column, ...], scan: ScanOptions) -> tuple[Column, ...]:
+    """What the option ``columns`` asks for; without it, all but those of :data:`ON_REQUEST`."""
+    if scan.columns is not None:
+        return pick(table, scan.columns)
+    return tuple(column for column in table if column.name not in ON_REQUEST)
+
+
+def to_struct(columns: Iterable[Column]) -> StructType:
+    """Spark's schema. All columns are nullable: a mixed table has nulls where a family lacks a column."""
+    from pyspark.sql import types
+
+    kinds = {
+        "smallint": types.ShortType(),
+        "int": types.IntegerType(),
+        "bigint": types.LongType(),
+        "timestamp": types.TimestampType(),
+        "string": types.StringType(),
+        "binary": types.BinaryType(),
+    }
+    return types.StructType([types.StructField(c.name, kinds[SPARK_TYPES[c.type]], True) for c in columns])
+
+
+def check_schema(schema: StructType, table: tuple[Column, ...]) -> None:
+    """Raise :class:`UsageError` when a schema names a column that the stores don't have, in any case of letters, or gives it another
+    type."""
+    types = {column.name: SPARK_TYPES[column.type] for column in table}
+    for field in schema.fields:
+        wanted = field.dataType.simpleString()
+        if field.name not in types:
+            raise UsageError("schema", found=f"column {field.name}", expected=f"columns out of {', '.join(types)}")
+        if types[field.name] != wanted:
+            raise UsageError(f"schema: column {field.name}", found=wanted, expected=types[field.name])

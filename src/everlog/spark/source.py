@@ -1,0 +1,91 @@
+"""The data source ``everlog``: ``spark.read.format("everlog").option(...).load(path)``. Options and columns are in ``docs/spark.md``.
+
+Spark imports this module in every Python process that it plans or reads in, so that nothing heavy is imported at the top.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from everlog.core.columns import Column
+    from everlog.spark.discovery import FoundStore
+    from everlog.spark.options import ScanOptions
+
+
+class EverlogDataSource(DataSource):  # type: ignore[misc]
+    """A table over one or many stores. What it finds out about them is kept: Spark pickles it from one planning step to the next."""
+
+    def __init__(self, options: Any) -> None:
+        super().__init__(options)
+        self._found: tuple[ScanOptions, list[FoundStore], dict[str, dict[str, Any]], tuple[Column, ...]] | None = None
+
+    @classmethod
+    def name(cls) -> str:
+        """The name for ``format``."""
+        return "everlog"
+
+    def _look(self) -> tuple[ScanOptions, list[FoundStore], dict[str, dict[str, Any]], tuple[Column, ...]]:
+        if self._found is None:
+            from everlog.spark.discovery import find_stores
+            from everlog.spark.options import parse_options
+            from everlog.spark.schema import family_options, table_columns
+
+            scan = parse_options(self.options)
+            stores = find_stores(scan.paths, scan.family)
+            options = family_options(stores, scan)
+            self._found = scan, stores, options, table_columns(stores, scan, options)
+        return self._found
+
+    def schema(self) -> StructType:
+        """The columns of all families found, or those that the option ``columns`` names."""
+        from everlog.spark.schema import default_columns, to_struct
+
+        scan, _, _, table = self._look()
+        return to_struct(default_columns(table, scan))
+
+    def reader(self, schema: StructType) -> EverlogReader:
+        """A reader of any subset of the columns. Raises :class:`UsageError` for a schema that does not fit."""
+        from everlog.spark.schema import check_schema
+
+        scan, stores, options, table = self._look()
+        check_schema(schema, table)
+        return EverlogReader(schema, scan, stores, options)
+
+
+class EverlogReader(DataSourceReader):  # type: ignore[misc]
+    """``partitions`` runs where the query is planned, ``read`` in the tasks, on a copy."""
+
+    def __init__(
+        self, schema: StructType, scan: ScanOptions, stores: list[FoundStore], options: dict[str, dict[str, Any]]
+    ) -> None:
+        self.schema = schema
+        self.scan = scan
+        self._stores = stores
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        """Few and large ones, near the count of cores."""
+        from everlog.spark.partitions import plan
+
+        return list(plan(self._stores, self.scan, self._options))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Record batches with exactly the schema that Spark asked for."""
+        from everlog.spark.partitions import StorePartition
+        from everlog.spark.reading import read_partition
+
+        # Spark makes one empty partition up where the plan has none.
+        if not isinstance(partition, StorePartition):
+            return iter(())
+        return read_partition(partition, self.schema, self.scan)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A task needs neither the list of stores nor their options: its partition has its own.
+        return self.__dict__ | {"_stores": [], "_options": {}}
