@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 
 class ArrowBatches:
-    """Makes record batches of one Arrow schema. A column that a batch lacks is null in it: another family's in a mixed table."""
+    """Makes record batches of one Arrow schema. A column that a batch lacks is null in it: another family's in a
+    mixed table."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
@@ -40,12 +41,16 @@ class ArrowBatches:
 def _array(kind: pa.DataType, data: ColumnData, rows: int) -> pa.Array:
     import pyarrow as pa
 
-    buffers: list[Any] = [data.validity, data.values] if data.offsets is None else [data.validity, data.offsets, data.values]
+    buffers: list[Any] = (
+        [data.validity, data.values] if data.offsets is None else [data.validity, data.offsets, data.values]
+    )
     held = [None if part is None else pa.py_buffer(part) for part in buffers]
     return pa.Array.from_buffers(kind, rows, held, data.null_count)
 
 
-def in_time(batch: pa.RecordBatch, times: ColumnData, rows: int, start_ns: int | None, end_ns: int | None) -> pa.RecordBatch:
+def in_time(
+    batch: pa.RecordBatch, times: ColumnData, rows: int, start_ns: int | None, end_ns: int | None
+) -> pa.RecordBatch:
     """The rows with ``start_ns <= timestamp_ns < end_ns``, and those without a time."""
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -27,9 +27,9 @@ class FoundStore:
 
 
 def find_stores(paths: tuple[str, ...], family: str | None = None) -> list[FoundStore]:
-    """All stores of the paths, in order, none twice. Below a folder that is no store they are looked for in its folders; inside a store
-    no others are. With ``family`` each path is taken as a store of it. Raises :class:`NotAStore` where a path leads to none,
-    :class:`StoreUnavailable` where it leads nowhere."""
+    """All stores of the paths, in order, none twice. Below a folder that is no store they are looked for in its
+    folders; inside a store no others are. With ``family`` each path is taken as a store of it. Raises
+    :class:`NotAStore` where a path leads to none, :class:`StoreUnavailable` where it leads nowhere."""
     found: dict[str, FoundStore] = {}
     for path in paths:
         for place in _expand(path):

@@ -20,9 +20,10 @@ _FRACTION = re.compile(r"[.,](\d+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanOptions:
-    """What a query asks for. ``streams`` are names or glob patterns, none means all; ``start`` and ``end`` are addresses as text, ``end``
-    exclusive; ``start_ns`` and ``end_ns`` likewise in time; ``columns`` are names, ``None`` means the default ones. ``family_options``
-    go to the stores whose family knows them. ``partitions`` is how many tasks to make, ``None`` for as many as suit the size.
+    """What a query asks for. ``streams`` are names or glob patterns, none means all; ``start`` and ``end`` are
+    addresses as text, ``end`` exclusive; ``start_ns`` and ``end_ns`` likewise in time; ``columns`` are names,
+    ``None`` means the default ones. ``family_options`` go to the stores whose family knows them. ``partitions`` is
+    how many tasks to make, ``None`` for as many as suit the size.
     """
 
     paths: tuple[str, ...]
@@ -151,7 +152,8 @@ OPTION_NAMES = ("path", "paths", *SCAN_OPTIONS, *FAMILY_OPTIONS)
 
 
 def parse_options(options: Mapping[str, str]) -> ScanOptions:
-    """Read Spark's options. Raises :class:`UsageError` for an unknown one, a wrong value, no path, or a key in plain text."""
+    """Read Spark's options. Raises :class:`UsageError` for an unknown one, a wrong value, no path, or a key in plain
+    text."""
     given = {name.lower(): value for name, value in options.items()}
     if "encryptionkey" in given:
         raise UsageError(

@@ -21,8 +21,8 @@ from everlog.stores import open_store
 
 MIN_PARTITION_BYTES = 16 << 20
 MAX_PARTITION_BYTES = 512 << 20
-"""An empty task costs about 0.1 s, in which tens of MiB are read: below the first bound a second task does not pay, and above the second
-a lost task costs too much."""
+"""An empty task costs about 0.1 s, in which tens of MiB are read: below the first bound a second task does not pay,
+and above the second a lost task costs too much."""
 
 LOG = logging.getLogger("everlog.spark")
 
@@ -50,8 +50,8 @@ class StorePartition(InputPartition):  # type: ignore[misc]
 
 
 def plan(stores: list[FoundStore], scan: ScanOptions, options: FamilyOptions) -> list[StorePartition]:
-    """Partitions that hold every record of the query once. Raises :class:`UnknownStream` when no store has a stream that was asked
-    for."""
+    """Partitions that hold every record of the query once. Raises :class:`UnknownStream` when no store has a stream
+    that was asked for."""
     found: list[tuple[FoundStore, Split]] = []
     matched: set[str] = set()
     names: list[str] = []
@@ -67,7 +67,9 @@ def plan(stores: list[FoundStore], scan: ScanOptions, options: FamilyOptions) ->
                 raise _at_store(store, error) from error
             LOG.warning("%s left out: %s", store.path, error)
     if missing := [pattern for pattern in scan.streams if pattern not in matched]:
-        raise UnknownStream("stream", found=", ".join(map(repr, missing)), expected=f"a name or pattern of {_few(names)}")
+        raise UnknownStream(
+            "stream", found=", ".join(map(repr, missing)), expected=f"a name or pattern of {_few(names)}"
+        )
     return _grouped(found, scan, options)
 
 
@@ -102,7 +104,8 @@ def _splits(store: Store, streams: list[StreamInfo], scan: ScanOptions) -> Itera
 
 
 def _may_be_in_time(stream: StreamInfo, scan: ScanOptions) -> bool:
-    """Whether a stream's descriptor, where it tells when the stream began and ended, leaves room for records in the range."""
+    """Whether a stream's descriptor, where it tells when the stream began and ended, leaves room for records in the
+    range."""
     began, ended = stream.details.get("start_timestamp"), stream.details.get("stop_timestamp")
     after = isinstance(ended, int) and ended > 0 and scan.start_ns is not None and (ended + 1) * 10**6 <= scan.start_ns
     before = isinstance(began, int) and began > 0 and scan.end_ns is not None and began * 10**6 >= scan.end_ns
@@ -117,9 +120,7 @@ def partition_count(byte_count: int, split_count: int, wanted: int | None = None
     return max(1, min(wanted, split_count))
 
 
-def _grouped(
-    found: list[tuple[FoundStore, Split]], scan: ScanOptions, options: FamilyOptions
-) -> list[StorePartition]:
+def _grouped(found: list[tuple[FoundStore, Split]], scan: ScanOptions, options: FamilyOptions) -> list[StorePartition]:
     """Largest first to the partition that has least; inside a partition in the order they were found."""
     if not found:
         return []

@@ -30,8 +30,8 @@ LOG = logging.getLogger("everlog.spark")
 
 
 def read_partition(partition: StorePartition, schema: StructType, scan: ScanOptions) -> Iterator[pa.RecordBatch]:
-    """Record batches of ``schema``, in the order of the partition's splits. Damage and what vanished since the query was planned are
-    errors or warnings, as ``onFault`` and ``failOnDataLoss`` say."""
+    """Record batches of ``schema``, in the order of the partition's splits. Damage and what vanished since the query
+    was planned are errors or warnings, as ``onFault`` and ``failOnDataLoss`` say."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     batches = ArrowBatches(to_arrow_schema(schema, timezone="UTC"))

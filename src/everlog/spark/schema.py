@@ -36,7 +36,8 @@ FamilyOptions = Mapping[str, Mapping[str, Any]]
 
 
 def family_options(stores: Iterable[FoundStore], scan: ScanOptions) -> dict[str, dict[str, Any]]:
-    """The options that each family knows. Raises :class:`UsageError` for one that none of the stores' families knows."""
+    """The options that each family knows. Raises :class:`UsageError` for one that none of the stores' families
+    knows."""
     families = list(dict.fromkeys(store.family for store in stores))
     known = {family: option_names(store_class(family).options_class) for family in families}
     spark_names = {field: name for name, (field, _) in FAMILY_OPTIONS.items()}
@@ -52,8 +53,8 @@ def family_options(stores: Iterable[FoundStore], scan: ScanOptions) -> dict[str,
 
 
 def table_columns(stores: Iterable[FoundStore], scan: ScanOptions, options: FamilyOptions) -> tuple[Column, ...]:
-    """All columns of the stores' families, the common ones first. Raises :class:`UsageError` when two families give one name to different
-    types."""
+    """All columns of the stores' families, the common ones first. Raises :class:`UsageError` when two families give
+    one name to different types."""
     by_family: dict[str, list[FoundStore]] = {}
     for store in stores:
         by_family.setdefault(store.family, []).append(store)
@@ -107,8 +108,8 @@ def to_struct(columns: Iterable[Column]) -> StructType:
 
 
 def check_schema(schema: StructType, table: tuple[Column, ...]) -> None:
-    """Raise :class:`UsageError` when a schema names a column that the stores don't have, in any case of letters, or gives it another
-    type."""
+    """Raise :class:`UsageError` when a schema names a column that the stores don't have, in any case of letters, or
+    gives it another type."""
     types = {column.name: SPARK_TYPES[column.type] for column in table}
     for field in schema.fields:
         wanted = field.dataType.simpleString()

@@ -1,6 +1,8 @@
-"""The data source ``everlog``: ``spark.read.format("everlog").option(...).load(path)``. Options and columns are in ``docs/spark.md``.
+"""The data source ``everlog``: ``spark.read.format("everlog").option(...).load(path)``. Options and columns are in
+``docs/spark.md``.
 
-Spark imports this module in every Python process that it plans or reads in, so that nothing heavy is imported at the top.
+Spark imports this module in every Python process that it plans or reads in, so that nothing heavy is imported at the
+top.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
 
 
 class EverlogDataSource(DataSource):  # type: ignore[misc]
-    """A table over one or many stores. What it finds out about them is kept: Spark pickles it from one planning step to the next."""
+    """A table over one or many stores. What it finds out about them is kept: Spark pickles it from one planning step
+    to the next."""
 
     def __init__(self, options: Any) -> None:
         super().__init__(options)
