@@ -24,8 +24,7 @@ CODES: dict[str, str] = {
     # The folder
     "missing-segments": "Segments between the first and the last one are not there.",
     "empty-closed-segment": "A finished segment is empty.",
-    "segment-after-storage-log": "A segment has a number above the one that the metastore says is written now.",
-    "segment-oversized": "A segment is longer than the limit, its last message and the pre-commit buffer explain.",
+    "segment-short": "A finished segment is shorter than the limit at which it should have been finished.",
     "unknown-file": "A file or folder that is no part of a journal.",
     "unreadable-file": "The operating system does not let a file be read.",
     # metastore

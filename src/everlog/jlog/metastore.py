@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from everlog.core.report import Fault
 from everlog.core.storage import Storage
 from everlog.errors import EverlogError, UnsupportedVersion
-from everlog.jlog.faults import fault, note
+from everlog.jlog.faults import fault
 from everlog.jlog.framing import Framing, is_valid_magic
 from everlog.jlog.layouts import LEGACY_MAGIC, PLAIN_MAGIC, JlogLegacyMetastore, JlogMetastore
 from everlog.jlog.names import METASTORE
@@ -61,7 +61,7 @@ def read_metastore(storage: Storage) -> Metastore:
         values = JlogMetastore.unpack_from(data)
         _judge_magic(found, values.magic, storage.root)
         _judge(found, values.unit_limit, values.safety)
-        if len(found.faults) < 3:  # three wrong fields: zeros or garbage, the fourth says nothing either
+        if len(found.faults) < 2:  # two wrong fields: zeros or garbage, the others say nothing either
             found.storage_log = values.storage_log
     else:
         found.faults.append(_fault("metastore-size", None, f"{found.byte_count} bytes", "16 bytes"))
@@ -133,7 +133,7 @@ def _fault(code: str, offset: int | None, found: str, expected: str) -> Fault:
 
 
 def _legacy() -> Fault:
-    return note(
+    return fault(
         "metastore-legacy",
         METASTORE,
         None,

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from everlog.core.storage import ReadableFile
-from everlog.jlog.framing import KNOWN, LEGACY, LEGACY_MAGIC, Framing, Header
+from everlog.jlog.framing import KNOWN, LEGACY, Framing, Header
 from everlog.jlog.index import SegmentIndex
 
 SEARCH_BYTES = 1 << 20
@@ -137,7 +137,7 @@ def find_message(
 
 def is_followed(data: SegmentData, header: Header, framing: Framing) -> bool:
     """Whether the data ends where a message does, or other plausible headers are there, or the beginning of one."""
-    links = LEGACY_CHAIN if framing.magic == LEGACY_MAGIC else 1
+    links = LEGACY_CHAIN if framing == LEGACY else 1
     link = header
     for _ in range(links):
         if link.end == data.end:
@@ -155,11 +155,11 @@ def is_followed(data: SegmentData, header: Header, framing: Framing) -> bool:
 
 def detect_framing(data: SegmentData, at: int, preferred: Framing | None) -> Framing | None:
     """The framing of the message at ``at``: ``preferred`` if it fits, else a known one that is confirmed; ``None`` if none does."""
-    if preferred is not None and preferred is not LEGACY and data.header(at, preferred) is not None:
+    if preferred is not None and preferred != LEGACY and data.header(at, preferred) is not None:
         return preferred
     for framing in KNOWN:
         header = data.header(at, framing)
-        if header is not None and (framing is not LEGACY or is_followed(data, header, framing)):
+        if header is not None and (framing != LEGACY or is_followed(data, header, framing)):
             return framing
     return None
 
