@@ -1,26 +1,27 @@
-# make setup | demo | test | check | bench | build | formats | clean
+# make setup | demo | test | check | bench | formats | wheel | sdist | clean
 # PYTHON chooses the interpreter that .venv is made from.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.everlog-setup
-PYX := $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi')
+SETUP := $(VENV)/.everlog-setup
+BUILT := $(VENV)/.everlog-built
+COMPILED := $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi')
 
-.PHONY: setup demo test check bench build formats wheel clean
+.PHONY: setup demo test check bench formats wheel sdist clean
 
-setup: $(STAMP) build
+setup: $(BUILT)
 
-$(STAMP): pyproject.toml setup.py
-	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("everlog needs Python 3.11 or later, found " + sys.version.split()[0])'
+$(SETUP): pyproject.toml setup.py
+	@command -v $(PYTHON) > /dev/null || { echo "everlog needs Python 3.11 or later, found no $(PYTHON) (Debian: apt install python3-venv python3-dev gcc make)" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("everlog needs Python 3.11 or later, found " + sys.version.split()[0] + " (make PYTHON=python3.11 ...)")'
+	@$(PYTHON) -c 'import ensurepip, venv' 2> /dev/null || { echo "everlog needs Python's venv module, not found for $(PYTHON) (Debian: apt install python3-venv)" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --upgrade pip 'setuptools>=77' wheel 'Cython>=3.1'
-	$(BIN)/pip install --quiet --no-build-isolation --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --upgrade pip 'setuptools>=77' wheel 'Cython>=3.1'
+	$(BIN)/python -m pip install --quiet --no-build-isolation --editable '.[dev]'
 	@touch $@
 
-build: $(VENV)/.everlog-build
-
-$(VENV)/.everlog-build: $(STAMP) $(PYX) setup.py
+$(BUILT): $(SETUP) $(COMPILED)
 	$(BIN)/python setup.py --quiet build_ext --inplace
 	@touch $@
 
@@ -46,7 +47,10 @@ formats: setup
 wheel: setup
 	$(BIN)/python -m build --wheel --no-isolation
 
+sdist: setup
+	$(BIN)/python -m build --sdist --no-isolation
+
 clean:
-	rm -rf build dist demo-output src/*.egg-info
+	rm -rf build dist demo-output src/*.egg-info $(BUILT)
 	find src -name '*.so' -delete
 	find src -name '_*.c' -delete

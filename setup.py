@@ -25,7 +25,7 @@ def extensions() -> list[Extension]:
     for path in sorted(SOURCE.rglob("_*.pyx")):
         name = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
         if only in (None, "", name):
-            found.append(Extension(name, [str(path)], extra_compile_args=["-O3"], optional=True))
+            found.append(Extension(name, [str(path)], extra_compile_args=["-O3", "-g0"], optional=True))
     return cythonize(found, include_path=[str(SOURCE)], language_level=3, show_all_warnings=False)
 
 
