@@ -1,6 +1,8 @@
-"""Builds the compiled modules: every ``_*.pyx`` under ``src``. Each is optional: without a C compiler the Python twins run instead.
+"""Builds the compiled modules: every ``_*.pyx`` under ``src``. Each is optional: without a C compiler the Python
+twins run instead.
 
-``EVERLOG_ONLY=everlog.jlog._walk python setup.py build_ext --inplace`` builds one of them. ``EVERLOG_NO_EXTENSIONS=1`` builds none.
+``EVERLOG_ONLY=everlog.jlog._walk python setup.py build_ext --inplace`` builds one of them.
+``EVERLOG_NO_EXTENSIONS=1`` builds none.
 """
 
 import os
@@ -25,8 +27,11 @@ def extensions() -> list[Extension]:
     for path in sorted(SOURCE.rglob("_*.pyx")):
         name = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
         if only in (None, "", name):
-            found.append(Extension(name, [str(path)], extra_compile_args=["-O3", "-g0"], optional=True))
-    return cythonize(found, include_path=[str(SOURCE)], language_level=3, show_all_warnings=False)
+            found.append(Extension(name, [str(path)], extra_compile_args=["-O3", "-g0"]))
+    modules: list[Extension] = cythonize(found, include_path=[str(SOURCE)], language_level=3, show_all_warnings=False)
+    for module in modules:
+        module.optional = True  # cythonize does not carry it over
+    return modules
 
 
 setup(ext_modules=extensions())
