@@ -3,7 +3,7 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
-from everlog.kernel._columns cimport BLOCK_ROWS, RowSink, has_room
+from everlog.kernel._columns cimport BLOCK_ROWS, RowSink, Target, has_room, put_span, put_span_at, put_span
 from everlog.kernel._crc32 cimport Crc32
 
 from everlog.aeron import frames as _frames
@@ -17,6 +17,9 @@ cdef extern from *:
     #include <string.h>
     #include <stdint.h>
     static inline void everlog_prefetch(const void* at) { __builtin_prefetch(at, 0, 3); }
+    static inline void everlog_prefetch_lines(const uint8_t* at, int64_t length) {
+        for (int64_t i = 0; i < length; i += 64) __builtin_prefetch(at + i, 0, 3);
+    }
     static inline uint32_t everlog_load32(const void* at) {
         uint32_t v; memcpy(&v, at, 4);
     #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
@@ -31,6 +34,7 @@ cdef extern from *:
         return v; }
     """
     void everlog_prefetch(const void*) nogil
+    void everlog_prefetch_lines(const uint8_t*, int64_t) nogil
     uint32_t everlog_load32(const void*) nogil
     uint64_t everlog_load64(const void*) nogil
 
@@ -195,123 +199,136 @@ cdef class Walker:
     cdef int run(self, int64_t start, RowSink sink) except -1 nogil:
         cdef const uint8_t* data = self.data
         cdef const uint8_t* frame
-        cdef int64_t at = start, end = self.end, base = self.base, length, behind, payload, resume
-        cdef int64_t stop_at = self.stop - base
-        cdef int64_t first_at = self.first - base
-        cdef int64_t mtu = self.mtu_length
-        cdef bint assemble = self.assemble, skipping = self.skipping
+        cdef int64_t at = start, end = self.end, length, behind, resume
+        cdef int64_t stop_at = self.stop - self.base
+        cdef int64_t first_at = self.first - self.base
         cdef int status, flags, n
-        # One header ahead: ``known`` says that the header at ``at`` was held against its position already.
-        cdef bint known = False
-        cdef int64_t term_mask = self.term_length - 1, term_end
-        cdef uint64_t expected
-        cdef uint64_t word
-        cdef int64_t bits, low, shorter
-        term_end = self.term_end_of(at)
-        expected = self.expected_at(at)
         while True:
+            if not self.checked and at >= first_at:
+                at = self.plain(at, min(end, stop_at), sink)
             if at >= stop_at or (self.final and at >= end):
-                self.skipping = skipping
                 return self.stopped(END, at)
-            if at + HEADER > end:
-                self.skipping = skipping
-                return self.stopped(NEED_MORE, at)
-            frame = data + at
-            if at >= term_end:
-                term_end = self.term_end_of(at)
-                expected = self.expected_at(at)
-            word = everlog_load64(frame)                    # length, version, flags, type
-            length = <int32_t><uint32_t>word
-            behind = at + align32(length)
-            # The plain case: an intact data frame that is wholly here, with its successor's header.
-            if (
-                not self.checked and (word >> 48) == TYPE_DATA and length >= HEADER
-                and (known or (
-                    length <= MAX_FRAME_LENGTH and behind <= term_end
-                    and everlog_load64(frame + DATA_HEADER_STREAM_ID) == expected
-                    and (everlog_load32(frame + DATA_HEADER_TERM_OFFSET)
-                         == <uint32_t>((base + at) & term_mask))
-                ))
-                and behind + HEADER <= end and behind < term_end
-                and self.plain_header(data + behind, behind, term_end, expected, term_mask)
-                and not (0 < mtu < length)
-            ):
-                known = True
-                everlog_prefetch(frame + PREFETCH)
-                status = 0
-                bits = length & 0xFFFF
-                while bits:                                 # as in ``swallows``
-                    low = bits & -bits
-                    bits ^= low
-                    shorter = align32(length - low)
-                    if (
-                        HEADER <= shorter < behind - at
-                        and everlog_load64(frame + shorter + DATA_HEADER_STREAM_ID) == expected
-                        and self.check(at + shorter) == 0
-                    ):
-                        status = FRAME_LENGTH
-                        break
-            else:
-                known = False
-                status = self.frame(at)
+            status = self.frame(at)
             if status:
-                self.skipping = skipping
                 resume = self.resume
                 self.stopped(status, at)
                 if status == PADDING_DATA:
                     self.resume = resume
                 return status
-            if (word >> 48) == TYPE_PADDING or at < first_at:
-                skipping = skipping or (word >> 48) != TYPE_PADDING
+            frame = data + at
+            length = length_of(frame)
+            behind = at + align32(length)
+            if type_of(frame) == TYPE_PADDING or at < first_at:
+                self.skipping = self.skipping or type_of(frame) != TYPE_PADDING
                 at = behind
                 continue
-            flags = <int>((word >> 40) & 0xFF)
-            if not assemble or flags & UNFRAGMENTED == UNFRAGMENTED:
-                if assemble and length == mtu and self.may_be_fragment(length, behind):
+            flags = frame[DATA_HEADER_FLAGS]
+            if not self.assemble or flags & UNFRAGMENTED == UNFRAGMENTED:
+                if self.assemble and self.may_be_fragment(length, behind):
                     return self.incomplete(at, behind)
-                payload = length - HEADER
-                if not has_room(sink, payload):
-                    self.skipping = skipping
+                if not has_room(sink, length - HEADER):
                     return self.stopped(FULL, at)
+                put_span(sink, frame + HEADER, length - HEADER, data + end)
                 n = sink.block.count
                 sink.block.frame[n] = frame
-                sink.block.value[0][n] = base + at
-                sink.block.value[1][n] = base + behind
-                sink.block.value[2][n] = payload
+                sink.block.value[0][n] = self.base + at
+                sink.block.value[1][n] = self.base + behind
+                sink.block.value[2][n] = length - HEADER
                 sink.block.value[3][n] = flags
-                sink.block.span[0][n] = frame + HEADER
-                sink.block.span_length[0][n] = payload
-                sink.block.byte_count += payload
+                sink.block.byte_count += length - HEADER
                 sink.block.count = n + 1
                 if n + 1 == BLOCK_ROWS:
                     sink.flush(data + end)
-                skipping = False
+                self.skipping = False
             elif flags & FLAG_BEGIN:
-                self.skipping = skipping
                 status = self.message(at, sink)
                 if status:
                     return status
                 behind = self.resume
-                skipping = False
-                known = False
-            elif not skipping:
+                self.skipping = False
+            elif not self.skipping:
                 self.skipping = True
                 return self.stopped(ORPHAN, at)
             at = behind
 
-    cdef inline bint plain_header(
-        self, const uint8_t* frame, int64_t at, int64_t term_end, uint64_t expected, int64_t term_mask
-    ) noexcept nogil:
-        """Whether the header of a frame in the same term is what its position demands; padding counts too."""
-        cdef uint64_t word = everlog_load64(frame)
-        cdef int64_t length = <int32_t><uint32_t>word
-        cdef uint64_t kind = word >> 48
-        return (
-            length >= HEADER and at + align32(length) <= term_end
-            and (kind == TYPE_PADDING or (kind == TYPE_DATA and length <= MAX_FRAME_LENGTH))
-            and everlog_load64(frame + DATA_HEADER_STREAM_ID) == expected
-            and everlog_load32(frame + DATA_HEADER_TERM_OFFSET) == <uint32_t>((self.base + at) & term_mask)
-        )
+    cdef int64_t plain(self, int64_t at, int64_t stop_at, RowSink sink) except -1 nogil:
+        """The common case of ``run``, in one tight loop: intact whole messages, each followed by another data frame of
+        the same term. Returns the place of the first frame that is anything else; nothing is decided here.
+        """
+        cdef const uint8_t* data = self.data
+        cdef const uint8_t* readable_end = data + self.end
+        cdef const uint8_t* frame = data + at
+        cdef Target* payload_column = sink.payload
+        cdef int64_t base = self.base
+        cdef int64_t term_end = min(self.term_end_of(at), self.end)
+        cdef int64_t last = term_end - HEADER           # where a header that can be read may begin, at most
+        cdef int64_t in_term = base - (base + at & ~(self.term_length - 1))     # term offset of ``data``
+        cdef uint64_t expected = self.expected_at(at), word, next_word
+        cdef uint32_t longest = self.mtu_length - 1 if self.mtu_length else MAX_FRAME_LENGTH
+        cdef int64_t length, behind, bits, low, shorter, first = at
+        cdef int64_t row = sink.row_count + sink.block.count, max_rows = sink.max_rows
+        cdef int64_t byte_room = sink.max_bytes - sink.byte_count - sink.block.byte_count
+        cdef int n = sink.block.count
+        if at + HEADER > self.end or self.check(at) != 0:
+            return at
+        word = everlog_load64(frame)                    # length, version, flags, type
+        while at < stop_at and row < max_rows:
+            length = <int32_t><uint32_t>word
+            # An intact length was seen when this header was the next one; here: data, whole message, no odd length.
+            if (word >> 48) != TYPE_DATA or (word >> 40) & UNFRAGMENTED != UNFRAGMENTED or length > longest:
+                break
+            behind = at + align32(length)
+            if behind > last:
+                break
+            frame = data + behind
+            next_word = everlog_load64(frame)
+            if (
+                everlog_load64(frame + DATA_HEADER_STREAM_ID) != expected
+                or everlog_load32(frame + DATA_HEADER_TERM_OFFSET) != <uint32_t>(behind + in_term)
+                or <uint32_t>next_word - HEADER > <uint32_t>(MAX_FRAME_LENGTH - HEADER)
+                or behind + align32(<uint32_t>next_word) > term_end
+            ):
+                break
+            everlog_prefetch(frame + PREFETCH)
+            frame = data + at
+            bits = length & (length - 1)                # a length with one bit set has no shorter one (see ``swallows``)
+            if bits:
+                bits = length
+                while bits:
+                    low = bits & -bits
+                    shorter = align32(length - low)
+                    if (
+                        HEADER <= shorter < behind - at
+                        and everlog_load64(frame + shorter + DATA_HEADER_STREAM_ID) == expected
+                    ):
+                        break
+                    bits ^= low
+                if bits:
+                    break
+            length -= HEADER
+            if payload_column != NULL:
+                if length > byte_room:
+                    break
+                byte_room -= length
+                put_span_at(sink, payload_column, row, frame + HEADER, length, readable_end)
+            sink.block.frame[n] = frame
+            sink.block.value[0][n] = base + at
+            sink.block.value[1][n] = base + behind
+            sink.block.value[2][n] = length
+            sink.block.value[3][n] = (word >> 40) & 0xFF
+            sink.block.byte_count += length
+            n += 1
+            row += 1
+            if n == BLOCK_ROWS:
+                sink.block.count = n
+                sink.flush(readable_end)
+                n = 0
+            word = next_word
+            at = behind
+        sink.block.count = n
+        if at != first:
+            self.skipping = False
+        return at
 
     cdef inline int64_t term_end_of(self, int64_t at) noexcept nogil:
         return (((self.base + at) >> self.term_bits) + 1 << self.term_bits) - self.base
@@ -500,16 +517,16 @@ cdef class Walker:
         sink.block.value[1][n] = self.base + behind
         sink.block.value[2][n] = total
         sink.block.value[3][n] = flags | frame[DATA_HEADER_FLAGS]
-        sink.block.span[0][n] = frame + HEADER
-        sink.block.span_length[0][n] = length_of(frame) - HEADER
+        put_span(sink, frame + HEADER, length_of(frame) - HEADER, data + self.end)
         sink.block.byte_count += length_of(frame) - HEADER
         sink.block.count = n + 1
-        sink.flush(data + self.end)
         while True:
             at += align32(length_of(data + at))
             if at >= behind:
                 break
             if type_of(data + at) == TYPE_DATA:
                 sink.extend_last(0, data + at + HEADER, length_of(data + at) - HEADER)
+        if sink.block.count == BLOCK_ROWS:
+            sink.flush(data + self.end)
         self.resume = behind
         return 0
