@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
@@ -68,7 +69,8 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a walk needs to know of a channel: parts in order of sequences, and slices of which no message can be read."""
+    """What a walk needs to know of a channel: parts in order of sequences, and slices of which no message can be
+    read."""
 
     parts: tuple[Part, ...]
     lost: tuple[SliceState, ...]
@@ -88,7 +90,8 @@ class Channel:
 
     @property
     def states(self) -> list[SliceState]:
-        """The slices in order of their numbers, put aside ones only where they are asked for; then indexes without data."""
+        """The slices in order of their numbers, put aside ones only where they are asked for; then indexes without
+        data."""
         if self._states is None:
             reading = self.reading
             surveyor = Surveyor(reading.storage, self.name, self._channel, reading.crc, reading.check)
@@ -176,12 +179,13 @@ def _as_utf8(data: ColumnData, count: int) -> ColumnData:
         return data
     assert data.offsets is not None
     ends = data.offsets[: count + 1].tolist()
-    texts = [raw[a:b].decode("utf-8", "replace").encode() for a, b in zip(ends, ends[1:], strict=False)]
+    texts = [raw[a:b].decode("utf-8", "replace").encode() for a, b in itertools.pairwise(ends)]
     return bytes_column(ColumnType.UTF8, texts)
 
 
 class PlanWalk:
-    """One pass over a plan into ``sink``; ``request`` gives the range and where faults go (``None``: a part only, silently)."""
+    """One pass over a plan into ``sink``; ``request`` gives the range and where faults go (``None``: a part only,
+    silently)."""
 
     def __init__(
         self, reading: Reading, stream: str, channel: bytes, sink: RowSink, request: ScanRequest | None

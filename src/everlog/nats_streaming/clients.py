@@ -1,4 +1,5 @@
-"""``clients.dat``: clients come and go; the fold of the log is who is registered. Source: ``stores/filestore.go`` (recoverClients)."""
+"""``clients.dat``: clients come and go; the fold of the log is who is registered. Source: ``stores/filestore.go``
+(recoverClients)."""
 
 from __future__ import annotations
 
@@ -34,10 +35,15 @@ def client_events(storage: Storage, crc: Crc32, check: bool, on_fault: FaultSink
     if not storage.exists(CLIENTS_FILE):
         on_fault(
             Fault(
-                "clients-missing", CLIENTS_FILE, None, "no file", "clients.dat", "the registered clients",
+                "clients-missing",
+                CLIENTS_FILE,
+                None,
+                "no file",
+                "clients.dat",
+                "the registered clients",
                 "restore the file from a copy before a server starts, which would drop online durable queue members",
             )
-        )  # fmt: skip
+        )
         return
     with storage.open(CLIENTS_FILE) as file:
         for record in TypedLog(file, CLIENTS_FILE, TYPES, crc, check, on_fault, None):

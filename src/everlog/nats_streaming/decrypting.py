@@ -14,8 +14,8 @@ from everlog.nats_streaming.names import slice_file
 class Decrypter:
     """Batches with ciphertext in, batches with the ``wanted`` columns and plain data out.
 
-    Raises :class:`~everlog.errors.KeyRefused` when no message has opened yet and none of a batch that look encrypted does.
-    """
+    Raises :class:`~everlog.errors.KeyRefused` when no message has opened yet and none of a batch that look encrypted
+    does."""
 
     def __init__(self, cipher: ChannelCipher, stream: str, wanted: tuple[Column, ...], on_fault: FaultSink) -> None:
         self._cipher = cipher
@@ -62,9 +62,16 @@ class Decrypter:
 def undecryptable(stream: str, file: str, offset: int, sequence: int, length: int) -> Fault:
     """The fault of a message that the key does not open."""
     return Fault(
-        "undecryptable", f"{stream}/{file}", offset, f"{length} bytes that do not open", "data encrypted with this key",
-        f"sequence {sequence}", "none: restore the file from a copy", stream=stream, address=str(sequence),
-    )  # fmt: skip
+        "undecryptable",
+        f"{stream}/{file}",
+        offset,
+        f"{length} bytes that do not open",
+        "data encrypted with this key",
+        f"sequence {sequence}",
+        "none: restore the file from a copy",
+        stream=stream,
+        address=str(sequence),
+    )
 
 
 def bytes_column(kind: ColumnType, items: list[bytes]) -> ColumnData:

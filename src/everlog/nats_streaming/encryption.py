@@ -1,9 +1,9 @@
 """Encryption at rest: only a message's data is encrypted. Source: ``stores/cryptostore.go``.
 
-Byte 0 says which cipher (1: AES-256-GCM, 2: ChaCha20-Poly1305), 12 bytes of nonce follow, then the ciphertext and its tag of 16 bytes;
-there is no associated data. Each channel has its own key: SHA-256 of 33 + len(channel) zero bytes, SHA-256 of the master key, a dot, and the
-channel. The zeros are a slip in the original, and so a part of the format. Data with another first byte is plain.
-"""
+Byte 0 says which cipher (1: AES-256-GCM, 2: ChaCha20-Poly1305), 12 bytes of nonce follow, then the ciphertext and its
+tag of 16 bytes; there is no associated data. Each channel has its own key: SHA-256 of 33 + len(channel) zero bytes,
+SHA-256 of the master key, a dot, and the channel. The zeros are a slip in the original, and so a part of the format.
+Data with another first byte is plain."""
 
 from __future__ import annotations
 
@@ -85,7 +85,8 @@ class ChannelCipher:
 
 
 def load_master_key(options: NatsStreamingOptions) -> MasterKey | None:
-    """The key that the options name, ``None`` where there is none. Raises :class:`KeyRefused`, without the key in it."""
+    """The key that the options name, ``None`` where there is none. Raises :class:`KeyRefused`, without the key in
+    it."""
     if options.encryption_key is not None:
         secret = options.encryption_key
         return MasterKey(secret.encode("utf-8", "surrogateescape") if isinstance(secret, str) else bytes(secret))

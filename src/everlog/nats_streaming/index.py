@@ -1,9 +1,8 @@
 """A slice's index: whether it is good, and lookups in it.
 
-Good means more than at the server's start: every record of it has a right checksum, sequences and offsets rise, records do not overlap, and
-the last message is where and what it says. The last check is made with the checksum even where checksums are not asked for, as the
-server does. Memory is bounded whatever the index's size.
-"""
+Good means more than at the server's start: every record of it has a right checksum, sequences and offsets rise,
+records do not overlap, and the last message is where and what it says. The last check is made with the checksum even
+where checksums are not asked for, as the server does. Memory is bounded whatever the index's size."""
 
 from __future__ import annotations
 
@@ -110,9 +109,11 @@ def _problem(status: int, data: bytes, walker: IndexWalker, offset: int) -> Inde
         return IndexProblem("index-damaged", offset, f"a record of {entry.length} bytes", "a size in bounds")
     assert status == OUT_OF_ORDER
     return IndexProblem(
-        "index-damaged", offset, f"sequence {entry.sequence} at {entry.offset}",
+        "index-damaged",
+        offset,
+        f"sequence {entry.sequence} at {entry.offset}",
         f"above {walker.last_sequence}, not before {walker.next_offset}",
-    )  # fmt: skip
+    )
 
 
 class IndexLookup:

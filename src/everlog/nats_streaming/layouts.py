@@ -1,9 +1,8 @@
 """Fixed structs of the NATS Streaming file store (server 0.25), all little-endian.
 
-Every file starts with a :class:`FileVersion`. ``msgs.N.dat``, ``subs.dat``, ``clients.dat`` and ``server.dat`` go on with records: a
-:class:`RecordHeader` and a protobuf message (:mod:`.messages`). ``msgs.N.idx`` goes on with one :class:`IndexRecord` for each record of
-``msgs.N.dat``.
-"""
+Every file starts with a :class:`FileVersion`. ``msgs.N.dat``, ``subs.dat``, ``clients.dat`` and ``server.dat`` go on
+with records: a :class:`RecordHeader` and a protobuf message (:mod:`.messages`). ``msgs.N.idx`` goes on with one
+:class:`IndexRecord` for each record of ``msgs.N.dat``."""
 
 from __future__ import annotations
 
@@ -11,7 +10,8 @@ from everlog.layout import Layout, i64, u32, u64
 
 SUPPORTED_VERSION = 1
 MAX_RECORD_BYTES = (64 << 20) + (64 << 10)
-"""Largest payload that is believed. NATS keeps a message below 64 MiB (``max_pending``); the rest is for its envelope."""
+"""Largest payload that is believed. NATS keeps a message below 64 MiB (``max_pending``); the rest is for its
+envelope."""
 
 MAX_TYPED_BYTES = 0xFFFFFF
 """Largest payload of a record in ``clients.dat`` and ``subs.dat``: its size has 24 bits."""

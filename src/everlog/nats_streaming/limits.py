@@ -1,7 +1,7 @@
 """Limits of a channel. They are not on disk: a reader is given them, and without them everything on disk is there.
 
-Source: ``stores/filestore.go`` (enforceLimits, expireMsgs); sizes and durations as the server's command line takes them.
-"""
+Source: ``stores/filestore.go`` (enforceLimits, expireMsgs); sizes and durations as the server's command line takes
+them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _UNITS = {"": 1, "b": 1} | {
     for i, letter in enumerate("kmgtp")
     for suffix, base in (("", 1000), ("b", 1024), ("ib", 1024))
 }
-_DURATION_PART = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")  # noqa: RUF001
+_DURATION_PART = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
 _NANOSECONDS = {
     "ns": 1,
     "us": 1000,
@@ -55,11 +55,12 @@ def parse_count(name: str, value: Any) -> int:
 def parse_size(name: str, value: Any) -> int:
     """Bytes: a number, or text such as ``64MB`` (with B 1024-based, ``64K`` is 64000). Raises :class:`UsageError`."""
     if value is None or isinstance(value, int):
-        return max(value or 0, 0)
+        return max(int(value or 0), 0)
     match = _SIZE.fullmatch(value) if isinstance(value, str) else None
     if match is None or match[2].lower() not in _UNITS:
         raise UsageError(name, found=repr(value), expected="bytes such as 1000000 or 64MB")
-    return max(int(match[1]) * _UNITS[match[2].lower()], 0)
+    unit: int = _UNITS[match[2].lower()]
+    return max(int(match[1]) * unit, 0)
 
 
 def parse_duration(name: str, value: Any) -> int:

@@ -1,8 +1,8 @@
 """The protobuf messages of the store, declared once.
 
-Source: ``spb/protocol.proto`` of the server (ServerInfo, ClientInfo, ClientDelete, SubState, SubStateDelete, SubStateUpdate) and
-``pb/protocol.proto`` of stan.go (MsgProto). Fields that are never stored are left out; a decoder skips them.
-"""
+Source: ``spb/protocol.proto`` of the server (ServerInfo, ClientInfo, ClientDelete, SubState, SubStateDelete,
+SubStateUpdate) and ``pb/protocol.proto`` of stan.go (MsgProto). Fields that are never stored are left out; a decoder
+skips them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def _table(**declared: tuple[int, Kind]) -> dict[int, FieldSpec]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MsgProto(Message):
-    """A message in ``msgs.N.dat``. ``sequence`` counts from 1; ``subject`` is the channel; ``timestamp`` is nanoseconds since 1970."""
+    """A message in ``msgs.N.dat``. ``sequence`` counts from 1; ``subject`` is the channel; ``timestamp`` is
+    nanoseconds since 1970."""
 
     sequence: int = 0
     subject: str = ""

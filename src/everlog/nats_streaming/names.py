@@ -1,8 +1,7 @@
 """Names in a store's folder: channels, slices, and what else may lie there.
 
-Source: ``stores/filestore.go`` (newFileMsgStore, getChannelsDir, compactClientFile). A channel's folder has the channel's name, byte for
-byte. Slices are found by name only; their numbers may have gaps.
-"""
+Source: ``stores/filestore.go`` (newFileMsgStore, getChannelsDir, compactClientFile). A channel's folder has the
+channel's name, byte for byte. Slices are found by name only; their numbers may have gaps."""
 
 from __future__ import annotations
 

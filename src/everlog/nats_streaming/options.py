@@ -18,14 +18,14 @@ _FALSE = {"false", "0", "no", "off"}
 class NatsStreamingOptions:
     """Values may be text, as a command line gives them.
 
-    ``max_msgs``, ``max_bytes`` (``"64MB"``) and ``max_age`` (seconds, ``"24h"``) hide what a server with these limits would drop;
-    ``now_ns`` is the time that ages are counted to (the clock's by default). ``crc_poly`` is the polynomial of the checksums, in
-    reversed form; ``crc=False`` checks none but the last message's of a slice, as the server does. ``include_bak`` reads slices that
-    an archive script put aside, too.
+    ``max_msgs``, ``max_bytes`` (``"64MB"``) and ``max_age`` (seconds, ``"24h"``) hide what a server with these limits
+    would drop; ``now_ns`` is the time that ages are counted to (the clock's by default). ``crc_poly`` is the
+    polynomial of the checksums, in reversed form; ``crc=False`` checks none but the last message's of a slice, as the
+    server does. ``include_bak`` reads slices that an archive script put aside, too.
 
-    The key is ``encryption_key``, else the content of ``encryption_key_file`` (without a line end), else of the environment variable
-    ``encryption_key_env``; else of ``NATS_STREAMING_ENCRYPTION_KEY`` where that is set. Without one, encrypted data is given as it is.
-    """
+    The key is ``encryption_key``, else the content of ``encryption_key_file`` (without a line end), else of the
+    environment variable ``encryption_key_env``; else of ``NATS_STREAMING_ENCRYPTION_KEY`` where that is set. Without
+    one, encrypted data is given as it is."""
 
     max_msgs: int | str | None = None
     max_bytes: int | str | None = None

@@ -1,8 +1,7 @@
 """The part of protobuf that the store uses: varints and length-prefixed fields, every length checked before use.
 
-A message is declared as a table from field number to :class:`FieldSpec`; unknown fields are skipped, absent ones have their default, of
-repeated ones the last counts (proto3, https://protobuf.dev/programming-guides/encoding/).
-"""
+A message is declared as a table from field number to :class:`FieldSpec`; unknown fields are skipped, absent ones have
+their default, of repeated ones the last counts (proto3, https://protobuf.dev/programming-guides/encoding/)."""
 
 from __future__ import annotations
 
@@ -68,8 +67,8 @@ def read_varint(data: Readable, at: int, end: int) -> tuple[int, int]:
 
 
 def fields(data: Readable, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Field number, wire type, and for :data:`LENGTH` the start and end of its bytes; for :data:`VARINT` the value and the offset
-    behind it; for the fixed sizes start and end. Raises :class:`BadMessage`."""
+    """Field number, wire type, and for :data:`LENGTH` the start and end of its bytes; for :data:`VARINT` the value
+    and the offset behind it; for the fixed sizes start and end. Raises :class:`BadMessage`."""
     at = start
     while at < end:
         begin = at

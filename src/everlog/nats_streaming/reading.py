@@ -1,11 +1,10 @@
 """Going over the records of one slice, through damage.
 
-With a good index its entries decide: the walker goes over the stretches of the ``.dat`` file that they cover, and behind a damaged record the
-next entry says where to go on. Without one the records are gone over one after the other; behind damage, reading goes on where the
-damaged record claims to end if the next message starts there, else at the next place where a whole message of this channel with a right
-checksum and a possible sequence is. Where sequences go back, a server that had lost records of its index wrote them again: of each
-sequence the last record counts.
-"""
+With a good index its entries decide: the walker goes over the stretches of the ``.dat`` file that they cover, and
+behind a damaged record the next entry says where to go on. Without one the records are gone over one after the other;
+behind damage, reading goes on where the damaged record claims to end if the next message starts there, else at the
+next place where a whole message of this channel with a right checksum and a possible sequence is. Where sequences go
+back, a server that had lost records of its index wrote them again: of each sequence the last record counts."""
 
 from __future__ import annotations
 
@@ -38,18 +37,20 @@ FIRST_RECORD = 4
 MAX_WINDOW_BYTES = 2 * MAX_RECORD_BYTES
 SEARCH_BYTES = 1 << 20
 MAX_RETRIES = 1024
-"""How far a sequence may go back behind damage: a server writes at most this many messages before it writes their index."""
+"""How far a sequence may go back behind damage: a server writes at most this many messages before it writes their
+index."""
 
 _PREFIX_BYTES = 1 + 10 + 1 + 5
 """Longest start of a payload up to the channel's name."""
 
 DamageSink = Callable[[str, int, int, str, str, int], None]
-"""``damage(code, start, end, found, expected, sequence)``: bytes ``start`` to ``end`` of the ``.dat`` file are passed over;
-``sequence`` is the one that a reader loses first, as far as can be told."""
+"""``damage(code, start, end, found, expected, sequence)``: bytes ``start`` to ``end`` of the ``.dat`` file are passed
+over; ``sequence`` is the one that a reader loses first, as far as can be told."""
 
 
 class Regressions:
-    """Where sequences went back, and so which records a later one replaces: pieces of a file with an upper bound each."""
+    """Where sequences went back, and so which records a later one replaces: pieces of a file with an upper bound
+    each."""
 
     def __init__(self) -> None:
         self._marks: list[tuple[int, int]] = []
@@ -74,8 +75,8 @@ class Regressions:
 
 
 class SliceReader:
-    """Records of one ``.dat`` file of ``size`` bytes into a walker's sink. With ``marks``, sequences that go back are noted there and
-    their records taken; without, they are damage."""
+    """Records of one ``.dat`` file of ``size`` bytes into a walker's sink. With ``marks``, sequences that go back are
+    noted there and their records taken; without, they are damage."""
 
     def __init__(
         self,
@@ -95,8 +96,10 @@ class SliceReader:
         self._marks = marks
         self._blocks = BlockReader(file, size)
         self._pattern = b"\x12" + _varint(len(channel)) + channel
-        # Checks of candidates behind damage are paid from this, so that no file makes reading take more than a few passes.
+        # Checks of candidates behind damage are paid from this, so that reading takes a few passes at most.
         self._budget = 4 * size + (1 << 20)
+        self._passed_to = -1
+        self._lost = 0
 
     def run(self, walker: RecordWalker, start: int, end: int) -> Iterator[None]:
         """Go over bytes ``start`` to ``end``; yields where the sink is full. Raises :class:`FileChanged`."""
@@ -133,6 +136,8 @@ class SliceReader:
         """Report what is at ``at`` and say where to go on; ``None`` where the rest is lost."""
         code, found, expected = self._describe(status, walker, at, end)
         lost = walker.found_sequence + (status != OUT_OF_ORDER)
+        if at == self._passed_to:  # damage upon damage
+            lost = self._lost + 1
         if self._lookup is not None:
             lost, after = self._by_index(at)
         elif status == ZEROS:
@@ -141,6 +146,7 @@ class SliceReader:
         else:
             after = self._by_chain(status, walker, at, end)
         stop = end if after is None else min(after, end)
+        self._passed_to, self._lost = stop, lost
         self._damage(code, at, stop, found, expected, lost)
         return after if after is not None and after < end else None
 
@@ -188,7 +194,7 @@ class SliceReader:
         sequence, after = _sequence_of(head, HEADER)
         if last and not last < sequence <= last + 1 + MAX_RETRIES:
             return False
-        return at + HEADER + length <= end and head.startswith(self._pattern, after)
+        return bool(at + HEADER + length <= end and head.startswith(self._pattern, after))
 
     def _search(self, at: int, end: int, last: int) -> int | None:
         """The first whole message of this channel from ``at`` on, with a right checksum and a sequence that fits."""
@@ -220,7 +226,7 @@ class SliceReader:
             return False
         self._budget -= length
         payload = self._file.read_at(offset + HEADER, length)
-        return len(payload) == length and self._crc.checksum(payload) == crc
+        return bool(len(payload) == length and self._crc.checksum(payload) == crc)
 
 
 def _varint(value: int) -> bytes:
@@ -243,7 +249,8 @@ def _sequence_of(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _payload_start(block: bytes, subject: int) -> int:
-    """Where the payload starts whose subject field is at ``subject``: a tag and a varint before it. -1 where there is no such."""
+    """Where the payload starts whose subject field is at ``subject``: a tag and a varint before it. -1 where there is
+    no such."""
     at = subject - 1
     if at < 1 or block[at] > 0x7F:
         return -1
@@ -269,10 +276,16 @@ def fault_of(
         )
     if code == "zero-hole":
         return Fault(
-            code, name, start, f"{end - start} bytes of zeros", expected,
+            code,
+            name,
+            start,
+            f"{end - start} bytes of zeros",
+            expected,
             "nothing here; a server stops at the zeros and cuts the file there",
-            "rebuild the index from all records before a server starts", stream=stream, address=str(sequence),
-        )  # fmt: skip
+            "rebuild the index from all records before a server starts",
+            stream=stream,
+            address=str(sequence),
+        )
     repair = {
         "torn-record": "cut the file at this offset (a server does with -file_truncate_bad_eof)",
         "sequence-order": "rebuild the index",

@@ -1,8 +1,7 @@
 """Single records, and the typed logs ``clients.dat`` and ``subs.dat``.
 
-Source: ``stores/filestore.go`` (readRecord, checkFileVersion). A damaged record is reported and reading goes on behind it: at the end that
-its header claims when a good record is there, else at the next place where one is.
-"""
+Source: ``stores/filestore.go`` (readRecord, checkFileVersion). A damaged record is reported and reading goes on
+behind it: at the end that its header claims when a good record is there, else at the next place where one is."""
 
 from __future__ import annotations
 
@@ -35,9 +34,14 @@ def version_fault(name: str, head: bytes, *, loses: str) -> Fault | None:
     """What is wrong with a file's first 4 bytes; ``None`` when nothing is."""
     if len(head) < FileVersion.size:
         return Fault(
-            "short-version-word", name, 0, f"{len(head)} bytes", "a version word of 4 bytes", loses,
+            "short-version-word",
+            name,
+            0,
+            f"{len(head)} bytes",
+            "a version word of 4 bytes",
+            loses,
             "restore the file from a copy, or remove it",
-        )  # fmt: skip
+        )
     version = FileVersion.unpack_from(head).version
     if version != SUPPORTED_VERSION:
         return Fault(
@@ -52,7 +56,8 @@ def crc_text(found: int, expected: int) -> tuple[str, str]:
 
 
 class TypedLog:
-    """The records of ``clients.dat`` or ``subs.dat``; ``types`` are those that the server knows. ``name`` is for faults."""
+    """The records of ``clients.dat`` or ``subs.dat``; ``types`` are those that the server knows. ``name`` is for
+    faults."""
 
     def __init__(
         self,
@@ -136,7 +141,8 @@ class TypedLog:
         return bool(self._crc.checksum(self._blocks.get(at + HEADER, length)) == crc)
 
     def _search(self, at: int) -> int | None:
-        """The next sound record behind ``at``. A record's payload starts with the tag of a first field, which keeps candidates few."""
+        """The next sound record behind ``at``. A record's payload starts with the tag of a first field, which keeps
+        candidates few."""
         end = self._size - HEADER
         budget = max(4 * self._size, 1 << 20)
         probe = at + 1
@@ -166,12 +172,17 @@ class TypedLog:
         end = self._size if after is None else after
         self._on_fault(
             Fault(
-                code, self._name, at, found, expected,
+                code,
+                self._name,
+                at,
+                found,
+                expected,
                 "nothing" if code in ("zero-padding", "zero-hole") else f"the {end - at} bytes from {at} to {end}",
                 "a server cuts it off" if harmless else _REPAIRS.get(code, "remove these bytes from the file"),
-                Severity.NOTE if harmless else Severity.FAULT, self._stream,
+                Severity.NOTE if harmless else Severity.FAULT,
+                self._stream,
             )
-        )  # fmt: skip
+        )
 
 
 _REPAIRS = {"torn-record": "cut the file at this offset (a server does with -file_truncate_bad_eof)"}

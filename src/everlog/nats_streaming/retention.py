@@ -1,8 +1,8 @@
-"""Which messages a server with given limits would still have. Source: ``stores/filestore.go`` (enforceLimits, expireMsgs).
+"""Which messages a server with given limits would still have. Source: ``stores/filestore.go`` (enforceLimits,
+expireMsgs).
 
-Numbers and bytes are enforced first, oldest messages go, and one always stays; then what is too old goes, down to nothing. Only the
-beginning of a channel is looked at message by message.
-"""
+Numbers and bytes are enforced first, oldest messages go, and one always stays; then what is too old goes, down to
+nothing. Only the beginning of a channel is looked at message by message."""
 
 from __future__ import annotations
 

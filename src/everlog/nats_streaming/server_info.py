@@ -1,4 +1,5 @@
-"""``server.dat``: one record with the cluster's name and subjects. Source: ``stores/filestore.go`` (recoverServerInfo)."""
+"""``server.dat``: one record with the cluster's name and subjects. Source: ``stores/filestore.go``
+(recoverServerInfo)."""
 
 from __future__ import annotations
 

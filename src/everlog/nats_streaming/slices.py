@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 
 from everlog.core.report import Fault
@@ -18,7 +19,8 @@ from everlog.nats_streaming.walk_status import NO_BOUND
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A pair of files. Names are relative to the store; ``dat_size`` or ``idx_size`` is ``None`` where the file is missing."""
+    """A pair of files. Names are relative to the store; ``dat_size`` or ``idx_size`` is ``None`` where the file is
+    missing."""
 
     number: int
     is_bak: bool
@@ -30,7 +32,8 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class ChannelFolder:
-    """A channel's files. ``others`` are names that mean nothing here; ``bad_names`` look like slices and have no good number."""
+    """A channel's files. ``others`` are names that mean nothing here; ``bad_names`` look like slices and have no good
+    number."""
 
     name: str
     folder: str
@@ -50,7 +53,8 @@ def list_channel(storage: Storage, folder: str) -> ChannelFolder:
     """Look at a channel's folder. Raises :class:`~everlog.errors.StoreUnavailable`."""
     sizes: dict[tuple[int, bool], dict[str, tuple[str, int]]] = {}
     subs_size = None
-    bad_names, others = [], []
+    bad_names: list[str] = []
+    others: list[str] = []
     for entry in storage.entries(folder):
         if entry.name == SUBS_FILE and entry.is_file:
             subs_size = entry.size
@@ -67,7 +71,8 @@ def list_channel(storage: Storage, folder: str) -> ChannelFolder:
             files[name.kind] = (entry.name, entry.size)
         else:
             others.append(entry.name)
-    slices, orphans = [], []
+    slices: list[Slice] = []
+    orphans: list[Slice] = []
     for (number, is_bak), files in sorted(sizes.items()):
         dat = files.get("dat", (slice_file(number, "dat", is_bak=is_bak), None))
         idx = files.get("idx", (slice_file(number, "idx", is_bak=is_bak), None))
@@ -86,8 +91,8 @@ def list_channel(storage: Storage, folder: str) -> ChannelFolder:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """Bytes ``start`` to ``end`` of a ``.dat`` file, one record after the other; those with ``below`` or a higher sequence were written
-    again further on and do not count."""
+    """Bytes ``start`` to ``end`` of a ``.dat`` file, one record after the other; those with ``below`` or a higher
+    sequence were written again further on and do not count."""
 
     start: int
     end: int
@@ -96,8 +101,8 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class SliceState:
-    """What a slice holds. ``indexed``: its index is good and decides; else the records were gone over one by one. ``byte_count`` as the
-    server counts. ``faults`` concern the slice as a whole."""
+    """What a slice holds. ``indexed``: its index is good and decides; else the records were gone over one by one.
+    ``byte_count`` as the server counts. ``faults`` concern the slice as a whole."""
 
     slice: Slice
     indexed: bool
@@ -126,15 +131,15 @@ class Part:
 
 
 def arrange(states: list[SliceState]) -> list[Part]:
-    """Parts in the order of their sequences. Where slices hold the same ones, the slice with the higher number has the say; one that was
-    put aside has it last."""
+    """Parts in the order of their sequences. Where slices hold the same ones, the slice with the higher number has
+    the say; one that was put aside has it last."""
     full = [s for s in states if s.count]
     ordered = sorted(full, key=lambda s: s.first)
-    if all(a.last < b.first for a, b in zip(ordered, ordered[1:], strict=False)):
+    if all(a.last < b.first for a, b in itertools.pairwise(ordered)):
         return [Part(s, s.first, s.last + 1) for s in ordered]
     edges = sorted({s.first for s in full} | {s.last + 1 for s in full})
     parts: list[Part] = []
-    for first, end in zip(edges, edges[1:], strict=False):
+    for first, end in itertools.pairwise(edges):
         holders = [s for s in full if s.first <= first and first <= s.last]
         if not holders:
             continue

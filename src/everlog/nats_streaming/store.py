@@ -127,7 +127,8 @@ class NatsStreamingStore(Store):
     def splits(
         self, stream: str, *, start: int | None = None, end: int | None = None, split_bytes: int = DEFAULT_SPLIT_BYTES
     ) -> list[Split]:
-        """Whole slices, small ones together. The ranges meet without holes, so that damage between slices is reported by one of them."""
+        """Whole slices, small ones together. The ranges meet without holes, so that damage between slices is reported
+        by one of them."""
         channel = self.channel(stream)
         plan = channel.plan()
         low, high = 0 if start is None else start, MAX_SEQUENCE if end is None else end
@@ -173,7 +174,8 @@ class NatsStreamingStore(Store):
         return read_clients(self.storage, self._reading.crc, self._reading.check, _ignore)
 
     def info(self) -> dict[str, Any]:
-        """``server_info`` (or ``None``), ``clients``, ``limits`` in force, ``channels`` by name with their subscriptions."""
+        """``server_info`` (or ``None``), ``clients``, ``limits`` in force, ``channels`` by name with their
+        subscriptions."""
         reading = self._reading
         server = read_server_info(self.storage, reading.crc, reading.check, _ignore)
         clients = self.clients()

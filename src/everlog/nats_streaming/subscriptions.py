@@ -1,8 +1,7 @@
 """``subs.dat``: what happened to a channel's subscriptions; the fold of the log is their state.
 
-Source: ``stores/filestore.go`` (recoverSubscriptions) and ``server/server.go`` for the kinds. Note the order of the record types: 4 is an
-acknowledgement, 5 a message sent.
-"""
+Source: ``stores/filestore.go`` (recoverSubscriptions) and ``server/server.go`` for the kinds. Note the order of the
+record types: 4 is an acknowledgement, 5 a message sent."""
 
 from __future__ import annotations
 
@@ -44,7 +43,8 @@ class Subscription:
     pending: set[int] = field(default_factory=set)
 
     def kind(self, clients: Container[str] | None = None) -> SubscriptionKind:
-        """With the registered ``clients`` known, durables of older stores (no closed mark) whose client is gone are offline too."""
+        """With the registered ``clients`` known, durables of older stores (no closed mark) whose client is gone are
+        offline too."""
         state = self.state
         if state.qgroup:
             if not state.is_durable:
@@ -67,7 +67,8 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionEvent:
-    """One record of the log: ``state`` for new and update, ``sequence`` for ack and msg. ``length`` is of its payload, bytes."""
+    """One record of the log: ``state`` for new and update, ``sequence`` for ack and msg. ``length`` is of its
+    payload, bytes."""
 
     offset: int
     length: int

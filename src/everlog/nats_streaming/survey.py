@@ -6,12 +6,13 @@ from dataclasses import replace
 
 from everlog.core.report import Fault, Severity
 from everlog.core.storage import ReadableFile, Storage
-from everlog.errors import FileChanged, StoreUnavailable
+from everlog.errors import StoreUnavailable
 from everlog.kernel.columns import RowSink
 from everlog.kernel.crc32 import Crc32
 from everlog.nats_streaming.index import IndexFold, IndexProblem, fold_index
 from everlog.nats_streaming.layouts import FileVersion, RecordHeader
 from everlog.nats_streaming.messages import MsgProto
+from everlog.nats_streaming.polynomials import fitting_polynomial, polynomial_fault
 from everlog.nats_streaming.protobuf import BadMessage
 from everlog.nats_streaming.reading import FIRST_RECORD, Regressions, SliceReader
 from everlog.nats_streaming.records import crc_text, version_fault
@@ -27,7 +28,8 @@ def no_damage(code: str, start: int, end: int, found: str, expected: str, sequen
 
 
 class Surveyor:
-    """Looks at slices of one channel. ``crc`` is the store's checksum, ``check`` whether it is compared on all records."""
+    """Looks at slices of one channel. ``crc`` is the store's checksum, ``check`` whether it is compared on all
+    records."""
 
     def __init__(self, storage: Storage, stream: str, channel: bytes, crc: Crc32, check: bool) -> None:
         self._storage = storage
@@ -52,8 +54,14 @@ class Surveyor:
                 problem = self._last_message(file, size, fold)
                 if problem is None:
                     return _indexed(piece, fold, tuple(faults))
+            elif fold is not None and problem is None and size > FIRST_RECORD:
+                problem = IndexProblem("index-damaged", fold.end, "no records", "one for each in the .dat file")
             if problem is not None:
                 faults.append(self._index_fault(piece, problem))
+            if self._check and (polynomial := fitting_polynomial(self._storage, piece.dat, self._crc)) is not None:
+                # None of the checksums fits: one fault says it all.
+                fault = polynomial_fault(piece.dat, self._crc.polynomial, polynomial)
+                return SliceState(piece, False, faults=(replace(fault, stream=self._stream),))
             return self._records(file, size, piece, tuple(faults))
 
     def missing(self, piece: Slice) -> SliceState:
@@ -65,9 +73,16 @@ class Surveyor:
             first, last = fold.walker.first_sequence, fold.walker.last_sequence
             lost += f", sequences {first} to {last}"
         fault = Fault(
-            "slice-missing", piece.idx, None, f"no {piece.dat}", "the slice's .dat file", lost, "restore the file from a copy",
-            stream=self._stream, address=str(first) if first else None,
-        )  # fmt: skip
+            "slice-missing",
+            piece.idx,
+            None,
+            f"no {piece.dat}",
+            "the slice's .dat file",
+            lost,
+            "restore the file from a copy",
+            stream=self._stream,
+            address=str(first) if first else None,
+        )
         return SliceState(piece, False, first=first, last=last, faults=(fault,))
 
     def _index(self, piece: Slice) -> tuple[IndexFold | None, IndexProblem | None]:
@@ -84,10 +99,16 @@ class Surveyor:
         stops = problem.code in ("file-version", "short-version-word")
         offset = None if problem.code == "index-missing" else problem.offset
         return Fault(
-            problem.code, piece.idx, offset, problem.found, problem.expected, "nothing: the records are read one by one",
+            problem.code,
+            piece.idx,
+            offset,
+            problem.found,
+            problem.expected,
+            "nothing: the records are read one by one",
             "remove the index; a server rebuilds it" if stops else "a server rebuilds it",
-            Severity.FAULT if stops else Severity.NOTE, self._stream,
-        )  # fmt: skip
+            Severity.FAULT if stops else Severity.NOTE,
+            self._stream,
+        )
 
     def _unreadable(self, fault: Fault, fold: IndexFold | None) -> Fault:
         if fold is None or not fold.walker.count:
@@ -141,9 +162,17 @@ class Surveyor:
         if len(marks):
             walker = self._pass(file, size, None, extents)
         return SliceState(
-            piece, False, walker.count, walker.byte_count, walker.first_found, walker.last_sequence,
-            walker.first_timestamp, walker.max_timestamp, extents, faults,
-        )  # fmt: skip
+            piece,
+            False,
+            walker.count,
+            walker.byte_count,
+            walker.first_found,
+            walker.last_sequence,
+            walker.first_timestamp,
+            walker.max_timestamp,
+            extents,
+            faults,
+        )
 
     def _pass(
         self, file: ReadableFile, size: int, marks: Regressions | None, extents: tuple[Extent, ...]
@@ -161,6 +190,14 @@ class Surveyor:
 def _indexed(piece: Slice, fold: IndexFold, faults: tuple[Fault, ...]) -> SliceState:
     walker = fold.walker
     return SliceState(
-        piece, True, walker.count, walker.byte_count, walker.first_sequence, walker.last_sequence,
-        walker.first_timestamp, walker.max_timestamp, tuple(fold.extents), faults,
-    )  # fmt: skip
+        piece,
+        True,
+        walker.count,
+        walker.byte_count,
+        walker.first_sequence,
+        walker.last_sequence,
+        walker.first_timestamp,
+        walker.max_timestamp,
+        tuple(fold.extents),
+        faults,
+    )

@@ -1,4 +1,5 @@
-"""The walkers: compiled, or their twins in plain Python. See :mod:`everlog.nats_streaming.walk_twin` for what each does."""
+"""The walkers: compiled, or their twins in plain Python. See :mod:`everlog.nats_streaming.walk_twin` for what each
+does."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Walkers in plain Python: the specification of ``_walk.pyx``, and what runs where that was not built.
 
-A :class:`RecordWalker` goes over the records of a ``.dat`` file, an :class:`IndexWalker` over those of an ``.idx`` file. Each reads
-``data[start:end]`` and never a byte outside of it, stops before the first record that it can't give, and says why with a number from
-:mod:`.walk_status`; ``at`` is then that record's offset in ``data``. What to do about damage is the caller's to decide.
-"""
+A :class:`RecordWalker` goes over the records of a ``.dat`` file, an :class:`IndexWalker` over those of an ``.idx``
+file. Each reads ``data[start:end]`` and never a byte outside of it, stops before the first record that it can't give,
+and says why with a number from :mod:`.walk_status`; ``at`` is then that record's offset in ``data``. What to do about
+damage is the caller's to decide."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from everlog.nats_streaming.walk_status import (
 )
 
 TIMESTAMP, LENGTH_OF_DATA, SEQUENCE, SLICE, OFFSET, SIZE = range(6)
-"""Computed numbers of a row: nanoseconds since 1970, bytes of the data, sequence, slice number, offset of the record's header in the
-file, bytes of the record's payload (the whole protobuf message)."""
+"""Computed numbers of a row: nanoseconds since 1970, bytes of the data, sequence, slice number, offset of the
+record's header in the file, bytes of the record's payload (the whole protobuf message)."""
 DATA, SUBJECT, REPLY = range(3)
 """Byte spans of a row; an absent field is an empty span."""
 
 HEADER_BYTES = RecordHeader.size
 _WIRE_TYPES = {1: VARINT, 2: LENGTH, 3: LENGTH, 4: LENGTH, 5: VARINT}
-_CHECKED_BYTES = 28
+_CHECKED_BYTES = IndexRecord.crc.offset  # type: ignore[attr-defined]
 _MAX_OFFSET = 1 << 62
 
 
@@ -60,10 +60,10 @@ def parse_message(data: Readable, start: int, end: int) -> tuple[int, int, list[
 class RecordWalker:
     """Records of a ``.dat`` file into ``sink``.
 
-    ``crc`` checks each payload; ``None`` checks none. Records whose sequence is below ``first_sequence``, or is ``below_sequence`` or
-    above, are checked, not given and not counted. ``last_sequence`` is that of the last record given (0: none yet); sequences must
-    rise. ``count`` and ``byte_count`` are of the records given, bytes as the server counts them (40 more than the payload for each).
-    """
+    ``crc`` checks each payload; ``None`` checks none. Records whose sequence is below ``first_sequence``, or is
+    ``below_sequence`` or above, are checked, not given and not counted. ``last_sequence`` is that of the last record
+    given (0: none yet); sequences must rise. ``count`` and ``byte_count`` are of the records given, bytes as the
+    server counts them (40 more than the payload for each)."""
 
     def __init__(self, sink: RowSink, crc: Crc32 | None, slice_number: int) -> None:
         self.sink = sink
@@ -138,9 +138,8 @@ class IndexWalker:
     """Records of an ``.idx`` file: checked, folded, and given to ``sink`` where there is one (frame columns: fields of
     :class:`IndexRecord`).
 
-    ``next_offset`` is where in the ``.dat`` file the record after the last one starts. At :data:`BREAK` the caller sets it to the
-    entry's offset and goes on.
-    """
+    ``next_offset`` is where in the ``.dat`` file the record after the last one starts. At :data:`BREAK` the caller
+    sets it to the entry's offset and goes on."""
 
     def __init__(self, sink: RowSink | None, crc: Crc32 | None) -> None:
         self.sink = sink
