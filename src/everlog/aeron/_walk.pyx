@@ -66,7 +66,7 @@ cdef enum:
     MAX_MESSAGE_BYTES = 67108864
     MAX_CHECKED_PADDING = 64
     FLIPPED_BITS = 16
-    PREFETCH = 1024
+    PREFETCH = 2048
     MAX_PLAIN_SESSIONS = 8
 
 assert (HEADER, MAX_FRAME_LENGTH, MAX_MESSAGE_BYTES, PAGE_SIZE) == (
@@ -265,7 +265,7 @@ cdef class Walker:
         cdef int64_t in_term = base - (base + at & ~(self.term_length - 1))     # term offset of ``data``
         cdef uint64_t expected = self.expected_at(at), word, next_word
         cdef uint32_t longest = self.mtu_length - 1 if self.mtu_length else MAX_FRAME_LENGTH
-        cdef int64_t length, behind, bits, low, shorter, first = at
+        cdef int64_t length, behind, bits, low, shorter, ahead, first = at
         cdef int64_t row = sink.row_count + sink.block.count, max_rows = sink.max_rows
         cdef int64_t byte_room = sink.max_bytes - sink.byte_count - sink.block.byte_count
         cdef int n = sink.block.count
@@ -289,7 +289,11 @@ cdef class Walker:
                 or behind + align32(<uint32_t>next_word) > term_end
             ):
                 break
-            everlog_prefetch(frame + PREFETCH)
+            if payload_column != NULL:
+                for ahead in range(0, behind - at, 64):
+                    everlog_prefetch(frame + PREFETCH + ahead)
+            else:
+                everlog_prefetch(frame + (behind - at) * 8)
             frame = data + at
             bits = length & (length - 1)                # a length with one bit set has no shorter one (see ``swallows``)
             if bits:

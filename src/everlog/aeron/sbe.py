@@ -59,7 +59,7 @@ def decode_texts(
     texts = {}
     for name in names:
         if at + LENGTH_PREFIX_BYTES > end:
-            raise CorruptData(where, offset=at, found=f"{end - at} bytes", expected=f"the length of {name}")
+            raise CorruptData(where, offset=at, found=f"{max(0, end - at)} bytes", expected=f"the length of {name}")
         (length,) = _LENGTH.unpack_from(data, at)
         at += LENGTH_PREFIX_BYTES
         if length > end - at:

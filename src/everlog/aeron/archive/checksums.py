@@ -30,7 +30,7 @@ def detect_checksum(reader: SegmentReader, starts: list[int]) -> tuple[str, tupl
     matches: Counter[str] = Counter()
     others: Counter[int] = Counter()
     for start in starts:
-        for session_id, body in _frames(reader.read(start, SAMPLE_BYTES)):
+        for session_id, body in _frames(reader.sample(start, SAMPLE_BYTES)):
             kind = next((k for k, crc in KINDS.items() if body and crc.checksum(body) == session_id & 0xFFFFFFFF), None)
             if kind is not None:
                 matches[kind] += 1

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from everlog.aeron.position import segment_base
 from everlog.core.storage import ReadableFile, Storage
+from everlog.errors import FileChanged
 
 SEGMENT_NAME = re.compile(r"(0|[1-9][0-9]{0,18})-(0|[1-9][0-9]{0,18})\.rec", re.ASCII)
 MAX_POSITION = (1 << 63) - 1
@@ -91,6 +92,17 @@ class SegmentReader:
         buffer = bytearray(length)
         with memoryview(buffer) as view:
             return bytes(buffer[: self.read_into(position, view)])
+
+    def sample(self, position: int, length: int) -> bytes:
+        """Like ``read``, within one file. Raises :class:`FileChanged` when the file was cut meanwhile."""
+        base = self.segments.base(position)
+        size = self.size(base) or 0
+        wanted = max(min(length, size - (position - base)), 0)
+        data = self.read(position, wanted)
+        if len(data) < wanted:
+            name, offset = self.segments.place(position)
+            raise FileChanged(name, offset=offset, found=f"{len(data)} bytes", expected=f"{wanted} bytes")
+        return data
 
     def size(self, base: int) -> int | None:
         """Bytes of the segment's file, or ``None`` where there is none."""

@@ -99,6 +99,10 @@ class ArchiveStore(Store):
             self._recordings = dict(sorted(found.items()))
         return self._recordings
 
+    def is_purged(self, recording: Recording) -> bool:
+        """Whether nothing of it is left: version 2 marked as INVALID what later versions mark as DELETED."""
+        return recording.state == "INVALID" and recording.recording_id not in self.segment_index()
+
     def recording(self, stream: str) -> Recording:
         """The recording of that name. Raises :class:`UnknownStream`."""
         recording = self.recordings().get(int(stream)) if stream.isascii() and stream.isdecimal() else None
@@ -115,6 +119,8 @@ class ArchiveStore(Store):
 
     def _info(self, recording: Recording) -> StreamInfo:
         start, stop = recording.start_position, recording.stop_position
+        if self.is_purged(recording):
+            return StreamInfo(str(recording.recording_id), self.family, None, None, str(stop), 0, 0, recording.details)
         if stop is not None:
             first = str(start) if stop > start and not recording.is_deleted else None
             return StreamInfo(
@@ -216,6 +222,8 @@ class ArchiveStore(Store):
                 raise UnknownStream(
                     self.path, found=f"recording {stream} is deleted", expected="include_all to read it"
                 )
+            if self.is_purged(recording):
+                return
             context = self.scan_context(recording)
             if recording.state == "INVALID":
                 request.on_fault(invalid_note(recording))
@@ -244,6 +252,8 @@ class ArchiveStore(Store):
     ) -> list[Split]:
         """Some segments each. A message belongs to the split in which it begins."""
         recording = self.recording(stream)
+        if self.is_purged(recording):
+            return []
         context = self.scan_context(recording)
         first = recording.start_position if start is None else max(start, recording.start_position)
         stop = context.limit if end is None else min(end, context.limit)
