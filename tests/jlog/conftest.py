@@ -1,0 +1,78 @@
+"""Golden journals, unpacked once, and hand-made ones."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from everlog.testing.memory_storage import MemoryStorage
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "jlog"
+PLAIN = 0x663A7318
+NULL = 0x15106A00
+LZ4 = 0x15106A01
+
+
+def archive_of(case: str) -> Path:
+    """The tar file of a case: of a damaged one, as it was before any repair."""
+    before = GOLDEN / case / "before.tar.gz"
+    return before if before.exists() else GOLDEN / case / "log.tar.gz"
+
+
+@pytest.fixture
+def golden() -> Callable[[str], MemoryStorage]:
+    """A golden journal's folder, in memory."""
+    return lambda case: MemoryStorage.of_tar(archive_of(case))
+
+
+@pytest.fixture
+def truth() -> Callable[[str], dict[str, Any]]:
+    """What the real library said of a golden journal."""
+    return lambda case: json.loads((GOLDEN / case / "truth.json").read_text())
+
+
+def message(payload: bytes, time: int = 1_700_000_000, usec: int = 0, magic: int = PLAIN) -> bytes:
+    """A framed message of a plain journal."""
+    return struct.pack("<IIII", magic, time, usec, len(payload)) + payload
+
+
+def stored(payload: bytes, length: int, time: int = 1_700_000_000, magic: int = NULL) -> bytes:
+    """A framed message of a compressed journal, with the payload as stored."""
+    return struct.pack("<IIIII", magic, time, 0, length, len(payload)) + payload
+
+
+def metastore(log: int = 0, limit: int = 1 << 20, safety: int = 1, magic: int = PLAIN) -> bytes:
+    """A metastore."""
+    return struct.pack("<IIII", log, limit, safety, magic)
+
+
+def index(*offsets: int) -> bytes:
+    """An index."""
+    return struct.pack(f"<{len(offsets)}Q", *offsets)
+
+
+def folder(files: dict[str, bytes]) -> MemoryStorage:
+    """A journal's folder in memory, with a metastore unless there is one."""
+    return MemoryStorage({"metastore": metastore()} | files, root="made by hand")
+
+
+@pytest.fixture
+def make() -> Any:
+    """The makers above, as one namespace."""
+    from types import SimpleNamespace
+
+    return SimpleNamespace(
+        message=message,
+        stored=stored,
+        metastore=metastore,
+        index=index,
+        folder=folder,
+        PLAIN=PLAIN,
+        NULL=NULL,
+        LZ4=LZ4,
+    )
