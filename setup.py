@@ -1,8 +1,8 @@
-"""Builds the compiled modules: every ``_*.pyx`` under ``src``. Each is optional: without a C compiler the Python
-twins run instead.
+"""Builds the compiled modules: every ``_*.pyx`` under ``src``, all of them or none: without a C compiler the Python
+twins run instead, and a twin does not work together with a compiled module.
 
-``EVERLOG_ONLY=everlog.jlog._walk python setup.py build_ext --inplace`` builds one of them.
-``EVERLOG_NO_EXTENSIONS=1`` builds none.
+``EVERLOG_ONLY=everlog.jlog._walk python setup.py build_ext --inplace`` builds one of them,
+``EVERLOG_NO_EXTENSIONS=1`` none.
 """
 
 import os
@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 if sys.platform == "win32":
     sys.exit("everlog does not run on Windows: it needs pread and fcntl locks (use Linux, macOS or WSL)")
@@ -34,4 +35,20 @@ def extensions() -> list[Extension]:
     return modules
 
 
-setup(ext_modules=extensions())
+class AllOrNone(build_ext):
+    """Takes what was built away again when a module could not be."""
+
+    def build_extensions(self) -> None:
+        """Compile, then look at what is there."""
+        super().build_extensions()
+        built = [Path(self.get_ext_fullpath(module.name)) for module in self.extensions]
+        if all(path.exists() for path in built):
+            return
+        for path in built:
+            path.unlink(missing_ok=True)
+        self.warn(
+            "everlog is installed without its compiled modules: is there a C compiler, are there Python's headers?"
+        )
+
+
+setup(ext_modules=extensions(), cmdclass={"build_ext": AllOrNone})
