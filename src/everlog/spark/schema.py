@@ -11,7 +11,7 @@ from everlog.core.options import option_names
 from everlog.errors import CorruptData, EverlogError, UnsupportedVersion, UsageError
 from everlog.spark.discovery import FoundStore
 from everlog.spark.options import FAMILY_OPTIONS, ScanOptions
-from everlog.stores import open_store, store_class
+from everlog.stores import FAMILIES, open_store, store_class
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -59,7 +59,7 @@ def table_columns(stores: Iterable[FoundStore], scan: ScanOptions, options: Fami
     for store in stores:
         by_family.setdefault(store.family, []).append(store)
     columns: dict[str, Column] = {}
-    for family, members in by_family.items():
+    for family, members in sorted(by_family.items(), key=lambda item: list(FAMILIES).index(item[0])):
         for column in _family_columns(members, scan, options[family]):
             other = columns.setdefault(column.name, column)
             if other.type is not column.type:

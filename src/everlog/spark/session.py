@@ -1,0 +1,108 @@
+"""A local Spark session with settings that suit everlog, for the demo, the tests, the benchmarks and a first try."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from everlog.errors import MissingDependency
+from everlog.spark.java import Java, find_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ARROW_FLAGS = ("-Darrow.enable_unsafe_memory_access=true", "-Darrow.enable_null_check_for_get=false")
+"""Spark's JVM reads Arrow columns value by value; without these it checks bounds and null bits again for each."""
+
+_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.python.unix.domain.socket.enabled": "true",
+}
+
+_LOG4J = """\
+status = error
+rootLogger.level = {level}
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{{yy/MM/dd HH:mm:ss}} %p %c{{1}}: %m%n
+"""
+
+
+def local_session(
+    name: str = "everlog",
+    *,
+    cores: int | str = 2,
+    memory: str = "1g",
+    log_level: str = "ERROR",
+    log_file: Path | None = None,
+) -> SparkSession:
+    """A session on ``cores`` cores of this machine (``"*"``: all), reachable from it only, without the web UI.
+
+    Finds Java by itself, and has Spark's workers run the Python that runs this. What the JVM and the workers write to
+    stderr, warnings about damaged stores among it, goes to ``log_file`` where one is given. Raises
+    :class:`MissingDependency` without pyspark or Java. A session that is already running in this process is returned
+    as it is.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise MissingDependency("Spark", found="pyspark not installed", hint="pip install 'everlog[spark]'") from error
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    prepare_environment(find_java())
+    scratch = tempfile.mkdtemp(prefix="everlog-spark-")
+    logging_file = os.path.join(scratch, "log4j2.properties")
+    with open(logging_file, "w", encoding="ascii") as file:
+        file.write(_LOG4J.format(level=log_level.lower()))
+    flags = " ".join((*ARROW_FLAGS, f"-Dlog4j2.configurationFile={logging_file}"))
+    builder = SparkSession.builder.master(f"local[{cores}]").appName(name).config(map=_SETTINGS)
+    builder = builder.config("spark.driver.memory", memory).config("spark.driver.extraJavaOptions", flags)
+    builder = builder.config("spark.sql.warehouse.dir", os.path.join(scratch, "warehouse"))
+    with _stderr_to(log_file):
+        session: SparkSession = builder.getOrCreate()
+    session.sparkContext.setLogLevel(log_level)
+    return session
+
+
+def prepare_environment(java: Java) -> None:
+    """What Spark's launcher and its workers take from the environment. Call before the first session of a process."""
+    if java.found_by != "PATH":
+        os.environ["JAVA_HOME"] = java.home
+    elif "JAVA_HOME" in os.environ:
+        del os.environ["JAVA_HOME"]  # it was found not to do
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+@contextmanager
+def _stderr_to(path: Path | None) -> Iterator[None]:
+    """File descriptor 2 of this process is ``path`` for a while: processes started meanwhile keep it."""
+    if path is None:
+        yield
+        return
+    sys.stderr.flush()
+    held = os.dup(2)
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    try:
+        os.dup2(file, 2)
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(held, 2)
+        os.close(held)
+        os.close(file)
