@@ -4,7 +4,7 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy
 
-from everlog.kernel._columns cimport BLOCK_ROWS, RowSink, has_room
+from everlog.kernel._columns cimport BLOCK_ROWS, RowSink, has_room, put_span
 
 from everlog.jlog import framing, layouts, walk_twin
 
@@ -28,7 +28,6 @@ cdef enum:
     MAX_MESSAGE_BYTES = 1073676288
     LZ4_MAX_EXPANSION = 255
     NULL_EMPTY_BYTES = 16384
-    BLOCK_BYTES = 8192     # a block is moved while its payloads are still in the first-level cache
 
 assert (MORE, FULL, END, STOP, FAULT, SUSPECT) == (
     walk_twin.MORE, walk_twin.FULL, walk_twin.END, walk_twin.STOP, walk_twin.FAULT, walk_twin.SUSPECT)
@@ -60,6 +59,7 @@ cdef extern from *:
         uint16_t pair;
         int64_t i = 0;
         for (; i + 64 <= n; i += 64) {
+            __builtin_prefetch(p + i + 1024);
             memcpy(&a, p + i, 32);
             memcpy(&b, p + i + 32, 32);
             found |= (everlog_u16x16)(a == evens) | (everlog_u16x16)(a == odds);
@@ -111,16 +111,16 @@ cdef inline int64_t stored_length(const uint8_t* header, uint32_t magic, int pro
 
 
 cdef bint holds_header(
-    const uint8_t* payload, int64_t length, int64_t header_bytes, uint32_t magic, int provider
+    const uint8_t* payload, int64_t length, int64_t header_bytes, uint32_t magic, int provider, bint is_last
 ) noexcept nogil:
-    """Whether a plausible header in the payload has all of its message there."""
+    """Whether a plausible header in the payload has all of its message there; in the last message the header is enough."""
     cdef int64_t at, stored
     if length < header_bytes or not everlog_may_hold(payload, length, magic):
         return False
     for at in range(length - header_bytes + 1):
         if u32_at(payload + at) == magic:
             stored = stored_length(payload + at, magic, provider)
-            if stored >= 0 and at + header_bytes + stored <= length:
+            if stored >= 0 and (is_last or at + header_bytes + stored <= length):
                 return True
     return False
 
@@ -183,7 +183,7 @@ def walk_messages(
                 elif stored_length(bytes_ + after, magic, provider) < 0:
                     status = FAULT
                     break
-                if holds_header(header + header_bytes, stored, header_bytes, magic, provider):
+                if holds_header(header + header_bytes, stored, header_bytes, magic, provider, after == end):
                     status = SUSPECT
                     break
             if marker >= first:
@@ -200,11 +200,10 @@ def walk_messages(
                 sink.block.value[LOG][row] = log
                 sink.block.value[MARKER][row] = marker
                 sink.block.value[OFFSET][row] = base + at
-                sink.block.span[0][row] = header + header_bytes
-                sink.block.span_length[0][row] = length
+                put_span(sink, header + header_bytes, length, bytes_ + end)
                 sink.block.count = row + 1
                 sink.block.byte_count += length
-                if row + 1 == BLOCK_ROWS or sink.block.byte_count >= BLOCK_BYTES:
+                if row + 1 == BLOCK_ROWS:
                     sink.flush(bytes_ + end)
             at = after
             marker += 1

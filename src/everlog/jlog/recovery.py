@@ -10,6 +10,7 @@ Without checksums only headers can tell. The rules, worst error first: never giv
   one are later; frames that are somebody's payload are earlier.
 * A message that ends right at another header, or at the end of the data, and has such headers inside, the last of which ends exactly
   where it does, was torn as well (the original's readers give one message made of two here).
+* Even one that nothing confirms tells, inside the extent of a message that nothing right follows, that this one was torn.
 * Where an index has the message and the next one, and says that it ends elsewhere, its length is wrong.
 
 A damaged stretch counts as one message in the numbering, unless the index knows the number of the one behind it: so the addresses
@@ -93,6 +94,11 @@ def examine(data: SegmentData, at: int, framing: Framing, index: SegmentIndex) -
     if found is not None and found < header.end:
         swallows = data.end - header.end < framing.header_bytes
         return Verdict(False, found, "merged-records" if swallows else "torn-record", header)
+    begun = _begun_inside(data, header, framing)
+    if begun is not None:
+        inner = data.header(begun, framing)
+        is_last = inner is None or inner.end > data.end
+        return Verdict(False, begun if is_last else found or data.end, "torn-record", header)
     if _index_contradicts(data, header, framing, index):
         return Verdict(False, found or data.end, "damaged-bytes", header)
     return WHOLE
@@ -117,10 +123,26 @@ def examine_suspect(data: SegmentData, at: int, framing: Framing) -> Verdict:
             link = data.header(link.end, framing)
         if steps <= 0:
             return WHOLE
-        if link is not None and link.end == outer.end and link.offset not in dead:
+        if link is not None and link.offset not in dead and _ends_like(link, outer, data):
             return Verdict(False, inner.offset, "merged-records", outer)
         dead.update(path)
     return WHOLE
+
+
+def _ends_like(link: Header, outer: Header, data: SegmentData) -> bool:
+    """Whether the last message of a chain ends where the outer one does, or is itself torn by the end of the data there."""
+    return link.end == outer.end or (outer.end == data.end and link.end > data.end)
+
+
+def _begun_inside(data: SegmentData, outer: Header, framing: Framing) -> int | None:
+    """Where a message begins inside another that nothing right follows: its header is not older, or is cut by the end of the data."""
+    payload = outer.offset + framing.header_bytes
+    for header in _candidates(data, payload, min(outer.end + framing.header_bytes - 1, data.end), framing):
+        if header.offset < outer.end and header.timestamp_us >= outer.timestamp_us:
+            return header.offset
+    start = max(payload, data.end - framing.header_bytes + 1)
+    at = data.read(start, data.end - start).find(framing.magic_bytes) if start < outer.end else -1
+    return start + at if 0 <= at < outer.end - start else None
 
 
 def find_message(

@@ -227,5 +227,3 @@ def _check_length(check: Verification, segment: Segment, size: int) -> None:
                 loses="whole messages at its end, unless the limit was raised or the segment was repaired since",
             )
         )
-
-

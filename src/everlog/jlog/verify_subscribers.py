@@ -22,7 +22,9 @@ def check_subscribers(journal: Journal, ends: Mapping[int, int], report: Report)
 def _check(checkpoint: Checkpoint, journal: Journal, ends: Mapping[int, int], report: Report) -> None:
     file, name = checkpoint.file, checkpoint.name
     if checkpoint.error is not None:
-        report.add(fault("unreadable-file", file, None, checkpoint.error, "a readable file", repair="give access to it"))
+        report.add(
+            fault("unreadable-file", file, None, checkpoint.error, "a readable file", repair="give access to it")
+        )
     elif checkpoint.log is None or checkpoint.marker is None:
         code = "checkpoint-size" if checkpoint.byte_count else "checkpoint-empty"
         report.add(

@@ -71,7 +71,7 @@ def walk_messages(
         if at != trusted:
             status = _followed(data, after, end, at_end, header_bytes, magic, provider)
             if status < 0:
-                status = _holds_header(data, payload, after, header_bytes, magic, provider)
+                status = _holds_header(data, payload, after, header_bytes, magic, provider, after == end)
             if status >= 0:
                 return at, marker, status
         if marker >= first:
@@ -118,14 +118,17 @@ def _followed(data: Readable, after: int, end: int, at_end: bool, header_bytes: 
     return -1 if stored_length(data, after, magic, provider) >= 0 else FAULT
 
 
-def _holds_header(data: Readable, start: int, end: int, header_bytes: int, magic: int, provider: int) -> int:
-    """``SUSPECT`` when a plausible header in ``data[start:end]`` has all of its message there, else -1."""
+def _holds_header(
+    data: Readable, start: int, end: int, header_bytes: int, magic: int, provider: int, is_last: bool
+) -> int:
+    """``SUSPECT`` when a plausible header in ``data[start:end]`` has all of its message there, else -1. In the last message of the data
+    (``is_last``) the header is enough: the one inside may be torn too."""
     mark = magic.to_bytes(4, "little")
     whole = data if isinstance(data, bytes | bytearray) else bytes(data)
     at = whole.find(mark, start, end)
     while at >= 0 and at + header_bytes <= end:
         stored = stored_length(data, at, magic, provider)
-        if stored >= 0 and at + header_bytes + stored <= end:
+        if stored >= 0 and (is_last or at + header_bytes + stored <= end):
             return SUSPECT
         at = whole.find(mark, at + 1, end)
     return -1
