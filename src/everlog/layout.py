@@ -22,6 +22,8 @@ import struct
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, overload
 
+from everlog.errors import FileChanged
+
 Readable = bytes | bytearray | memoryview
 
 _SIZES = {"b": 1, "B": 1, "h": 2, "H": 2, "i": 4, "I": 4, "q": 8, "Q": 8, "s": 1, "x": 1}
@@ -167,8 +169,14 @@ class Layout:
 
     @classmethod
     def unpack_from(cls, data: Readable, offset: int = 0) -> Self:
-        """Read one struct. Raises :class:`struct.error` when fewer than ``size`` bytes are left."""
-        return cls(cls.struct.unpack_from(data, offset))
+        """Read one struct. Raises :class:`FileChanged` when fewer than ``size`` bytes are left: callers compare lengths
+        first, so the file was cut since then.
+        """
+        try:
+            return cls(cls.struct.unpack_from(data, offset))
+        except struct.error:
+            left = max(0, len(data) - offset)
+            raise FileChanged(cls.title, found=f"{left} bytes", expected=f"{cls.size} bytes") from None
 
     @classmethod
     def pack(cls, **values: Any) -> bytes:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import struct
-
 import pytest
 
+from everlog.errors import FileChanged
 from everlog.layout import Layout, LayoutError, fixed_bytes, gap, i64, u8, u16, u32
 
 
@@ -45,7 +44,7 @@ def test_a_field_that_is_not_declared_is_refused() -> None:
 
 
 def test_too_few_bytes_are_an_error() -> None:
-    with pytest.raises(struct.error):
+    with pytest.raises(FileChanged, match="found 15 bytes, expected 16 bytes"):
         Sample.unpack_from(bytes(15))
 
 
