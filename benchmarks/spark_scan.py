@@ -1,0 +1,75 @@
+"""The Spark data source beside ``spark.read.parquet`` of the same rows, both to a sink that throws rows away."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.generate import aeron_archive
+from benchmarks.lines import RUNS, seconds
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+WARM_UPS = 2
+"""Runs of each that do not count: the JVM compiles what it runs often."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """``rows_per_second`` of the data source, and its ratio to Parquet's: above 1 it is the faster one."""
+
+    rows_per_second: float
+    ratio: float
+
+
+def compare(
+    spark: SparkSession, payload_bytes: int, total_bytes: int, runs: int = RUNS, folder: Path | None = None
+) -> dict[str, Comparison]:
+    """Scan an Aeron archive of about ``total_bytes``, with all columns (``all``) and with all but the payload
+    (``without-payload``).
+
+    The Parquet files are written from the data source, uncompressed; the payloads are random.
+    """
+    with tempfile.TemporaryDirectory(prefix="everlog-bench-", dir=folder) as temporary:
+        archive = aeron_archive(Path(temporary) / "archive", payload_bytes, total_bytes)
+        parquet = str(Path(temporary) / "parquet")
+        everything = spark.read.format("everlog").load(str(archive))
+        everything.write.option("compression", "uncompressed").parquet(parquet)
+        rows = spark.read.parquet(parquet).count()
+        fewer = [name for name in everything.columns if name != "payload"]
+        return {
+            "all": _race(
+                lambda: _consume(spark.read.format("everlog").load(str(archive))),
+                lambda: _consume(spark.read.parquet(parquet)),
+                rows,
+                runs,
+            ),
+            "without-payload": _race(
+                lambda: _consume(spark.read.format("everlog").option("columns", ",".join(fewer)).load(str(archive))),
+                lambda: _consume(spark.read.parquet(parquet).select(*fewer)),
+                rows,
+                runs,
+            ),
+        }
+
+
+def _consume(frame: DataFrame) -> None:
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def _race(ours: Callable[[], None], peer: Callable[[], None], rows: int, runs: int) -> Comparison:
+    """In turn, so that a drift of the machine meets both."""
+    for _ in range(WARM_UPS):
+        ours()
+        peer()
+    own, theirs = [], []
+    for turn in range(runs):
+        for work, times in ((ours, own), (peer, theirs))[:: 1 if turn % 2 else -1]:
+            times.append(seconds(work))
+    ratios = [b / a for a, b in zip(own, theirs, strict=True)]
+    return Comparison(rows / statistics.median(own), statistics.median(ratios))

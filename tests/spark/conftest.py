@@ -1,0 +1,58 @@
+"""One Spark session for the whole run, and stores for it: golden ones, and toy ones whose rows a test chooses."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+GOLDEN = HERE.parent / "golden"
+
+sys.path.insert(0, str(HERE))  # toy_source
+import toy_source  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def spark():
+    from everlog.spark.session import local_session
+
+    # Spark's workers import toy_source, too, when they unpickle what the driver sends.
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(HERE), os.environ.get("PYTHONPATH"))))
+    session = local_session("everlog tests")
+    session.dataSource.register(toy_source.ToySource)
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def golden(tmp_path_factory):
+    """``golden("jlog/basic/log")`` unpacks that archive once and gives its folder."""
+    root = tmp_path_factory.mktemp("golden")
+
+    def unpack(name: str) -> Path:
+        folder = root / name
+        if not folder.exists():
+            with tarfile.open(GOLDEN / f"{name}.tar.gz") as tar:
+                tar.extractall(folder, filter="data")
+        return folder
+
+    return unpack
+
+
+@pytest.fixture
+def toy(tmp_path):
+    """``toy("name", {"stream": [(number, time, topic, payload), ...]})`` writes a toy store and gives its path."""
+    from everlog.testing.toy_store import toy_line
+
+    def write(name: str, streams: dict[str, list[tuple]]) -> str:
+        folder = tmp_path / name
+        folder.mkdir(parents=True)
+        for stream, rows in streams.items():
+            (folder / f"{stream}.toy").write_bytes(b"".join(toy_line(*row) for row in rows))
+        return str(folder)
+
+    return write

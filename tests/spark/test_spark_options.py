@@ -1,0 +1,138 @@
+"""Spark's options as text, and what they become."""
+
+from __future__ import annotations
+
+import pytest
+
+from everlog.core.store import Level
+from everlog.errors import UsageError
+from everlog.spark.options import OPTION_NAMES, ScanOptions, parse_options
+
+
+def parse(**options: str) -> ScanOptions:
+    return parse_options({"path": "/stores", **options})
+
+
+def test_without_options_all_of_all_streams_is_read_and_damage_fails():
+    assert parse() == ScanOptions(paths=("/stores",))
+
+
+def test_names_of_options_have_no_case():
+    assert parse(ONFAULT="Skip", StArT="7").start == "7"
+
+
+def test_each_option_reaches_its_field():
+    given = parse(
+        family="jlog",
+        stream="a, b*",
+        start="1",
+        end="9",
+        startTime="1970-01-01T00:00:01Z",
+        endTime="1970-01-01T00:00:02.000000005+00:00",
+        level="frame",
+        columns="position,payload",
+        includeAll="true",
+        failOnDataLoss="false",
+        onFault="skip",
+        splitBytes="8m",
+        partitions="3",
+    )
+    assert given == ScanOptions(
+        paths=("/stores",),
+        family="jlog",
+        streams=("a", "b*"),
+        start="1",
+        end="9",
+        start_ns=1_000_000_000,
+        end_ns=2_000_000_005,
+        level=Level.FRAME,
+        columns=("position", "payload"),
+        include_all=True,
+        fail_on_data_loss=False,
+        on_fault="skip",
+        split_bytes=8 << 20,
+        partitions=3,
+    )
+
+
+def test_each_option_of_a_family_reaches_it():
+    given = parse(
+        timestampFrom="reserved_value:ms",
+        checksum="crc32",
+        preCommit="true",
+        encryptionKeyFile="/key",
+        encryptionKeyEnv="KEY",
+        crcPoly="0x82F63B78",
+        maxMsgs="5",
+        maxBytes="1m",
+        maxAge="24h",
+    )
+    assert given.family_options == {
+        "timestamp_from": "reserved_value:ms",
+        "checksum": "crc32",
+        "pre_commit": True,
+        "encryption_key_file": "/key",
+        "encryption_key_env": "KEY",
+        "crc_poly": 0x82F63B78,
+        "max_msgs": 5,
+        "max_bytes": "1m",
+        "max_age": "24h",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "nanoseconds"),
+    [
+        ("1970-01-02", 86_400 * 10**9),
+        ("1970-01-01 00:00:00.123456789", 123_456_789),
+        ("1970-01-01T02:00:00+02:00", 0),
+        ("1969-12-31T23:59:59.5Z", -500_000_000),
+        ("1700000000000000001", 1_700_000_000_000_000_001),
+    ],
+)
+def test_times_keep_their_nanoseconds(text, nanoseconds):
+    assert parse(startTime=text).start_ns == nanoseconds
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("startTime", "yesterday"),
+        ("startTime", "2024-01-01T00:00:00.1234567890"),
+        ("level", "message"),
+        ("onFault", "ignore"),
+        ("failOnDataLoss", "maybe"),
+        ("splitBytes", "12"),
+        ("splitBytes", "big"),
+        ("partitions", "0"),
+        ("checksum", "md5"),
+        ("maxMsgs", "many"),
+        ("stream", " "),
+    ],
+)
+def test_a_wrong_value_names_its_option(name, value):
+    with pytest.raises(UsageError) as error:
+        parse(**{name: value})
+    assert name.lower() in str(error.value).lower()
+
+
+def test_an_unknown_option_is_an_error_that_lists_the_known_ones():
+    with pytest.raises(UsageError) as error:
+        parse(streams="a")
+    assert "found streams" in str(error.value)
+    assert all(name in str(error.value) for name in OPTION_NAMES)
+
+
+def test_a_key_in_plain_text_is_refused_and_not_repeated():
+    with pytest.raises(UsageError) as error:
+        parse(encryptionKey="top-secret")
+    assert "encryptionKeyFile" in str(error.value)
+    assert "top-secret" not in str(error.value)
+
+
+def test_several_paths_come_as_a_json_list():
+    assert parse_options({"paths": '["/a", "/b"]'}).paths == ("/a", "/b")
+    with pytest.raises(UsageError):
+        parse_options({"paths": "/a"})
+    with pytest.raises(UsageError, match="path"):
+        parse_options({})
