@@ -2,8 +2,9 @@
 """Compiled walker; :mod:`everlog.aeron.walk_twin` says what it does and why."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy
 
-from everlog.kernel._columns cimport BLOCK_ROWS, RowSink, Target, has_room, put_span, put_span_at, put_span
+from everlog.kernel._columns cimport BLOCK_ROWS, COPY_SLACK, RowSink, Target, everlog_copy_short, has_room, put_span, put_span_at, put_span
 from everlog.kernel._crc32 cimport Crc32
 
 from everlog.aeron import frames as _frames
@@ -68,6 +69,7 @@ cdef enum:
     FLIPPED_BITS = 16
     PREFETCH = 2048
     MAX_PLAIN_SESSIONS = 8
+    MAX_RUN_STRIDE = 128        # larger payloads are copied one by one, while they stream in
 
 assert (HEADER, MAX_FRAME_LENGTH, MAX_MESSAGE_BYTES, PAGE_SIZE) == (
     _frames.HEADER_LENGTH, _frames.MAX_FRAME_LENGTH, _frames.MAX_MESSAGE_BYTES, _frames.PAGE_SIZE,
@@ -90,6 +92,70 @@ cdef inline int64_t length_of(const uint8_t* frame) noexcept nogil:
 
 cdef inline int type_of(const uint8_t* frame) noexcept nogil:
     return frame[DATA_HEADER_TYPE] | frame[DATA_HEADER_TYPE + 1] << 8
+
+
+cdef inline int shorter_lengths(int64_t length, int64_t* found) noexcept nogil:
+    """The aligned lengths that ``length`` has with one bit less, those of a whole header or more."""
+    cdef int64_t bits = length & 0xFFFF, low, shorter
+    cdef int count = 0
+    while bits:
+        low = bits & -bits
+        bits ^= low
+        shorter = align32(length - low)
+        if HEADER <= shorter < align32(length) and (count == 0 or found[count - 1] != shorter):
+            found[count] = shorter
+            count += 1
+    return count
+
+
+cdef inline bint holds_shorter(
+    const uint8_t* frame, const int64_t* shorter, int count, uint64_t expected
+) noexcept nogil:
+    """Whether something like a header lies where the frame would end with a shorter length: to be looked at closely."""
+    cdef int i
+    for i in range(count):
+        if everlog_load64(frame + shorter[i] + DATA_HEADER_STREAM_ID) == expected:
+            return True
+    return False
+
+
+cdef int add_run(
+    RowSink sink, int begin, int end, int64_t base, int64_t length, int64_t stride, int64_t flags
+) except -1 nogil:
+    """Rows ``begin`` to ``end`` of the block, whose headers are equal and whose frames lie ``stride`` apart; the address
+    0 is at position ``base``. At least 64 bytes can be read behind each header.
+    """
+    cdef Target* target = sink.payload
+    cdef int64_t payload = length - HEADER, count = end - begin, position = base + <int64_t>sink.block.frame[begin]
+    cdef int64_t used, row = sink.row_count + begin
+    cdef int i
+    cdef char* out
+    cdef int32_t* offsets
+    cdef const uint8_t** frames = sink.block.frame
+    for i in range(begin, end):
+        sink.block.value[0][i] = position + (i - begin) * stride
+        sink.block.value[1][i] = position + (i - begin + 1) * stride
+        sink.block.value[2][i] = payload
+        sink.block.value[3][i] = flags
+    sink.block.byte_count += count * payload
+    sink.block.count = end
+    if target == NULL:
+        return 0
+    used = target.used
+    if used + count * payload + COPY_SLACK > target.capacity:
+        sink._grow(target, used + count * payload + COPY_SLACK)
+    out = target.data + used
+    offsets = target.offsets + row + 1
+    if 0 < payload <= 32:
+        for i in range(count):
+            everlog_copy_short(out + i * payload, frames[begin + i] + HEADER, 32)
+    elif payload:
+        for i in range(count):
+            memcpy(out + i * payload, frames[begin + i] + HEADER, payload)
+    for i in range(count):
+        offsets[i] = <int32_t>(used + (i + 1) * payload)
+    target.used = used + count * payload
+    return 0
 
 
 cdef inline bint is_zero(const uint8_t* data, int64_t count) noexcept nogil:
@@ -265,19 +331,59 @@ cdef class Walker:
         cdef int64_t in_term = base - (base + at & ~(self.term_length - 1))     # term offset of ``data``
         cdef uint64_t expected = self.expected_at(at), word, next_word
         cdef uint32_t longest = self.mtu_length - 1 if self.mtu_length else MAX_FRAME_LENGTH
-        cdef int64_t length, behind, bits, low, shorter, ahead, first = at
-        cdef int64_t row = sink.row_count + sink.block.count, max_rows = sink.max_rows
+        cdef int64_t behind, ahead, length = 0, stride = 0, distance = 0, first = at
+        cdef int64_t shorter[FLIPPED_BITS]              # where a frame would end whose length has one bit less
+        cdef int shorter_count = 0, i
+        cdef int64_t row = sink.row_count + sink.block.count, max_rows = sink.max_rows, room
         cdef int64_t byte_room = sink.max_bytes - sink.byte_count - sink.block.byte_count
-        cdef int n = sink.block.count
+        cdef int n = sink.block.count, run_begin
         if at + HEADER > self.end or self.check(at) != 0:
             return at
         word = everlog_load64(frame)                    # length, version, flags, type
         while at < stop_at and row < max_rows:
-            length = <int32_t><uint32_t>word
             # An intact length was seen when this header was the next one; here: data, whole message, no odd length.
-            if (word >> 48) != TYPE_DATA or (word >> 40) & UNFRAGMENTED != UNFRAGMENTED or length > longest:
+            if (word >> 48) != TYPE_DATA or (word >> 40) & UNFRAGMENTED != UNFRAGMENTED:
                 break
-            behind = at + align32(length)
+            if <uint32_t>word != length:
+                length = <uint32_t>word
+                if length > longest:
+                    break
+                stride = align32(length)
+                distance = PREFETCH if payload_column != NULL else max(<int64_t>PREFETCH // 2, 8 * stride)
+                shorter_count = shorter_lengths(length, shorter)
+            elif stride <= MAX_RUN_STRIDE:
+                # Headers often repeat but for their term offset. While they do, nothing else need be looked at, and
+                # the processor need not wait for one header to find the next.
+                room = min(<int64_t>BLOCK_ROWS - n, max_rows - row)
+                if payload_column != NULL and length > HEADER:
+                    room = min(room, byte_room // (length - HEADER))
+                run_begin = n
+                behind = at + stride
+                while room > 0 and behind <= term_end - stride and at < stop_at:
+                    frame = data + behind
+                    if (
+                        everlog_load64(frame) != word
+                        or everlog_load64(frame + DATA_HEADER_STREAM_ID) != expected
+                        or everlog_load32(frame + DATA_HEADER_TERM_OFFSET) != <uint32_t>(behind + in_term)
+                    ):
+                        break
+                    everlog_prefetch(frame + distance)
+                    if shorter_count and holds_shorter(data + at, shorter, shorter_count, expected):
+                        break
+                    sink.block.frame[n] = data + at
+                    n += 1
+                    room -= 1
+                    at = behind
+                    behind += stride
+                if n > run_begin:
+                    add_run(sink, run_begin, n, base - <int64_t>data, length, stride, (word >> 40) & 0xFF)
+                    row += n - run_begin
+                    byte_room -= (n - run_begin) * (length - HEADER)
+                    if n == BLOCK_ROWS:
+                        sink.flush(readable_end)
+                        n = 0
+                    continue
+            behind = at + stride
             if behind > last:
                 break
             frame = data + behind
@@ -289,47 +395,30 @@ cdef class Walker:
                 or behind + align32(<uint32_t>next_word) > term_end
             ):
                 break
+            everlog_prefetch(frame + distance)
+            if shorter_count and holds_shorter(data + at, shorter, shorter_count, expected):
+                break
             if payload_column != NULL:
-                for ahead in range(0, behind - at, 64):
-                    everlog_prefetch(frame + PREFETCH + ahead)
-            else:
-                everlog_prefetch(frame + (behind - at) * 8)
-            frame = data + at
-            bits = length & (length - 1)                # a length with one bit set has no shorter one (see ``swallows``)
-            if bits:
-                bits = length
-                while bits:
-                    low = bits & -bits
-                    shorter = align32(length - low)
-                    if (
-                        HEADER <= shorter < behind - at
-                        and everlog_load64(frame + shorter + DATA_HEADER_STREAM_ID) == expected
-                    ):
-                        break
-                    bits ^= low
-                if bits:
+                if length - HEADER > byte_room:
                     break
-            length -= HEADER
-            if payload_column != NULL:
-                if length > byte_room:
-                    break
-                byte_room -= length
-                put_span_at(sink, payload_column, row, frame + HEADER, length, readable_end)
-            sink.block.frame[n] = frame
+                byte_room -= length - HEADER
+                for ahead in range(distance + 64, distance + stride, 64):
+                    everlog_prefetch(frame + ahead)
+                put_span_at(sink, payload_column, row, data + at + HEADER, length - HEADER, readable_end)
+            sink.block.frame[n] = data + at
             sink.block.value[0][n] = base + at
             sink.block.value[1][n] = base + behind
-            sink.block.value[2][n] = length
+            sink.block.value[2][n] = length - HEADER
             sink.block.value[3][n] = (word >> 40) & 0xFF
-            sink.block.byte_count += length
+            sink.block.byte_count += length - HEADER
             n += 1
             row += 1
+            sink.block.count = n
             if n == BLOCK_ROWS:
-                sink.block.count = n
                 sink.flush(readable_end)
                 n = 0
             word = next_word
             at = behind
-        sink.block.count = n
         if at != first:
             self.skipping = False
         return at
@@ -417,12 +506,10 @@ cdef class Walker:
 
     cdef bint swallows(self, int64_t at, int64_t length) noexcept nogil:
         """Whether a frame's length has one bit too many."""
-        cdef int64_t bits = length & 0xFFFF, low, shorter
-        while bits:
-            low = bits & -bits
-            bits ^= low
-            shorter = align32(length - low)
-            if HEADER <= shorter < align32(length) and self.check(at + shorter) == 0:
+        cdef int64_t shorter[FLIPPED_BITS]
+        cdef int i
+        for i in range(shorter_lengths(length, shorter)):
+            if self.check(at + shorter[i]) == 0:
                 return True
         return False
 

@@ -1,9 +1,23 @@
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
+from libc.string cimport memcpy
 
 from everlog.kernel._buffers cimport Buffer
 
+cdef extern from *:
+    """
+    #include <string.h>
+    #include <stdint.h>
+    /* Up to 64 bytes as whole moves: both sides have 64 bytes of room. */
+    static inline void everlog_copy_short(char* to, const void* from, int64_t n) {
+        memcpy(to, from, 32);
+        if (n > 32) memcpy(to + 32, (const char*)from + 32, 32);
+    }
+    """
+    void everlog_copy_short(char*, const void*, int64_t) noexcept nogil
+
 cdef enum:
-    BLOCK_ROWS = 256
+    COPY_SLACK = 64     # bytes that a short copy may write past its end
+    BLOCK_ROWS = 128
     MAX_VALUES = 8
     MAX_SPANS = 4
 
@@ -13,7 +27,7 @@ cdef struct Block:
     int64_t byte_count                          # of all spans in the block
     const uint8_t* frame[BLOCK_ROWS]            # the row's header
     int64_t value[MAX_VALUES][BLOCK_ROWS]       # computed numbers
-    const uint8_t* span[MAX_SPANS][BLOCK_ROWS]  # byte spans
+    const uint8_t* span[MAX_SPANS][BLOCK_ROWS]  # byte spans from 1 on; span 0 goes through put_span
     int64_t span_length[MAX_SPANS][BLOCK_ROWS]
 
 cdef struct Target:
@@ -34,6 +48,7 @@ cdef class RowSink:
     cdef readonly int64_t max_bytes
     cdef Block block
     cdef Target* targets
+    cdef Target* payload    # the column of byte span 0, or NULL
     cdef int target_count
     cdef bint has_bytes
     cdef bint ready
@@ -46,6 +61,31 @@ cdef class RowSink:
     cdef int flush(self, const uint8_t* readable_end) except -1 nogil
     cdef int extend_last(self, int span, const uint8_t* data, int64_t length) except -1 nogil
     cdef int _grow(self, Target* target, int64_t needed) except -1 with gil
+
+cdef inline int put_span(
+    RowSink sink, const uint8_t* data, int64_t length, const uint8_t* readable_end
+) except -1 nogil:
+    # Byte span 0 of the row that is about to be added to the block. It is copied at once, while the bytes stream in
+    # behind the header: a second pass over large payloads would wait for memory twice.
+    if sink.payload != NULL:
+        put_span_at(sink, sink.payload, sink.row_count + sink.block.count, data, length, readable_end)
+    return 0
+
+cdef inline int put_span_at(
+    RowSink sink, Target* target, int64_t row, const uint8_t* data, int64_t length, const uint8_t* readable_end
+) except -1 nogil:
+    # The same, for callers that hold the column and the row's number themselves.
+    cdef int64_t used = target.used
+    if used + length + COPY_SLACK > target.capacity:
+        sink._grow(target, used + length + COPY_SLACK)
+    if length <= COPY_SLACK and data + COPY_SLACK <= readable_end:
+        everlog_copy_short(target.data + used, data, length)
+    else:
+        memcpy(target.data + used, data, length)
+    used += length
+    target.used = used
+    target.offsets[row + 1] = <int32_t>used
+    return 0
 
 cdef inline bint has_room(RowSink sink, int64_t length) noexcept nogil:
     # Whether one more row, with so many bytes in its spans, fits behind the rows of the sink and of its block.

@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Compiled column kernels; :mod:`everlog.kernel.columns_twin` says what each does.
 
-A walker fills the sink's block with up to ``BLOCK_ROWS`` rows (header pointer, computed numbers, byte spans) and calls ``flush``, which
-moves them column by column while the headers are still in the first-level cache. Nothing here holds the GIL for a row.
+A walker fills the sink's block with up to ``BLOCK_ROWS`` rows (header pointer, computed numbers, byte spans; span 0 is
+copied at once by ``put_span``) and calls ``flush``, which moves them column by column while the headers are still in the first-level cache. Nothing here holds the GIL for a row.
 """
 
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -23,7 +23,6 @@ cdef enum:
     KIND_VALUE = 1
     KIND_BYTES = 2
     KIND_NULL = 3
-    COPY_SLACK = 64     # bytes that a short copy may write past its end
 
 cdef extern from *:
     """
@@ -32,16 +31,10 @@ cdef extern from *:
     static inline uint16_t everlog_swap16(uint16_t v) { return __builtin_bswap16(v); }
     static inline uint32_t everlog_swap32(uint32_t v) { return __builtin_bswap32(v); }
     static inline uint64_t everlog_swap64(uint64_t v) { return __builtin_bswap64(v); }
-    /* Up to 64 bytes as whole moves: both sides have 64 bytes of room. */
-    static inline void everlog_copy_short(char* to, const void* from, int64_t n) {
-        memcpy(to, from, 32);
-        if (n > 32) memcpy(to + 32, (const char*)from + 32, 32);
-    }
     """
     uint16_t everlog_swap16(uint16_t) nogil
     uint32_t everlog_swap32(uint32_t) nogil
     uint64_t everlog_swap64(uint64_t) nogil
-    void everlog_copy_short(char*, const void*, int64_t) nogil
 
 
 cdef class RowSink:
@@ -84,6 +77,10 @@ cdef class RowSink:
             target.kind = KIND_BYTES
             target.source = source.index
             self.has_bytes = True
+            if target.source == 0:
+                if self.payload != NULL:
+                    raise ValueError(f"{name}: byte span 0 has a column already")
+                self.payload = target
             if not 0 <= target.source < MAX_SPANS:
                 raise ValueError(f"{name}: no byte span {source.index}")
         elif isinstance(source, Null):
@@ -150,7 +147,7 @@ cdef class RowSink:
         return 0
 
     cdef int extend_last(self, int span, const uint8_t* data, int64_t length) except -1 nogil:
-        """Append a further piece to byte span ``span`` of the last flushed row."""
+        """Append a further piece to byte span ``span`` of the last row; for spans above 0 it must be flushed."""
         cdef int i
         cdef Target* target
         if not self.has_bytes:
@@ -159,11 +156,11 @@ cdef class RowSink:
             target = &self.targets[i]
             if target.kind != KIND_BYTES or target.source != span:
                 continue
-            if target.used + length > target.capacity:
-                self._grow(target, target.used + length)
+            if target.used + length + COPY_SLACK > target.capacity:
+                self._grow(target, target.used + length + COPY_SLACK)
             memcpy(target.data + target.used, data, length)
             target.used += length
-            target.offsets[self.row_count] = <int32_t>target.used
+            target.offsets[self.row_count + (self.block.count if span == 0 else 0)] = <int32_t>target.used
         self.byte_count += length
         return 0
 
@@ -181,7 +178,7 @@ cdef class RowSink:
                 gather(target, block, self.row_count)
             elif target.kind == KIND_VALUE:
                 narrow(target, block, self.row_count)
-            elif target.kind == KIND_BYTES:
+            elif target.kind == KIND_BYTES and target.source != 0:
                 copy_spans(self, target, block, readable_end)
         self.row_count += n
         if self.has_bytes:

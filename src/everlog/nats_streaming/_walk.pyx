@@ -4,7 +4,7 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from everlog.kernel._columns cimport BLOCK_ROWS, Block, RowSink, has_room
+from everlog.kernel._columns cimport BLOCK_ROWS, Block, RowSink, has_room, put_span
 from everlog.kernel._crc32 cimport Crc32
 
 from everlog.nats_streaming import layouts as _layouts
@@ -24,13 +24,11 @@ cdef enum:
     GO_ON = -1
     MAX_RECORD_BYTES = 67174400
     RECORD_OVERHEAD = 40
-    CHECKED_BYTES = 28
 
 assert (MORE, FULL, ZEROS, BAD_CRC) == (_status.MORE, _status.FULL, _status.ZEROS, _status.BAD_CRC)
 assert (BAD_MESSAGE, TOO_LARGE) == (_status.BAD_MESSAGE, _status.TOO_LARGE)
 assert (OUT_OF_ORDER, BREAK) == (_status.OUT_OF_ORDER, _status.BREAK)
 assert (MAX_RECORD_BYTES, RECORD_OVERHEAD) == (_layouts.MAX_RECORD_BYTES, _layouts.RECORD_OVERHEAD)
-assert INDEX_RECORD_CRC == CHECKED_BYTES
 
 cdef int64_t NO_BOUND = 0x7FFFFFFFFFFFFFFF
 cdef int64_t MAX_OFFSET = <int64_t>1 << 62
@@ -156,7 +154,7 @@ cdef class RecordWalker:
         self.sink.flush(data + end)
         return status
 
-    cdef inline int _record(self, const uint8_t* data, Py_ssize_t end, int64_t base, uint32_t size) noexcept nogil:
+    cdef inline int _record(self, const uint8_t* data, Py_ssize_t end, int64_t base, uint32_t size) except -3 nogil:
         cdef Py_ssize_t at = self.at
         cdef const uint8_t* payload = data + at + RECORD_HEADER_SIZE
         cdef uint32_t crc
@@ -193,7 +191,8 @@ cdef class RecordWalker:
         block.value[3][i] = self.slice_number
         block.value[4][i] = base + at
         block.value[5][i] = size
-        for k in range(3):
+        put_span(self.sink, message.span[0], message.length[0], data + end)
+        for k in range(1, 3):
             block.span[k][i] = message.span[k]
             block.span_length[k][i] = message.length[k]
         block.byte_count += total
@@ -269,11 +268,13 @@ cdef class IndexWalker:
         memcpy(&crc, entry + INDEX_RECORD_CRC, 4)
         if sequence == 0 and offset == 0 and timestamp == 0 and size == 0 and crc == 0:
             return ZEROS
-        if self.checks and self.crc.update(0, entry, CHECKED_BYTES) != crc:
+        if self.checks and self.crc.update(0, entry, INDEX_RECORD_CRC) != crc:
             return BAD_CRC
         if size > MAX_RECORD_BYTES or size == 0:
             return TOO_LARGE
-        if sequence >> 63 or <int64_t>sequence <= self.last_sequence or offset < self.next_offset or offset > MAX_OFFSET:
+        if sequence >> 63 or <int64_t>sequence <= self.last_sequence:
+            return OUT_OF_ORDER
+        if offset < self.next_offset or offset > MAX_OFFSET:
             return OUT_OF_ORDER
         if offset != self.next_offset:
             return BREAK
