@@ -12,7 +12,7 @@ from everlog.kernel.sources import Bytes, FieldOf, Null, Source, Value
 POSITION = Column("position", ColumnType.INT64, "of the first frame's first byte")
 END_POSITION = Column("end_position", ColumnType.INT64, "behind the last frame, padded to 32 bytes")
 SESSION_ID = Column("session_id", ColumnType.INT32, "null where a checksum lies over it")
-STREAM_ID = Column("stream_id", ColumnType.INT32)
+STREAM_ID = Column("stream_id", ColumnType.INT32, "as the publisher chose it")
 TERM_ID = Column("term_id", ColumnType.INT32, "of the first frame")
 TERM_OFFSET = Column("term_offset", ColumnType.INT32, "of the first frame")
 FLAGS = Column("flags", ColumnType.INT16, "of the first and the last frame together: 192 for a whole message")
