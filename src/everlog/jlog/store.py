@@ -67,7 +67,7 @@ class JlogStore(Store):
 
     def streams(self, *, include_all: bool = False) -> list[StreamInfo]:
         """The journal. ``last`` and ``record_count`` come from indexes; a little data without an index is walked."""
-        return [summarize(Journal.read(self.storage))]
+        return [summarize(Journal.read(self.storage), pre_commit=self.options.pre_commit)]
 
     def family_columns(self, level: Level = Level.RECORD) -> tuple[Column, ...]:
         """``timestamp_ns``, ``length``, ``payload``, ``log``, ``marker``, ``offset``; messages are not fragmented, so both levels agree."""

@@ -12,7 +12,8 @@ from everlog.jlog.checkpoints import Checkpoint, read_checkpoints
 from everlog.jlog.faults import STREAM
 from everlog.jlog.framing import PLAIN
 from everlog.jlog.journal import SOURCES, Journal
-from everlog.jlog.names import segment_name
+from everlog.jlog.names import PRE_COMMIT, segment_name
+from everlog.jlog.pre_commit import START
 from everlog.jlog.recovery import SegmentData
 from everlog.jlog.segments import Segment, SegmentReader
 from everlog.kernel.columns import RowSink
@@ -23,13 +24,15 @@ WALK_BYTES = 8 << 20
 
 @dataclass(slots=True)
 class SegmentSummary:
-    """A segment: its index's state, its first and last message (0: empty, ``None``: not known) and how many there are."""
+    """A segment: its index's state, its first and last message (0: empty, ``None``: not known), how many there are, and the number
+    behind the last one, lost ones counted."""
 
     segment: Segment
     index_state: str
     first: int | None = None
     last: int | None = None
     record_count: int | None = None
+    following: int | None = None
     magic: int | None = None
 
 
@@ -50,7 +53,7 @@ def summarize_segments(journal: Journal) -> list[SegmentSummary]:
 def _summarize(journal: Journal, segment: Segment, budget: int) -> tuple[SegmentSummary, int]:
     if segment.byte_count == 0:
         state = journal.index_of(segment, journal.preferred or PLAIN).state
-        return SegmentSummary(segment, state, 0, 0, 0), 0
+        return SegmentSummary(segment, state, 0, 0, 0, 1), 0
     with journal.storage.open(segment_name(segment.log)) as file:
         size = file.size()
         data = SegmentData(file, 0, size)
@@ -61,6 +64,7 @@ def _summarize(journal: Journal, segment: Segment, budget: int) -> tuple[Segment
             last = data.header(index.entries[-1], framing)
             if last is not None and last.end == size:
                 summary.first, summary.last, summary.record_count = 1, index.good, index.good
+                summary.following = index.good + 1
                 return summary, 0
         if size > budget:
             return summary, 0
@@ -70,12 +74,17 @@ def _summarize(journal: Journal, segment: Segment, budget: int) -> tuple[Segment
             0,
             size,
             framing,
-            RowSink([("marker", "q", SOURCES["marker"])], MAX_BATCH_ROWS, MAX_BATCH_BYTES),
+            _marker_sink(),
             lambda _: None,
         )
         reader.load_index = lambda: index
         summary.first, summary.last, summary.record_count = _walk(reader)
+        summary.following = reader.marker
         return summary, size
+
+
+def _marker_sink() -> RowSink:
+    return RowSink([("marker", "q", SOURCES["marker"])], MAX_BATCH_ROWS, MAX_BATCH_BYTES)
 
 
 def _walk(reader: SegmentReader) -> tuple[int, int, int]:
@@ -95,9 +104,28 @@ def _walk(reader: SegmentReader) -> tuple[int, int, int]:
     return first, last, count
 
 
-def summarize(journal: Journal) -> StreamInfo:
-    """The journal's one stream."""
+def _summarize_buffer(journal: Journal, summaries: list[SegmentSummary]) -> SegmentSummary | None:
+    """What waits in the pre-commit buffer, as messages behind those of the last segment."""
+    state = journal.pre_commit()
+    marker = summaries[-1].following if summaries else 1
+    if state is None or not state.readable or marker is None:
+        return None
+    log = summaries[-1].segment.log if summaries else journal.metastore.storage_log or 0
+    with journal.storage.open(PRE_COMMIT) as file:
+        end = min(state.end, file.size())
+        framing = journal.framing_of(file, START, end)
+        reader = SegmentReader(file, log, START, end, framing, _marker_sink(), lambda _: None, marker=marker)
+        first, last, count = _walk(reader)
+    return SegmentSummary(Segment(log, state.readable), "missing", first, last, count)
+
+
+def summarize(journal: Journal, *, pre_commit: bool = False) -> StreamInfo:
+    """The journal's one stream; ``pre_commit`` counts what waits in the buffer too."""
     summaries = summarize_segments(journal)
+    buffered = _summarize_buffer(journal, summaries) if pre_commit else None
+    details = _details(journal, summaries)
+    if buffered is not None:
+        summaries.append(buffered)
     filled = [s for s in summaries if s.record_count != 0]
     first = _address(filled[0].segment.log, filled[0].first) if filled else None
     last_summary = filled[-1] if filled else None
@@ -114,7 +142,7 @@ def summarize(journal: Journal) -> StreamInfo:
         end=end,
         record_count=None if None in counts else sum(c for c in counts if c is not None),
         byte_count=sum(s.segment.byte_count for s in summaries),
-        details=_details(journal, summaries),
+        details=details,
     )
 
 
