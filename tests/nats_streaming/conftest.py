@@ -41,7 +41,9 @@ class Made:
     def text(field: int, value: bytes) -> bytes:
         return varint(field << 3 | 2) + varint(len(value)) + value
 
-    def message(self, sequence: int, data: bytes = b"", channel: bytes = b"foo", time: int = 10**18, reply: bytes = b"") -> bytes:
+    def message(
+        self, sequence: int, data: bytes = b"", channel: bytes = b"foo", time: int = 10**18, reply: bytes = b""
+    ) -> bytes:
         out = self.number(1, sequence) + self.text(2, channel)
         out += self.text(3, reply) if reply else b""
         out += self.text(4, data) if data else b""
@@ -58,18 +60,19 @@ class Made:
 
     def slice(self, sequences: range, channel: bytes = b"foo", time: int = 10**18) -> tuple[bytes, bytes]:
         """A slice's .dat and .idx; message k has the data ``message k`` and the time ``time + k`` seconds."""
-        dat, idx = VERSION, VERSION
+        dat, idx = bytearray(VERSION), bytearray(VERSION)
         for k in sequences:
             payload = self.message(k, b"message %d" % k, channel, time + k * 10**9)
             idx += self.entry(k, len(dat), len(payload), time + k * 10**9)
             dat += self.record(payload)
-        return dat, idx
+        return bytes(dat), bytes(idx)
 
     def server(self) -> bytes:
         return VERSION + self.record(self.text(1, b"made") + self.text(2, b"_STAN.discover.made"))
 
     def store(self, root: Path, **files: bytes) -> Path:
-        """A store of one channel ``foo``: ``dat_1``, ``idx_1``, ``dat_2``, ... and ``subs``, ``clients``, ``server``."""
+        """A store of one channel ``foo``: ``dat_1``, ``idx_1``, ``dat_2``, ... and ``subs``, ``clients``,
+        ``server``."""
         folder = root / "foo"
         folder.mkdir(parents=True)
         (root / "server.dat").write_bytes(files.pop("server", self.server()))

@@ -120,14 +120,14 @@ def test_every_undamaged_record_is_read_and_no_other(
         for record in found.records:
             said = whole[record.fields["sequence"]]
             assert (record.timestamp_ns, record.fields["length"], record.fields["offset"]) == (
-                said["timestamp"], said["len"], said["offset"]
-            )  # fmt: skip
+                said["timestamp"],
+                said["len"],
+                said["offset"],
+            )
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_where_the_server_starts_it_has_the_same_channels(
-    name: str, golden: Golden, truth: Truth, opened: Any
-) -> None:
+def test_where_the_server_starts_it_has_the_same_channels(name: str, golden: Golden, truth: Truth, opened: Any) -> None:
     run = truth("broken")[name]["runs"]["default"]
     if not run["started"]:
         pytest.skip("the server does not start on it")

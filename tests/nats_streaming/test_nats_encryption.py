@@ -71,20 +71,21 @@ def test_both_ciphers_and_plain_data_mix_in_one_channel(made: Any, tmp_path: Pat
         assert found.faults == []
 
 
-def test_data_that_does_not_open_is_a_fault_and_not_given(
-    made: Any, tmp_path: Path, opened: Any, reading: Any
-) -> None:
+def test_data_that_does_not_open_is_a_fault_and_not_given(made: Any, tmp_path: Path, opened: Any, reading: Any) -> None:
     payloads = [seal(1, b"one", 1), seal(2, b"spoilt", 2)[:-1] + b"!", b"\x01short", seal(2, b"four", 4)]
     path = sealed_store(made, tmp_path / "s", payloads)
     with opened(path, encryption_key=SECRET) as store:
         found = reading(store)
         assert found.sequences == [1, 4]
         assert [(f.code, f.file, f.address) for f in found.faults] == [
-            ("undecryptable", "foo/msgs.1.dat", "2"), ("undecryptable", "foo/msgs.1.dat", "3")
-        ]  # fmt: skip
+            ("undecryptable", "foo/msgs.1.dat", "2"),
+            ("undecryptable", "foo/msgs.1.dat", "3"),
+        ]
         assert [f.code for f in store.verify().faults] == ["undecryptable", "undecryptable"]
         # The same rows whatever columns are asked for.
-        rows = [row for b in store.scan("foo", columns=["reply", "sequence"], on_fault=lambda f: None) for row in b.rows()]
+        rows = [
+            row for b in store.scan("foo", columns=["reply", "sequence"], on_fault=lambda f: None) for row in b.rows()
+        ]
         assert rows == [("", 1), ("", 4)]
 
 
@@ -113,7 +114,11 @@ def test_keys_come_from_an_option_a_file_or_a_variable(
     file = tmp_path / "key"
     file.write_bytes(b"mykey\n")
     monkeypatch.setenv("MY_OWN_VARIABLE", "mykey")
-    for options in ({"encryption_key": b"mykey"}, {"encryption_key_file": str(file)}, {"encryption_key_env": "MY_OWN_VARIABLE"}):
+    for options in (
+        {"encryption_key": b"mykey"},
+        {"encryption_key_file": str(file)},
+        {"encryption_key_env": "MY_OWN_VARIABLE"},
+    ):
         with opened(golden("encrypted_CHACHA"), **options) as store:
             assert [r.payload for r in store.read("enc.chacha")] == PLAIN_CHACHA
     monkeypatch.setenv("NATS_STREAMING_ENCRYPTION_KEY", "mykey")
@@ -121,7 +126,9 @@ def test_keys_come_from_an_option_a_file_or_a_variable(
         assert [r.payload for r in store.read("enc.chacha")] == PLAIN_CHACHA
 
 
-@pytest.mark.parametrize("options", [{"encryption_key": ""}, {"encryption_key_file": "/no/such/file"}, {"encryption_key_env": "NO_SUCH_KEY"}])
+@pytest.mark.parametrize(
+    "options", [{"encryption_key": ""}, {"encryption_key_file": "/no/such/file"}, {"encryption_key_env": "NO_SUCH_KEY"}]
+)
 def test_a_missing_key_is_refused_in_one_line(options: dict[str, Any], golden: Golden, opened: Any) -> None:
     with pytest.raises(KeyRefused) as caught:
         opened(golden("encrypted_AES"), **options)
@@ -141,7 +148,14 @@ def test_the_key_shows_in_no_representation(golden: Golden, opened: Any) -> None
     key = load_master_key(options)
     assert key is not None
     with opened(golden("encrypted_AES"), encryption_key=SECRET) as store:
-        shown = [repr(options), str(options), repr(key), repr(key.for_channel(b"foo")), repr(store), repr(store._reading)]
+        shown = [
+            repr(options),
+            str(options),
+            repr(key),
+            repr(key.for_channel(b"foo")),
+            repr(store),
+            repr(store._reading),
+        ]
         shown += [repr(store.info()), repr(store.splits("enc.ch")), repr(store.verify())]
         pickled = pickle.dumps(store.splits("enc.ch"))
     for text in shown:

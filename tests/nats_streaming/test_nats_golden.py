@@ -44,18 +44,30 @@ def test_every_message_is_what_and_where_the_truth_says(name: str, golden: Golde
             assert info.details["subscriptions"] == len(said["subs"])
             found = [
                 (
-                    r.fields["sequence"], r.timestamp_ns, r.fields["length"], f"{zlib.crc32(r.payload):08x}",
-                    f"msgs.{r.fields['slice']}.dat", r.fields["offset"], r.fields["reply"], r.fields["subject"],
+                    r.fields["sequence"],
+                    r.timestamp_ns,
+                    r.fields["length"],
+                    f"{zlib.crc32(r.payload):08x}",
+                    f"msgs.{r.fields['slice']}.dat",
+                    r.fields["offset"],
+                    r.fields["reply"],
+                    r.fields["subject"],
                 )
                 for r in store.read(channel)
-            ]  # fmt: skip
+            ]
             assert found == [
                 (
-                    m["seq"], m["timestamp"], m["len"], m["data_crc32"],
-                    m["slice"], m["offset"], m.get("reply", ""), channel,
+                    m["seq"],
+                    m["timestamp"],
+                    m["len"],
+                    m["data_crc32"],
+                    m["slice"],
+                    m["offset"],
+                    m.get("reply", ""),
+                    channel,
                 )
                 for m in said["messages"]
-            ]  # fmt: skip
+            ]
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -75,10 +87,13 @@ def test_server_clients_and_subscriptions_are_what_the_truth_says(
         assert subscriptions == said["subs"]
         slices = {
             str(s["number"]): {
-                "dat_size": s["dat_size"], "count": s["messages"], "idx_size": s["idx_size"], "idx_count": s["messages"]
+                "dat_size": s["dat_size"],
+                "count": s["messages"],
+                "idx_size": s["idx_size"],
+                "idx_count": s["messages"],
             }
             for s in info["channels"][channel]["slices"]
-        }  # fmt: skip
+        }
         assert slices == said["slices"]
 
 
@@ -128,7 +143,9 @@ def test_without_limits_everything_on_disk_is_there(name: str, golden: Golden, t
         for channel, said in expected["channels"].items():
             removed = [(m["seq"], m["timestamp"], m["data_crc32"]) for m in said["on_disk_but_removed_by_limits"]]
             kept = [(m["seq"], m["timestamp"], m["data_crc32"]) for m in said["messages"]]
-            found = [(r.fields["sequence"], r.timestamp_ns, f"{zlib.crc32(r.payload):08x}") for r in store.read(channel)]
+            found = [
+                (r.fields["sequence"], r.timestamp_ns, f"{zlib.crc32(r.payload):08x}") for r in store.read(channel)
+            ]
             assert found == removed + kept
 
 
@@ -149,7 +166,9 @@ def test_slices_that_were_put_aside_are_read_on_request(golden: Golden, truth: T
                 if file.startswith(channel + "/")
                 for m in messages
             ]
-            found = [(r.fields["sequence"], r.timestamp_ns, f"{zlib.crc32(r.payload):08x}") for r in store.read(channel)]
+            found = [
+                (r.fields["sequence"], r.timestamp_ns, f"{zlib.crc32(r.payload):08x}") for r in store.read(channel)
+            ]
             assert found[: len(aside)] == aside
             assert [f[0] for f in found] == list(range(1, expected["channels"][channel]["last_seq"] + 1))
 

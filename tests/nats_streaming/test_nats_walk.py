@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import struct
 import zlib
@@ -62,7 +63,7 @@ def rows_of(sink: Any) -> list[tuple[Any, ...]]:
             columns.append(values[:count].tolist())
         else:
             ends = offsets[: count + 1].tolist()
-            columns.append([bytes(values[a:b]) for a, b in zip(ends, ends[1:], strict=False)])
+            columns.append([bytes(values[a:b]) for a, b in itertools.pairwise(ends)])
     return list(zip(*columns, strict=True))
 
 
@@ -280,6 +281,8 @@ def test_both_agree_on_random_protobuf(made: Any) -> None:
     kit = Kit(compiled, _columns, _crc32)
     rng = random.Random(7)
     for _ in range(4000):
-        payload = b"\x08\x05" + bytes(rng.choice((8, 18, 26, 34, 40, 1, 2, 128, 255, 0, 9, 13)) for _ in range(rng.randrange(24)))
+        payload = b"\x08\x05" + bytes(
+            rng.choice((8, 18, 26, 34, 40, 1, 2, 128, 255, 0, 9, 13)) for _ in range(rng.randrange(24))
+        )
         data = bytes(4) + struct.pack("<II", len(payload), zlib.crc32(payload)) + payload
         assert outcome(kit, data, 10, 1000, True) == outcome(TWIN, data, 10, 1000, True)

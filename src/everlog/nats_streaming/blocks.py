@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from everlog.core.storage import ReadableFile
+from everlog.errors import FileChanged
 
 BLOCK_BYTES = 64 << 10
 
@@ -19,11 +20,16 @@ class BlockReader:
         self._block = b""
 
     def get(self, offset: int, length: int) -> bytes:
-        """Up to ``length`` bytes from ``offset``; fewer only at the end."""
+        """Up to ``length`` bytes from ``offset``; fewer only at the end. Raises :class:`FileChanged` when the file
+        was cut."""
         start = offset - self._base
         if start < 0 or start + length > len(self._block):
             if offset >= self.size:
                 return b""
             self._base, start = offset, 0
-            self._block = self.file.read_at(offset, min(max(length, BLOCK_BYTES), self.size - offset))
+            expected = min(max(length, BLOCK_BYTES), self.size - offset)
+            self._block = self.file.read_at(offset, expected)
+            if len(self._block) < expected:
+                found = f"the end of the file at {offset + len(self._block)}"
+                raise FileChanged(self.file.name, offset=offset, found=found, expected=f"{self.size} bytes")
         return self._block[start : start + length]

@@ -34,8 +34,9 @@ from everlog.nats_streaming.walk_status import (
 
 HEADER = RecordHeader.size
 FIRST_RECORD = 4
-MAX_WINDOW_BYTES = 2 * MAX_RECORD_BYTES
+MAX_WINDOW_BYTES = MAX_RECORD_BYTES + HEADER
 SEARCH_BYTES = 1 << 20
+_ZEROS = bytes(SEARCH_BYTES)
 MAX_RETRIES = 1024
 """How far a sequence may go back behind damage: a server writes at most this many messages before it writes their
 index."""
@@ -123,7 +124,7 @@ class SliceReader:
                 self._marks.add(at, walker.found_sequence)
                 walker.last_sequence = walker.found_sequence - 1
                 continue
-            after = self._pass_over(status, walker, at, end)
+            after = self._pass_over(status, walker, window, end)
             if after is None:
                 return
             window.seek(after)
@@ -132,9 +133,10 @@ class SliceReader:
         there = window.base + window.filled
         raise FileChanged(self._file.name, offset=there, found="the end of the file", expected=f"bytes up to {end}")
 
-    def _pass_over(self, status: int, walker: RecordWalker, at: int, end: int) -> int | None:
-        """Report what is at ``at`` and say where to go on; ``None`` where the rest is lost."""
-        code, found, expected = self._describe(status, walker, at, end)
+    def _pass_over(self, status: int, walker: RecordWalker, window: Window, end: int) -> int | None:
+        """Report what the walker stopped at and say where to go on; ``None`` where the rest is lost."""
+        at = window.address
+        code, found, expected = self._describe(status, walker, window, end)
         lost = walker.found_sequence + (status != OUT_OF_ORDER)
         if at == self._passed_to:  # damage upon damage
             lost = self._lost + 1
@@ -144,13 +146,14 @@ class SliceReader:
             after = self._search(at, end, walker.found_sequence)
             code = "zero-padding" if after is None else "zero-hole"
         else:
-            after = self._by_chain(status, walker, at, end)
+            after = self._by_chain(status, walker, at, end, lost)
         stop = end if after is None else min(after, end)
         self._passed_to, self._lost = stop, lost
         self._damage(code, at, stop, found, expected, lost)
         return after if after is not None and after < end else None
 
-    def _describe(self, status: int, walker: RecordWalker, at: int, end: int) -> tuple[str, str, str]:
+    def _describe(self, status: int, walker: RecordWalker, window: Window, end: int) -> tuple[str, str, str]:
+        at = window.address
         head = self._blocks.get(at, HEADER)
         if len(head) < HEADER or (status == MORE and end - at < HEADER):
             return "torn-record", f"{end - at} bytes", f"a record header of {HEADER} bytes"
@@ -162,7 +165,8 @@ class SliceReader:
         if status == TOO_LARGE:
             return "record-too-large", f"{length} bytes", f"at most {MAX_RECORD_BYTES}"
         if status == BAD_CRC:
-            actual = self._crc.checksum(self._file.read_at(at + HEADER, length))
+            begin = window.at + HEADER
+            actual = self._crc.checksum(window.buffer, begin, begin + length)
             return "bad-crc", f"checksum 0x{actual:08x}", f"0x{crc:08x} as in its header"
         if status == OUT_OF_ORDER:
             return "sequence-order", f"sequence {walker.found_sequence}", f"above {walker.last_sequence}"
@@ -176,23 +180,22 @@ class SliceReader:
         lost = self._lookup.entry(i - 1).sequence if i > 0 else 0
         return lost, self._lookup.entry(i).offset if i < self._lookup.count else None
 
-    def _by_chain(self, status: int, walker: RecordWalker, at: int, end: int) -> int | None:
+    def _by_chain(self, status: int, walker: RecordWalker, at: int, end: int, lost: int) -> int | None:
         if status in (BAD_CRC, BAD_MESSAGE, OUT_OF_ORDER):
             claimed = at + walker.needed
-            if claimed == end or self._may_start(claimed, end, walker.found_sequence):
+            if claimed == end or self._follows(claimed, end, lost):
                 return claimed
         return self._search(at + 1, end, walker.found_sequence)
 
-    def _may_start(self, at: int, end: int, last: int) -> bool:
-        """Whether a message of this channel seems to start at ``at``; the walker looks closer."""
+    def _follows(self, at: int, end: int, lost: int) -> bool:
+        """Whether the message behind ``lost`` seems to start at ``at``; the walker looks closer. Any other one there
+        would mean that the damaged length leads too far."""
         head = self._blocks.get(at, min(HEADER + _PREFIX_BYTES + len(self._pattern), end - at))
         if len(head) < HEADER:
             return False
-        length, crc = RecordHeader.unpack_from(head).values
-        if length == 0 and crc == 0:
-            return True
+        length = RecordHeader.unpack_from(head).length
         sequence, after = _sequence_of(head, HEADER)
-        if last and not last < sequence <= last + 1 + MAX_RETRIES:
+        if sequence != lost + 1:
             return False
         return bool(at + HEADER + length <= end and head.startswith(self._pattern, after))
 
@@ -202,7 +205,8 @@ class SliceReader:
         base = at
         while base < end:
             block = self._file.read_at(base, min(SEARCH_BYTES, end - base))
-            hit = block.find(self._pattern)
+            # Long holes are common in sparse files, and comparing is much faster than searching.
+            hit = -1 if block == _ZEROS else block.find(self._pattern)
             while hit >= 0:
                 begin = _payload_start(block, hit)
                 if begin >= HEADER and self._is_message(block, base, begin - HEADER, end, at, last):

@@ -10,7 +10,7 @@ from everlog.errors import StoreUnavailable
 from everlog.kernel.columns import RowSink
 from everlog.kernel.crc32 import Crc32
 from everlog.nats_streaming.index import IndexFold, IndexProblem, fold_index
-from everlog.nats_streaming.layouts import FileVersion, RecordHeader
+from everlog.nats_streaming.layouts import MAX_RECORD_BYTES, FileVersion, RecordHeader
 from everlog.nats_streaming.messages import MsgProto
 from everlog.nats_streaming.polynomials import fitting_polynomial, polynomial_fault
 from everlog.nats_streaming.protobuf import BadMessage
@@ -135,7 +135,7 @@ class Surveyor:
             return f"no {where}", "the last message"
         claimed, crc = RecordHeader.unpack_from(data).values
         if length is None:
-            if claimed > size - offset - HEADER:
+            if claimed > min(size - offset - HEADER, MAX_RECORD_BYTES):
                 return f"no whole {where}", "a message"
             data += file.read_at(offset + HEADER, claimed)
             length = claimed
