@@ -91,8 +91,9 @@ class Scan:
 
     def _step(self) -> bool:
         """Walk until the sink is full (true) or the range is done (false)."""
-        walker, window = self._walker, self._window
+        walker = self._walker
         while True:
+            window = self._window  # a restart puts another in its place
             status = walker.walk(window.buffer, window.at, window.filled, window.base, window.at_end, self.sink)
             position = window.base + walker.at
             if status not in (codes.INCOMPLETE, codes.ORPHAN, codes.TOO_LONG):
