@@ -58,7 +58,7 @@ def test_a_segment_cut_at_any_byte_gives_the_messages_before_the_cut(golden, cas
         rows, _ = messages(with_file(storage, name, data[:cut]))
         count = sum(1 for start, following in zip(starts, [*starts[1:], len(data)], strict=True) if following <= cut)
         assert set(rows) <= set(whole), cut
-        if case.startswith("e_trunc") or case.startswith("e_garbage"):
+        if case.startswith(("e_trunc", "e_garbage")):
             assert rows[: len(before)] == before
         else:
             assert rows == before + [row for row in whole if row[0].startswith(name)][:count], cut

@@ -164,7 +164,7 @@ def test_a_journal_of_version_1_is_read_on_where_a_newer_writer_went_on(make):
     new = b"".join(make.message(p) for p in (b"x", b"y"))
     rows, faults = read(make.folder({"00000000": old + new}))
     assert rows == list(enumerate([*numbered(6), b"x", b"y"], 1))
-    assert faults == [("magic-differs", "00000000", 0), ("framing-changes", "00000000", 6 * 56)]
+    assert faults == [], "nothing is lost; verify says what is odd"
 
 
 def test_a_sparse_file_of_zeros_is_passed_quickly(make):
@@ -249,11 +249,15 @@ def test_an_unknown_provider_is_one_fault_and_its_messages_can_be_listed(make):
 def test_by_default_damage_raises_after_the_messages_before_it(golden):
     store = JlogStore.open(golden("e_garbage_middle_current"), {})
     got = []
+
+    def take_all():
+        for batch in store.scan("journal", columns=["marker"]):
+            got.extend(batch.to_list("marker"))
+
     with pytest.raises(CorruptData, match="00000002 at offset 671") as caught:
-        for batch in store.scan("journal", columns=["marker"], max_rows=1):
-            got += batch.to_list("marker")
+        take_all()
     assert caught.value.exit_code == 1
-    assert len(got) >= 26 + 25
+    assert len(got) == 26 + 25 + 4
 
 
 def test_a_half_written_pre_commit_buffer_gives_its_whole_messages(make):

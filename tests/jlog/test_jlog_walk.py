@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+from itertools import pairwise
 from types import ModuleType
 
 import pytest
@@ -59,7 +60,7 @@ def walk(pair, data, *, start=0, end=None, at_end=True, magic=PLAIN, provider=-1
     if count:
         values = [taken[name][0].tolist()[:count] for name, code, _ in COLUMNS if code == "q"]
         raw, offsets = bytes(taken["payload"][0]), taken["payload"][1].tolist()
-        payloads = [raw[a:b] for a, b in zip(offsets, offsets[1:], strict=False)][:count]
+        payloads = [raw[a:b] for a, b in pairwise(offsets)][:count]
         rows = list(zip(*values, payloads, strict=True))
     return reached, rows
 

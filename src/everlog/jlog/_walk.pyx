@@ -48,8 +48,9 @@ cdef extern from *:
     #endif
     typedef uint16_t everlog_u16x16 __attribute__((vector_size(32)));
     typedef uint64_t everlog_u64x4 __attribute__((vector_size(32)));
-    /* Whether the magic may be somewhere in p[0:n]: true too often, never too seldom. Wherever its four bytes are, two of them (the
-       first two, or the second and third) are one of the pairs p[0:2], p[2:4], ...: so pairs are compared, whole registers at a time. */
+    /* Whether the magic may be somewhere in p[0:n]: true too often, never too seldom. Wherever its four bytes are, two of
+       them (the first two, or the second and third) are one of the pairs p[0:2], p[2:4], ...: so pairs are compared, whole
+       registers at a time. The bytes ahead are asked for: headers alone, a message apart, would be waited for one by one. */
     EVERLOG_CLONES
     static int everlog_may_hold(const uint8_t* p, int64_t n, uint32_t magic) {
         const uint16_t even = (uint16_t)magic, odd = (uint16_t)(magic >> 8);
@@ -113,7 +114,7 @@ cdef inline int64_t stored_length(const uint8_t* header, uint32_t magic, int pro
 cdef bint holds_header(
     const uint8_t* payload, int64_t length, int64_t header_bytes, uint32_t magic, int provider, bint is_last
 ) noexcept nogil:
-    """Whether a plausible header in the payload has all of its message there; in the last message the header is enough."""
+    """Whether a plausible header in the payload has all of its message there; in the last message it is enough."""
     cdef int64_t at, stored
     if length < header_bytes or not everlog_may_hold(payload, length, magic):
         return False

@@ -1,4 +1,5 @@
-"""Subscribers and their checkpoints: ``cp.<hex of the name>``, eight bytes: segment and number of the last message done."""
+"""Subscribers and their checkpoints: ``cp.<hex of the name>``, eight bytes: segment and number of the last message
+done."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ from everlog.jlog.names import TRANSIENT_PREFIX, parse_checkpoint_name, printabl
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A subscriber's checkpoint as found. ``log`` and ``marker`` are ``None`` when the file does not have 8 bytes; ``error`` is set
-    when it can't be read. ``subscriber`` keeps bytes that are not UTF-8 as surrogates."""
+    """A subscriber's checkpoint as found. ``log`` and ``marker`` are ``None`` when the file does not have 8 bytes;
+    ``error`` is set when it can't be read. ``subscriber`` keeps bytes that are not UTF-8 as surrogates."""
 
     subscriber: str
     file: str

@@ -1,7 +1,8 @@
 """Payloads of compressed journals: one raw LZ4 block each, decoded a batch at a time.
 
-The stored payloads come from the walker as a batch; decoding calls into C for each message. A payload decodes to at most
-``MAX_MESSAGE_BYTES`` (:mod:`.framing` refuses headers that say more) and a batch is cut where it reaches its bound.
+The stored payloads come from the walker as a batch; decoding calls into C for each message. A payload decodes to at
+most ``MAX_MESSAGE_BYTES`` (:mod:`.framing` refuses headers that say more) and a batch is cut where it reaches its
+bound.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ NEEDED = ("payload", "length", "log", "marker", "offset")
 
 
 def lz4_decoder() -> Decode:
-    """``decode(stored, length)``: the payload; raises :class:`ValueError`. Raises :class:`MissingDependency` without lz4."""
+    """``decode(stored, length)``: the payload; raises :class:`ValueError`. Raises :class:`MissingDependency` without
+    lz4."""
     try:
         from lz4.block import LZ4BlockError, decompress
     except ImportError as error:
@@ -45,7 +47,8 @@ def lz4_decoder() -> Decode:
 def decompress(
     batch: Batch, wanted: tuple[Column, ...], decode: Decode, max_bytes: int, on_fault: Callable[[Fault], None]
 ) -> Iterator[Batch]:
-    """The batch with decoded payloads, in parts of about ``max_bytes``. Messages that do not decode are left out and reported."""
+    """The batch with decoded payloads, in parts of about ``max_bytes``. Messages that do not decode are left out and
+    reported."""
     stored = batch.column("payload")
     assert stored.offsets is not None
     ends = stored.offsets[: batch.row_count + 1].tolist()

@@ -9,16 +9,16 @@ STREAM = "journal"
 
 CODES: dict[str, str] = {
     # The data of a segment
-    "torn-record": "A message was not written to its end, and nothing or no second message was written behind it in its place.",
-    "merged-records": "A message was not written to its end, and its length says that it ends where a later one does: the "
-    "original gives one message made of two.",
+    "torn-record": "A message was not written to its end. Others may be written behind it.",
+    "merged-records": "A message was not written to its end, and by its length it ends where a later one does: "
+    "the original gives one message made of two.",
     "torn-header": "The segment ends inside a message header.",
     "damaged-bytes": "Bytes that are no message, between messages or behind the last one.",
     "zero-bytes": "Zero bytes where a message should be, as file systems leave them after a power loss.",
     "undecodable-payload": "A compressed payload that does not decode to the length its header says.",
     "unknown-compression": "The header magic names a compression provider that is not known.",
-    "null-provider-empty-message": "An empty message, stored as 16,384 zero bytes by the null provider of the original.",
-    "framing-changes": "The header magic changes inside a segment, as when a newer version writes on in an old journal.",
+    "null-provider-empty-message": "The null provider of the original stored an empty message as 16,384 zero bytes.",
+    "framing-changes": "The header magic changes inside a segment: a newer version wrote on in an old journal.",
     "magic-differs": "A segment's messages have another header magic than the metastore says.",
     "segment-cut-while-read": "The segment became shorter while it was read.",
     # The folder
@@ -55,7 +55,7 @@ CODES: dict[str, str] = {
     "pre-commit-overrun": "The pre-commit buffer says that more is in use than it holds.",
     "pre-commit-damaged": "What is in use of the pre-commit buffer does not end with a whole message, or is none.",
     "pre-commit-unflushed": "Messages wait in the pre-commit buffer; the next writer that closes flushes them.",
-    "pre-commit-duplicate": "Messages in the pre-commit buffer are in the journal already; the next flush writes them again.",
+    "pre-commit-duplicate": "Messages in the pre-commit buffer are in the journal too; a flush writes them again.",
     "pre-commit-lost": "Messages that were flushed from the pre-commit buffer are not in the journal.",
 }
 """Code to meaning: what ``verify`` and reading can report. ``docs/verify.md`` lists them."""

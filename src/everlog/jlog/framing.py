@@ -1,11 +1,13 @@
-"""How the messages of a segment are framed: header magic, header size, compression provider; and which headers are plausible.
+"""How the messages of a segment are framed: header magic, header size, compression provider; and which headers are
+plausible.
 
 There is no checksum. A header is plausible when
 
 * its magic is the journal's;
 * its microseconds are below a million;
-* the payload is at most ``MAX_MESSAGE_BYTES``, and what is stored of it fits what it says: the same length without compression (or
-  16,384 bytes for an empty message), for LZ4 at least a byte, at most what its encoder may need, at least what its decoder can expand;
+* the payload is at most ``MAX_MESSAGE_BYTES``, and what is stored of it fits what it says: the same length without
+  compression (or 16,384 bytes for an empty message), for LZ4 at least a byte, at most what its encoder may need, at
+  least what its decoder can expand;
 * where the magic is 0 (1.x), its seconds are not 0, so that zeros are no messages.
 """
 
@@ -85,7 +87,8 @@ class Framing:
         return re.compile(re.escape(self.magic_bytes) + seconds + rb"..[\x00-\x0f]\x00", re.DOTALL)
 
     def parse(self, data: Readable, at: int, offset: int) -> Header | None:
-        """The header at ``data[at:]``, which is at ``offset`` in its file; ``None`` when it is short or not plausible."""
+        """The header at ``data[at:]``, which is at ``offset`` in its file; ``None`` when it is short or not
+        plausible."""
         if len(data) - at < self.header_bytes:
             return None
         layout = JlogHeader if self.provider is Provider.PLAIN else JlogCompressedHeader

@@ -1,7 +1,7 @@
 """Indexes: the offset of each message of a segment. Used where they are good, never needed: the data decides.
 
-Readers make them, writers never touch them, so a segment may have none, or one that ends before the data does. A final 0 behind other
-entries says that the segment is finished.
+Readers make them, writers never touch them, so a segment may have none, or one that ends before the data does. A final
+0 behind other entries says that the segment is finished.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ ENTRY = JlogIndexEntry.size
 
 @dataclass(slots=True)
 class SegmentIndex:
-    """An index as it was found. ``entries`` are offsets without the closing 0, as many as the data could need and two more; ``good``
-    of them rise from 0 and are inside the data. ``byte_count`` is -1 when there is none."""
+    """An index as it was found. ``entries`` are offsets without the closing 0, as many as the data could need and two
+    more; ``good`` of them rise from 0 and are inside the data. ``byte_count`` is -1 when there is none."""
 
     log: int
     data_bytes: int
@@ -55,7 +55,8 @@ class SegmentIndex:
 
 
 def read_index(storage: Storage, log: int, data_bytes: int, header_bytes: int = JlogHeader.size) -> SegmentIndex:
-    """The index of a segment with ``data_bytes`` bytes of data. Never raises for damage; one that can't be read is like none."""
+    """The index of a segment with ``data_bytes`` bytes of data. Never raises for damage; one that can't be read is like
+    none."""
     index = SegmentIndex(log, data_bytes)
     name = index_name(log)
     most = data_bytes // header_bytes + 3

@@ -74,8 +74,8 @@ class Journal:
         return read_pre_commit(self.storage)
 
     def framing_of(self, file: ReadableFile, start: int, end: int) -> Framing:
-        """The framing of the first message of a file; where that is damaged, what the metastore says, else that of the first segment
-        where it can be told, else plain."""
+        """The framing of the first message of a file; where that is damaged, what the metastore says, else that of the
+        first segment where it can be told, else plain."""
         preferred = self.preferred
         found = detect_framing(SegmentData(file, start, end), start, preferred)
         return found or preferred or self._framing_of_others(file.name)
@@ -113,6 +113,7 @@ class Walk:
         by_log = {segment.log: segment for segment in self.journal.segments}
         for log in logs:
             if previous is not None and log > previous + 1:
+                yield from self._take()
                 self.request.on_fault(missing_segments(previous, log))
             previous = log
             if log in by_log:
@@ -123,6 +124,7 @@ class Walk:
 
     def _segment(self, segment: Segment) -> Iterator[Batch]:
         if segment.byte_count == 0 and self.journal.is_closed(segment):
+            yield from self._take()
             self.request.on_fault(empty_closed_segment(segment.log))
             return
         with self.journal.storage.open(segment_name(segment.log)) as file:
@@ -150,10 +152,8 @@ class Walk:
 
     def _fill(self, reader: SegmentReader) -> Iterator[Batch]:
         provider = reader.framing.provider
-        preferred = self.journal.preferred
-        if preferred is not None and reader.framing != preferred and reader.end > reader.start:
-            self.request.on_fault(magic_differs(reader, preferred))
         if provider is Provider.UNKNOWN and "payload" in self._wanted:
+            yield from self._take()
             self.request.on_fault(unknown_compression(reader))
             return
         is_lz4 = provider is Provider.LZ4 and "payload" in self._wanted

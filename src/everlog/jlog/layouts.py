@@ -8,9 +8,9 @@
 | `cp.<hex of the name>` | a subscriber's checkpoint: the last message that it is done with |
 | `pre_commit` | bytes in use, then framed messages that wait to be written to the segment |
 
-Integers are in the byte order of the machine that wrote them; everlog reads little-endian journals. Messages of a compressed journal
-have the longer header, and its provider is the low byte of the magic: 0 stores payloads as they are, 1 as one LZ4 block each. The
-provider 0 stores an empty message as 16,384 zero bytes.
+Integers are in the byte order of the machine that wrote them; everlog reads little-endian journals. Messages of a
+compressed journal have the longer header, and its provider is the low byte of the magic: 0 stores payloads as they are,
+1 as one LZ4 block each. The provider 0 stores an empty message as 16,384 zero bytes.
 """
 
 from __future__ import annotations

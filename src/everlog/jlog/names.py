@@ -45,9 +45,11 @@ def checkpoint_name(subscriber: str) -> str:
 
 
 def parse_checkpoint_name(name: str) -> str | None:
-    """The subscriber that a checkpoint file is of, or ``None``: another name, an odd number of hex digits, or none at all.
+    """The subscriber that a checkpoint file is of, or ``None``: another name, an odd number of hex digits, or none at
+    all.
 
-    Names are bytes to JLog; those that are not UTF-8 keep their bytes as surrogates, so that ``checkpoint_name`` finds the file again.
+    Names are bytes to JLog; those that are not UTF-8 keep their bytes as surrogates, so that ``checkpoint_name`` finds
+    the file again.
     """
     digits = name.removeprefix(CHECKPOINT_PREFIX)
     if digits == name or not digits or len(digits) % 2 or not _HEX.fullmatch(digits):

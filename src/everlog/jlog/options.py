@@ -9,8 +9,8 @@ from everlog.errors import UsageError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JlogOptions:
-    """``pre_commit``: what waits in the pre-commit buffer is read too, as messages behind the last one of the last segment, their
-    numbers going on; it may be written elsewhere in the end, or twice."""
+    """``pre_commit``: what waits in the pre-commit buffer is read too, as messages behind the last one of the last
+    segment, their numbers going on; it may be written elsewhere in the end, or twice."""
 
     pre_commit: bool = False
 

@@ -1,7 +1,7 @@
 """The pre-commit buffer: messages, framed as in a segment, that a writer has taken and not yet written there.
 
-The original trusts the first field; here it is bounded by the file. ``used`` may end behind a header whose payload never came, when
-the writer was killed between its two copies.
+The original trusts the first field; here it is bounded by the file. ``used`` may end behind a header whose payload
+never came, when the writer was killed between its two copies.
 """
 
 from __future__ import annotations

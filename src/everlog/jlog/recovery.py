@@ -1,20 +1,23 @@
 """What to do where the walker stops: is the message there whole, and where does the next one begin?
 
-Without checksums only headers can tell. The rules, worst error first: never give a message that was not written, lose no whole one.
+Without checksums only headers can tell. The rules, worst error first: never give a message that was not written, lose
+no whole one.
 
-* A message whose header is plausible and which ends inside the data is whole, unless another message begins before its end: then it
-  was not written to its end, and others were written behind it.
-* A place counts as the beginning of a message when its header is plausible and is confirmed: by another plausible header (or the
-  end of the data) right behind its message, or by the index. In a journal of version 1.x, whose magic is 0, four more must follow.
-* Inside the extent that a plausible header declares, only headers not older than it count: messages that were written behind a torn
-  one are later; frames that are somebody's payload are earlier.
-* A message that ends right at another header, or at the end of the data, and has such headers inside, the last of which ends exactly
-  where it does, was torn as well (the original's readers give one message made of two here).
-* Even one that nothing confirms tells, inside the extent of a message that nothing right follows, that this one was torn.
+* A message whose header is plausible and which ends inside the data is whole, unless another message begins before its
+  end: then it was not written to its end, and others were written behind it.
+* A place counts as the beginning of a message when its header is plausible and is confirmed: by another plausible
+  header (or the end of the data) right behind its message, or by the index. In a journal of version 1.x, whose magic is
+  0, four more must follow.
+* Inside the extent that a plausible header declares, only headers not older than it count: messages that were written
+  behind a torn one are later; frames that are somebody's payload are earlier.
+* A message that ends right at another header, or at the end of the data, and has such headers inside, the last of which
+  ends exactly where it does, was torn as well (the original's readers give one message made of two here).
+* Even one that nothing confirms tells, inside the extent of a message that nothing right follows, that this one was
+  torn.
 * Where an index has the message and the next one, and says that it ends elsewhere, its length is wrong.
 
-A damaged stretch counts as one message in the numbering, unless the index knows the number of the one behind it: so the addresses
-behind a single lost message stay what they were.
+A damaged stretch counts as one message in the numbering, unless the index knows the number of the one behind it: so the
+addresses behind a single lost message stay what they were.
 """
 
 from __future__ import annotations
@@ -32,11 +35,13 @@ CACHE_BYTES = 64 << 10
 LEGACY_CHAIN = 4
 """So many plausible headers must follow one of version 1.x before it is believed."""
 MAX_CHAIN_STEPS = 100_000
-"""Headers looked at inside one message, before it is taken as it is; also what a segment may cost beyond one step for 16 bytes."""
+"""Headers looked at inside one message, before it is taken as it is; also what a segment may cost beyond one step for
+16 bytes."""
 
 
 class SegmentData:
-    """The bytes ``start <= offset < end`` of a file, as recovery looks at them: here and there, a few bytes at a time."""
+    """The bytes ``start <= offset < end`` of a file, as recovery looks at them: here and there, a few bytes at a
+    time."""
 
     def __init__(self, file: ReadableFile, start: int, end: int) -> None:
         self.file = file
@@ -71,7 +76,8 @@ class SegmentData:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``whole``: the message where the walker stopped is to be taken. Else the bytes up to ``resume`` are lost; ``code`` says how."""
+    """``whole``: the message where the walker stopped is to be taken. Else the bytes up to ``resume`` are lost;
+    ``code`` says how."""
 
     whole: bool
     resume: int = 0
@@ -130,12 +136,14 @@ def examine_suspect(data: SegmentData, at: int, framing: Framing) -> Verdict:
 
 
 def _ends_like(link: Header, outer: Header, data: SegmentData) -> bool:
-    """Whether the last message of a chain ends where the outer one does, or is itself torn by the end of the data there."""
+    """Whether the last message of a chain ends where the outer one does, or is itself torn by the end of the data
+    there."""
     return link.end == outer.end or (outer.end == data.end and link.end > data.end)
 
 
 def _begun_inside(data: SegmentData, outer: Header, framing: Framing) -> int | None:
-    """Where a message begins inside another that nothing right follows: its header is not older, or is cut by the end of the data."""
+    """Where a message begins inside another that nothing right follows: its header is not older, or is cut by the end
+    of the data."""
     payload = outer.offset + framing.header_bytes
     for header in _candidates(data, payload, min(outer.end + framing.header_bytes - 1, data.end), framing):
         if header.offset < outer.end and header.timestamp_us >= outer.timestamp_us:
@@ -148,7 +156,8 @@ def _begun_inside(data: SegmentData, outer: Header, framing: Framing) -> int | N
 def find_message(
     data: SegmentData, start: int, framing: Framing, index: SegmentIndex, inside: Header | None = None
 ) -> int | None:
-    """Where the next message begins, at or behind ``start``; ``inside`` is the header whose extent the search begins in."""
+    """Where the next message begins, at or behind ``start``; ``inside`` is the header whose extent the search begins
+    in."""
     for header in _candidates(data, start, data.end, framing):
         if inside is not None and header.offset < inside.end and header.timestamp_us < inside.timestamp_us:
             continue
@@ -176,7 +185,8 @@ def is_followed(data: SegmentData, header: Header, framing: Framing) -> bool:
 
 
 def detect_framing(data: SegmentData, at: int, preferred: Framing | None) -> Framing | None:
-    """The framing of the message at ``at``: ``preferred`` if it fits, else a known one that is confirmed; ``None`` if none does."""
+    """The framing of the message at ``at``: ``preferred`` if it fits, else a known one that is confirmed; ``None`` if
+    none does."""
     if preferred is not None and preferred != LEGACY and data.header(at, preferred) is not None:
         return preferred
     for framing in KNOWN:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from everlog.core.report import Fault
 from everlog.core.storage import Entry, ReadableFile
 from everlog.core.window import Window
+from everlog.errors import FileChanged
 from everlog.jlog.damage import describe_damage
 from everlog.jlog.faults import fault, note
 from everlog.jlog.framing import Framing
@@ -19,6 +20,7 @@ from everlog.kernel.columns import RowSink
 
 NO_STOP = 1 << 62
 """A message number that none reaches."""
+MAX_REREADS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +50,9 @@ def no_index() -> SegmentIndex:
 class SegmentReader:
     """Reads the messages ``first <= marker < stop`` of ``file[start:end]`` into ``sink``.
 
-    ``fill`` is a generator: it yields whenever the sink is full, so that its rows are taken before it goes on; at its end rows may be
-    left there, and ``marker`` is the number behind the last message. Damage before message ``first`` is not reported.
+    ``fill`` is a generator: it yields whenever the sink is full, so that its rows are taken before it goes on; at its
+    end rows may be left there, and ``marker`` is the number behind the last message. Damage before message ``first`` is
+    not reported.
     """
 
     file: ReadableFile
@@ -59,12 +62,12 @@ class SegmentReader:
     framing: Framing
     sink: RowSink
     on_fault: Callable[[Fault], None]
+    on_note: Callable[[Fault], None] | None = None
     load_index: Callable[[], SegmentIndex] = no_index
     first: int = 1
     stop: int = NO_STOP
     marker: int = 1
-    stretches: int = 0
-    """Damaged stretches passed."""
+    _rereads: int = 0
 
     def fill(self) -> Iterator[None]:
         """Read on; see above."""
@@ -75,22 +78,7 @@ class SegmentReader:
         window = Window(self.file.read_into, self._begin(data, index), self.end)
         trusted = -1
         while True:
-            at, self.marker, status = walk_messages(
-                window.buffer,
-                window.at,
-                window.filled,
-                window.at_end,
-                window.base,
-                self.framing.magic,
-                self.framing.provider,
-                self.log,
-                self.marker,
-                self.first,
-                self.stop,
-                trusted - window.base if trusted >= window.base else -1,
-                self.sink,
-            )
-            window.at = at
+            status = self._walk(window, trusted)
             here = window.address
             if status in (END, STOP):
                 return
@@ -105,12 +93,39 @@ class SegmentReader:
                 verdict = examine_suspect(data, here, self.framing) if status == SUSPECT else None
                 verdict = verdict or examine(data, here, self.framing, index)
                 if verdict.whole:
+                    if trusted == here:
+                        self._read_again(window)
                     trusted = here
                     continue
+                if self.sink.row_count:
+                    yield  # what is before the damage is given before the damage is told
                 self._skip(data, here, verdict, index)
                 window.seek(verdict.resume)
             else:
-                self._refill(data, window)
+                window.refill()
+                if window.at_end and window.base + window.filled < data.end:
+                    if self.sink.row_count:
+                        yield
+                    self._cut(data, window.base + window.filled)
+
+    def _walk(self, window: Window, trusted: int) -> int:
+        """Messages from the window into the sink; the walker's status."""
+        window.at, self.marker, status = walk_messages(
+            window.buffer,
+            window.at,
+            window.filled,
+            window.at_end,
+            window.base,
+            self.framing.magic,
+            self.framing.provider,
+            self.log,
+            self.marker,
+            self.first,
+            self.stop,
+            trusted - window.base if trusted >= window.base else -1,
+            self.sink,
+        )
+        return status
 
     def _begin(self, data: SegmentData, index: SegmentIndex | None) -> int:
         """Where to begin: at message ``first`` if the index knows it, and the data around it agrees."""
@@ -126,38 +141,44 @@ class SegmentReader:
         return there
 
     def _reaches_far(self, data: SegmentData, window: Window) -> bool:
-        """Whether a message needs a larger buffer and nothing right follows it: then look first, before memory is spent on it."""
+        """Whether a message needs a larger buffer and nothing right follows it: then look first, before memory is spent
+        on it."""
         header = data.header(window.address, self.framing)
         if header is None or header.end + self.framing.header_bytes - window.address <= len(window.buffer):
             return False
         return header.end > data.end or not is_followed(data, header, self.framing)
 
-    def _refill(self, data: SegmentData, window: Window) -> None:
-        window.refill()
-        reached = window.base + window.filled
-        if window.at_end and reached < data.end:
-            self.on_fault(
-                fault(
-                    "segment-cut-while-read",
-                    self.file.name,
-                    reached,
-                    f"{reached} bytes",
-                    f"{data.end} bytes, as when it was opened",
-                    loses="what was behind",
-                    repair="read again",
-                )
+    def _read_again(self, window: Window) -> None:
+        """The file says other than the buffer: it is changed in place, which no writer does. Look again, then give up."""
+        self._rereads += 1
+        if self._rereads > MAX_REREADS:
+            raise FileChanged(self.file.name, offset=window.address, found="other bytes each time", expected="the same")
+        window.base, window.at, window.filled = window.address, 0, 0
+
+    def _cut(self, data: SegmentData, reached: int) -> None:
+        self.on_fault(
+            fault(
+                "segment-cut-while-read",
+                self.file.name,
+                reached,
+                f"{reached} bytes",
+                f"{data.end} bytes, as when it was opened",
+                loses="what was behind",
+                repair="read again",
             )
-            data.end = reached
+        )
+        data.end = reached
 
     def _changed_framing(self, data: SegmentData, at: int) -> Framing | None:
-        """Another framing with the same provider, if the message at ``at`` is one of it: a newer version writes on behind 1.x."""
+        """Another framing with the same provider, if the message at ``at`` is one of it: a newer version writes on
+        behind 1.x."""
         if data.header(at, self.framing) is not None:
             return None
         framing = detect_framing(data, at, None)
         if framing is None or framing.provider != self.framing.provider:
             return None
-        if self.marker >= self.first:
-            self.on_fault(
+        if self.on_note is not None:
+            self.on_note(
                 note(
                     "framing-changes",
                     self.file.name,
@@ -171,7 +192,6 @@ class SegmentReader:
         return framing
 
     def _skip(self, data: SegmentData, here: int, verdict: Verdict, index: SegmentIndex) -> None:
-        self.stretches += 1
         if self.marker >= self.first:
             self.on_fault(describe_damage(data, self.log, self.marker, here, verdict, self.framing))
         following = index.marker_at(verdict.resume)

@@ -31,8 +31,8 @@ _ADDRESS = re.compile(r"([0-9a-fA-F]{1,8}):([0-9a-fA-F]{1,8})")
 
 
 class JlogStore(Store):
-    """A journal, open for reading. The folder is looked at anew by each call, so that segments come and go as the journal's
-    processes work on it."""
+    """A journal, open for reading. The folder is looked at anew by each call, so that segments come and go as the
+    journal's processes work on it."""
 
     family: ClassVar[str] = "jlog"
     options_class: ClassVar[type] = JlogOptions
@@ -43,7 +43,8 @@ class JlogStore(Store):
 
     @classmethod
     def open(cls, storage: Storage, options: Mapping[str, Any]) -> Self:
-        """Open for reading. Raises :class:`UnsupportedVersion` for a journal of a big-endian machine, :class:`UsageError`."""
+        """Open for reading. Raises :class:`UnsupportedVersion` for a journal of a big-endian machine,
+        :class:`UsageError`."""
         filled = fill(JlogOptions, options)
         Journal.read(storage)
         return cls(storage, filled)
@@ -70,11 +71,13 @@ class JlogStore(Store):
         return [summarize(Journal.read(self.storage), pre_commit=self.options.pre_commit)]
 
     def family_columns(self, level: Level = Level.RECORD) -> tuple[Column, ...]:
-        """``timestamp_ns``, ``length``, ``payload``, ``log``, ``marker``, ``offset``; messages are not fragmented, so both levels agree."""
+        """``timestamp_ns``, ``length``, ``payload``, ``log``, ``marker``, ``offset``; messages are not fragmented, so
+        both levels agree."""
         return COLUMNS
 
     def walk(self, stream: str, request: ScanRequest) -> Iterator[Batch]:
-        """See :meth:`Store.walk`. Without the payload, compressed messages are not decoded, so that those which can't be are there."""
+        """See :meth:`Store.walk`. Without the payload, compressed messages are not decoded, so that those which can't
+        be are there."""
         self._check(stream)
         journal = Journal.read(self.storage)
         previous: int | None = None

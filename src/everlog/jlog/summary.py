@@ -24,8 +24,8 @@ WALK_BYTES = 8 << 20
 
 @dataclass(slots=True)
 class SegmentSummary:
-    """A segment: its index's state, its first and last message (0: empty, ``None``: not known), how many there are, and the number
-    behind the last one, lost ones counted."""
+    """A segment: its index's state, its first and last message (0: empty, ``None``: not known), how many there are, and
+    the number behind the last one, lost ones counted."""
 
     segment: Segment
     index_state: str
@@ -37,7 +37,8 @@ class SegmentSummary:
 
 
 def summarize_segments(journal: Journal) -> list[SegmentSummary]:
-    """Each segment, from its index where that is sound and ends where the data does, else by walking, within ``WALK_BYTES``."""
+    """Each segment, from its index where that is sound and ends where the data does, else by walking, within
+    ``WALK_BYTES``."""
     found = []
     budget = WALK_BYTES
     for segment in journal.segments:

@@ -1,4 +1,5 @@
-"""Checking a whole journal: one report with every fault. At least as sharp as ``jlogctl data -d``, and never changing a byte."""
+"""Checking a whole journal: one report with every fault. At least as sharp as ``jlogctl data -d``, and never changing a
+byte."""
 
 from __future__ import annotations
 
@@ -154,7 +155,7 @@ def _check_segment(check: Verification, segment: Segment) -> None:
     with journal.storage.open(segment_name(segment.log)) as file:
         size = file.size()
         framing = journal.framing_of(file, 0, size)
-        reader = SegmentReader(file, segment.log, 0, size, framing, _sink(framing), report.add)
+        reader = SegmentReader(file, segment.log, 0, size, framing, _sink(framing), report.add, report.add)
         index = journal.index_of(Segment(segment.log, size), framing)
         reader.load_index = lambda: index
         if size and journal.preferred is not None and framing != journal.preferred:

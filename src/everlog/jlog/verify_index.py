@@ -50,8 +50,8 @@ class IndexCheck:
                 return
 
     def finish(self, *, is_written: bool, end: int) -> None:
-        """The index as a whole. ``is_written``: the segment is the one that is written now; ``end``: the number behind its last
-        message, lost ones counted."""
+        """The index as a whole. ``is_written``: the segment is the one that is written now; ``end``: the number behind
+        its last message, lost ones counted."""
         index, name = self.index, index_name(self.index.log)
         if index.byte_count < 0:
             if end > 1:

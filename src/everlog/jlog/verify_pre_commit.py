@@ -1,8 +1,8 @@
 """Checking the pre-commit buffer: its size, what is in use of it, and what was there before.
 
-What was flushed last is still there behind the first field, until the buffer is filled again. So it can be seen whether a flush
-reached the journal: the original, when a message larger than the buffer comes, flushes and then writes that message over what it
-has flushed.
+What was flushed last is still there behind the first field, until the buffer is filled again. So it can be seen whether
+a flush reached the journal: the original, when a message larger than the buffer comes, flushes and then writes that
+message over what it has flushed.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from everlog.kernel.columns import RowSink
 
 @dataclass(slots=True)
 class Witness:
-    """The first message in the buffer, in use or left there, which is looked for in the journal. ``earliest_us`` becomes the time of
-    the journal's first message."""
+    """The first message in the buffer, in use or left there, which is looked for in the journal. ``earliest_us``
+    becomes the time of the journal's first message."""
 
     header: Header
     frame: bytes

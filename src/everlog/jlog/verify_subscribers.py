@@ -14,7 +14,8 @@ _SET = "set the checkpoint where the subscriber is to go on"
 
 
 def check_subscribers(journal: Journal, ends: Mapping[int, int], report: Report) -> None:
-    """Every checkpoint. ``ends``: for each segment that was read, the number behind its last message, lost ones counted."""
+    """Every checkpoint. ``ends``: for each segment that was read, the number behind its last message, lost ones
+    counted."""
     for checkpoint in read_checkpoints(journal.storage, journal.storage.names()):
         _check(checkpoint, journal, ends, report)
 
@@ -59,7 +60,7 @@ def _check_place(
                 JlogCheckpoint.log.offset,  # type: ignore[attr-defined]
                 f"segment {log:08x}",
                 f"{first:08x} or a later one",
-                loses=f"what was between for subscriber {name}; the original's repair makes it lose segment {first:08x} too",
+                loses=f"what was between, for subscriber {name}; the original's repair skips segment {first:08x} too",
                 repair=_SET,
                 address=address,
             )

@@ -1,11 +1,11 @@
 """The message walker in plain Python: the specification of ``_walk.pyx``, and what runs where that was not built.
 
-A message is taken when its header is plausible (:mod:`.framing` says when), it ends inside the data, its end is the end of the data
-or another plausible header, and no other plausible header lies inside its payload. Where that does not hold the walker stops and says
-so; :mod:`.recovery` looks closer and decides.
+A message is taken when its header is plausible (:mod:`.framing` says when), it ends inside the data, its end is the end
+of the data or another plausible header, and no other plausible header lies inside its payload. Where that does not hold
+the walker stops and says so; :mod:`.recovery` looks closer and decides.
 
-Computed numbers of a row: 0 time in nanoseconds since 1970, 1 segment number, 2 marker, 3 offset in the file. Byte span 0 is the
-payload as stored (without the zeros that the null provider puts behind an empty message).
+Computed numbers of a row: 0 time in nanoseconds since 1970, 1 segment number, 2 marker, 3 offset in the file. Byte span
+0 is the payload as stored (without the zeros that the null provider puts behind an empty message).
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def walk_messages(
 ) -> tuple[int, int, int]:
     """Messages of ``data[start:end]`` into ``sink``: those numbered ``first`` <= marker < ``stop``.
 
-    ``data[0]`` is at ``base`` in the file; ``at_end`` says that ``end`` is where the data ends. ``marker`` is the number of the message
-    at ``start``. The message at ``trusted`` (an index into ``data``, or -1) is taken without a look into it or behind it. Returns the
-    place reached, the number of the message there, and a status.
+    ``data[0]`` is at ``base`` in the file; ``at_end`` says that ``end`` is where the data ends. ``marker`` is the
+    number of the message at ``start``. The message at ``trusted`` (an index into ``data``, or -1) is taken without a
+    look into it or behind it. Returns the place reached, the number of the message there, and a status.
     """
     header_bytes = JlogHeader.size if provider == Provider.PLAIN else JlogCompressedHeader.size
     at = start
@@ -121,8 +121,8 @@ def _followed(data: Readable, after: int, end: int, at_end: bool, header_bytes: 
 def _holds_header(
     data: Readable, start: int, end: int, header_bytes: int, magic: int, provider: int, is_last: bool
 ) -> int:
-    """``SUSPECT`` when a plausible header in ``data[start:end]`` has all of its message there, else -1. In the last message of the data
-    (``is_last``) the header is enough: the one inside may be torn too."""
+    """``SUSPECT`` when a plausible header in ``data[start:end]`` has all of its message there, else -1. In the last
+    message of the data (``is_last``) the header is enough: the one inside may be torn too."""
     mark = magic.to_bytes(4, "little")
     whole = data if isinstance(data, bytes | bytearray) else bytes(data)
     at = whole.find(mark, start, end)
