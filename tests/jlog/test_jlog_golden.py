@@ -20,6 +20,7 @@ LOST = {
     "e_garbage_middle_current": {(2, 5)},
     "e_garbage_middle_idx_kept": {(1, 13)},
     "e_seg_empty_closed": {(1, marker) for marker in range(1, 26)},
+    "e_trunc_bogus_noidx": {(0, 5)},
     "e_trunc_last": {(2, 9)},
     "e_trunc_last_header": {(2, 9)},
     "e_trunc_last_noidx": {(2, 9)},
@@ -54,6 +55,7 @@ FAULTS = {
     "e_meta_missing": {("metastore-missing", "metastore", None)},
     "e_meta_zero": {("metastore-field", "metastore", 4), ("metastore-field", "metastore", 12)},
     "e_seg_empty_closed": {("empty-closed-segment", "00000001", 0)},
+    "e_trunc_bogus_noidx": {("merged-records", "00000000", 264)},
     "e_trunc_last": {("torn-record", "00000002", 1342), ("index-past-end", "00000002.idx", 64)},
     "e_trunc_last_header": {("torn-header", "00000002", 1342), ("index-past-end", "00000002.idx", 64)},
     "e_trunc_last_noidx": {("torn-record", "00000002", 1342)},
@@ -64,6 +66,7 @@ FAULTS = {
 }
 """What verify must report, by the description of each case; those not named here have no fault."""
 NOTES = {
+    "null_provider": {("null-provider-empty-message", "00000000"), ("null-provider-empty-message", "00000001")},
     "e_idx_missing": {("index-missing", f"{log:08x}.idx") for log in range(3)},
     "e_idx_not_closed": {("index-not-closed", "00000001.idx")},
     "precommit_unflushed": {("pre-commit-unflushed", "pre_commit")},

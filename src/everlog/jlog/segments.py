@@ -149,7 +149,7 @@ class SegmentReader:
         return header.end > data.end or not is_followed(data, header, self.framing)
 
     def _read_again(self, window: Window) -> None:
-        """The file says other than the buffer: it is changed in place, which no writer does. Look again, then give up."""
+        """The file says other than the buffer: it is changed in place, as no writer does. Look again, then give up."""
         self._rereads += 1
         if self._rereads > MAX_REREADS:
             raise FileChanged(self.file.name, offset=window.address, found="other bytes each time", expected="the same")
