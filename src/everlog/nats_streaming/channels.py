@@ -19,7 +19,7 @@ from everlog.nats_streaming.encryption import MasterKey
 from everlog.nats_streaming.index import IndexLookup
 from everlog.nats_streaming.limits import Limits
 from everlog.nats_streaming.names import channel_bytes
-from everlog.nats_streaming.reading import SliceReader, fault_of
+from everlog.nats_streaming.reading import SliceFile, SliceReader, fault_of
 from everlog.nats_streaming.retention import Entry, Kept, apply_limits
 from everlog.nats_streaming.slices import ChannelFolder, Extent, Part, Slice, SliceState, arrange, list_channel
 from everlog.nats_streaming.survey import Surveyor, no_damage
@@ -252,7 +252,7 @@ class PlanWalk:
             self._report(state, code, start, stop, found, expected, lost)
 
         sink = no_damage if self._on_fault is None else damage
-        reader = SliceReader(file, state.data_end, self._channel, self._reading.crc, lookup, sink)
+        reader = SliceReader(SliceFile(file, state.data_end, self._channel, self._reading.crc), lookup, sink)
         for extent in extents:
             walker.below_sequence = min(extent.below, end)
             yield from reader.run(walker, extent.start, extent.end)

@@ -14,7 +14,7 @@ from everlog.kernel.crc32 import Crc32
 from everlog.nats_streaming.messages import ClientDelete, ClientInfo
 from everlog.nats_streaming.names import CLIENTS_FILE
 from everlog.nats_streaming.protobuf import BadMessage
-from everlog.nats_streaming.records import TypedLog
+from everlog.nats_streaming.records import LogFile, TypedLog
 
 ADD, DELETE = 1, 2
 TYPES = range(ADD, DELETE + 1)
@@ -46,7 +46,7 @@ def client_events(storage: Storage, crc: Crc32, check: bool, on_fault: FaultSink
         )
         return
     with storage.open(CLIENTS_FILE) as file:
-        for record in TypedLog(file, CLIENTS_FILE, TYPES, crc, check, on_fault, None):
+        for record in TypedLog(LogFile(file, CLIENTS_FILE, TYPES), crc, check, on_fault):
             try:
                 if record.type == ADD:
                     info = ClientInfo.parse(record.payload)

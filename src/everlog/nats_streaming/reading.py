@@ -9,6 +9,7 @@ back, a server that had lost records of its index wrote them again: of each sequ
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from everlog.core.report import Fault, Severity
 from everlog.core.storage import ReadableFile
@@ -75,30 +76,32 @@ class Regressions:
         return tuple(out)
 
 
+@dataclass(frozen=True, slots=True)
+class SliceFile:
+    """An open ``.dat`` file and how far to read it; ``channel`` is the name as bytes, ``crc`` the store's checksum."""
+
+    file: ReadableFile
+    size: int
+    channel: bytes
+    crc: Crc32
+
+
 class SliceReader:
-    """Records of one ``.dat`` file of ``size`` bytes into a walker's sink. With ``marks``, sequences that go back are
+    """Records of one ``.dat`` file into a walker's sink. With ``marks``, sequences that go back are
     noted there and their records taken; without, they are damage."""
 
     def __init__(
-        self,
-        file: ReadableFile,
-        size: int,
-        channel: bytes,
-        crc: Crc32,
-        lookup: IndexLookup | None,
-        damage: DamageSink,
-        marks: Regressions | None = None,
+        self, source: SliceFile, lookup: IndexLookup | None, damage: DamageSink, marks: Regressions | None = None
     ) -> None:
-        self._file = file
-        self._size = size
-        self._crc = crc
+        self._file = source.file
+        self._crc = source.crc
         self._lookup = lookup
         self._damage = damage
         self._marks = marks
-        self._blocks = BlockReader(file, size)
-        self._pattern = b"\x12" + _varint(len(channel)) + channel
+        self._blocks = BlockReader(source.file, source.size)
+        self._pattern = b"\x12" + _varint(len(source.channel)) + source.channel
         # Checks of candidates behind damage are paid from this, so that reading takes a few passes at most.
-        self._budget = 4 * size + (1 << 20)
+        self._budget = 4 * source.size + (1 << 20)
         self._passed_to = -1
         self._lost = 0
 

@@ -55,28 +55,28 @@ def crc_text(found: int, expected: int) -> tuple[str, str]:
     return f"checksum 0x{found:08x}", f"0x{expected:08x} as in its header"
 
 
-class TypedLog:
-    """The records of ``clients.dat`` or ``subs.dat``; ``types`` are those that the server knows. ``name`` is for
-    faults."""
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """An open log; ``name`` and ``stream`` are for faults, ``types`` are those that the server knows."""
 
-    def __init__(
-        self,
-        file: ReadableFile,
-        name: str,
-        types: range,
-        crc: Crc32,
-        check: bool,
-        on_fault: FaultSink,
-        stream: str | None,
-    ) -> None:
-        self._blocks = BlockReader(file)
+    file: ReadableFile
+    name: str
+    types: range
+    stream: str | None = None
+
+
+class TypedLog:
+    """The records of ``clients.dat`` or ``subs.dat``; What is damaged goes to ``on_fault``."""
+
+    def __init__(self, log: LogFile, crc: Crc32, check: bool, on_fault: FaultSink) -> None:
+        self._blocks = BlockReader(log.file)
         self._size = self._blocks.size
-        self._name = name
-        self._types = types
+        self._name = log.name
+        self._types = log.types
         self._crc = crc
         self._check = check
         self._on_fault = on_fault
-        self._stream = stream
+        self._stream = log.stream
 
     def __iter__(self) -> Iterator[LogRecord]:
         fault = version_fault(self._name, self._blocks.get(0, FIRST_RECORD), loses="nothing: the records are read")

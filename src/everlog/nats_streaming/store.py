@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 from everlog.core.columns import Batch, Column
@@ -19,6 +20,7 @@ from everlog.nats_streaming.messages import ClientInfo
 from everlog.nats_streaming.names import CLIENTS_FILE, SERVER_FILE, SUBS_FILE, channel_text, parse_slice_name
 from everlog.nats_streaming.options import NatsStreamingOptions
 from everlog.nats_streaming.server_info import read_server_info
+from everlog.nats_streaming.slices import ChannelFolder, SliceState
 from everlog.nats_streaming.subscriptions import Subscription, fold, subscription_events
 from everlog.nats_streaming.verify import verify_store
 
@@ -210,14 +212,12 @@ def _ignore(fault: Fault) -> None:
     """Damage is for verify to tell; state is given as far as it can be read."""
 
 
-def _bare(channel: Channel) -> Any:
+def _bare(channel: Channel) -> ChannelFolder:
     """The folder without its list of files: all that a walk over a plan needs."""
-    from dataclasses import replace
-
     return replace(channel.folder, slices=(), orphan_indexes=(), others=(), bad_names=())
 
 
-def _slice_dict(state: Any) -> dict[str, Any]:
+def _slice_dict(state: SliceState) -> dict[str, Any]:
     piece = state.slice
     return {
         "number": piece.number,

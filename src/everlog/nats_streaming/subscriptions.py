@@ -16,7 +16,7 @@ from everlog.core.store import FaultSink
 from everlog.kernel.crc32 import Crc32
 from everlog.nats_streaming.messages import SubState, SubStateDelete, SubStateUpdate
 from everlog.nats_streaming.protobuf import BadMessage
-from everlog.nats_streaming.records import TypedLog
+from everlog.nats_streaming.records import LogFile, TypedLog
 
 NEW, UPDATE, DELETE, ACK, SENT = 1, 2, 3, 4, 5
 TYPES = range(NEW, SENT + 1)
@@ -82,7 +82,7 @@ def subscription_events(
     file: ReadableFile, name: str, crc: Crc32, check: bool, on_fault: FaultSink, stream: str
 ) -> Iterator[SubscriptionEvent]:
     """The log, record by record; damage goes to ``on_fault``."""
-    for record in TypedLog(file, name, TYPES, crc, check, on_fault, stream):
+    for record in TypedLog(LogFile(file, name, TYPES, stream), crc, check, on_fault):
         offset, length, kind = record.offset, len(record.payload), record.type
         try:
             if kind in (NEW, UPDATE):

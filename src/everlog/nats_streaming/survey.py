@@ -14,7 +14,7 @@ from everlog.nats_streaming.layouts import MAX_RECORD_BYTES, FileVersion, Record
 from everlog.nats_streaming.messages import MsgProto
 from everlog.nats_streaming.polynomials import fitting_polynomial, polynomial_fault
 from everlog.nats_streaming.protobuf import BadMessage
-from everlog.nats_streaming.reading import FIRST_RECORD, Regressions, SliceReader
+from everlog.nats_streaming.reading import FIRST_RECORD, Regressions, SliceFile, SliceReader
 from everlog.nats_streaming.records import crc_text, version_fault
 from everlog.nats_streaming.slices import Extent, Slice, SliceState
 from everlog.nats_streaming.walk import RecordWalker
@@ -179,7 +179,7 @@ class Surveyor:
     ) -> RecordWalker:
         sink = RowSink([], NO_BOUND, NO_BOUND)
         walker = RecordWalker(sink, self._crc if self._check else None, 0)
-        reader = SliceReader(file, size, self._channel, self._crc, None, no_damage, marks)
+        reader = SliceReader(SliceFile(file, size, self._channel, self._crc), None, no_damage, marks)
         for extent in extents:
             walker.below_sequence = extent.below
             for _ in reader.run(walker, extent.start, extent.end):

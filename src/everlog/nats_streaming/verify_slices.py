@@ -16,7 +16,7 @@ from everlog.nats_streaming.decrypting import undecryptable
 from everlog.nats_streaming.encryption import ChannelCipher, looks_encrypted
 from everlog.nats_streaming.index import IndexLookup
 from everlog.nats_streaming.layouts import FileVersion, IndexRecord
-from everlog.nats_streaming.reading import SliceReader, fault_of
+from everlog.nats_streaming.reading import SliceFile, SliceReader, fault_of
 from everlog.nats_streaming.slices import Slice, SliceState
 from everlog.nats_streaming.walk import RecordWalker
 
@@ -89,7 +89,7 @@ class SliceCheck:
             lost = sequence or max(state.first - 1, 1)
             self._add(fault_of(piece.dat, self._stream, code, start, stop, found, expected, lost))
 
-        reader = SliceReader(file, state.data_end, self._channel, reading.crc, lookup, damage)
+        reader = SliceReader(SliceFile(file, state.data_end, self._channel, reading.crc), lookup, damage)
         matcher = _Matcher(self._add, state, self._stream, entries) if lookup is not None else None
         for extent in state.extents:
             walker.below_sequence = extent.below
@@ -183,7 +183,7 @@ class SliceCheck:
 
         sink = RowSink([("offset", "q", Value(row.OFFSET)), ("sequence", "q", Value(row.SEQUENCE))], _ROWS, _BYTES)
         walker = RecordWalker(sink, self._reading.crc if self._reading.check else None, 0)
-        reader = SliceReader(file, end, self._channel, self._reading.crc, None, damage)
+        reader = SliceReader(SliceFile(file, end, self._channel, self._reading.crc), None, damage)
         first: tuple[int, int] | None = None
         for _ in reader.run(walker, start, end):
             first = first or _first_row(sink)
