@@ -66,7 +66,7 @@ class LogFile:
 
 
 class TypedLog:
-    """The records of ``clients.dat`` or ``subs.dat``; What is damaged goes to ``on_fault``."""
+    """The records of ``clients.dat`` or ``subs.dat``; what is damaged goes to ``on_fault``."""
 
     def __init__(self, log: LogFile, crc: Crc32, check: bool, on_fault: FaultSink) -> None:
         self._blocks = BlockReader(log.file)
