@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -126,11 +127,14 @@ def test_every_undamaged_record_is_read_and_no_other(
             )
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_where_the_server_starts_it_has_the_same_channels(name: str, golden: Golden, truth: Truth, opened: Any) -> None:
-    run = truth("broken")[name]["runs"]["default"]
-    if not run["started"]:
-        pytest.skip("the server does not start on it")
+BROKEN: dict[str, Any] = json.loads(
+    (Path(__file__).parent.parent / "golden" / "nats_streaming" / "broken.json").read_text(encoding="utf-8")
+)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if BROKEN[name]["runs"]["default"]["started"]])
+def test_where_the_server_starts_it_has_the_same_channels(name: str, golden: Golden, opened: Any) -> None:
+    run = BROKEN[name]["runs"]["default"]
     with opened(golden(f"broken/{name}")) as store:
         found = {
             info.name: [int(info.first or 0), int(info.last or 0), info.record_count, info.byte_count]
