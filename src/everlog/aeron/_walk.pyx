@@ -451,6 +451,8 @@ cdef class Walker:
                 self.resume = behind
                 return PADDING_DATA
             return 0
+        if behind > self.end and self.swallows(at, length):
+            return FRAME_LENGTH
         if behind > self.end or (behind + HEADER > self.end and not self.final):
             return NEED_MORE
         if behind + PREFETCH <= self.end:
@@ -509,7 +511,7 @@ cdef class Walker:
         cdef int64_t shorter[FLIPPED_BITS]
         cdef int i
         for i in range(shorter_lengths(length, shorter)):
-            if self.check(at + shorter[i]) == 0:
+            if at + shorter[i] + HEADER <= self.end and self.check(at + shorter[i]) == 0:
                 return True
         return False
 

@@ -174,12 +174,14 @@ class Walker:
                 self.resume = behind
                 return PADDING_DATA, kind, flags, length
             return 0, kind, flags, length
+        if behind > end and self._swallows(data, at, end, base, length):
+            return FRAME_LENGTH, kind, flags, length
         if behind > end or (behind + HEADER_LENGTH > end and not final):
             return NEED_MORE, kind, flags, length
         if self.crc is not None:
             if not self._has_checksum(data, at, end):
                 return CHECKSUM, kind, flags, length
-        elif self._swallows(data, at, base, length) or self._is_cut(data, at, end, base, length):
+        elif self._swallows(data, at, end, base, length) or self._is_cut(data, at, end, base, length):
             return FRAME_LENGTH, kind, flags, length
         elif self._is_torn(data, at, behind, end, base):
             return TORN, kind, flags, length
@@ -217,11 +219,13 @@ class Walker:
         checksum = self.crc.checksum(data, at + HEADER_LENGTH, behind)
         return bool(checksum == session_id & 0xFFFFFFFF) or session_id in self.geometry.plain_sessions
 
-    def _swallows(self, data: Readable, at: int, base: int, length: int) -> bool:
+    def _swallows(self, data: Readable, at: int, end: int, base: int, length: int) -> bool:
         """Whether a frame's length has one bit too many: a shorter one leads to an intact header inside it."""
         for bit in range(_FLIPPED_BITS):
             shorter = align(length & ~(1 << bit))
-            if HEADER_LENGTH <= shorter < align(length) and self._check(data, at + shorter, base) == 0:
+            if not HEADER_LENGTH <= shorter < align(length) or at + shorter + HEADER_LENGTH > end:
+                continue
+            if self._check(data, at + shorter, base) == 0:
                 return True
         return False
 

@@ -131,26 +131,27 @@ class Scan:
         context, window = self.context, self._window
         available = window.base + window.filled
         if position >= context.limit or available >= context.limit:
-            self._last_frame(position)
-            return False
+            return self._last_frame(position)
         if position < available or position == window.base:
             available = max(available, position)
         return self._missing(position, available)
 
-    def _last_frame(self, position: int) -> None:
-        """What is left at the recording's end: nothing, a message without its end, or a frame that goes beyond."""
+    def _last_frame(self, position: int) -> bool:
+        """What is left at the recording's end: nothing, a message without its end, or a frame that goes beyond. True
+        when there are intact frames behind it: then its length is wrong."""
         limit, header = self.context.limit, self._header(position)
         if position == limit:
-            return
+            return False
         if len(header) < HEADER_LENGTH:
             found = f"a frame that ends at {position}" if position > limit else f"{limit - position} bytes"
             self._report("stop-position", min(position, limit), found, f"a frame that ends at {limit}", "nothing")
-            return
+            return False
         behind = position + align(DataHeader.unpack_from(header).frame_length)
         if behind > limit:
             self._report("stop-position", position, f"a frame up to {behind}", f"none beyond {limit}", "the frame")
-            return
+            return self._resync(position) is not None
         self._incomplete_at_end(position)
+        return False
 
     def _incomplete_at_end(self, position: int) -> None:
         found, expected = "a message without its last fragment", "a whole message"
