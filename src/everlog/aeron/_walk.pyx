@@ -527,7 +527,7 @@ cdef class Walker:
             if align32(longer) == align32(length) or longer > longest:
                 continue
             other = at + align32(longer)
-            if self.base + other == self.limit:
+            if self.base + other == self.limit and not is_zero(self.data + behind, HEADER):
                 return True
             if other + HEADER <= self.end and self.check(other) == 0:
                 return True

@@ -243,7 +243,7 @@ class Walker:
             if align(longer) == align(length) or longer > longest:
                 continue
             other = at + align(longer)
-            if base + other == geometry.limit:
+            if base + other == geometry.limit and any(data[behind : behind + HEADER_LENGTH]):
                 return True
             if other + HEADER_LENGTH <= end and self._check(data, other, base) == 0:
                 return True

@@ -307,14 +307,16 @@ class Verification:
         self._add("stop-position", name, offset, found, expected, lost, repair, False, stream, str(stop))
 
     def _orphans(self, recording_id: int) -> None:
-        """Files of a recording that the catalog does not have."""
+        """Files of a recording that the catalog does not have; without a whole catalog, those in which no frame is."""
+        catalog = self.store.catalog
         for entry in self.files[recording_id]:
             self.report.segment_count += 1
+            if catalog is None or catalog.is_damaged:
+                self._add("segment-orphaned", entry.name, None, "a file without frames", "frames", note=True)
+                continue
             found, expected = "a file of an unknown recording", "a recording in the catalog"
-            lost = "what is in it, if it should be there"
-            self._add(
-                "segment-orphaned", entry.name, None, found, expected, lost, "ArchiveTool delete-orphaned-segments"
-            )
+            lost, repair = "what is in it, if it should be there", "ArchiveTool delete-orphaned-segments"
+            self._add("segment-orphaned", entry.name, None, found, expected, lost, repair)
 
     def _add(
         self,
