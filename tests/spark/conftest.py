@@ -22,6 +22,7 @@ def spark():
 
     # Spark's workers import toy_source, too, when they unpickle what the driver sends.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(HERE), os.environ.get("PYTHONPATH"))))
+    os.environ["EVERLOG_TEST_KEY"] = "mykey"
     session = local_session("everlog tests")
     session.dataSource.register(toy_source.ToySource)
     yield session

@@ -74,7 +74,7 @@ class Group:
 
 
 GROUPS = (
-    Group("encrypted", ("encrypted_AES",), key=b"mykey"),  # the key is told in the golden stores' README
+    Group("encrypted", ("encrypted_",), key=b"mykey"),  # the key is told in the golden stores' README
     Group("castagnoli", ("crc_poly_castagnoli",), {"crc_poly": 0x82F63B78}),
     Group("plain"),
 )
@@ -189,16 +189,16 @@ def store_name(archive: Path) -> Path:
 
 
 def _unpack_one(archive: Path, folder: Path) -> None:
-    """Unpack into ``folder``; the one folder that an archive holds everything in is left out of the path."""
+    """Unpack into ``folder``; folders that an archive holds everything in are left out of the path."""
     aside = folder.with_name(folder.name + ".unpacking")
     with tarfile.open(archive) as tar:
         tar.extractall(aside, filter="data")
-    tops = list(aside.iterdir())
-    if len(tops) == 1 and tops[0].is_dir():
-        tops[0].rename(folder)
-        aside.rmdir()
-    else:
-        aside.rename(folder)
+    inner = aside
+    while len(inside := list(inner.iterdir())) == 1 and inside[0].is_dir():
+        inner = inside[0]
+    inner.rename(folder)
+    if inner is not aside:
+        shutil.rmtree(aside)
 
 
 def _group_of(archive: Path) -> Group:
