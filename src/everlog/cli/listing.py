@@ -25,7 +25,7 @@ NUMBERS = frozenset({1, 2, 3, 4, 5})
 def ls(path: str, family: str | None, as_json: bool, count: bool, include_all: bool, **options: Any) -> int:
     """List the streams of the store at PATH: first and last address, records, bytes."""
     faults = FaultPrinter()
-    with open_given(path, family, options) as store:
+    with open_given(path, family, options | {"include_all": include_all}) as store:
         infos = store.streams(include_all=include_all)
         if count:
             infos = count_records(store, infos, faults)

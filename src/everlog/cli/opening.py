@@ -46,7 +46,7 @@ FAMILY_OPTIONS = (
     FamilyOption(
         "--timestamp-from",
         "timestamp_from",
-        "Aeron: where a record's time is: reserved_value:ns, reserved_value:us, reserved_value:ms or sbe:FIELD.",
+        "Aeron: where a record's time is: reserved_value:ns, reserved_value:us or reserved_value:ms.",
     ),
     FamilyOption("--pre-commit", "pre_commit", "JLog: read the unflushed pre-commit buffer too.", None, True),
     FamilyOption(
@@ -90,6 +90,8 @@ def open_given(path: str, family: str | None, given: dict[str, Any], *, warn_of_
         if option.name not in known:
             raise UsageError(option.flag, found=f"a store of family {kind.family}", expected="a family that has this")
         values[option.name] = value
+    if given.get("include_all") and "include_all" in known:
+        values["include_all"] = True
     if "encryption_key" in values and warn_of_key:
         warn(f"--encryption-key shows in process lists; --encryption-key-file and {KEY_VARIABLE} do not")
     return kind.open(storage, values)

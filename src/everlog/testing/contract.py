@@ -236,12 +236,15 @@ def check_failing_reads(subject: Subject) -> None:
     counter = FaultyStorage(LocalStorage(subject.path))
     with subject.open(counter) as store:
         streams = [info.name for info in store.streams()]
-        true_rows = {(stream, row[3]): row for stream in streams for row in read_rows(store, stream)}
+        names = [column.name for column in store.schema()]
+        # What numbers a record may lie in the part that is gone: JLog counts messages, and an index may say otherwise.
+        kept = [i for i, name in enumerate(names) if name != "address" and name not in store.address_columns]
+        true_rows = {tuple(row[i] for i in kept) for stream in streams for row in read_rows(store, stream)}
     step = max(1, counter.read_count // MAX_FAILING_READS)
     for number in range(0, counter.read_count, step):
-        _survives(subject, Faults(fail_read=number), true_rows)
+        _survives(subject, Faults(fail_read=number), kept, true_rows)
         for offset in (0, 1, 50, 5000):
-            _survives(subject, Faults(cut_read=number, cut_offset=offset), true_rows)
+            _survives(subject, Faults(cut_read=number, cut_offset=offset), kept, true_rows)
 
 
 def check_kernels(subject: Subject) -> None:
@@ -280,14 +283,13 @@ def _main() -> None:
     print(digest(pickle.load(sys.stdin.buffer)))
 
 
-def _survives(subject: Subject, faults: Faults, true_rows: dict[tuple[str, str], Row]) -> None:
+def _survives(subject: Subject, faults: Faults, kept: list[int], true_rows: set[Row]) -> None:
     try:
         with subject.open(FaultyStorage(LocalStorage(subject.path), faults)) as store:
             for info in store.streams():
                 for row in _rows_until_error(store, info.name):
-                    expected = true_rows.get((info.name, row[3]))
-                    assert expected is not None, f"{faults}: {info.name} {row[3]} was never written"
-                    assert row == expected, f"{faults}: {info.name} {row[3]} differs"
+                    known = tuple(row[i] for i in kept) in true_rows
+                    assert known, f"{faults}: {info.name}: {_short(row)} was never written"
             store.verify()
     except EverlogError:
         return
