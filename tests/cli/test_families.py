@@ -57,7 +57,7 @@ def test_aeron_rows_have_the_familys_keys(call: Any, tmp_path: Path) -> None:
 
 
 def test_aeron_lists_and_reads_deleted_recordings_only_with_all(call: Any, tmp_path: Path) -> None:
-    store = unpack("aeron/archive-old/v3-after-migrate.tar.gz", tmp_path)
+    store = unpack("aeron/archive-basic/archive.tar.gz", tmp_path)
     few = [row["stream"] for row in call("ls", store, "--json")[1]]
     every = [row["stream"] for row in call("ls", store, "--json", "--all")[1]]
     (deleted,) = set(every) - set(few)

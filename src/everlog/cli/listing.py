@@ -15,6 +15,7 @@ from everlog.core.store import Store, StreamInfo
 
 HEADERS = ("stream", "first", "last", "end", "records", "bytes", "details")
 NUMBERS = frozenset({1, 2, 3, 4, 5})
+DETAIL_WIDTH = 100
 
 
 @click.command
@@ -89,10 +90,18 @@ def _counted(store: Store, item: StreamInfo, faults: FaultPrinter) -> StreamInfo
 
 
 def _cells(item: StreamInfo) -> list[str]:
-    details = " ".join(f"{key}={scalar(value)}" for key, value in item.details.items() if _is_short(value))
     values = (item.name, item.first, item.last, item.end, item.record_count, item.byte_count)
-    return [*("-" if value is None else str(value) for value in values), details]
+    return [*("-" if value is None else str(value) for value in values), _details(item)]
 
 
-def _is_short(value: Any) -> bool:
-    return value is not None and not isinstance(value, dict | list | tuple) and len(str(value)) <= 60
+def _details(item: StreamInfo) -> str:
+    """The first details, as far as a line has room; ``--json`` and ``info`` have all."""
+    text = ""
+    for key, value in item.details.items():
+        if value is None or isinstance(value, dict | list | tuple):
+            continue
+        part = f"{key}={scalar(value)}"
+        if len(text) + len(part) > DETAIL_WIDTH:
+            return text + "..."
+        text += part + " "
+    return text.rstrip()
