@@ -36,21 +36,29 @@ _NOT_ZERO = re.compile(rb"[^\0]")
 STATES = {0: "INVALID", 1: "VALID", 2: "DELETED"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CatalogEntry:
-    """A recording as the catalog has it. ``offset`` is of the entry's header; ``body`` the bytes that its checksum
-    is over."""
+    """A recording as the catalog has it: ``offset`` and fields of the entry's header, the descriptor's ``values`` in
+    the order of its layout, and its strings. There may be very many: nothing is made of them before it is asked for."""
 
+    data: bytes
     offset: int
-    header: DescriptorHeader
-    descriptor: RecordingDescriptor
+    length: int
+    state: str
+    checksum: int
+    values: tuple[int, ...]
     texts: dict[str, str]
-    body: bytes
 
     @property
-    def state(self) -> str:
-        """``INVALID``, ``VALID``, ``DELETED``, or the number that is none of these."""
-        return STATES.get(self.header.state, str(self.header.state))
+    def recording_id(self) -> int:
+        """Of the descriptor."""
+        return self.values[2]
+
+    @property
+    def body(self) -> bytes:
+        """The bytes that the checksum is over."""
+        start = self.offset + DescriptorHeader.size
+        return self.data[start : start + self.length]
 
 
 @dataclass(slots=True)
@@ -120,7 +128,7 @@ def _read_entries(catalog: Catalog, data: bytes, at: int, name: str) -> None:
         entry = _entry(data, at)
         if isinstance(entry, CatalogEntry):
             catalog.entries.append(entry)
-            at += align(entry.header.length + DescriptorHeader.size, catalog.alignment)
+            at += align(entry.length + DescriptorHeader.size, catalog.alignment)
             continue
         code, offset, found, expected = entry
         if code == "catalog-end" and _NOT_ZERO.search(data, at) is None:
@@ -147,33 +155,32 @@ Problem = tuple[str, int, str, str]
 
 
 def _entry(data: bytes, at: int) -> CatalogEntry | Problem:
-    header = DescriptorHeader.unpack_from(data, at)
+    length, state_code, checksum = DescriptorHeader.struct.unpack_from(data, at)
     body = at + DescriptorHeader.size
     room = len(data) - body
-    if header.length == 0:
+    if length == 0:
         return "catalog-end", at, "length 0", "an entry"
-    if not MIN_DESCRIPTOR_BYTES <= header.length <= room:
-        return "catalog-entry", at, f"length {header.length}", f"{MIN_DESCRIPTOR_BYTES} to {room}"
-    if header.state not in STATES:
-        return "catalog-entry", at + DescriptorHeader.field("state").offset, f"state {header.state}", "0, 1 or 2"
-    descriptor = RecordingDescriptor.unpack_from(data, body)
-    problem = descriptor_problem(descriptor)
+    if not MIN_DESCRIPTOR_BYTES <= length <= room:
+        return "catalog-entry", at, f"length {length}", f"{MIN_DESCRIPTOR_BYTES} to {room}"
+    state = STATES.get(state_code)
+    if state is None:
+        return "catalog-entry", at + DescriptorHeader.field("state").offset, f"state {state_code}", "0, 1 or 2"
+    values = RecordingDescriptor.struct.unpack_from(data, body)
+    problem = descriptor_problem(values)
     if problem is not None:
         name, found, expected = problem
         offset = body + RecordingDescriptor.field(name).offset
         return "catalog-descriptor", offset, f"{name} {found}", expected
     try:
-        texts, _ = decode_texts(
-            RecordingDescriptor.var_data, data, body + RecordingDescriptor.size, body + header.length
-        )
+        texts, _ = decode_texts(RecordingDescriptor.var_data, data, body + RecordingDescriptor.size, body + length)
     except CorruptData as error:
         return "catalog-strings", error.offset or body, error.found or "", error.expected or ""
-    return CatalogEntry(at, header, descriptor, texts, data[body : body + header.length])
+    return CatalogEntry(data, at, length, state, checksum, values, texts)
 
 
-def descriptor_problem(descriptor: RecordingDescriptor) -> tuple[str, int, str] | None:
-    """The first field that no recording can have: its name, value, and what it should be."""
-    values = descriptor.values
+def descriptor_problem(values: tuple[int, ...]) -> tuple[str, int, str] | None:
+    """The first field that no recording can have: its name, value, and what it should be. ``values`` are those of a
+    :class:`RecordingDescriptor`."""
     _, _, recording_id, _, _, start, stop, _, segment_length, term_length, mtu_length, _, _ = values
     if recording_id < 0:
         return "recording_id", recording_id, "0 or more"
@@ -181,9 +188,9 @@ def descriptor_problem(descriptor: RecordingDescriptor) -> tuple[str, int, str] 
         return "start_position", start, f"a multiple of {FRAME_ALIGNMENT}"
     if stop != NULL_POSITION and (stop < start or stop % FRAME_ALIGNMENT):
         return "stop_position", stop, f"-1 or a multiple of {FRAME_ALIGNMENT} from {start} on"
-    if not is_power_of_two(term_length) or not MIN_TERM_LENGTH <= term_length <= MAX_TERM_LENGTH:
+    if term_length & (term_length - 1) or not MIN_TERM_LENGTH <= term_length <= MAX_TERM_LENGTH:
         return "term_buffer_length", term_length, f"a power of two from {MIN_TERM_LENGTH} to {MAX_TERM_LENGTH}"
-    if not is_power_of_two(segment_length) or not term_length <= segment_length <= MAX_SEGMENT_LENGTH:
+    if segment_length & (segment_length - 1) or not term_length <= segment_length <= MAX_SEGMENT_LENGTH:
         return "segment_file_length", segment_length, f"a power of two from {term_length} to {MAX_SEGMENT_LENGTH}"
     if not 0 < mtu_length <= MAX_FRAME_LENGTH or mtu_length % FRAME_ALIGNMENT:
         return "mtu_length", mtu_length, f"a multiple of {FRAME_ALIGNMENT} up to {MAX_FRAME_LENGTH}"
@@ -195,7 +202,7 @@ def _check_ids(catalog: Catalog, name: str) -> None:
     last = -1
     kept = []
     for entry in catalog.entries:
-        recording_id = entry.descriptor.recording_id
+        recording_id = entry.values[2]
         if recording_id <= last:
             offset = entry.offset + DescriptorHeader.size + RecordingDescriptor.field("recording_id").offset
             _fault(catalog, name, offset, "catalog-entry", f"recording id {recording_id}", f"more than {last}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from everlog.aeron.archive.catalog import CatalogEntry
@@ -29,7 +29,7 @@ SEARCH_BYTES = 1 << 20
 _NOT_ZERO = re.compile(rb"[^\0]")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Recording:
     """A recording. ``stop_position`` is ``None`` while it is active; ``mtu_length`` 0 where it is not known (no
     catalog entry)."""
@@ -45,7 +45,6 @@ class Recording:
     session_id: int
     stream_id: int
     entry: CatalogEntry | None = None
-    details: dict[str, Any] = field(default_factory=dict)
 
     @property
     def is_deleted(self) -> bool:
@@ -57,48 +56,40 @@ class Recording:
         """Whether nobody said yet where it stops: it is being written, or its archive was killed."""
         return self.stop_position is None
 
+    @property
+    def details(self) -> dict[str, Any]:
+        """What the catalog says, as plain values; of a recording that it does not know, what the files say."""
+        details: dict[str, Any] = {
+            "state": self.state,
+            "stream_id": self.stream_id,
+            "session_id": self.session_id,
+            "start_position": self.start_position,
+            "stop_position": self.stop_position,
+            "initial_term_id": self.initial_term_id,
+            "segment_file_length": self.segment_file_length,
+            "term_buffer_length": self.term_buffer_length,
+            "active": self.stop_position is None and self.state != "DELETED",
+            "in_catalog": self.entry is not None,
+        }
+        if self.entry is not None:
+            values, texts = self.entry.values, self.entry.texts
+            details["mtu_length"] = self.mtu_length
+            details["channel"] = details["original_channel"] = texts["original_channel"]
+            details["stripped_channel"] = texts["stripped_channel"]
+            details["source"] = details["source_identity"] = texts["source_identity"]
+            details["start_timestamp"] = values[3]
+            details["stop_timestamp"] = None if values[4] == NULL_TIMESTAMP else values[4]
+            details["control_session_id"] = values[0]
+            details["correlation_id"] = values[1]
+        return details
+
 
 def recording_of(entry: CatalogEntry) -> Recording:
     """The recording of a catalog entry."""
-    values = entry.descriptor.values
-    _, _, recording_id, start_time, stop_time, start, stop, initial, segment, term, mtu, session_id, stream_id = values
-    texts = entry.texts
-    details = {
-        "state": entry.state,
-        "channel": texts.get("original_channel"),
-        "source": texts.get("source_identity"),
-        "stream_id": stream_id,
-        "session_id": session_id,
-        "start_timestamp": start_time,
-        "stop_timestamp": None if stop_time == NULL_TIMESTAMP else stop_time,
-        "start_position": start,
-        "stop_position": None if stop == NULL_POSITION else stop,
-        "initial_term_id": initial,
-        "segment_file_length": segment,
-        "term_buffer_length": term,
-        "mtu_length": mtu,
-        "control_session_id": values[0],
-        "correlation_id": values[1],
-        "stripped_channel": texts.get("stripped_channel"),
-        "original_channel": texts.get("original_channel"),
-        "source_identity": texts.get("source_identity"),
-        "active": stop == NULL_POSITION and entry.header.state != 2,
-        "in_catalog": True,
-    }
+    _, _, recording_id, _, _, start, stop, initial, segment, term, mtu, session_id, stream_id = entry.values
     stop_position = None if stop == NULL_POSITION else stop
     return Recording(
-        recording_id,
-        entry.state,
-        start,
-        stop_position,
-        initial,
-        segment,
-        term,
-        mtu,
-        session_id,
-        stream_id,
-        entry,
-        details,
+        recording_id, entry.state, start, stop_position, initial, segment, term, mtu, session_id, stream_id, entry
     )
 
 
@@ -116,32 +107,8 @@ def recording_from_files(storage: Storage, recording_id: int, bases: list[int]) 
                     segment_length = max(min(steps, default=term_length), term_length)
                 position = base + at
                 initial = wrap_int32(header.term_id - position // term_length)
-                details = {
-                    "state": "UNKNOWN",
-                    "stream_id": header.stream_id,
-                    "session_id": header.session_id,
-                    "start_position": position,
-                    "stop_position": None,
-                    "initial_term_id": initial,
-                    "segment_file_length": segment_length,
-                    "term_buffer_length": term_length,
-                    "active": True,
-                    "in_catalog": False,
-                }
                 ids = header.session_id, header.stream_id
-                return Recording(
-                    recording_id,
-                    "UNKNOWN",
-                    position,
-                    None,
-                    initial,
-                    segment_length,
-                    term_length,
-                    0,
-                    *ids,
-                    None,
-                    details,
-                )
+                return Recording(recording_id, "UNKNOWN", position, None, initial, segment_length, term_length, 0, *ids)
     return None
 
 

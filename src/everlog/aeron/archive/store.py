@@ -90,13 +90,13 @@ class ArchiveStore(Store):
         if self._recordings is None:
             found = {}
             if self.catalog is not None:
-                found = {e.descriptor.recording_id: recording_of(e) for e in self.catalog.entries}
+                found = {entry.recording_id: recording_of(entry) for entry in self.catalog.entries}
             if self.catalog is None or self.catalog.is_damaged:
                 for recording_id in sorted(self.segment_index().keys() - found.keys()):
                     recording = recording_from_files(self.storage, recording_id, self.segment_index()[recording_id])
                     if recording is not None:
                         found[recording_id] = recording
-            self._recordings = dict(sorted(found.items()))
+            self._recordings = found if list(found) == sorted(found) else dict(sorted(found.items()))
         return self._recordings
 
     def is_purged(self, recording: Recording) -> bool:
@@ -118,26 +118,16 @@ class ArchiveStore(Store):
         return [self._info(r) for r in self.recordings().values() if every or not r.is_deleted]
 
     def _info(self, recording: Recording) -> StreamInfo:
-        start, stop = recording.start_position, recording.stop_position
-        if self.is_purged(recording):
-            return StreamInfo(str(recording.recording_id), self.family, None, None, str(stop), 0, 0, recording.details)
-        if stop is not None:
-            first = str(start) if stop > start and not recording.is_deleted else None
-            return StreamInfo(
-                str(recording.recording_id),
-                self.family,
-                first,
-                None,
-                str(stop),
-                0 if stop == start else None,
-                stop - start,
-                recording.details,
-            )
-        end = self.recorded_end(recording)
-        first = str(start) if end > start else None
-        return StreamInfo(
-            str(recording.recording_id), self.family, first, None, None, None, end - start, recording.details
-        )
+        name, start, stop = str(recording.recording_id), recording.start_position, recording.stop_position
+        if recording.state == "INVALID" and self.is_purged(recording):
+            return StreamInfo(name, self.family, None, None, str(stop), 0, 0, recording.details)
+        if stop is None:
+            end = self.recorded_end(recording)
+            first = str(start) if end > start else None
+            return StreamInfo(name, self.family, first, None, None, None, end - start, recording.details)
+        first = str(start) if stop > start and not recording.is_deleted else None
+        count = 0 if stop == start else None
+        return StreamInfo(name, self.family, first, None, str(stop), count, stop - start, recording.details)
 
     def recorded_end(self, recording: Recording) -> int:
         """How far an active recording has come, by the frames of its last term that has any."""

@@ -97,8 +97,8 @@ class Verification:
 
     def _check_entry(self, entry: CatalogEntry) -> None:
         """The entry's checksum, if it has one. The real archive does not renew it when it recovers a stop position."""
-        stream = str(entry.descriptor.recording_id)
-        stored = entry.header.checksum & 0xFFFFFFFF
+        stream = str(entry.recording_id)
+        stored = entry.checksum & 0xFFFFFFFF
         if self.store.is_purged(recording_of(entry)):
             found = "state INVALID, and no files"
             self._add("recording-purged", CATALOG_NAME, entry.offset, found, "none", note=True, stream=stream)
