@@ -29,6 +29,7 @@ ON_DISK = [
 WHOLE = [
     ("archive-basic/archive", "archive-basic/truth"),
     ("archive-basic/archive-checksum-crc32", "archive-basic/truth"),
+    ("archive-basic/archive-checksum-crc32c", "archive-basic/truth"),
     ("archive-old/v2-before", "archive-old/truth-after-migrate-restart"),
     ("archive-old/v3-after-migrate", "archive-old/truth-after-migrate-restart"),
     ("archive-crash/crash-plain", "archive-crash/truth-plain-after-restart"),
@@ -61,7 +62,7 @@ def test_every_replayed_message_and_fragment_is_read(
             assert found == [tuple(row) for row in recording["replay"][key]], recording["recordingId"]
 
 
-@pytest.mark.parametrize(("name", "truth"), WHOLE[:1] + WHOLE[2:3])
+@pytest.mark.parametrize(("name", "truth"), WHOLE[:1] + WHOLE[3:4])
 def test_every_data_frame_on_disk_is_read_with_its_header(
     golden_archive: Unpack, golden_truth: Truth, name: str, truth: str
 ) -> None:
@@ -100,7 +101,7 @@ def test_an_extra_segment_of_zeros_does_not_keep_the_records_before_it_from_bein
         assert faults == []
 
 
-@pytest.mark.parametrize(("name", "truth"), WHOLE[:4] + WHOLE[5:6])
+@pytest.mark.parametrize(("name", "truth"), WHOLE[:5] + WHOLE[6:7])
 def test_descriptors_are_what_the_real_archive_lists(
     golden_archive: Unpack, golden_truth: Truth, name: str, truth: str
 ) -> None:
