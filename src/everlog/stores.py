@@ -10,18 +10,19 @@ from everlog.core.storage import LocalStorage, Storage
 from everlog.core.store import Store
 from everlog.errors import NotAStore, UsageError
 
-FAMILIES: dict[str, tuple[str, str]] = {
-    "aeron-archive": ("everlog.aeron.archive.store", "ArchiveStore"),
-    "jlog": ("everlog.jlog.store", "JlogStore"),
-    "nats-streaming": ("everlog.nats_streaming.store", "NatsStreamingStore"),
+FAMILIES: dict[str, tuple[str, str, str]] = {
+    "aeron-archive": ("everlog.aeron.archive.store", "ArchiveStore", "archive.catalog"),
+    "jlog": ("everlog.jlog.store", "JlogStore", "metastore"),
+    "nats-streaming": ("everlog.nats_streaming.store", "NatsStreamingStore", "server.dat"),
 }
-"""Family name to the module and class of its store; looked at in this order."""
+"""Family name to the module and class of its store, and a file that most stores of it have. They are asked in this
+order."""
 
 
 def store_class(family: str) -> type[Store]:
     """The class for a family. Raises :class:`UsageError` for a name that is none."""
     try:
-        module, name = FAMILIES[family]
+        module, name, _ = FAMILIES[family]
     except KeyError:
         raise UsageError("family", found=repr(family), expected=" or ".join(FAMILIES)) from None
     found: type[Store] = getattr(importlib.import_module(module), name)
@@ -30,7 +31,9 @@ def store_class(family: str) -> type[Store]:
 
 def detect(storage: Storage) -> str | None:
     """The family of a folder, or ``None``."""
-    for family in FAMILIES:
+    names = set(storage.names())
+    # A family whose usual file is there is asked first: then the others are not even imported.
+    for family in sorted(FAMILIES, key=lambda family: FAMILIES[family][2] not in names):
         if store_class(family).detect(storage):
             return family
     return None

@@ -13,7 +13,7 @@ import pytest
 import everlog as package
 from everlog.testing.toy_store import toy_line
 
-HEAD = "from everlog import stores\nstores.FAMILIES = {'toy': ('everlog.testing.toy_store', 'ToyStore')}\n"
+HEAD = "from everlog import stores\nstores.FAMILIES = {'toy': ('everlog.testing.toy_store', 'ToyStore', '')}\n"
 MAIN = HEAD + "from everlog.cli import main\nmain()\n"
 
 

@@ -31,7 +31,7 @@ from everlog.core.store import (
 )
 from everlog.errors import UnknownStream, UsageError
 
-ENTRY = ("everlog.testing.toy_store", "ToyStore")
+ENTRY = ("everlog.testing.toy_store", "ToyStore", "")
 SUFFIX = ".toy"
 NUMBER = Column("number", ColumnType.INT64, "the record's address")
 TOPIC = Column("topic", ColumnType.UTF8, "what it is about, or null")

@@ -1,0 +1,46 @@
+"""Which family a folder is of."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import everlog
+from everlog.core.storage import LocalStorage
+from everlog.stores import detect
+
+FOLDERS = {"aeron": "aeron-archive", "jlog": "jlog", "nats_streaming": "nats-streaming"}
+
+
+def test_every_golden_store_is_of_its_family(golden: Any) -> None:
+    assert detect(LocalStorage(golden.path)) == FOLDERS[golden.name.split("/")[0]]
+
+
+def test_a_folder_of_other_things_is_no_store(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("nothing of ours")
+    (tmp_path / "metastore").mkdir()
+    with pytest.raises(everlog.NotAStore, match="found none of their files"):
+        everlog.open_store(tmp_path)
+
+
+def test_an_unknown_family_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(everlog.UsageError, match="expected aeron-archive or jlog or nats-streaming"):
+        everlog.open_store(tmp_path, family="kafka")
+
+
+@pytest.mark.parametrize(
+    ("name", "package"), [("archive.catalog", "aeron"), ("metastore", "jlog"), ("server.dat", "nats_streaming")]
+)
+def test_only_the_family_at_hand_is_imported(tmp_path: Path, name: str, package: str) -> None:
+    (tmp_path / name).write_bytes(b"\1\0\0\0" + bytes(12))
+    script = (
+        "import sys\nfrom everlog.core.storage import LocalStorage\nfrom everlog.stores import detect\n"
+        "detect(LocalStorage(sys.argv[1]))\n"
+        "print(*sorted({m.split('.')[1] for m in sys.modules if m.startswith('everlog.') and m.count('.') > 1}))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, check=True, text=True)
+    assert set(done.stdout.split()) & {"aeron", "jlog", "nats_streaming"} == {package}
