@@ -17,7 +17,7 @@ cdef extern from *:
     """
     #include <string.h>
     #include <stdint.h>
-    static inline void everlog_prefetch(const void* at) { __builtin_prefetch(at, 0, 3); }
+    static inline void everlog_prefetch(const void* at) { __builtin_prefetch(at, 0, 0); }
     static inline void everlog_prefetch_lines(const uint8_t* at, int64_t length) {
         for (int64_t i = 0; i < length; i += 64) __builtin_prefetch(at + i, 0, 3);
     }
@@ -69,7 +69,7 @@ cdef enum:
     FLIPPED_BITS = 16
     PREFETCH = 2048
     MAX_PLAIN_SESSIONS = 8
-    MAX_RUN_STRIDE = 128        # larger payloads are copied one by one, while they stream in
+    MAX_RUN_STRIDE = 128        # of a run whose payloads are copied behind it, from the first-level cache
 
 assert (HEADER, MAX_FRAME_LENGTH, MAX_MESSAGE_BYTES, PAGE_SIZE) == (
     _frames.HEADER_LENGTH, _frames.MAX_FRAME_LENGTH, _frames.MAX_MESSAGE_BYTES, _frames.PAGE_SIZE,
@@ -119,11 +119,92 @@ cdef inline bint holds_shorter(
     return False
 
 
+cdef struct Run:
+    const uint8_t* data
+    uint64_t word           # length, version, flags and type of each header
+    uint64_t expected       # stream id and term id of each header
+    int64_t in_term         # term offset of ``data``
+    int64_t stride          # from header to header
+    int64_t last            # where a header of the run may begin, at most
+    int64_t distance        # how far ahead memory is asked for
+    const int64_t* shorter
+    int shorter_count
+
+
+cdef int find_run(const Run* run, int64_t at, int64_t room, const uint8_t** found) noexcept nogil:
+    """How many frames from ``at`` on, up to ``room``, are each followed by a header that is equal but for its term offset.
+    A loop with nothing else in it: the processor need not wait for one header to find the next.
+    """
+    cdef const uint8_t* frame = run.data + at
+    cdef const uint8_t* last = run.data + run.last
+    cdef int64_t stride = run.stride, distance = run.distance, n
+    cdef uint64_t word = run.word, expected = run.expected
+    cdef uint32_t term_offset = <uint32_t>(run.in_term + at + stride)
+    cdef int i = 0, count = 0
+    for n in range(room):
+        found[n] = frame
+        frame += stride
+        if (
+            frame > last
+            or everlog_load64(frame) != word
+            or everlog_load64(frame + DATA_HEADER_STREAM_ID) != expected
+            or everlog_load32(frame + DATA_HEADER_TERM_OFFSET) != term_offset
+        ):
+            break
+        everlog_prefetch(frame + distance)
+        term_offset += <uint32_t>stride
+        count += 1
+    if run.shorter_count:
+        for i in range(count):
+            if holds_shorter(found[i], run.shorter, run.shorter_count, expected):
+                return i
+    return count
+
+
+cdef int copy_run(
+    const Run* run, int64_t at, int64_t room, const uint8_t** found, char* out, int64_t payload
+) noexcept nogil:
+    """``find_run`` for large payloads, which are copied to ``out`` while they stream in."""
+    cdef const uint8_t* frame = run.data + at
+    cdef const uint8_t* behind
+    cdef const uint8_t* last = run.data + run.last
+    cdef int64_t stride = run.stride, ahead, n
+    cdef uint32_t term_offset = <uint32_t>(run.in_term + at + stride)
+    cdef int count = 0
+    for n in range(room):
+        behind = frame + stride
+        if (
+            behind > last
+            or everlog_load64(behind) != run.word
+            or everlog_load64(behind + DATA_HEADER_STREAM_ID) != run.expected
+            or everlog_load32(behind + DATA_HEADER_TERM_OFFSET) != term_offset
+            or (run.shorter_count and holds_shorter(frame, run.shorter, run.shorter_count, run.expected))
+        ):
+            break
+        for ahead in range(run.distance, run.distance + stride, 64):
+            everlog_prefetch(behind + ahead)
+        memcpy(out, frame + HEADER, payload)
+        out += payload
+        found[n] = frame
+        frame = behind
+        term_offset += <uint32_t>stride
+        count += 1
+    return count
+
+
+cdef inline char* room_for(RowSink sink, Target* target, int64_t count) except NULL nogil:
+    """Where the next ``count`` bytes of a column go."""
+    if target.used + count + COPY_SLACK > target.capacity:
+        sink._grow(target, target.used + count + COPY_SLACK)
+    return target.data + target.used
+
+
 cdef int add_run(
-    RowSink sink, int begin, int end, int64_t base, int64_t length, int64_t stride, int64_t flags
+    RowSink sink, int begin, int end, int64_t base, int64_t length, int64_t stride, int64_t flags, bint copied
 ) except -1 nogil:
     """Rows ``begin`` to ``end`` of the block, whose headers are equal and whose frames lie ``stride`` apart; the address
-    0 is at position ``base``. At least 64 bytes can be read behind each header.
+    0 is at position ``base``. ``copied``: the payloads are in their column already. At least 64 bytes can be read
+    behind each header.
     """
     cdef Target* target = sink.payload
     cdef int64_t payload = length - HEADER, count = end - begin, position = base + <int64_t>sink.block.frame[begin]
@@ -142,11 +223,11 @@ cdef int add_run(
     if target == NULL:
         return 0
     used = target.used
-    if used + count * payload + COPY_SLACK > target.capacity:
-        sink._grow(target, used + count * payload + COPY_SLACK)
-    out = target.data + used
     offsets = target.offsets + row + 1
-    if 0 < payload <= 32:
+    out = room_for(sink, target, count * payload)
+    if copied:
+        pass
+    elif 0 < payload <= 32:
         for i in range(count):
             everlog_copy_short(out + i * payload, frames[begin + i] + HEADER, 32)
     elif payload:
@@ -336,7 +417,9 @@ cdef class Walker:
         cdef int shorter_count = 0, i
         cdef int64_t row = sink.row_count + sink.block.count, max_rows = sink.max_rows, room
         cdef int64_t byte_room = sink.max_bytes - sink.byte_count - sink.block.byte_count
-        cdef int n = sink.block.count, run_begin
+        cdef int n = sink.block.count, count
+        cdef char* out
+        cdef Run run
         if at + HEADER > self.end or self.check(at) != 0:
             return at
         word = everlog_load64(frame)                    # length, version, flags, type
@@ -349,36 +432,30 @@ cdef class Walker:
                 if length > longest:
                     break
                 stride = align32(length)
-                distance = PREFETCH if payload_column != NULL else max(<int64_t>PREFETCH // 2, 8 * stride)
+                distance = PREFETCH if payload_column != NULL else max(<int64_t>PREFETCH * 2, 8 * stride)
                 shorter_count = shorter_lengths(length, shorter)
-            elif stride <= MAX_RUN_STRIDE:
-                # Headers often repeat but for their term offset. While they do, nothing else need be looked at, and
-                # the processor need not wait for one header to find the next.
+            else:
+                # Headers often repeat but for their term offset; while they do, little need be looked at.
                 room = min(<int64_t>BLOCK_ROWS - n, max_rows - row)
-                if payload_column != NULL and length > HEADER:
-                    room = min(room, byte_room // (length - HEADER))
-                run_begin = n
-                behind = at + stride
-                while room > 0 and behind <= term_end - stride and at < stop_at:
-                    frame = data + behind
-                    if (
-                        everlog_load64(frame) != word
-                        or everlog_load64(frame + DATA_HEADER_STREAM_ID) != expected
-                        or everlog_load32(frame + DATA_HEADER_TERM_OFFSET) != <uint32_t>(behind + in_term)
-                    ):
-                        break
-                    everlog_prefetch(frame + distance)
-                    if shorter_count and holds_shorter(data + at, shorter, shorter_count, expected):
-                        break
-                    sink.block.frame[n] = data + at
-                    n += 1
-                    room -= 1
-                    at = behind
-                    behind += stride
-                if n > run_begin:
-                    add_run(sink, run_begin, n, base - <int64_t>data, length, stride, (word >> 40) & 0xFF)
-                    row += n - run_begin
-                    byte_room -= (n - run_begin) * (length - HEADER)
+                if payload_column != NULL and room * (length - HEADER) > byte_room:
+                    room = byte_room // (length - HEADER)
+                out = NULL
+                if payload_column != NULL and stride > MAX_RUN_STRIDE:
+                    out = room_for(sink, payload_column, room * (length - HEADER))
+                run.data, run.expected, run.word, run.stride = data, expected, word, stride
+                run.last = min(term_end - stride, stop_at + stride - 1)
+                run.in_term, run.distance = in_term, distance
+                run.shorter, run.shorter_count = shorter, shorter_count
+                if out == NULL:
+                    count = find_run(&run, at, room, sink.block.frame + n)
+                else:
+                    count = copy_run(&run, at, room, sink.block.frame + n, out, length - HEADER)
+                if count:
+                    add_run(sink, n, n + count, base - <int64_t>data, length, stride, (word >> 40) & 0xFF, out != NULL)
+                    n += count
+                    row += count
+                    at += count * stride
+                    byte_room -= count * (length - HEADER)
                     if n == BLOCK_ROWS:
                         sink.flush(readable_end)
                         n = 0
