@@ -87,25 +87,26 @@ def _print_rich_table(headers: Sequence[str], rows: Sequence[Sequence[str]], rig
     Console().print(table)
 
 
-def outline(value: Any, indent: int = 0) -> Iterator[str]:
-    """Nested plain values as indented ``key: value`` lines."""
-    pad = "  " * indent
-    if isinstance(value, Mapping):
+def outline(value: Any) -> Iterator[str]:
+    """Nested plain values as indented ``key: value`` lines, items of a list behind a dash."""
+    if isinstance(value, Mapping) and value:
         for key, item in value.items():
-            yield from _entry(f"{pad}{printable(str(key))}:", item, indent)
-    elif isinstance(value, list | tuple):
+            label = f"{printable(str(key))}:"
+            if _is_nested(item):
+                yield label
+                yield from ("  " + line for line in outline(item))
+            else:
+                yield f"{label} {scalar(item)}"
+    elif isinstance(value, list | tuple) and value:
         for item in value:
-            yield from _entry(f"{pad}-", item, indent)
+            for number, line in enumerate(outline(item)):
+                yield ("  " if number else "- ") + line
     else:
-        yield pad + scalar(value)
+        yield scalar(value)
 
 
-def _entry(label: str, item: Any, indent: int) -> Iterator[str]:
-    if isinstance(item, Mapping | list | tuple) and item:
-        yield label
-        yield from outline(item, indent + 1)
-    else:
-        yield f"{label} {scalar(item)}"
+def _is_nested(value: Any) -> bool:
+    return isinstance(value, Mapping | list | tuple) and bool(value)
 
 
 def scalar(value: Any) -> str:
