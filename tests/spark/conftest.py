@@ -44,6 +44,15 @@ def golden(tmp_path_factory):
     return unpack
 
 
+@pytest.fixture(autouse=True)
+def _toy_family(monkeypatch):
+    """The toy family, for the tests of this folder only."""
+    from everlog.stores import FAMILIES
+    from everlog.testing.toy_store import ENTRY
+
+    monkeypatch.setitem(FAMILIES, "toy", ENTRY)
+
+
 @pytest.fixture
 def toy(tmp_path):
     """``toy("name", {"stream": [(number, time, topic, payload), ...]})`` writes a toy store and gives its path."""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import pytest
-import toy_source
 
 from everlog.errors import NotAStore, StoreUnavailable, UsageError
 from everlog.spark.discovery import FoundStore, find_stores
 
 ROW = (1, None, None, b"x")
-assert toy_source
 
 
 @pytest.fixture

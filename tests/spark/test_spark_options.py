@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from everlog.core.options import option_names
 from everlog.core.store import Level
 from everlog.errors import UsageError
-from everlog.spark.options import OPTION_NAMES, ScanOptions, parse_options
+from everlog.spark.options import FAMILY_OPTIONS, OPTION_NAMES, SCAN_OPTIONS, ScanOptions, parse_options
+from everlog.stores import store_class
+
+ROOT_FAMILIES = ("aeron-archive", "jlog", "nats-streaming")
 
 
 def parse(**options: str) -> ScanOptions:
@@ -66,6 +72,7 @@ def test_each_option_of_a_family_reaches_it():
         maxMsgs="5",
         maxBytes="1m",
         maxAge="24h",
+        includeBak="true",
     )
     assert given.family_options == {
         "timestamp_from": "reserved_value:ms",
@@ -77,6 +84,7 @@ def test_each_option_of_a_family_reaches_it():
         "max_msgs": 5,
         "max_bytes": "1m",
         "max_age": "24h",
+        "include_bak": True,
     }
 
 
@@ -128,6 +136,19 @@ def test_a_key_in_plain_text_is_refused_and_not_repeated():
         parse(encryptionKey="top-secret")
     assert "encryptionKeyFile" in str(error.value)
     assert "top-secret" not in str(error.value)
+
+
+def test_every_option_is_documented():
+    page = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
+    assert [name for name in (*SCAN_OPTIONS, *FAMILY_OPTIONS) if f"`{name}`" not in page] == []
+
+
+def test_every_option_of_a_family_can_be_given():
+    # Keys come in files or variables only; include_all has an option of its own; the rest is for Python's callers.
+    elsewhere = {"encryption_key", "include_all", "now_ns", "crc"}
+    given = {field for field, _ in FAMILY_OPTIONS.values()}
+    known = set().union(*(option_names(store_class(family).options_class) for family in ROOT_FAMILIES))
+    assert known - elsewhere == given
 
 
 def test_several_paths_come_as_a_json_list():

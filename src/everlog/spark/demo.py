@@ -47,17 +47,20 @@ SUMMARY = """
 """
 
 QUESTION = (
-    "Which streams hold the most bytes, what share of their family is that, and how long is their middle message?"
+    "Which streams of each family hold the most bytes, how long is their middle message, how many stores have them?"
 )
 ANSWER = """
     WITH streams AS (
         SELECT family, store, stream, count(*) AS records, sum(length) AS bytes,
                percentile_approx(length, 0.5) AS middle
         FROM messages GROUP BY family, store, stream
+    ), alike AS (
+        SELECT family, stream, records, bytes, middle, count(*) AS stores, min(store) AS store
+        FROM streams GROUP BY family, stream, records, bytes, middle
+    ), ranked AS (
+        SELECT *, row_number() OVER (PARTITION BY family ORDER BY bytes DESC, store, stream) AS rank FROM alike
     )
-    SELECT family, store, stream, records, bytes, middle,
-           round(100 * bytes / sum(bytes) OVER (PARTITION BY family), 1) AS share
-    FROM streams ORDER BY bytes DESC, store, stream LIMIT 6
+    SELECT * FROM ranked WHERE rank <= 3 ORDER BY family, rank
 """
 
 

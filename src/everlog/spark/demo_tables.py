@@ -47,9 +47,9 @@ def totals(reports: list[Row], summary: list[Row]) -> Text:
 
 def answer(rows: list[Row], stores: Path) -> Table:
     """What the question in SQL gave."""
-    table = _table(None, "family", "store", "stream", "records", "bytes", "share of family", "middle message")
+    table = _table(None, "family", "store", "stream", "records", "bytes", "middle message", "stores")
     for row in rows:
-        numbers = (f"{row['records']:,}", f"{row['bytes']:,}", f"{row['share']} %", f"{row['middle']:,} B")
+        numbers = (f"{row['records']:,}", f"{row['bytes']:,}", f"{row['middle']:,} B", f"{row['stores']:,}")
         table.add_row(row["family"], short_name(row["store"], stores), row["stream"], *numbers)
     return table
 
@@ -66,7 +66,7 @@ def short_name(store: str, stores: Path) -> str:
 def _table(title: str | None, *columns: str) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
     for name in columns:
-        numeric = name in ("streams", "records", "bytes", "share of family", "middle message")
+        numeric = name in ("streams", "records", "bytes", "middle message", "stores")
         table.add_column(name, justify="right" if numeric else "left", overflow="fold")
     return table
 

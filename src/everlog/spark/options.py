@@ -145,6 +145,7 @@ FAMILY_OPTIONS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "maxMsgs": ("max_msgs", _number),
     "maxBytes": ("max_bytes", _text),
     "maxAge": ("max_age", _text),
+    "includeBak": ("include_bak", _flag),
 }
 """Option of the data source -> field of a family's options class."""
 
