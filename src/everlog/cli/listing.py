@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import click
@@ -62,7 +61,7 @@ def as_dict(item: StreamInfo) -> dict[str, Any]:
         "end": item.end,
         "records": item.record_count,
         "bytes": item.byte_count,
-        "details": dict(item.details),
+        "details": dict(item.details.items()),
     }
 
 
@@ -86,7 +85,7 @@ def _counted(store: Store, item: StreamInfo, faults: FaultPrinter) -> StreamInfo
             first = addresses[0] if count == 0 else first
             last = addresses[-1]
             count += len(addresses)
-    return replace(item, record_count=count, first=first, last=last)
+    return item._replace(record_count=count, first=first, last=last)
 
 
 def _cells(item: StreamInfo) -> list[str]:

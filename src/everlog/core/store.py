@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
-from types import TracebackType
-from typing import Any, ClassVar, Self
+from types import MappingProxyType, TracebackType
+from typing import Any, ClassVar, NamedTuple, Self
 
 from everlog.core.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS, Batch, Column, ColumnType, pick
 from everlog.core.derived import DERIVED, FAMILY, STORE, STREAM, derive
@@ -33,8 +33,7 @@ class Level(Enum):
     FRAME = "frame"
 
 
-@dataclass(frozen=True, slots=True)
-class StreamInfo:
+class StreamInfo(NamedTuple):
     """A stream, as ``ls`` lists it. ``first`` and ``last`` are the addresses of its first and last record, ``end``
     the address after it; ``None`` where empty or not known without a scan, as is ``record_count``. ``details`` are
     the family's own.
@@ -47,7 +46,7 @@ class StreamInfo:
     end: str | None
     record_count: int | None
     byte_count: int
-    details: Mapping[str, Any] = field(default_factory=dict)
+    details: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,13 @@ class CatalogEntry:
     state: str
     checksum: int
     values: tuple[int, ...]
-    texts: dict[str, str]
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The descriptor's strings by name."""
+        start = self.offset + DescriptorHeader.size
+        end = start + self.length
+        return decode_texts(RecordingDescriptor.var_data, self.data, start + RecordingDescriptor.size, end)[0]
 
     @property
     def recording_id(self) -> int:
@@ -150,12 +156,15 @@ def _next_entry(catalog: Catalog, data: bytes, at: int) -> int:
     return len(data)
 
 
+_unpack_head = DescriptorHeader.struct.unpack_from
+_unpack_descriptor = RecordingDescriptor.struct.unpack_from
+
 Problem = tuple[str, int, str, str]
 """Fault code, offset, found, expected."""
 
 
 def _entry(data: bytes, at: int) -> CatalogEntry | Problem:
-    length, state_code, checksum = DescriptorHeader.struct.unpack_from(data, at)
+    length, state_code, checksum = _unpack_head(data, at)
     body = at + DescriptorHeader.size
     room = len(data) - body
     if length == 0:
@@ -165,17 +174,26 @@ def _entry(data: bytes, at: int) -> CatalogEntry | Problem:
     state = STATES.get(state_code)
     if state is None:
         return "catalog-entry", at + DescriptorHeader.field("state").offset, f"state {state_code}", "0, 1 or 2"
-    values = RecordingDescriptor.struct.unpack_from(data, body)
+    values = _unpack_descriptor(data, body)
     problem = descriptor_problem(values)
     if problem is not None:
         name, found, expected = problem
         offset = body + RecordingDescriptor.field(name).offset
         return "catalog-descriptor", offset, f"{name} {found}", expected
+    end = body + length
+    behind = body + RecordingDescriptor.size
+    for _ in RecordingDescriptor.var_data:
+        if behind + LENGTH_PREFIX_BYTES > end:
+            break
+        behind += LENGTH_PREFIX_BYTES + int.from_bytes(data[behind : behind + LENGTH_PREFIX_BYTES], "little")
+    else:
+        if behind <= end:
+            return CatalogEntry(data, at, length, state, checksum, values)
     try:
-        texts, _ = decode_texts(RecordingDescriptor.var_data, data, body + RecordingDescriptor.size, body + length)
+        decode_texts(RecordingDescriptor.var_data, data, body + RecordingDescriptor.size, end)
     except CorruptData as error:
         return "catalog-strings", error.offset or body, error.found or "", error.expected or ""
-    return CatalogEntry(data, at, length, state, checksum, values, texts)
+    raise AssertionError("strings that do not fit can be decoded")
 
 
 def descriptor_problem(values: tuple[int, ...]) -> tuple[str, int, str] | None:

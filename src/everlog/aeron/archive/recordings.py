@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import ItemsView, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,6 +82,31 @@ class Recording:
             details["control_session_id"] = values[0]
             details["correlation_id"] = values[1]
         return details
+
+
+class RecordingDetails(Mapping[str, Any]):
+    """``Recording.details``, made when it is looked at: an archive may list very many recordings."""
+
+    __slots__ = ("_recording",)
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+
+    def __getitem__(self, name: str) -> Any:
+        return self._recording.details[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._recording.details)
+
+    def __len__(self) -> int:
+        return len(self._recording.details)
+
+    def items(self) -> ItemsView[str, Any]:
+        """Names and values, decoded once."""
+        return self._recording.details.items()
+
+    def __repr__(self) -> str:
+        return repr(self._recording.details)
 
 
 def recording_of(entry: CatalogEntry) -> Recording:

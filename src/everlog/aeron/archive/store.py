@@ -11,7 +11,7 @@ from typing import Any, Self
 from everlog.aeron.archive.catalog import CATALOG_NAME, Catalog, read_catalog
 from everlog.aeron.archive.checksums import detect_checksum
 from everlog.aeron.archive.columns import COLUMNS, POSITION, make_sink, take_batch
-from everlog.aeron.archive.recordings import Recording, recording_from_files, recording_of
+from everlog.aeron.archive.recordings import Recording, RecordingDetails, recording_from_files, recording_of
 from everlog.aeron.archive.scan import FOREVER, Scan, ScanContext
 from everlog.aeron.archive.segments import SegmentMap, SegmentReader, index_segments, parse_segment_name, segment_name
 from everlog.aeron.frames import HEADER_LENGTH
@@ -120,14 +120,14 @@ class ArchiveStore(Store):
     def _info(self, recording: Recording) -> StreamInfo:
         name, start, stop = str(recording.recording_id), recording.start_position, recording.stop_position
         if recording.state == "INVALID" and self.is_purged(recording):
-            return StreamInfo(name, self.family, None, None, str(stop), 0, 0, recording.details)
+            return StreamInfo(name, self.family, None, None, str(stop), 0, 0, RecordingDetails(recording))
         if stop is None:
             end = self.recorded_end(recording)
             first = str(start) if end > start else None
-            return StreamInfo(name, self.family, first, None, None, None, end - start, recording.details)
+            return StreamInfo(name, self.family, first, None, None, None, end - start, RecordingDetails(recording))
         first = str(start) if stop > start and not recording.is_deleted else None
         count = 0 if stop == start else None
-        return StreamInfo(name, self.family, first, None, str(stop), count, stop - start, recording.details)
+        return StreamInfo(name, self.family, first, None, str(stop), count, stop - start, RecordingDetails(recording))
 
     def recorded_end(self, recording: Recording) -> int:
         """How far an active recording has come, by the frames of its last term that has any."""
