@@ -41,12 +41,14 @@ MAX_CHAIN_STEPS = 100_000
 
 class SegmentData:
     """The bytes ``start <= offset < end`` of a file, as recovery looks at them: here and there, a few bytes at a
-    time."""
+    time. ``cut_at`` is where the file was found to end before that: it was cut meanwhile, and what was concluded is
+    not to be trusted."""
 
     def __init__(self, file: ReadableFile, start: int, end: int) -> None:
         self.file = file
         self.start = start
         self.end = end
+        self.cut_at: int | None = None
         self.steps_left = (end - start) // 16 + MAX_CHAIN_STEPS
         self._cached_at = 0
         self._cached = b""
@@ -57,8 +59,16 @@ class SegmentData:
         at = offset - self._cached_at
         if not 0 <= at <= len(self._cached) - length:
             self._cached_at, at = offset, 0
-            self._cached = self.file.read_at(offset, min(max(length, CACHE_BYTES), self.end - offset))
+            self._cached = self.read_file(offset, max(length, CACHE_BYTES))
         return self._cached[at : at + length]
+
+    def read_file(self, offset: int, length: int) -> bytes:
+        """Bytes, fewer at the end of the data and where the file was cut."""
+        length = min(length, self.end - offset)
+        found = self.file.read_at(offset, length)
+        if len(found) < length:
+            self.cut_at = offset + len(found)
+        return found
 
     def header(self, offset: int, framing: Framing) -> Header | None:
         """The plausible header at an offset, or ``None``."""
@@ -69,7 +79,7 @@ class SegmentData:
     def is_zero(self, start: int, end: int) -> bool:
         """Whether all bytes are 0."""
         for at in range(start, end, SEARCH_BYTES):
-            if self.file.read_at(at, min(SEARCH_BYTES, end - at)).strip(b"\0"):
+            if self.read_file(at, min(SEARCH_BYTES, end - at)).strip(b"\0"):
                 return False
         return True
 
@@ -200,7 +210,7 @@ def _candidates(data: SegmentData, start: int, end: int, framing: Framing) -> It
     """Plausible headers that are whole in ``start..end``, in order."""
     pattern, overlap = framing.pattern, framing.header_bytes - 1
     for base in range(start, end, SEARCH_BYTES):
-        chunk = data.file.read_at(base, min(SEARCH_BYTES + overlap, end - base))
+        chunk = data.read_file(base, min(SEARCH_BYTES + overlap, end - base))
         match = pattern.search(chunk)
         while match is not None and match.start() < SEARCH_BYTES:
             header = framing.parse(chunk, match.start(), base + match.start())

@@ -92,6 +92,11 @@ class SegmentReader:
                 index = index or self.load_index()
                 verdict = examine_suspect(data, here, self.framing) if status == SUSPECT else None
                 verdict = verdict or examine(data, here, self.framing, index)
+                if data.cut_at is not None:
+                    if self.sink.row_count:
+                        yield
+                    self._cut(data, data.cut_at)
+                    return
                 if verdict.whole:
                     if trusted == here:
                         self._read_again(window)
