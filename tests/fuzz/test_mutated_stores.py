@@ -25,7 +25,7 @@ SECONDS = float(os.environ.get("EVERLOG_FUZZ_SECONDS", "6"))
 FIRST_SEED = int(os.environ.get("EVERLOG_FUZZ_SEED", "1"))
 SLOWEST_STORE_SECONDS = 20.0
 STORES = {
-    "jlog": ["jlog/basic/log.tar.gz", "jlog/lz4/log.tar.gz", "jlog/precommit_unflushed/log.tar.gz"],
+    "jlog": ["jlog/basic/log.tar.gz", "jlog/lz4/log.tar.gz", "jlog/precommit_materialized/log.tar.gz"],
     "nats-streaming": [
         "nats_streaming/basic_sigterm.tar.gz",
         "nats_streaming/lim_max_msgs.tar.gz",
