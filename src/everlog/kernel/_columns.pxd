@@ -26,7 +26,7 @@ cdef struct Block:
     int count
     int64_t byte_count                          # of all spans in the block
     const uint8_t* frame[BLOCK_ROWS]            # the row's header
-    int64_t value[MAX_VALUES][BLOCK_ROWS]       # computed numbers
+    int64_t* value[MAX_VALUES]                  # computed numbers: straight into their column where it is 64 bits wide
     const uint8_t* span[MAX_SPANS][BLOCK_ROWS]  # byte spans from 1 on; span 0 goes through put_span
     int64_t span_length[MAX_SPANS][BLOCK_ROWS]
 
@@ -49,6 +49,9 @@ cdef class RowSink:
     cdef Block block
     cdef Target* targets
     cdef Target* payload    # the column of byte span 0, or NULL
+    cdef Target* direct[MAX_VALUES]             # the column that a computed number is written straight into, or NULL
+    cdef Target* quad[4]    # four 32-bit fields that lie side by side in the header, or NULLs
+    cdef int64_t scratch[MAX_VALUES][BLOCK_ROWS]
     cdef int target_count
     cdef bint has_bytes
     cdef bint ready
@@ -57,6 +60,7 @@ cdef class RowSink:
     cdef list _offset_buffers
 
     cdef int prepare(self) except -1
+    cdef void point(self) noexcept nogil
     # The readable end guards copies that read a few bytes past a span.
     cdef int flush(self, const uint8_t* readable_end) except -1 nogil
     cdef int extend_last(self, int span, const uint8_t* data, int64_t length) except -1 nogil
