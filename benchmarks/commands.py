@@ -17,8 +17,10 @@ ROWS = 1_000_000
 
 def run(*arguments: str) -> None:
     """One call of the command, its output read and thrown away."""
-    # PYTHONPATH would let the caller's folder answer for the installed package.
-    env = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    # PYTHONPATH would let the caller's folder answer for the installed package; without bytecode on disk, which every
+    # install has, each start would compile the package.
+    dropped = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
+    env = {key: value for key, value in os.environ.items() if key not in dropped}
     subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL, env=env)
 
 
