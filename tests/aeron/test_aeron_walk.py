@@ -208,6 +208,25 @@ def test_a_message_without_its_end_is_not_given(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("pair", PAIRS)
+@pytest.mark.parametrize("flags", [0xC0, 0x80])
+def test_a_message_that_another_session_leaves_without_its_end_costs_no_other(pair: Pair, flags: int) -> None:
+    full = b"x" * (MTU - 32)
+    behind = 2 * MTU
+    other = frame(behind, b"y" * (MTU - 32), flags, session_id=SESSION + 1)
+    rest = frame(behind + MTU, b"z", 0x40 if flags == 0x80 else 0xC0, session_id=SESSION + 1)
+    _, rows = walk(pair, chain((full, 0x80), (full, 0x00)) + other + rest)
+    messages = [b"y" * (MTU - 32) + b"z"] if flags == 0x80 else [b"y" * (MTU - 32), b"z"]
+    assert payloads(rows) == messages
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_a_last_fragment_damaged_into_a_whole_message_is_not_given(pair: Pair) -> None:
+    full = b"x" * (MTU - 32)
+    _, rows = walk(pair, chain((full, 0x80), (full, 0x00), (b"end", 0xC0), (b"next", 0xC0)))
+    assert payloads(rows) == [b"next"]
+
+
+@pytest.mark.parametrize("pair", PAIRS)
 def test_a_last_frame_that_reaches_into_an_empty_page_is_torn(pair: Pair) -> None:
     start = 4096 - 96
     torn = frame(start, b"p" * 64 + bytes(100), length=196) + bytes(64)

@@ -371,7 +371,7 @@ cdef class Walker:
                 continue
             flags = frame[DATA_HEADER_FLAGS]
             if not self.assemble or flags & UNFRAGMENTED == UNFRAGMENTED:
-                if self.assemble and self.may_be_fragment(length, behind):
+                if self.assemble and self.may_be_fragment(at, length):
                     return self.incomplete(at, behind)
                 if not has_room(sink, length - HEADER):
                     return self.stopped(FULL, at)
@@ -631,20 +631,33 @@ cdef class Walker:
             fits += 1
         return fits >= 2
 
-    cdef bint may_be_fragment(self, int64_t length, int64_t behind) noexcept nogil:
-        """Whether a frame that ends a message is likely none."""
+    cdef bint may_be_fragment(self, int64_t at, int64_t length) noexcept nogil:
+        """Whether the frame at ``at``, which ends a message, likely does not."""
+        cdef int64_t behind = at + align32(length)
         cdef const uint8_t* frame = self.data + behind
         if length != self.mtu_length or behind + HEADER > self.end or self.check(behind):
             return False
-        return type_of(frame) == TYPE_DATA and not frame[DATA_HEADER_FLAGS] & FLAG_BEGIN
+        if type_of(frame) != TYPE_DATA or frame[DATA_HEADER_FLAGS] & FLAG_BEGIN:
+            return False
+        return self.may_share_message(at, behind)
+
+    cdef bint may_share_message(self, int64_t at, int64_t behind) noexcept nogil:
+        """Whether frames that follow each other can be of one message."""
+        if (self.base + behind) & (self.term_length - 1) == 0:
+            return False
+        return self.checked or (
+            everlog_load32(self.data + at + DATA_HEADER_SESSION_ID)
+            == everlog_load32(self.data + behind + DATA_HEADER_SESSION_ID)
+        )
 
     cdef int message(self, int64_t at, RowSink sink) except -1 nogil:
         """Add the message whose first fragment is at ``at``: 0 and its end in ``resume``, or a status."""
         cdef const uint8_t* data = self.data
         cdef const uint8_t* frame
         cdef int64_t here = at, total = 0, length = 0, behind, resume
-        cdef int64_t before = 0     # length of the fragment before this one
+        cdef int64_t before = 0, before_at = 0      # length and place of the fragment before this one
         cdef int status, flags, n
+        cdef bint lost
         while True:
             status = self.frame(here)
             if status == NEED_MORE:
@@ -665,8 +678,9 @@ cdef class Walker:
                     return self.incomplete(at, here)
             else:
                 if before and flags & FLAG_BEGIN:
-                    return self.incomplete(at, behind if before == self.mtu_length else here)
-                before = length
+                    lost = before == self.mtu_length and self.may_share_message(before_at, here)
+                    return self.incomplete(at, behind if lost else here)
+                before, before_at = length, here
                 total += length - HEADER
                 if behind - at > MAX_MESSAGE_BYTES:
                     self.skipping = True
@@ -676,7 +690,7 @@ cdef class Walker:
                 if flags & FLAG_END:
                     break
             here = behind
-        if self.may_be_fragment(length, behind):
+        if self.may_be_fragment(here, length):
             return self.incomplete(at, behind)
         if not has_room(sink, total):
             return self.stopped(FULL, at)

@@ -122,7 +122,7 @@ class Walker:
                 at = behind
                 continue
             if not self.assemble or flags & UNFRAGMENTED == UNFRAGMENTED:
-                if self.assemble and self._may_be_fragment(data, length, behind, end, base):
+                if self.assemble and self._may_be_fragment(data, at, length, end, base):
                     return self._incomplete(at, behind)
                 if not sink.has_room(length - HEADER_LENGTH):
                     return self._stopped(FULL, at)
@@ -268,13 +268,23 @@ class Walker:
         fits = term_offset == term_offset_of(position, geometry.term_length), stream_id == geometry.stream_id
         return bool(sum(fits) + (term_id == term_id_of(position, geometry.initial_term_id, geometry.term_length)) >= 2)
 
-    def _may_be_fragment(self, data: Readable, length: int, behind: int, end: int, base: int) -> bool:
-        """Whether a frame that ends a message is likely none: it is as long as a fragment that is not the last, and
-        one follows."""
+    def _may_be_fragment(self, data: Readable, at: int, length: int, end: int, base: int) -> bool:
+        """Whether the frame at ``at``, which ends a message, likely does not: it is as long as a fragment that is not
+        the last, and one follows."""
+        behind = at + align(length)
         if length != self.geometry.mtu_length or behind + HEADER_LENGTH > end or self._check(data, behind, base):
             return False
         _, _, flags, kind, *_ = _HEADER.unpack_from(data, behind)
-        return kind == TYPE_DATA and not flags & FLAG_BEGIN
+        return kind == TYPE_DATA and not flags & FLAG_BEGIN and self._may_share_message(data, at, behind, base)
+
+    def _may_share_message(self, data: Readable, at: int, behind: int, base: int) -> bool:
+        """Whether frames that follow each other can be of one message: not when another session goes on (a message was
+        left without its end, and the recording extended), nor across terms. A checksum hides the sessions."""
+        if term_offset_of(base + behind, self.geometry.term_length) == 0:
+            return False
+        _, _, _, _, _, session_id, *_ = _HEADER.unpack_from(data, at)
+        _, _, _, _, _, other, *_ = _HEADER.unpack_from(data, behind)
+        return self.crc is not None or bool(session_id == other)
 
     def _message(self, data: Readable, at: int, end: int, base: int, final: bool, sink: RowSink) -> tuple[int, int]:
         """Add the message whose first fragment is at ``at``: a status, and the offset behind it."""
@@ -295,7 +305,9 @@ class Walker:
                     return self._incomplete(at, here), here  # a loss that was filled with padding
             else:
                 if pieces and flags & FLAG_BEGIN:
-                    lost = pieces[-1][1] == self.geometry.mtu_length  # then it is this frame's flags that are wrong
+                    before, before_length, _ = pieces[-1]
+                    goes_on = before_length == self.geometry.mtu_length  # then it is this frame's flags that are wrong
+                    lost = goes_on and self._may_share_message(data, before, here, base)
                     return self._incomplete(at, behind if lost else here), here
                 pieces.append((here, length, flags))
                 total += length - HEADER_LENGTH
@@ -307,7 +319,7 @@ class Walker:
                 if flags & FLAG_END:
                     break
             here = behind
-        if self._may_be_fragment(data, length, behind, end, base):
+        if self._may_be_fragment(data, here, length, end, base):
             return self._incomplete(at, behind), here
         if not sink.has_room(total):
             return self._stopped(FULL, at), at

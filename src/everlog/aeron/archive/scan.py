@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from everlog.aeron import walk_twin as codes
 from everlog.aeron.archive.segments import SegmentMap, SegmentReader
-from everlog.aeron.frames import HEADER_LENGTH, MAX_MESSAGE_BYTES, align
+from everlog.aeron.frames import FLAG_BEGIN, HEADER_LENGTH, MAX_MESSAGE_BYTES, TYPE_DATA, align
 from everlog.aeron.layouts import DataHeader
 from everlog.aeron.position import term_id_of, term_offset_of, term_start
 from everlog.aeron.walk import Geometry, Walker
@@ -293,8 +293,20 @@ class Scan:
             code, found, expected = "padding-data", "a padding frame with bytes in it", "zeros"
             lost = "the frame, if it was data"
         else:
-            found = "fragments that do not follow each other"
+            resume = self._window.base + self._walker.resume
+            found, lost = "fragments that do not follow each other", f"positions {position} to {resume}"
+            if self._is_other_session(position, resume):
+                # Nothing is damaged: its publisher or its recording stopped, and the recording was extended.
+                found, lost, severity = "no end before another session", "the message", Severity.NOTE
         self._report(code, position, found, expected, lost, severity=severity)
+
+    def _is_other_session(self, position: int, behind: int) -> bool:
+        """Whether a session begins a message at ``behind`` that is not the one at ``position``."""
+        here, there = self._header(position), self._header(behind)
+        if self.context.checksum != "none" or len(there) < HEADER_LENGTH:
+            return False
+        first, second = DataHeader.unpack_from(here), DataHeader.unpack_from(there)
+        return second.type == TYPE_DATA and second.flags & FLAG_BEGIN != 0 and first.session_id != second.session_id
 
     def _report(
         self,
