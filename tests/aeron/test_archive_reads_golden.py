@@ -140,6 +140,13 @@ def test_deleted_recordings_are_listed_only_on_request(golden_archive: Unpack) -
             list(store.scan("8"))
 
 
+def test_reading_a_deleted_recording_whose_files_are_gone_gives_nothing_and_no_fault(golden_archive: Unpack) -> None:
+    faults: list[Fault] = []
+    with everlog.open_store(golden_archive("archive-basic/archive"), include_all=True) as store:
+        assert [batch.row_count for batch in store.scan("8", on_fault=faults.append) if batch.row_count] == []
+    assert faults == []
+
+
 def test_compacting_leaves_only_what_is_valid(golden_archive: Unpack) -> None:
     with everlog.open_store(golden_archive("archive-basic/archive-compacted")) as store:
         names = [info.name for info in store.streams(include_all=True)]

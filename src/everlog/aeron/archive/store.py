@@ -100,8 +100,9 @@ class ArchiveStore(Store):
         return self._recordings
 
     def is_purged(self, recording: Recording) -> bool:
-        """Whether nothing of it is left: version 2 marked as INVALID what later versions mark as DELETED."""
-        return recording.state == "INVALID" and recording.recording_id not in self.segment_index()
+        """Whether nothing of it is left, as is right when it was deleted: version 2 marked as INVALID what later
+        versions mark as DELETED."""
+        return recording.state in ("INVALID", "DELETED") and recording.recording_id not in self.segment_index()
 
     def recording(self, stream: str) -> Recording:
         """The recording of that name. Raises :class:`UnknownStream`."""

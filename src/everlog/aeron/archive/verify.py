@@ -99,7 +99,7 @@ class Verification:
         """The entry's checksum, if it has one. The real archive does not renew it when it recovers a stop position."""
         stream = str(entry.recording_id)
         stored = entry.checksum & 0xFFFFFFFF
-        if self.store.is_purged(recording_of(entry)):
+        if entry.state == "INVALID" and self.store.is_purged(recording_of(entry)):
             found = "state INVALID, and no files"
             self._add("recording-purged", CATALOG_NAME, entry.offset, found, "none", note=True, stream=stream)
         elif entry.state == "INVALID":
