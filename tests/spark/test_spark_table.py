@@ -120,6 +120,15 @@ def test_each_family_has_the_common_columns_and_its_own(spark, jlog, nats, aeron
     assert read(spark, aeron).dtypes == COMMON + AERON
 
 
+def test_columns_that_never_lack_a_value_say_so(spark, jlog, nats, aeron):
+    nullable = {field.name for field in read(spark, aeron).schema if field.nullable}
+    assert nullable == {"timestamp", "timestamp_ns", "session_id"}
+    assert {field.name for field in read(spark, jlog).schema if field.nullable} == {"timestamp", "timestamp_ns"}
+    # In a mixed table each family lacks the columns of the others; offset is a column of both of these.
+    mixed = {field.name for field in read(spark, [jlog, nats]).schema if not field.nullable}
+    assert mixed == {name for name, _ in COMMON if not name.startswith("timestamp")} | {"offset"}
+
+
 def test_stores_of_all_families_are_one_table_with_nulls_where_a_family_lacks_a_column(spark, jlog, nats, aeron):
     frame = read(spark, [nats, jlog, aeron])
     assert frame.dtypes == COMMON + AERON + JLOG + [column for column in NATS if column not in JLOG]
@@ -150,7 +159,12 @@ def test_a_schema_of_the_user_is_honoured_for_any_subset_in_any_order(spark, jlo
 
 @pytest.mark.parametrize(
     ("schema", "expected"),
-    [("position bigint", "column position"), ("marker int", "expected bigint"), ("marker string", "found string")],
+    [
+        ("position bigint", "column position"),
+        ("marker int", "expected bigint"),
+        ("marker string", "found string"),
+        ("timestamp_ns bigint not null", "NOT NULL"),
+    ],
 )
 def test_a_schema_that_does_not_fit_is_an_error_that_says_why(spark, jlog, schema, expected):
     with pytest.raises(Exception, match="UsageError") as error:

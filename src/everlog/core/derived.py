@@ -7,12 +7,14 @@ from collections.abc import Callable, Mapping
 from everlog.core.columns import Batch, Column, ColumnData, ColumnType, null_column
 from everlog.kernel import columns as kernel
 
-STORE = Column("store", ColumnType.UTF8, "path of the store")
-FAMILY = Column("family", ColumnType.UTF8, "aeron-archive, jlog, nats-streaming, ...")
-STREAM = Column("stream", ColumnType.UTF8, "name of the stream")
-ADDRESS = Column("address", ColumnType.UTF8, "finds the record again; ordered within a stream by its integer columns")
+STORE = Column("store", ColumnType.UTF8, "path of the store", nullable=False)
+FAMILY = Column("family", ColumnType.UTF8, "aeron-archive, jlog, nats-streaming, ...", nullable=False)
+STREAM = Column("stream", ColumnType.UTF8, "name of the stream", nullable=False)
+ADDRESS = Column(
+    "address", ColumnType.UTF8, "finds the record again; ordered within a stream by its integer columns", nullable=False
+)
 TIMESTAMP = Column("timestamp", ColumnType.TIMESTAMP_US, "time of the record, rounded down to microseconds")
-CRC32 = Column("crc32", ColumnType.INT64, "CRC-32 of the payload, as zlib computes it")
+CRC32 = Column("crc32", ColumnType.INT64, "CRC-32 of the payload, as zlib computes it", nullable=False)
 DERIVED = (ADDRESS, TIMESTAMP, CRC32)
 
 

@@ -275,6 +275,6 @@ def as_level(level: Level | str) -> Level:
 
 
 TIMESTAMP_NS = Column("timestamp_ns", ColumnType.INT64, "nanoseconds since 1970, null where the family keeps no time")
-LENGTH = Column("length", ColumnType.INT64, "payload bytes")
-PAYLOAD = Column("payload", ColumnType.BINARY, "the message")
+LENGTH = Column("length", ColumnType.INT64, "payload bytes", nullable=False)
+PAYLOAD = Column("payload", ColumnType.BINARY, "the message", nullable=False)
 """The three columns that every family's ``family_columns`` starts with, in this order."""

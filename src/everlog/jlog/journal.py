@@ -9,6 +9,7 @@ from everlog.core.columns import Batch, Column, ColumnData, ColumnType
 from everlog.core.report import Fault
 from everlog.core.storage import ReadableFile, Storage
 from everlog.core.store import LENGTH, PAYLOAD, TIMESTAMP_NS, ScanRequest
+from everlog.errors import StoreUnavailable
 from everlog.jlog import walk
 from everlog.jlog.compression import NEEDED, decompress, lz4_decoder
 from everlog.jlog.faults import fault
@@ -27,9 +28,13 @@ MARKER_BITS = 32
 MARKER_MASK = (1 << MARKER_BITS) - 1
 """An address is the segment's number above ``MARKER_BITS`` bits of the message's number."""
 
-LOG = Column("log", ColumnType.INT64, "number of the segment")
-MARKER = Column("marker", ColumnType.INT64, "number of the message in its segment, from 1")
-OFFSET = Column("offset", ColumnType.INT64, "of the message's header in its segment (with pre_commit: in that file)")
+MAX_RELISTINGS = 2
+
+LOG = Column("log", ColumnType.INT64, "number of the segment", nullable=False)
+MARKER = Column("marker", ColumnType.INT64, "number of the message in its segment, from 1", nullable=False)
+OFFSET = Column(
+    "offset", ColumnType.INT64, "of the message's header in its segment (with pre_commit: in that file)", nullable=False
+)
 COLUMNS = (TIMESTAMP_NS, LENGTH, PAYLOAD, LOG, MARKER, OFFSET)
 
 SOURCES: dict[str, Source] = {
@@ -52,8 +57,14 @@ class Journal:
 
     @classmethod
     def read(cls, storage: Storage) -> Journal:
-        """Look at the folder: the metastore and the names."""
-        return cls(storage, read_metastore(storage), list_segments(storage.entries()))
+        """Look at the folder: the metastore and the names. A list of names is no snapshot: one with a hole is made anew,
+        for segments may have been deleted meanwhile."""
+        segments = list_segments(storage.entries())
+        for _ in range(MAX_RELISTINGS):
+            if not segments or segments[-1].log - segments[0].log == len(segments) - 1:
+                break
+            segments = list_segments(storage.entries())
+        return cls(storage, read_metastore(storage), segments)
 
     @property
     def preferred(self) -> Framing | None:
@@ -68,6 +79,10 @@ class Journal:
     def is_closed(self, segment: Segment) -> bool:
         """Whether a segment is finished: not the last one."""
         return segment.log != self.last_log
+
+    def is_gone(self, log: int) -> bool:
+        """Whether a segment that was listed is there no more: readers delete those that no subscriber needs."""
+        return segment_name(log) not in self.storage.names()
 
     def pre_commit(self) -> PreCommit | None:
         """The buffer's state."""
@@ -84,8 +99,11 @@ class Journal:
         for segment in self.segments[:8]:
             if segment_name(segment.log) == name or not segment.byte_count:
                 continue
-            with self.storage.open(segment_name(segment.log)) as file:
-                found = detect_framing(SegmentData(file, 0, file.size()), 0, None)
+            try:
+                with self.storage.open(segment_name(segment.log)) as file:
+                    found = detect_framing(SegmentData(file, 0, file.size()), 0, None)
+            except StoreUnavailable:
+                continue
             if found is not None:
                 return found
         return PLAIN
@@ -127,7 +145,15 @@ class Walk:
             yield from self._take()
             self.request.on_fault(empty_closed_segment(segment.log))
             return
-        with self.journal.storage.open(segment_name(segment.log)) as file:
+        try:
+            file = self.journal.storage.open(segment_name(segment.log))
+        except StoreUnavailable:
+            if not self.journal.is_gone(segment.log):
+                raise
+            yield from self._take()
+            self.request.on_fault(segment_gone(segment))
+            return
+        with file:
             reader = self._reader(file, segment.log, 0, file.size())
             reader.load_index = lambda: self.journal.index_of(segment, reader.framing)
             yield from self._fill(reader)
@@ -196,6 +222,20 @@ def missing_segments(previous: int, following: int) -> Fault:
         loses="their messages; the original's readers step over them",
         repair="none: what was there is gone",
         address=f"{first:08x}:{1:08x}",
+    )
+
+
+def segment_gone(segment: Segment) -> Fault:
+    """A segment that was there when the journal was looked at."""
+    return fault(
+        "segment-gone-while-read",
+        segment_name(segment.log),
+        None,
+        "no such file",
+        f"{segment.byte_count} bytes, as when the folder was listed",
+        loses="its messages; every subscriber was done with them, if a reader of the original deleted it",
+        repair="none: to keep messages, keep a subscriber before them",
+        address=f"{segment.log:08x}:{1:08x}",
     )
 
 

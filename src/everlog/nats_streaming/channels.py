@@ -25,11 +25,13 @@ from everlog.nats_streaming.slices import ChannelFolder, Extent, Part, Slice, Sl
 from everlog.nats_streaming.survey import Surveyor, no_damage
 from everlog.nats_streaming.walk import RecordWalker
 
-SEQUENCE = Column("sequence", ColumnType.INT64, "the message's number in its channel, from 1")
-SUBJECT = Column("subject", ColumnType.UTF8, "the channel, as it is in the message")
-REPLY = Column("reply", ColumnType.UTF8, "where the publisher wants answers; empty where it asked for none")
-SLICE = Column("slice", ColumnType.INT32, "number of the slice that holds the message")
-OFFSET = Column("offset", ColumnType.INT64, "of the record's header in the slice's .dat file")
+SEQUENCE = Column("sequence", ColumnType.INT64, "the message's number in its channel, from 1", nullable=False)
+SUBJECT = Column("subject", ColumnType.UTF8, "the channel, as it is in the message", nullable=False)
+REPLY = Column(
+    "reply", ColumnType.UTF8, "where the publisher wants answers; empty where it asked for none", nullable=False
+)
+SLICE = Column("slice", ColumnType.INT32, "number of the slice that holds the message", nullable=False)
+OFFSET = Column("offset", ColumnType.INT64, "of the record's header in the slice's .dat file", nullable=False)
 
 COLUMNS = (TIMESTAMP_NS, LENGTH, PAYLOAD, SEQUENCE, SUBJECT, REPLY, SLICE, OFFSET)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from everlog.core.columns import Batch, ColumnData
+from everlog.errors import UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,6 +27,8 @@ class ArrowBatches:
         arrays = []
         for field in self.schema:
             data = batch.data.get(field.name)
+            if not field.nullable and (data is None or data.null_count):
+                raise UsageError(f"column {field.name}", found="a null", expected="values: Spark was told NOT NULL")
             arrays.append(self._null(field, rows) if data is None else _array(field.type, data, rows))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 

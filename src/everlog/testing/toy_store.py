@@ -33,7 +33,7 @@ from everlog.errors import UnknownStream, UsageError
 
 ENTRY = ("everlog.testing.toy_store", "ToyStore", "")
 SUFFIX = ".toy"
-NUMBER = Column("number", ColumnType.INT64, "the record's address")
+NUMBER = Column("number", ColumnType.INT64, "the record's address", nullable=False)
 TOPIC = Column("topic", ColumnType.UTF8, "what it is about, or null")
 
 ToyRow = tuple[int, int | None, str | None, bytes]

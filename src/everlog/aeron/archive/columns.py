@@ -9,14 +9,18 @@ from everlog.core.store import LENGTH, PAYLOAD, TIMESTAMP_NS
 from everlog.kernel import columns as kernel
 from everlog.kernel.sources import Bytes, FieldOf, Null, Source, Value
 
-POSITION = Column("position", ColumnType.INT64, "of the first frame's first byte")
-END_POSITION = Column("end_position", ColumnType.INT64, "behind the last frame, padded to 32 bytes")
+POSITION = Column("position", ColumnType.INT64, "of the first frame's first byte", nullable=False)
+END_POSITION = Column("end_position", ColumnType.INT64, "behind the last frame, padded to 32 bytes", nullable=False)
 SESSION_ID = Column("session_id", ColumnType.INT32, "null where a checksum lies over it")
-STREAM_ID = Column("stream_id", ColumnType.INT32, "as the publisher chose it")
-TERM_ID = Column("term_id", ColumnType.INT32, "of the first frame")
-TERM_OFFSET = Column("term_offset", ColumnType.INT32, "of the first frame")
-FLAGS = Column("flags", ColumnType.INT16, "of the first and the last frame together: 192 for a whole message")
-RESERVED_VALUE = Column("reserved_value", ColumnType.INT64, "of the first frame, as the publisher set it")
+STREAM_ID = Column("stream_id", ColumnType.INT32, "as the publisher chose it", nullable=False)
+TERM_ID = Column("term_id", ColumnType.INT32, "of the first frame", nullable=False)
+TERM_OFFSET = Column("term_offset", ColumnType.INT32, "of the first frame", nullable=False)
+FLAGS = Column(
+    "flags", ColumnType.INT16, "of the first and the last frame together: 192 for a whole message", nullable=False
+)
+RESERVED_VALUE = Column(
+    "reserved_value", ColumnType.INT64, "of the first frame, as the publisher set it", nullable=False
+)
 
 COLUMNS = (
     TIMESTAMP_NS,
