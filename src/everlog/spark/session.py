@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -64,6 +66,7 @@ def local_session(
         return active
     prepare_environment(find_java())
     scratch = tempfile.mkdtemp(prefix="everlog-spark-")
+    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
     logging_file = os.path.join(scratch, "log4j2.properties")
     with open(logging_file, "w", encoding="ascii") as file:
         file.write(_LOG4J.format(level=log_level.lower()))
