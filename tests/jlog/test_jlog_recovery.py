@@ -67,6 +67,32 @@ def test_a_payload_made_of_older_frames_is_given_whole(make):
         assert faults == []
 
 
+@pytest.mark.parametrize("following", [0, 1, 2])
+def test_an_lz4_payload_that_holds_newer_frames_is_whole_because_it_decodes(make, following):
+    block = pytest.importorskip("lz4.block")
+    frames = make.stored(b"inner", 9, 99, make.LZ4) + make.stored(b"more inner", 12, 100, make.LZ4)
+    data, expected = b"", []
+    for marker, payload in enumerate([b"x" * 7 + frames, b"one", b"two"][: following + 1], 1):
+        data += make.stored(block.compress(payload, store_size=False), len(payload), 10 + marker, make.LZ4)
+        expected.append((marker, payload))
+    rows, faults = read(make.folder({"metastore": make.metastore(magic=make.LZ4), "00000000": data}))
+    assert rows == expected
+    assert faults == []
+
+
+def test_an_lz4_message_that_was_torn_is_not_merged_with_the_one_behind_it(make):
+    block = pytest.importorskip("lz4.block")
+    stored = block.compress(bytes(range(100)), store_size=False)
+    behind = block.compress(b"behind", store_size=False)
+    missing = 20 + len(behind)
+    torn = make.stored(stored, 100, 10, make.LZ4)[:-missing]
+    for more in (b"", make.stored(block.compress(b"c", store_size=False), 1, 30, make.LZ4)):
+        data = torn + make.stored(behind, 6, 20, make.LZ4) + more
+        rows, faults = read(make.folder({"metastore": make.metastore(magic=make.LZ4), "00000000": data}))
+        assert rows == [(2, b"behind"), (3, b"c")][: 2 if more else 1]
+        assert faults == [("merged-records", "00000000", 0)]
+
+
 def test_a_payload_that_quotes_a_cut_frame_is_given_whole_where_it_is_the_last_too(make):
     payload = b"quote: " + make.message(b"inner", 1)[:-2]
     rows, faults = read(make.folder({"00000000": make.message(b"one", 9) + make.message(payload, 10)}))

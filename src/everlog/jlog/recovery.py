@@ -15,6 +15,7 @@ no whole one.
 * Even one that nothing confirms tells, inside the extent of a message that nothing right follows, that this one was
   torn.
 * Where an index has the message and the next one, and says that it ends elsewhere, its length is wrong.
+* A header inside a message whose LZ4 payload decodes is none when its own payload does not.
 
 A damaged stretch counts as one message in the numbering, unless the index knows the number of the one behind it: so the
 addresses behind a single lost message stay what they were.
@@ -26,7 +27,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from everlog.core.storage import ReadableFile
-from everlog.jlog.framing import KNOWN, LEGACY, Framing, Header
+from everlog.errors import MissingDependency
+from everlog.jlog.compression import Decode, lz4_decoder
+from everlog.jlog.framing import KNOWN, LEGACY, Framing, Header, Provider
 from everlog.jlog.index import SegmentIndex
 
 SEARCH_BYTES = 1 << 20
@@ -128,7 +131,7 @@ def examine_suspect(data: SegmentData, at: int, framing: Framing) -> Verdict:
     steps = min(data.steps_left, MAX_CHAIN_STEPS)
     dead: set[int] = set()
     for inner in _candidates(data, at + framing.header_bytes, outer.end, framing):
-        if inner.timestamp_us < outer.timestamp_us:
+        if inner.timestamp_us < outer.timestamp_us or _is_quoted(data, inner, outer, framing):
             continue
         path: list[int] = []
         link: Header | None = inner
@@ -143,6 +146,30 @@ def examine_suspect(data: SegmentData, at: int, framing: Framing) -> Verdict:
             return Verdict(False, inner.offset, "merged-records", outer)
         dead.update(path)
     return WHOLE
+
+
+def _is_quoted(data: SegmentData, inner: Header, outer: Header, framing: Framing) -> bool:
+    """Whether LZ4 tells that a header is only part of another message's payload: that one decodes, its own does not.
+    Where both do, it does not tell: a block may be nothing but literals. False without lz4, too."""
+    if framing.provider is not Provider.LZ4 or inner.end > data.end:
+        return False
+    try:
+        decode = lz4_decoder()
+    except MissingDependency:
+        return False
+    return not _decodes(data, inner, framing, decode) and _decodes(data, outer, framing, decode)
+
+
+def _decodes(data: SegmentData, header: Header, framing: Framing, decode: Decode) -> bool:
+    start = header.offset + framing.header_bytes
+    data.steps_left -= (header.end - start) // 16
+    if data.steps_left < 0:
+        return False
+    try:
+        decode(data.read_file(start, header.end - start), header.length)
+    except ValueError:
+        return False
+    return True
 
 
 def _ends_like(link: Header, outer: Header, data: SegmentData) -> bool:
