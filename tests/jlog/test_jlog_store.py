@@ -13,6 +13,7 @@ from everlog.core.storage import LocalStorage
 from everlog.errors import StoreUnavailable, UnknownStream, UnsupportedVersion, UsageError
 from everlog.jlog import names
 from everlog.jlog.layouts import JlogHeader
+from everlog.jlog.options import JlogOptions
 from everlog.jlog.store import JlogStore
 from everlog.stores import detect
 from everlog.testing.contract import Subject, check_store
@@ -166,6 +167,52 @@ def test_a_segment_that_is_cut_while_it_is_read_is_a_fault(tmp_path):
         count += sum(batch.row_count for batch in batches)
     assert [f.code for f in faults] == ["segment-cut-while-read", "torn-record"]
     assert count == 1_500_000 // 1016
+
+
+def test_a_segment_that_is_deleted_before_it_is_read_is_a_fault_and_reading_goes_on(tmp_path):
+    path = unpack("basic", tmp_path)
+    with open_store(path) as store:
+        whole = [r.fields["log"] for r in store.read("journal")]
+        faults = []
+        records = store.scan("journal", columns=["log"], max_rows=1, on_fault=faults.append)
+        logs = next(records).to_list("log")
+        (path / "00000001").unlink()
+        for batch in records:
+            logs += batch.to_list("log")
+        assert store.verify().record_count == len(logs)
+    assert 1 in whole
+    assert logs == [log for log in whole if log != 1]
+    assert [(f.code, f.file) for f in faults] == [("segment-gone-while-read", "00000001")]
+
+
+def test_a_hole_in_a_listing_that_was_made_while_segments_were_deleted_is_no_fault(make, monkeypatch):
+    storage = make.folder({f"{log:08x}": make.message(b"%d" % log) for log in (3, 4)})
+    torn = make.folder({f"{log:08x}": make.message(b"%d" % log) for log in (0, 3, 4)})
+    listings = [torn.entries, storage.entries, storage.entries]
+    monkeypatch.setattr(storage, "entries", lambda: listings.pop(0)() if len(listings) > 1 else listings[0]())
+    store = JlogStore(storage, JlogOptions())
+    faults = []
+    assert [r.payload for r in store.read("journal", on_fault=faults.append)] == [b"3", b"4"]
+    assert faults == []
+
+
+@pytest.mark.parametrize("written", [1, 15, 16, 17, 1015])
+def test_a_message_that_is_being_written_is_left_to_the_next_reading(tmp_path, monkeypatch, written):
+    path = tmp_path / "log"
+    path.mkdir()
+    frame = JlogHeader.pack(magic=0x663A7318, tv_sec=5, length=1000) + bytes(1000)
+    (path / "00000000").write_bytes(frame * 2 + frame[:written])
+
+    def write_on(_seconds):
+        (path / "00000000").write_bytes(frame * 3)
+
+    monkeypatch.setattr("everlog.jlog.segments.time.sleep", write_on)
+    with open_store(path, family="jlog") as store:
+        faults = []
+        assert sum(1 for _ in store.read("journal", on_fault=faults.append)) == 2
+        assert faults == []
+        assert sum(1 for _ in store.read("journal", on_fault=faults.append)) == 3
+        assert faults == []
 
 
 def test_a_missing_folder_is_unavailable(tmp_path):

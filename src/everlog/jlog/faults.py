@@ -21,6 +21,7 @@ CODES: dict[str, str] = {
     "framing-changes": "The header magic changes inside a segment: a newer version wrote on in an old journal.",
     "magic-differs": "A segment's messages have another header magic than the metastore says.",
     "segment-cut-while-read": "The segment became shorter while it was read.",
+    "segment-gone-while-read": "The segment was deleted, as readers do when all are done with it, before it was read.",
     # The folder
     "missing-segments": "Segments between the first and the last one are not there.",
     "empty-closed-segment": "A finished segment is empty.",

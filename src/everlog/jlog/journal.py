@@ -57,8 +57,8 @@ class Journal:
 
     @classmethod
     def read(cls, storage: Storage) -> Journal:
-        """Look at the folder: the metastore and the names. A list of names is no snapshot: one with a hole is made anew,
-        for segments may have been deleted meanwhile."""
+        """Look at the folder: the metastore and the names. A list of names is no snapshot: one with a hole is made
+        anew, for segments may have been deleted meanwhile."""
         segments = list_segments(storage.entries())
         for _ in range(MAX_RELISTINGS):
             if not segments or segments[-1].log - segments[0].log == len(segments) - 1:

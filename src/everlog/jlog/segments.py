@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -21,6 +22,8 @@ from everlog.kernel.columns import RowSink
 NO_STOP = 1 << 62
 """A message number that none reaches."""
 MAX_REREADS = 3
+SECONDS_FOR_A_WRITE = 0.001
+"""A message that is being written appears a page at a time; a writer is given so long to go on with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,8 @@ class SegmentReader:
                         yield
                     self._cut(data, data.cut_at)
                     return
+                if verdict.resume >= data.end and self._is_being_written(data, verdict):
+                    return
                 if verdict.whole:
                     if trusted == here:
                         self._read_again(window)
@@ -144,6 +149,17 @@ class SegmentReader:
             return self.start
         self.marker = self.first
         return there
+
+    def _is_being_written(self, data: SegmentData, verdict: Verdict) -> bool:
+        """Whether the torn message at the end of the data is one that a writer is in the middle of: the file grows. It
+        is left to the next reading."""
+        is_buffer = self.start > 0  # which has room behind what is in use
+        if is_buffer or verdict.whole or verdict.code not in ("torn-record", "torn-header"):
+            return False
+        if self.file.size() > data.end:
+            return True
+        time.sleep(SECONDS_FOR_A_WRITE)
+        return self.file.size() > data.end
 
     def _reaches_far(self, data: SegmentData, window: Window) -> bool:
         """Whether a message needs a larger buffer and nothing right follows it: then look first, before memory is spent

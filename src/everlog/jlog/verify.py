@@ -68,6 +68,8 @@ def verify_journal(journal: Journal, progress: Progress | None = None) -> Report
         try:
             _check_segment(check, segment)
         except EverlogError as error:
+            if journal.is_gone(segment.log):
+                continue  # deleted since the folder was listed: no segment of the journal any more
             report.add(_unreadable(segment_name(segment.log), error, "all messages of the segment"))
     check_subscribers(journal, check.ends, report)
     check_pre_commit(journal, check.witness, report)
