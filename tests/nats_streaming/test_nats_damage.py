@@ -291,3 +291,50 @@ def test_a_file_with_very_many_faults_does_not_flood_the_report(made: Any, tmp_p
         report = store.verify()
         assert [f.code for f in report.faults] == ["bad-crc"] * 1000 + ["more-faults"]
         assert report.record_count == 1
+
+
+def test_a_slice_that_is_deleted_before_it_is_read_is_a_fault_and_reading_goes_on(
+    made: Any, tmp_path: Path, opened: Any
+) -> None:
+    slices = [made.slice(range(1 + 10 * k, 11 + 10 * k)) for k in range(3)]
+    files = {
+        f"{kind}_{k}": data for k, pair in enumerate(slices, 1) for kind, data in zip(("dat", "idx"), pair, strict=True)
+    }
+    store = opened(made.store(tmp_path / "s", **files))
+    faults: list[Any] = []
+    batches = store.scan("foo", columns=["sequence"], max_rows=1, on_fault=faults.append)
+    found = next(batches).to_list("sequence")
+    for kind in ("dat", "idx"):
+        (tmp_path / "s" / "foo" / f"msgs.2.{kind}").unlink()
+    for batch in batches:
+        found += batch.to_list("sequence")
+    assert found == [*range(1, 11), *range(21, 31)]
+    assert [(f.code, f.file, f.address) for f in faults] == [("slice-gone-while-read", "foo/msgs.2.dat", "11")]
+
+
+@pytest.mark.parametrize("files_left", [("idx",), ()])
+def test_a_slice_that_a_server_deletes_while_its_channel_is_looked_at_is_no_fault(
+    files_left: tuple[str, ...], made: Any, tmp_path: Path, opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs = [made.slice(range(1, 11)), made.slice(range(11, 21))]
+    files = {
+        f"{kind}_{k}": data for k, pair in enumerate(pairs, 1) for kind, data in zip(("dat", "idx"), pair, strict=True)
+    }
+    path = made.store(tmp_path / "s", **files)
+    folder = path / "foo"
+
+    def remove(*kinds: str) -> None:
+        for kind in kinds:
+            (folder / f"msgs.1.{kind}").unlink(missing_ok=True)
+
+    store = opened(path)
+    if files_left:
+        remove("dat")
+        monkeypatch.setattr("everlog.nats_streaming.slices.time.sleep", lambda _seconds: remove("idx"))
+        channel = store.channel("foo")
+    else:
+        channel = store.channel("foo")
+        remove("dat", "idx")
+    assert (channel.kept.first, channel.kept.count) == (11, 10)
+    assert [state.faults for state in channel.states] == [()]
+    assert store.verify().faults == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -10,6 +11,7 @@ from everlog.core.columns import Batch, Column, ColumnData, ColumnType
 from everlog.core.report import Severity
 from everlog.core.storage import ReadableFile, Storage
 from everlog.core.store import LENGTH, PAYLOAD, TIMESTAMP_NS, FaultSink, ScanRequest
+from everlog.errors import StoreUnavailable
 from everlog.kernel.columns import RowSink
 from everlog.kernel.crc32 import Crc32
 from everlog.kernel.sources import Bytes, Source, Value
@@ -21,7 +23,18 @@ from everlog.nats_streaming.limits import Limits
 from everlog.nats_streaming.names import channel_bytes
 from everlog.nats_streaming.reading import SliceFile, SliceReader, fault_of
 from everlog.nats_streaming.retention import Entry, Kept, apply_limits
-from everlog.nats_streaming.slices import ChannelFolder, Extent, Part, Slice, SliceState, arrange, list_channel
+from everlog.nats_streaming.slices import (
+    MAX_RELISTINGS,
+    ChannelFolder,
+    Extent,
+    Part,
+    Slice,
+    SliceState,
+    arrange,
+    is_gone,
+    list_channel,
+    slice_gone,
+)
 from everlog.nats_streaming.survey import Surveyor, no_damage
 from everlog.nats_streaming.walk import RecordWalker
 
@@ -94,13 +107,26 @@ class Channel:
     def states(self) -> list[SliceState]:
         """The slices in order of their numbers, put aside ones only where they are asked for; then indexes without
         data."""
+        for _ in range(MAX_RELISTINGS):
+            if self._states is not None:
+                return self._states
+            try:
+                self._states = self._survey()
+            except StoreUnavailable:
+                before = [s.dat for s in self.folder.slices]
+                self.folder = list_channel(self.reading.storage, self.folder.folder)
+                if [s.dat for s in self.folder.slices] == before:
+                    raise  # else a server deleted slices meanwhile
         if self._states is None:
-            reading = self.reading
-            surveyor = Surveyor(reading.storage, self.name, self._channel, reading.crc, reading.check)
-            wanted = [s for s in self.folder.slices if reading.include_bak or not s.is_bak]
-            self._states = [self._state(surveyor, s) for s in wanted]
-            self._states += [surveyor.missing(s) for s in self.folder.orphan_indexes if not s.is_bak]
+            self._states = self._survey()
         return self._states
+
+    def _survey(self) -> list[SliceState]:
+        reading = self.reading
+        surveyor = Surveyor(reading.storage, self.name, self._channel, reading.crc, reading.check)
+        wanted = [s for s in self.folder.slices if reading.include_bak or not s.is_bak]
+        states = [self._state(surveyor, s) for s in wanted]
+        return states + [surveyor.missing(s) for s in self.folder.orphan_indexes if not s.is_bak]
 
     def _state(self, surveyor: Surveyor, piece: Slice) -> SliceState:
         known = self.reading.states.get(piece)
@@ -231,14 +257,24 @@ class PlanWalk:
             return
         walker = RecordWalker(self._sink, reading.crc if reading.check else None, piece.number)
         walker.first_sequence = first
-        with reading.storage.open(piece.dat) as file:
-            if not state.indexed:
+        with contextlib.ExitStack() as files:
+            try:
+                file = files.enter_context(reading.storage.open(piece.dat))
+                index = files.enter_context(reading.storage.open(piece.idx)) if state.indexed else None
+            except StoreUnavailable:
+                if not is_gone(reading.storage, piece):
+                    raise
+                if self._on_fault is not None:
+                    if self._sink.row_count:
+                        yield  # what is before is given before the fault is told
+                    self._on_fault(slice_gone(state, self._stream))
+                return
+            if index is None:
                 yield from self._go(file, None, state, walker, state.extents, end)
                 return
-            with reading.storage.open(piece.idx) as index:
-                lookup = IndexLookup(index, state.count)
-                extents = _clip(state, lookup, first, end)
-                yield from self._go(file, lookup, state, walker, extents, end)
+            lookup = IndexLookup(index, state.count)
+            extents = _clip(state, lookup, first, end)
+            yield from self._go(file, lookup, state, walker, extents, end)
 
     def _go(
         self,

@@ -20,6 +20,7 @@ FAULT_CODES: dict[str, str] = {
     "index-missing": "a slice has no index; the server rebuilds it",
     "index-damaged": "an index can't be used; the server rebuilds it",
     "index-mismatch": "an index entry and its record disagree",
+    "slice-gone-while-read": "a slice was deleted, as a server with limits does, before it was read",
     "slice-missing": "an index whose .dat file is gone",
     "sequence-gap": "sequences are missing between two slices or within one",
     "slice-overlap": "two slices hold the same sequences",

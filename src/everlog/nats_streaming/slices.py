@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from dataclasses import dataclass, field
 
 from everlog.core.report import Fault
@@ -30,6 +31,10 @@ class Slice:
     idx_size: int | None
 
 
+MAX_RELISTINGS = 3
+SECONDS_FOR_A_DELETION = 0.001
+
+
 @dataclass(frozen=True, slots=True)
 class ChannelFolder:
     """A channel's files. ``others`` are names that mean nothing here; ``bad_names`` look like slices and have no good
@@ -50,7 +55,24 @@ class ChannelFolder:
 
 
 def list_channel(storage: Storage, folder: str) -> ChannelFolder:
-    """Look at a channel's folder. Raises :class:`~everlog.errors.StoreUnavailable`."""
+    """Look at a channel's folder. A server that deletes a slice takes away the ``.dat`` file first: where an index is
+    alone the folder is listed again. Raises :class:`~everlog.errors.StoreUnavailable`."""
+    found = _list_channel(storage, folder)
+    for _ in range(MAX_RELISTINGS):
+        if not found.orphan_indexes:
+            break
+        time.sleep(SECONDS_FOR_A_DELETION)
+        found = _list_channel(storage, folder)
+    return found
+
+
+def is_gone(storage: Storage, piece: Slice) -> bool:
+    """Whether a file of a slice that was listed is there no more."""
+    there = storage.exists(piece.dat) and (piece.idx_size is None or storage.exists(piece.idx))
+    return piece.dat_size is not None and not there
+
+
+def _list_channel(storage: Storage, folder: str) -> ChannelFolder:
     sizes: dict[tuple[int, bool], dict[str, tuple[str, int]]] = {}
     subs_size = None
     bad_names: list[str] = []
@@ -149,3 +171,18 @@ def arrange(states: list[SliceState]) -> list[Part]:
         else:
             parts.append(Part(owner, first, end))
     return parts
+
+
+def slice_gone(state: SliceState, stream: str) -> Fault:
+    """A slice that was there when the channel was looked at."""
+    return Fault(
+        "slice-gone-while-read",
+        state.slice.dat,
+        None,
+        "no such file",
+        f"{state.slice.dat_size} bytes, as when the folder was listed",
+        f"{state.count} messages, sequences {state.first} to {state.last}; a server's limits do without them",
+        "none: to keep messages, raise the server's limits",
+        stream=stream,
+        address=str(state.first),
+    )

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from everlog.core.report import Fault, Progress, Report, Severity
 from everlog.core.storage import Storage
-from everlog.errors import EverlogError, FileChanged
+from everlog.errors import EverlogError, FileChanged, StoreUnavailable
 from everlog.kernel.crc32 import Crc32
 from everlog.nats_streaming.channels import Channel, Reading, open_channel
 from everlog.nats_streaming.clients import read_clients
@@ -26,7 +26,7 @@ from everlog.nats_streaming.names import (
 )
 from everlog.nats_streaming.polynomials import fitting_polynomial, polynomial_fault
 from everlog.nats_streaming.server_info import read_server_info
-from everlog.nats_streaming.slices import SliceState
+from everlog.nats_streaming.slices import SliceState, is_gone
 from everlog.nats_streaming.subscriptions import fold, subscription_events
 from everlog.nats_streaming.verify_slices import SliceCheck, gap_fault
 
@@ -229,10 +229,17 @@ class StoreCheck:
         before = len(self.report.faults)
         states = channel.states
         for state in states:
-            self._guard(state.slice.dat, name, lambda state=state: check.run(state))  # type: ignore[misc]
+            self._guard(state.slice.dat, name, lambda state=state: self._slice(check, state))  # type: ignore[misc]
         self._encryption(channel, check)
         live = sorted((s for s in states if s.count and not s.slice.is_bak), key=lambda s: s.first)
         self._between(name, live, self.report.faults[before:])
+
+    def _slice(self, check: SliceCheck, state: SliceState) -> None:
+        try:
+            check.run(state)
+        except StoreUnavailable:
+            if not is_gone(self._storage, state.slice):
+                raise  # else deleted since the folder was listed: no slice of the channel any more
 
     def _encryption(self, channel: Channel, check: SliceCheck) -> None:
         file, name = channel.folder.folder, channel.name
