@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import everlog
+from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.layouts import (
     ArchiveMarkHeader,
     CatalogHeader,
@@ -165,6 +166,23 @@ def test_the_catalogs_header_entries_checksums_and_states_are_checked(archive_co
         found, _ = addresses(path, "0")
         assert len(found) == 4148
     catalog.write_bytes(good)
+
+
+@pytest.mark.parametrize("rest", [0, 1, 16, 31, 32, 100])
+def test_a_catalog_cut_at_or_near_an_entrys_start_is_damaged_and_costs_no_recording(
+    archive_copy: Unpack, rest: int
+) -> None:
+    path = archive_copy("archive-basic/archive")
+    with everlog.open_store(path) as store:
+        assert isinstance(store, ArchiveStore)
+        assert store.catalog is not None
+        cut = next(entry.offset for entry in store.catalog.entries if entry.recording_id == 9) + rest
+        expected = [record.payload for record in store.read("9")]
+    catalog = path / "archive.catalog"
+    catalog.write_bytes(catalog.read_bytes()[:cut])
+    assert ("catalog-entry", "archive.catalog") in {(code, file) for code, file, _ in hard(path)}
+    with everlog.open_store(path) as store:
+        assert [record.payload for record in store.read("9")] == expected
 
 
 def test_recordings_are_found_by_their_files_when_there_is_no_catalog(archive_copy: Unpack) -> None:

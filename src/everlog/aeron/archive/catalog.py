@@ -144,6 +144,21 @@ def _read_entries(catalog: Catalog, data: bytes, at: int, name: str) -> None:
         _fault(catalog, name, offset, "catalog-entry" if code == "catalog-end" else code, found, expected, lost)
         catalog.is_damaged = True
         at = behind
+    _check_end(catalog, data, min(at, len(data)), name)
+
+
+def _check_end(catalog: Catalog, data: bytes, at: int, name: str) -> None:
+    """The file's end is at ``at``, or so near that no entry fits, and no empty entry was met: was it cut?"""
+    last = catalog.entries[-1].recording_id if catalog.entries else -1
+    following = catalog.header.next_recording_id
+    if _NOT_ZERO.search(data, at) is not None:
+        found, expected = f"{len(data) - at} bytes", f"an entry's header of {DescriptorHeader.size} bytes"
+    elif not catalog.is_damaged and catalog.header.alignment and following > last + 1:
+        found, expected = "the file's end", f"an entry with an id up to {following - 1}, or zeros"
+    else:
+        return
+    _fault(catalog, name, at, "catalog-entry", found, expected, "the entries from here on")
+    catalog.is_damaged = True
 
 
 def _next_entry(catalog: Catalog, data: bytes, at: int) -> int:
