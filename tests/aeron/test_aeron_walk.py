@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+import zlib
 from itertools import pairwise
 from types import ModuleType
 from typing import Any
@@ -188,6 +189,17 @@ def test_a_flipped_bit_in_a_length_never_makes_a_shorter_or_longer_record(pair: 
     _, rows = walk(pair, bytes(data))
     whole = [bytes([i + 1]) * 68 for i in range(40)]
     assert payloads(rows) == whole[:5] + whole[6:]
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+@pytest.mark.parametrize("length", [64 + 8, 64 + 1, 64 + 30])
+def test_bytes_behind_a_checksummed_payload_show_that_its_length_is_wrong(pair: Pair, length: int) -> None:
+    body = b"p" * 63
+    session_id = struct.unpack("<i", struct.pack("<I", zlib.crc32(body + b"\0")))[0]
+    last = frame(96, b"q" * 32, session_id=struct.unpack("<i", struct.pack("<I", zlib.crc32(b"q" * 32)))[0])
+    assert payloads(walk(pair, frame(0, body, session_id=session_id) + last, crc=True)[1]) == [body, b"q" * 32]
+    statuses, rows = walk(pair, frame(0, body, session_id=session_id, length=length) + last, crc=True)
+    assert (statuses[0], payloads(rows)) == ((walk_twin.FRAME_LENGTH, 0), [b"q" * 32])
 
 
 @pytest.mark.parametrize("pair", PAIRS)

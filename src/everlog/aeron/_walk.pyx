@@ -537,6 +537,8 @@ cdef class Walker:
         if self.checked:
             if not self.has_checksum(at):
                 return CHECKSUM
+            if not is_zero(frame + length, behind - at - length):
+                return FRAME_LENGTH
         elif self.swallows(at, length) or self.is_cut(at, length):
             return FRAME_LENGTH
         elif self.is_torn(at, behind):

@@ -181,6 +181,8 @@ class Walker:
         if self.crc is not None:
             if not self._has_checksum(data, at, end):
                 return CHECKSUM, kind, flags, length
+            if any(data[at + length : behind]):  # the checksum is over the padding too: it does not tell the length
+                return FRAME_LENGTH, kind, flags, length
         elif self._swallows(data, at, end, base, length) or self._is_cut(data, at, end, base, length):
             return FRAME_LENGTH, kind, flags, length
         elif self._is_torn(data, at, behind, end, base):
