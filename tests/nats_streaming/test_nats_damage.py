@@ -338,3 +338,17 @@ def test_a_slice_that_a_server_deletes_while_its_channel_is_looked_at_is_no_faul
     assert (channel.kept.first, channel.kept.count) == (11, 10)
     assert [state.faults for state in channel.states] == [()]
     assert store.verify().faults == []
+
+
+def test_a_slice_that_a_server_makes_while_its_channel_is_listed_is_no_fault(
+    made: Any, tmp_path: Path, opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dat, idx = made.slice(range(1, 11))
+    path = made.store(tmp_path / "s", dat_1=dat, idx_1=idx, dat_2=b"", idx_2=made.version)
+    monkeypatch.setattr(
+        "everlog.nats_streaming.slices.time.sleep",
+        lambda _seconds: (path / "foo" / "msgs.2.dat").write_bytes(made.version),
+    )
+    channel = opened(path).channel("foo")
+    assert (channel.kept.first, channel.kept.count) == (1, 10)
+    assert [state.faults for state in channel.states] == [(), ()]

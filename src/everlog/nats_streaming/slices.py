@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from everlog.core.report import Fault
 from everlog.core.storage import Storage
+from everlog.nats_streaming.layouts import FileVersion
 from everlog.nats_streaming.names import (
     SUBS_FILE,
     channel_text,
@@ -30,9 +31,14 @@ class Slice:
     dat_size: int | None
     idx_size: int | None
 
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether a file has no whole version word, as in the moment when a server makes it."""
+        return any(size is not None and size < FileVersion.size for size in (self.dat_size, self.idx_size))
+
 
 MAX_RELISTINGS = 3
-SECONDS_FOR_A_DELETION = 0.001
+SECONDS_BETWEEN_LISTINGS = (0.001, 0.004, 0.016)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +61,14 @@ class ChannelFolder:
 
 
 def list_channel(storage: Storage, folder: str) -> ChannelFolder:
-    """Look at a channel's folder. A server that deletes a slice takes away the ``.dat`` file first: where an index is
-    alone the folder is listed again. Raises :class:`~everlog.errors.StoreUnavailable`."""
+    """Look at a channel's folder. A server makes and deletes the two files of a slice one after the other: where an
+    index is alone, or a file has no version word, the folder is listed again after a while. Raises
+    :class:`~everlog.errors.StoreUnavailable`."""
     found = _list_channel(storage, folder)
-    for _ in range(MAX_RELISTINGS):
-        if not found.orphan_indexes:
+    for wait in SECONDS_BETWEEN_LISTINGS:
+        if not found.orphan_indexes and not any(s.is_unfinished for s in found.slices):
             break
-        time.sleep(SECONDS_FOR_A_DELETION)
+        time.sleep(wait)
         found = _list_channel(storage, folder)
     return found
 
