@@ -11,26 +11,19 @@ from typing import Any
 
 import pytest
 
-from everlog.aeron import walk_twin
+from everlog.aeron import _walk, walk_twin
 from everlog.aeron.archive.columns import _SOURCES, COLUMNS
-from everlog.kernel import columns_twin, crc32_twin
+from everlog.kernel import _columns, _crc32, columns_twin, crc32_twin
 
 TERM = 64 << 10
 INITIAL_TERM, STREAM, SESSION, MTU = 7, 1001, 99, 256
 Pair = tuple[ModuleType, ModuleType, ModuleType]
 
 
-def _pairs() -> list[Any]:
-    found = [pytest.param((walk_twin, columns_twin, crc32_twin), id="twin")]
-    try:
-        from everlog.aeron import _walk
-        from everlog.kernel import _columns, _crc32
-    except ImportError:
-        return found
-    return [*found, pytest.param((_walk, _columns, _crc32), id="compiled")]
-
-
-PAIRS = _pairs()
+PAIRS = [
+    pytest.param((walk_twin, columns_twin, crc32_twin), id="twin"),
+    pytest.param((_walk, _columns, _crc32), id="compiled"),
+]
 
 
 def frame(
@@ -273,8 +266,6 @@ def test_every_cut_gives_only_whole_records_before_it(pair: Pair) -> None:
 
 
 def test_both_walkers_agree_on_hostile_bytes() -> None:
-    if len(PAIRS) < 2:
-        pytest.skip("no compiled modules")
     twin, compiled = (parameter.values[0] for parameter in PAIRS)
     generator = random.Random(11)
     full = b"x" * (MTU - 32)

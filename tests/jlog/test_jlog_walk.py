@@ -9,19 +9,13 @@ from types import ModuleType
 
 import pytest
 
-from everlog.jlog import walk_twin
+from everlog.jlog import _walk, walk_twin
 from everlog.jlog.layouts import JlogHeader
 from everlog.jlog.walk_twin import END, FAULT, FULL, MORE, STOP, SUSPECT
-from everlog.kernel import columns_twin
+from everlog.kernel import _columns, columns_twin
 from everlog.kernel.sources import Bytes, FieldOf, Value
 
-try:
-    from everlog.jlog import _walk
-    from everlog.kernel import _columns
-
-    PAIRS = [(walk_twin, columns_twin), (_walk, _columns)]
-except ImportError:
-    PAIRS = [(walk_twin, columns_twin)]
+PAIRS = [(walk_twin, columns_twin), (_walk, _columns)]
 
 PLAIN, NULL, LZ4 = 0x663A7318, 0x15106A00, 0x15106A01
 COLUMNS = [

@@ -11,14 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everlog.kernel import columns_twin
+from everlog.kernel import _columns, columns_twin
 
-try:
-    from everlog.kernel import _columns
-
-    KERNELS = [columns_twin, _columns]
-except ImportError:
-    KERNELS = [columns_twin]
+KERNELS = [columns_twin, _columns]
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 
@@ -92,7 +87,6 @@ def test_a_first_row_is_taken_however_large_it_is(kernel: ModuleType) -> None:
     assert not sink.has_room(2**31)
 
 
-@pytest.mark.skipif(len(KERNELS) < 2, reason="the compiled kernels are not built")
 @given(st.lists(INT64, max_size=50))
 def test_both_kernels_agree_on_any_numbers(values: list[int]) -> None:
     column, count = numbers(*values), len(values)
@@ -104,7 +98,6 @@ def test_both_kernels_agree_on_any_numbers(values: list[int]) -> None:
         assert results[0] == results[1], name
 
 
-@pytest.mark.skipif(len(KERNELS) < 2, reason="the compiled kernels are not built")
 @given(st.lists(st.binary(max_size=70), max_size=20))
 def test_crcs_equal_zlibs_for_any_bytes(items: list[bytes]) -> None:
     offsets = array("i", [0])

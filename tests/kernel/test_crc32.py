@@ -9,14 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from everlog.errors import UsageError
-from everlog.kernel import crc32_twin
+from everlog.kernel import _crc32, crc32_twin
 
-try:
-    from everlog.kernel import _crc32
-
-    KERNELS = [crc32_twin.Crc32, _crc32.Crc32]
-except ImportError:
-    KERNELS = [crc32_twin.Crc32]
+KERNELS = [crc32_twin.Crc32, _crc32.Crc32]
 
 
 @pytest.mark.parametrize("crc", KERNELS)

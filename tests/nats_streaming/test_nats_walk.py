@@ -8,23 +8,16 @@ import struct
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-from everlog.kernel import columns_twin, crc32_twin
+from everlog.kernel import _columns, _crc32, columns_twin, crc32_twin
 from everlog.kernel.sources import Bytes, FieldOf, Value
+from everlog.nats_streaming import _walk as compiled
 from everlog.nats_streaming import walk_status as status
 from everlog.nats_streaming import walk_twin
 from everlog.nats_streaming.layouts import MAX_RECORD_BYTES, IndexRecord
-
-compiled: ModuleType | None
-try:
-    from everlog.kernel import _columns, _crc32
-    from everlog.nats_streaming import _walk as compiled
-except ImportError:
-    compiled = None
 
 COLUMNS = [
     *[(name, "q", Value(i)) for i, name in enumerate(("timestamp", "length", "sequence", "slice", "offset", "size"))],
@@ -49,9 +42,7 @@ class Kit:
 
 
 TWIN = Kit(walk_twin, columns_twin, crc32_twin)
-KITS = [pytest.param(TWIN, id="twin")]
-if compiled is not None:
-    KITS.append(pytest.param(Kit(compiled, _columns, _crc32), id="compiled"))
+KITS = [pytest.param(TWIN, id="twin"), pytest.param(Kit(compiled, _columns, _crc32), id="compiled")]
 both = pytest.mark.parametrize("kit", KITS)
 
 
@@ -247,7 +238,6 @@ def index_outcome(kit: Kit, data: bytes) -> tuple[Any, ...]:
     return (reason, *numbers, rows_of(sink))
 
 
-@pytest.mark.skipif(compiled is None, reason="not built")
 def test_both_agree_on_real_files_cut_at_every_byte(golden: Callable[[str], Path]) -> None:
     kit = Kit(compiled, _columns, _crc32)
     root = golden("basic_sigterm")
@@ -258,7 +248,6 @@ def test_both_agree_on_real_files_cut_at_every_byte(golden: Callable[[str], Path
         assert index_outcome(kit, idx[:end]) == index_outcome(TWIN, idx[:end])
 
 
-@pytest.mark.skipif(compiled is None, reason="not built")
 @pytest.mark.parametrize("check", [True, False])
 def test_both_agree_on_damaged_bytes(check: bool, golden: Callable[[str], Path]) -> None:
     kit = Kit(compiled, _columns, _crc32)
@@ -276,7 +265,6 @@ def test_both_agree_on_damaged_bytes(check: bool, golden: Callable[[str], Path])
         assert index_outcome(kit, bytes(entry)) == index_outcome(TWIN, bytes(entry))
 
 
-@pytest.mark.skipif(compiled is None, reason="not built")
 def test_both_agree_on_random_protobuf(made: Any) -> None:
     kit = Kit(compiled, _columns, _crc32)
     rng = random.Random(7)
