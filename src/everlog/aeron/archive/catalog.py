@@ -61,6 +61,16 @@ class CatalogEntry:
         return self.values[2]
 
     @property
+    def start_position(self) -> int:
+        """Of the descriptor."""
+        return self.values[5]
+
+    @property
+    def stop_position(self) -> int:
+        """Of the descriptor; ``NULL_POSITION`` while the recording is active."""
+        return self.values[6]
+
+    @property
     def body(self) -> bytes:
         """The bytes that the checksum is over."""
         start = self.offset + DescriptorHeader.size

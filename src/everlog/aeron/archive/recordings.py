@@ -85,28 +85,31 @@ class Recording:
 
 
 class RecordingDetails(Mapping[str, Any]):
-    """``Recording.details``, made when it is looked at: an archive may list very many recordings."""
+    """``Recording.details`` of a catalog entry, made when they are looked at: an archive may list very many."""
 
-    __slots__ = ("_recording",)
+    __slots__ = ("_entry",)
 
-    def __init__(self, recording: Recording) -> None:
-        self._recording = recording
+    def __init__(self, entry: CatalogEntry) -> None:
+        self._entry = entry
+
+    def _made(self) -> dict[str, Any]:
+        return recording_of(self._entry).details
 
     def __getitem__(self, name: str) -> Any:
-        return self._recording.details[name]
+        return self._made()[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._recording.details)
+        return iter(self._made())
 
     def __len__(self) -> int:
-        return len(self._recording.details)
+        return len(self._made())
 
     def items(self) -> ItemsView[str, Any]:
         """Names and values, decoded once."""
-        return self._recording.details.items()
+        return self._made().items()
 
     def __repr__(self) -> str:
-        return repr(self._recording.details)
+        return repr(self._made())
 
 
 def recording_of(entry: CatalogEntry) -> Recording:

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from everlog.aeron.archive.catalog import CATALOG_NAME, Catalog, read_catalog
+from everlog.aeron.archive.catalog import CATALOG_NAME, Catalog, CatalogEntry, read_catalog
 from everlog.aeron.archive.checksums import detect_checksum
 from everlog.aeron.archive.columns import COLUMNS, POSITION, make_sink, take_batch
 from everlog.aeron.archive.recordings import Recording, RecordingDetails, recording_from_files, recording_of
 from everlog.aeron.archive.scan import FOREVER, Scan, ScanContext
 from everlog.aeron.archive.segments import SegmentMap, SegmentReader, index_segments, parse_segment_name, segment_name
-from everlog.aeron.frames import HEADER_LENGTH
+from everlog.aeron.frames import HEADER_LENGTH, NULL_POSITION
 from everlog.aeron.mark_file import ArchiveMark, read_archive_mark
 from everlog.aeron.position import term_start
 from everlog.aeron.walk import Geometry
@@ -116,19 +116,31 @@ class ArchiveStore(Store):
     def streams(self, *, include_all: bool = False) -> list[StreamInfo]:
         """The recordings; those marked as deleted only with ``include_all``."""
         every = include_all or self.options.include_all
-        return [self._info(r) for r in self.recordings().values() if every or not r.is_deleted]
+        if self.catalog is None or self.catalog.is_damaged:
+            return [self._info(r) for r in self.recordings().values() if every or not r.is_deleted]
+        return [self._listed(entry) for entry in self.catalog.entries if every or entry.state != "DELETED"]
+
+    def _listed(self, entry: CatalogEntry) -> StreamInfo:
+        """As ``_info``. An archive may list very many recordings: of those that are valid and stopped no more is made
+        than is looked at."""
+        start, stop = entry.start_position, entry.stop_position
+        if entry.state != "VALID" or stop == NULL_POSITION:
+            return self._info(recording_of(entry))
+        first, count = (str(start), None) if stop > start else (None, 0)
+        name = str(entry.recording_id)
+        return StreamInfo(name, self.family, first, None, str(stop), count, stop - start, RecordingDetails(entry))
 
     def _info(self, recording: Recording) -> StreamInfo:
         name, start, stop = str(recording.recording_id), recording.start_position, recording.stop_position
         if recording.state == "INVALID" and self.is_purged(recording):
-            return StreamInfo(name, self.family, None, None, str(stop), 0, 0, RecordingDetails(recording))
+            return StreamInfo(name, self.family, None, None, str(stop), 0, 0, recording.details)
         if stop is None:
             end = self.recorded_end(recording)
             first = str(start) if end > start else None
-            return StreamInfo(name, self.family, first, None, None, None, end - start, RecordingDetails(recording))
+            return StreamInfo(name, self.family, first, None, None, None, end - start, recording.details)
         first = str(start) if stop > start and not recording.is_deleted else None
         count = 0 if stop == start else None
-        return StreamInfo(name, self.family, first, None, str(stop), count, stop - start, RecordingDetails(recording))
+        return StreamInfo(name, self.family, first, None, str(stop), count, stop - start, recording.details)
 
     def recorded_end(self, recording: Recording) -> int:
         """How far an active recording has come, by the frames of its last term that has any."""
