@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
-from everlog.core.storage import MAX_SMALL_FILE_BYTES, Entry
-from everlog.errors import FileChanged, LimitExceeded, MissingDependency, NotAStore, StoreUnavailable, UsageError
+from everlog.core.storage import MAX_SMALL_FILE_BYTES, Entry, FileBase
+from everlog.errors import LimitExceeded, MissingDependency, NotAStore, StoreUnavailable, UsageError
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -41,7 +40,7 @@ def _unavailable(where: str, error: Exception) -> StoreUnavailable:
     return StoreUnavailable(where, found=text, expected="a readable file or folder")
 
 
-class RemoteFile:
+class RemoteFile(FileBase):
     """A remote file, read in blocks. Its size is that of the moment it was opened."""
 
     def __init__(self, file_system: AbstractFileSystem, path: str, name: str) -> None:
@@ -78,13 +77,6 @@ class RemoteFile:
         buffer[: len(data)] = data
         return len(data)
 
-    def read_exactly(self, offset: int, length: int) -> bytes:
-        """``length`` bytes. Raises :class:`FileChanged` when the file is shorter than it was said to be."""
-        data = self.read_at(offset, length)
-        if len(data) != length:
-            raise FileChanged(self.name, offset=offset, found=f"{len(data)} bytes", expected=f"{length} bytes")
-        return data
-
     def _block(self, number: int) -> bytes:
         held = self._blocks.get(number)
         if held is not None:
@@ -103,14 +95,6 @@ class RemoteFile:
     def close(self) -> None:
         """Forget the blocks."""
         self._blocks.clear()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class RemoteStorage:

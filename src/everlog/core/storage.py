@@ -63,7 +63,31 @@ def _unavailable(path: str, error: OSError) -> StoreUnavailable:
     return StoreUnavailable(path, found=(error.strerror or str(error)).lower(), expected="a readable file or folder")
 
 
-class LocalFile:
+class FileBase:
+    """What files of every storage have on top of their reads."""
+
+    __slots__ = ()
+
+    def read_exactly(self: ReadableFile, offset: int, length: int) -> bytes:
+        """``length`` bytes. Raises :class:`FileChanged` when the file is shorter than it was said to be."""
+        data = self.read_at(offset, length)
+        if len(data) != length:
+            raise FileChanged(self.name, offset=offset, found=f"{len(data)} bytes", expected=f"{length} bytes")
+        return data
+
+    def close(self) -> None:
+        """Give back what is held; a second call does nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class LocalFile(FileBase):
     """A local file, read with ``pread``."""
 
     __slots__ = ("_fd", "name")
@@ -115,26 +139,11 @@ class LocalFile:
             raise _unavailable(self.name, error) from error
         return done
 
-    def read_exactly(self, offset: int, length: int) -> bytes:
-        """``length`` bytes. Raises :class:`FileChanged` when the file is shorter than it was said to be."""
-        data = self.read_at(offset, length)
-        if len(data) != length:
-            raise FileChanged(self.name, offset=offset, found=f"{len(data)} bytes", expected=f"{length} bytes")
-        return data
-
     def close(self) -> None:
         """Give the descriptor back; a second call does nothing."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __del__(self) -> None:
         self.close()

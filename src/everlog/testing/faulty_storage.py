@@ -6,10 +6,8 @@ import errno
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
 
-from everlog.core.storage import Entry, ReadableFile, Storage
+from everlog.core.storage import Entry, FileBase, ReadableFile, Storage
 from everlog.errors import StoreUnavailable
 
 
@@ -74,7 +72,7 @@ class FaultyStorage:
         return length
 
 
-class FaultyFile:
+class FaultyFile(FileBase):
     """A file of a :class:`FaultyStorage`."""
 
     def __init__(self, inner: ReadableFile, storage: FaultyStorage) -> None:
@@ -98,11 +96,3 @@ class FaultyFile:
     def close(self) -> None:
         """Close the inner file."""
         self._inner.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -6,14 +6,12 @@ import io
 import tarfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
-from everlog.core.storage import Entry
+from everlog.core.storage import Entry, FileBase
 from everlog.errors import NotAStore, StoreUnavailable
 
 
-class MemoryFile:
+class MemoryFile(FileBase):
     """A file's bytes, with the reads of :class:`everlog.core.storage.ReadableFile`."""
 
     def __init__(self, name: str, data: bytes) -> None:
@@ -33,26 +31,6 @@ class MemoryFile:
         part = self._data[offset : offset + len(buffer)]
         buffer[: len(part)] = part
         return len(part)
-
-    def read_exactly(self, offset: int, length: int) -> bytes:
-        """``length`` bytes. Raises :class:`everlog.errors.FileChanged` when there are fewer."""
-        from everlog.errors import FileChanged
-
-        data = self.read_at(offset, length)
-        if len(data) != length:
-            raise FileChanged(self.name, offset=offset, found=f"{len(data)} bytes", expected=f"{length} bytes")
-        return data
-
-    def close(self) -> None:
-        """Nothing to give back."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class MemoryStorage:
