@@ -18,6 +18,7 @@ from everlog.errors import (
     UnknownStream,
     UnsupportedVersion,
     UsageError,
+    WriteFailed,
 )
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ __all__ = [
     "UnknownStream",
     "UnsupportedVersion",
     "UsageError",
+    "WriteFailed",
     "__version__",
     "open_store",
 ]

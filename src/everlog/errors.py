@@ -61,6 +61,12 @@ class StoreUnavailable(EverlogError):
     """The operating system refused: missing file, no permission, an I/O error."""
 
 
+class WriteFailed(StoreUnavailable):
+    """A file could not be written, synced or deleted: disk full, an I/O error, no permission. Nothing of what was to be
+    written counts as stored.
+    """
+
+
 class UnsupportedVersion(EverlogError):
     """The store is of a family that everlog knows, in a version it doesn't."""
 

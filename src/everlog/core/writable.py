@@ -1,0 +1,268 @@
+"""Files that are written: the seam between everlog's writers and the disk.
+
+A writer is handed a :class:`WritableStorage`. :class:`LocalWritableStorage` is the local folder; tests put a twin in
+its place that fails, or forgets what was not synced.
+
+Locks are those that other programs see too. Where the system has open file description locks (Linux) they are used: a
+process's ordinary ``fcntl`` locks vanish when *any* descriptor of the file is closed, so a reader in another thread
+would unlock a writer. They exclude holders of ordinary ``fcntl`` locks, in other processes and in this one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import stat
+import struct
+import sys
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from everlog.core.storage import LocalFile, LocalStorage, ReadableFile, Storage
+from everlog.errors import StoreUnavailable, WriteFailed
+
+_IS_LINUX = sys.platform.startswith("linux")
+_SET_LOCK, _SET_LOCK_WAIT = (37, 38) if _IS_LINUX else (fcntl.F_SETLK, fcntl.F_SETLKW)
+"""``F_OFD_SETLK`` and ``F_OFD_SETLKW``, which Python before 3.13 does not name."""
+_FLOCK = struct.Struct("hhqqi4x")
+_HINTS = {
+    errno.ENOSPC: "free space, then go on: nothing half written was left",
+    errno.EDQUOT: "the user's quota is used up",
+    errno.EFBIG: "raise the limit of file sizes (ulimit -f)",
+    errno.EROFS: "the file system is mounted read-only",
+    errno.EACCES: "who owns the folder? it must be writable for this user",
+    errno.EPERM: "who owns the folder? it must be writable for this user",
+}
+
+
+class WritableFile(ReadableFile, Protocol):
+    """A file open for reading and writing."""
+
+    def write_at(self, offset: int, data: Any) -> None:
+        """Write all of a bytes-like object. Raises :class:`WriteFailed`; a part of it may then be there.
+
+        A crash in it leaves a part; a power cut, before ``sync``, any part or zeros.
+        """
+
+    def truncate(self, size: int) -> None:
+        """Cut, or lengthen with zeros. Raises :class:`WriteFailed`."""
+
+    def sync(self) -> None:
+        """Return when what was written is on disk. Raises :class:`WriteFailed`: it must then be taken as lost."""
+
+    def lock(self, *, wait: bool = True) -> bool:
+        """Lock the whole file against other processes, and other open files of this one; False when somebody has it and
+        ``wait`` is false. Closing gives it back."""
+
+    def unlock(self) -> None:
+        """Give the lock back."""
+
+    def hold(self) -> bool:
+        """Mark the file as in use, until it is closed or the process dies. Independent of ``lock``, and seen by everlog
+        only. False when somebody holds it."""
+
+
+class WritableStorage(Storage, Protocol):
+    """A folder whose files are written."""
+
+    def open_writable(
+        self, name: str, *, create: bool = False, exclusive: bool = False, mode: int = 0o640
+    ) -> WritableFile:
+        """Open for reading and writing; ``create`` makes it where there is none, with exactly ``mode``; ``exclusive``
+        refuses one that exists. Raises :class:`WriteFailed`."""
+
+    def publish(self, name: str, data: bytes, *, replace: bool, mode: int = 0o640, sync: bool = False) -> bool:
+        """Make a file appear with its content at once; never seen empty or in part, after a crash either it is there or
+        it is not. False when there is one and ``replace`` is false. With ``sync`` it is on disk on return."""
+
+    def remove(self, name: str) -> bool:
+        """Delete a file; False when there was none. Raises :class:`WriteFailed`."""
+
+    def sync_folder(self) -> None:
+        """Return when names that were made or deleted are on disk. Raises :class:`WriteFailed`."""
+
+    def is_open_elsewhere(self, name: str) -> bool | None:
+        """Whether any process, this one included, has the file open; ``None`` where the system does not tell."""
+
+
+def write_failed(where: str, error: OSError) -> WriteFailed:
+    """The error for what the operating system said."""
+    return WriteFailed(
+        where,
+        found=(error.strerror or str(error)).lower(),
+        expected="a file that can be written",
+        hint=_HINTS.get(error.errno or 0),
+    )
+
+
+class LocalWritableFile(LocalFile):
+    """A local file, written with ``pwrite``."""
+
+    __slots__ = ()
+
+    def __init__(self, path: str, name: str, flags: int, mode: int) -> None:
+        self.name = name
+        self._fd = -1
+        try:
+            self._fd = os.open(
+                path, os.O_RDWR | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK | os.O_NOFOLLOW | flags, mode
+            )
+            if not stat.S_ISREG(os.fstat(self._fd).st_mode):
+                raise OSError(errno.EINVAL, "no regular file")
+        except OSError as error:
+            self.close()
+            if error.errno == errno.ELOOP:
+                error = OSError(errno.ELOOP, "a symbolic link")
+            raise write_failed(path, error) from error
+
+    def fileno(self) -> int:
+        """The descriptor, for compiled loops."""
+        return self._fd
+
+    def write_at(self, offset: int, data: Any) -> None:
+        """See :class:`WritableFile`."""
+        view = memoryview(data).cast("B")
+        done = 0
+        try:
+            while done < len(view):
+                done += os.pwrite(self._fd, view[done:], offset + done)
+        except OSError as error:
+            raise write_failed(self.name, error) from error
+
+    def truncate(self, size: int) -> None:
+        """See :class:`WritableFile`."""
+        try:
+            os.ftruncate(self._fd, size)
+        except OSError as error:
+            raise write_failed(self.name, error) from error
+
+    def sync(self) -> None:
+        """See :class:`WritableFile`."""
+        try:
+            if _IS_LINUX:
+                os.fdatasync(self._fd)
+            else:
+                fcntl.fcntl(self._fd, getattr(fcntl, "F_FULLFSYNC", 51))
+        except OSError as error:
+            raise write_failed(self.name, error) from error
+
+    def lock(self, *, wait: bool = True) -> bool:
+        """See :class:`WritableFile`."""
+        return self._set_lock(fcntl.F_WRLCK, wait=wait)
+
+    def unlock(self) -> None:
+        """See :class:`WritableFile`."""
+        self._set_lock(fcntl.F_UNLCK, wait=True)
+
+    def _set_lock(self, kind: int, *, wait: bool) -> bool:
+        try:
+            if _IS_LINUX:
+                fcntl.fcntl(self._fd, _SET_LOCK_WAIT if wait else _SET_LOCK, _FLOCK.pack(kind, os.SEEK_SET, 0, 0, 0))
+            else:
+                command = {fcntl.F_UNLCK: fcntl.LOCK_UN, fcntl.F_WRLCK: fcntl.LOCK_EX}[kind]
+                fcntl.lockf(self._fd, command if wait or kind == fcntl.F_UNLCK else command | fcntl.LOCK_NB)
+        except OSError as error:
+            if not wait and error.errno in (errno.EAGAIN, errno.EACCES):
+                return False
+            raise write_failed(self.name, error) from error
+        return True
+
+    def hold(self) -> bool:
+        """See :class:`WritableFile`."""
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno == errno.EWOULDBLOCK:
+                return False
+            raise write_failed(self.name, error) from error
+        return True
+
+
+@contextlib.contextmanager
+def locked(file: WritableFile) -> Iterator[None]:
+    """Around what is done under a file's lock."""
+    file.lock()
+    try:
+        yield
+    finally:
+        file.unlock()
+
+
+class LocalWritableStorage(LocalStorage):
+    """A local folder that is written. Raises as :class:`LocalStorage` does."""
+
+    def open_writable(
+        self, name: str, *, create: bool = False, exclusive: bool = False, mode: int = 0o640
+    ) -> LocalWritableFile:
+        """See :class:`WritableStorage`."""
+        path = self.path(name)
+        flags = os.O_CREAT | (os.O_EXCL if exclusive else 0) if create else 0
+        is_new = create and not os.path.exists(path)
+        file = LocalWritableFile(path, name, flags, mode)
+        if is_new:
+            with contextlib.suppress(OSError):  # the umask must not decide; a file of somebody else keeps its mode
+                os.fchmod(file.fileno(), mode)
+        return file
+
+    def publish(self, name: str, data: bytes, *, replace: bool, mode: int = 0o640, sync: bool = False) -> bool:
+        """See :class:`WritableStorage`."""
+        path, draft = self.path(name), self.path(f".everlog-{os.getpid()}-{os.urandom(4).hex()}")
+        try:
+            with LocalWritableFile(draft, name, os.O_CREAT | os.O_EXCL, mode) as file:
+                os.fchmod(file.fileno(), mode)
+                file.write_at(0, data)
+                if sync:
+                    file.sync()
+            if replace:
+                os.replace(draft, path)
+            else:
+                os.link(draft, path)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            raise write_failed(path, error) from error
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(draft)
+        if sync:
+            self.sync_folder()
+        return True
+
+    def remove(self, name: str) -> bool:
+        """See :class:`WritableStorage`."""
+        path = self.path(name)
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise write_failed(path, error) from error
+        return True
+
+    def sync_folder(self) -> None:
+        """See :class:`WritableStorage`."""
+        try:
+            fd = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise write_failed(self.root, error) from error
+
+    def is_open_elsewhere(self, name: str) -> bool | None:
+        """See :class:`WritableStorage`. A write lease is given only for a file that nobody else has open (Linux, the
+        file's owner)."""
+        if not _IS_LINUX:
+            return None
+        try:
+            with LocalWritableFile(self.path(name), name, 0, 0) as file:
+                fcntl.fcntl(file.fileno(), fcntl.F_SETLEASE, fcntl.F_WRLCK)
+                fcntl.fcntl(file.fileno(), fcntl.F_SETLEASE, fcntl.F_UNLCK)
+        except OSError as error:
+            return True if error.errno == errno.EAGAIN else None
+        except StoreUnavailable:
+            return None
+        return False
