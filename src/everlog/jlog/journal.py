@@ -11,6 +11,7 @@ from everlog.core.storage import ReadableFile, Storage
 from everlog.core.store import LENGTH, PAYLOAD, TIMESTAMP_NS, ScanRequest
 from everlog.errors import StoreUnavailable
 from everlog.jlog import walk
+from everlog.jlog.addresses import MARKER_BITS
 from everlog.jlog.compression import NEEDED, decompress, lz4_decoder
 from everlog.jlog.faults import fault
 from everlog.jlog.framing import PLAIN, Framing, Provider
@@ -23,10 +24,6 @@ from everlog.jlog.recovery import SegmentData, detect_framing
 from everlog.jlog.segments import NO_STOP, Segment, SegmentReader, list_segments
 from everlog.kernel.columns import RowSink
 from everlog.kernel.sources import Bytes, FieldOf, Source, Value
-
-MARKER_BITS = 32
-MARKER_MASK = (1 << MARKER_BITS) - 1
-"""An address is the segment's number above ``MARKER_BITS`` bits of the message's number."""
 
 MAX_RELISTINGS = 2
 

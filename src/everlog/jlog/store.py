@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Self
 
@@ -12,9 +11,10 @@ from everlog.core.report import Progress, Report
 from everlog.core.storage import Storage
 from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, Split, Store, StreamInfo
 from everlog.errors import EverlogError, UnknownStream, UsageError
+from everlog.jlog.addresses import MARKER_BITS, Address
 from everlog.jlog.faults import STREAM
 from everlog.jlog.framing import KNOWN, LEGACY
-from everlog.jlog.journal import COLUMNS, MARKER_BITS, MARKER_MASK, Journal, Walk
+from everlog.jlog.journal import COLUMNS, Journal, Walk
 from everlog.jlog.layouts import JlogCompressedHeader, JlogLegacyMetastore, JlogMetastore
 from everlog.jlog.names import (
     METASTORE,
@@ -26,8 +26,6 @@ from everlog.jlog.names import (
 from everlog.jlog.options import JlogOptions
 from everlog.jlog.summary import describe, summarize
 from everlog.jlog.verify import verify_journal
-
-_ADDRESS = re.compile(r"([0-9a-fA-F]{1,8}):([0-9a-fA-F]{1,8})")
 
 
 class JlogStore(Store):
@@ -119,14 +117,11 @@ class JlogStore(Store):
 
     def parse_address(self, text: str) -> int:
         """``00000005:00000003``; leading zeros may be left out. Raises :class:`UsageError`."""
-        match = _ADDRESS.fullmatch(text)
-        if match is None:
-            raise UsageError("address", found=repr(text), expected="SEGMENT:MARKER in hex, such as 00000005:00000003")
-        return int(match[1], 16) << MARKER_BITS | int(match[2], 16)
+        return Address.parse(text)
 
     def format_address(self, address: int) -> str:
         """``00000005:00000003``."""
-        return f"{address >> MARKER_BITS:08x}:{address & MARKER_MASK:08x}"
+        return str(Address(address))
 
     @property
     def address_columns(self) -> tuple[str, ...]:
