@@ -10,7 +10,7 @@ from everlog.core.options import fill
 from everlog.core.report import Progress, Report
 from everlog.core.storage import Storage
 from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, Split, Store, StreamInfo
-from everlog.errors import EverlogError, UnknownStream, UsageError
+from everlog.errors import EverlogError, UnknownStream
 from everlog.jlog.addresses import MARKER_BITS, Address
 from everlog.jlog.faults import STREAM
 from everlog.jlog.framing import KNOWN, LEGACY
