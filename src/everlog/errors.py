@@ -63,8 +63,14 @@ class StoreUnavailable(EverlogError):
 
 class WriteFailed(StoreUnavailable):
     """A file could not be written, synced or deleted: disk full, an I/O error, no permission. Nothing of what was to be
-    written counts as stored.
+    written counts as stored, but for the first ``appended`` messages of several.
     """
+
+    appended: int = 0
+
+
+class StoreExists(EverlogError):
+    """There is something already where a new store was to be made."""
 
 
 class UnsupportedVersion(EverlogError):

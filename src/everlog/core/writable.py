@@ -59,6 +59,9 @@ class WritableFile(ReadableFile, Protocol):
     def unlock(self) -> None:
         """Give the lock back."""
 
+    def mode(self) -> int:
+        """Permission bits."""
+
     def hold(self) -> bool:
         """Mark the file as in use, until it is closed or the process dies. Independent of ``lock``, and seen by everlog
         only. False when somebody holds it."""
@@ -169,6 +172,10 @@ class LocalWritableFile(LocalFile):
             raise write_failed(self.name, error) from error
         return True
 
+    def mode(self) -> int:
+        """See :class:`WritableFile`."""
+        return stat.S_IMODE(os.fstat(self._fd).st_mode)
+
     def hold(self) -> bool:
         """See :class:`WritableFile`."""
         try:
@@ -202,16 +209,24 @@ class LocalWritableStorage(LocalStorage):
         is_new = create and not os.path.exists(path)
         file = LocalWritableFile(path, name, flags, mode)
         if is_new:
-            with contextlib.suppress(OSError):  # the umask must not decide; a file of somebody else keeps its mode
-                os.fchmod(file.fileno(), mode)
+            self._own(file, mode)
         return file
+
+    def _own(self, file: LocalWritableFile, mode: int) -> None:
+        """Give a new file its mode, whatever the umask is; made by root, it goes to the folder's owner, so that the
+        owner's processes can go on."""
+        with contextlib.suppress(OSError):
+            os.fchmod(file.fileno(), mode)
+            if os.geteuid() == 0:
+                folder = os.stat(self.root)
+                os.fchown(file.fileno(), folder.st_uid, folder.st_gid)
 
     def publish(self, name: str, data: bytes, *, replace: bool, mode: int = 0o640, sync: bool = False) -> bool:
         """See :class:`WritableStorage`."""
         path, draft = self.path(name), self.path(f".everlog-{os.getpid()}-{os.urandom(4).hex()}")
         try:
             with LocalWritableFile(draft, name, os.O_CREAT | os.O_EXCL, mode) as file:
-                os.fchmod(file.fileno(), mode)
+                self._own(file, mode)
                 file.write_at(0, data)
                 if sync:
                     file.sync()

@@ -10,6 +10,10 @@ from everlog.jlog import framing, layouts, walk_twin
 
 include "_layouts.pxi"
 
+from everlog.jlog._frames cimport (
+    LZ4, LZ4_MAX_EXPANSION, MAX_MESSAGE_BYTES, MICROSECONDS, NULL_EMPTY_BYTES, NULL_PROVIDER, PLAIN, stored_length, u32_at,
+)
+
 cdef enum:
     MORE = 0
     FULL = 1
@@ -21,13 +25,6 @@ cdef enum:
     LOG = 1
     MARKER = 2
     OFFSET = 3
-    PLAIN = -1
-    NULL_PROVIDER = 0
-    LZ4 = 1
-    MICROSECONDS = 1000000
-    MAX_MESSAGE_BYTES = 1073676288
-    LZ4_MAX_EXPANSION = 255
-    NULL_EMPTY_BYTES = 16384
 
 assert (MORE, FULL, END, STOP, FAULT, SUSPECT) == (
     walk_twin.MORE, walk_twin.FULL, walk_twin.END, walk_twin.STOP, walk_twin.FAULT, walk_twin.SUSPECT)
@@ -80,35 +77,6 @@ cdef extern from *:
     }
     """
     int everlog_may_hold(const uint8_t* p, int64_t n, uint32_t magic) nogil
-
-
-cdef inline uint32_t u32_at(const uint8_t* p) noexcept nogil:
-    cdef uint32_t value
-    memcpy(&value, p, 4)
-    return value
-
-
-cdef inline int64_t stored_length(const uint8_t* header, uint32_t magic, int provider) noexcept nogil:
-    """Bytes of stored payload behind a header that is whole; -1 when it is not plausible."""
-    cdef int64_t length = u32_at(header + JLOG_HEADER_LENGTH)
-    cdef int64_t stored
-    if (u32_at(header + JLOG_HEADER_MAGIC) != magic or length > MAX_MESSAGE_BYTES
-            or u32_at(header + JLOG_HEADER_TV_USEC) >= MICROSECONDS):
-        return -1
-    if magic == 0 and u32_at(header + JLOG_HEADER_TV_SEC) == 0:
-        return -1
-    if provider == PLAIN:
-        return length
-    stored = u32_at(header + JLOG_COMPRESSED_HEADER_STORED_LENGTH)
-    if stored > MAX_MESSAGE_BYTES:
-        return -1
-    if provider == NULL_PROVIDER:
-        if stored != length and not (length == 0 and stored == NULL_EMPTY_BYTES):
-            return -1
-    elif provider == LZ4:
-        if stored < 1 or stored > length + length // 255 + 16 or length > stored * LZ4_MAX_EXPANSION:
-            return -1
-    return stored
 
 
 cdef bint holds_header(

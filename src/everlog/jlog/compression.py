@@ -44,6 +44,19 @@ def lz4_decoder() -> Decode:
     return decode
 
 
+def lz4_encoder() -> Callable[[Any], bytes]:
+    """``encode(payload)``: one raw block; an empty payload is one zero byte. Raises :class:`MissingDependency` without
+    lz4."""
+    lz4_decoder()
+    from lz4.block import compress
+
+    def encode(payload: Any) -> bytes:
+        block: bytes = compress(payload, store_size=False)
+        return block
+
+    return encode
+
+
 def decompress(
     batch: Batch, wanted: tuple[Column, ...], decode: Decode, max_bytes: int, on_fault: Callable[[Fault], None]
 ) -> Iterator[Batch]:

@@ -102,6 +102,13 @@ class Framing:
         end = offset + self.header_bytes + stored
         return Header(offset, end, seconds * MICROSECONDS + microseconds, length)
 
+    def pack(self, timestamp_us: int, length: int, stored: int) -> bytes:
+        """The header of a message of ``length`` bytes, stored in ``stored`` bytes."""
+        seconds, microseconds = divmod(timestamp_us, MICROSECONDS)
+        if self.provider is Provider.PLAIN:
+            return JlogHeader.struct.pack(self.magic, seconds, microseconds, length)
+        return JlogCompressedHeader.struct.pack(self.magic, seconds, microseconds, length, stored)
+
     def _fits(self, length: int, stored: int) -> bool:
         if length > MAX_MESSAGE_BYTES or stored > MAX_MESSAGE_BYTES:
             return False

@@ -84,3 +84,17 @@ class JlogPreCommit(Layout, size=4, title="pre_commit", source="jlog.c, __jlog_m
     """Followed by `used` bytes of messages, framed as in a segment, then by what was there before, or zeros."""
 
     used: int = u32(0, "bytes of messages that wait; at most the file's size less 4")
+
+
+class JlogFlushNote(
+    Layout, size=16, title="Flush note", source="everlog's own; the C library takes it for unused bytes"
+):
+    """The last bytes of a pre-commit file that everlog writes: where its messages are about to be written. Zeros when
+    they are not."""
+
+    magic: int = u32(0, "0x464c5645")
+    log: int = u32(4, "segment")
+    offset: int = u64(8, "the messages are there or behind it, if they are in the segment")
+
+
+FLUSH_NOTE_MAGIC = int.from_bytes(b"EVLF", "little")

@@ -1,0 +1,2 @@
+from everlog.jlog.append_twin import Appender as Appender
+from everlog.jlog.append_twin import BufferAppender as BufferAppender

@@ -1,0 +1,440 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Compiled appending to local files; :mod:`everlog.jlog.append_twin` says what it does."""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.exc cimport PyErr_CheckSignals
+from libc.errno cimport EINTR, EIO, errno
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
+
+import os
+
+from everlog.jlog import append_twin
+from everlog.jlog.framing import Framing
+
+include "_layouts.pxi"
+
+from everlog.jlog._frames cimport MAX_MESSAGE_BYTES, MICROSECONDS, PLAIN, stored_length, u32_at
+
+cdef enum:
+    DONE = 0
+    ENDED = 1
+    FULL = 2
+    UNKNOWN = 3
+    MOVED = 4
+    REFRESH_APPENDS = 1024
+    CHUNK_BYTES = 262144
+    MAX_HEADER_BYTES = 20
+
+assert (DONE, ENDED, FULL, UNKNOWN, MOVED) == (
+    append_twin.DONE, append_twin.ENDED, append_twin.FULL, append_twin.UNKNOWN, append_twin.MOVED)
+assert REFRESH_APPENDS == append_twin.REFRESH_APPENDS
+assert MAX_HEADER_BYTES == JLOG_COMPRESSED_HEADER_SIZE
+
+cdef extern from *:
+    """
+    #include <errno.h>
+    #include <fcntl.h>
+    #include <stdint.h>
+    #include <string.h>
+    #include <sys/mman.h>
+    #include <sys/time.h>
+    #include <sys/types.h>
+    #include <sys/uio.h>
+    #include <unistd.h>
+    #ifdef F_OFD_SETLKW
+    #define EVERLOG_SETLKW F_OFD_SETLKW
+    #else
+    #define EVERLOG_SETLKW F_SETLKW
+    #endif
+    /* The whole file, as the C library locks it. 0, or an errno. */
+    static int everlog_lock(int fd, int take) {
+        struct flock lock;
+        memset(&lock, 0, sizeof lock);
+        lock.l_type = take ? F_WRLCK : F_UNLCK;
+        lock.l_whence = SEEK_SET;
+        return fcntl(fd, EVERLOG_SETLKW, &lock) == 0 ? 0 : errno;
+    }
+    /* All of head and body at an offset. 0, or an errno; a part may then be there. */
+    static int everlog_write(int fd, const void* head, size_t head_bytes, const void* body, size_t body_bytes, int64_t at) {
+        struct iovec parts[2];
+        int first = head_bytes ? 0 : 1;
+        ssize_t done;
+        parts[0].iov_base = (void*)head; parts[0].iov_len = head_bytes;
+        parts[1].iov_base = (void*)body; parts[1].iov_len = body_bytes;
+        while (parts[0].iov_len + parts[1].iov_len > 0) {
+            done = pwritev(fd, parts + first, 2 - first, (off_t)at);
+            if (done < 0) {
+                if (errno == EINTR) continue;
+                return errno;
+            }
+            if (done == 0) return EIO;
+            at += done;
+            if (!first) {
+                size_t of_head = (size_t)done < parts[0].iov_len ? (size_t)done : parts[0].iov_len;
+                parts[0].iov_base = (char*)parts[0].iov_base + of_head;
+                parts[0].iov_len -= of_head;
+                done -= (ssize_t)of_head;
+                if (parts[0].iov_len == 0) first = 1;
+            }
+            parts[1].iov_base = (char*)parts[1].iov_base + done;
+            parts[1].iov_len -= (size_t)done;
+        }
+        return 0;
+    }
+    /* Bytes read, fewer only at the end of the file; or minus an errno. */
+    static int64_t everlog_read(int fd, void* buffer, size_t bytes, int64_t at) {
+        size_t have = 0;
+        while (have < bytes) {
+            ssize_t got = pread(fd, (char*)buffer + have, bytes - have, (off_t)(at + have));
+            if (got < 0) {
+                if (errno == EINTR) continue;
+                return -(int64_t)errno;
+            }
+            if (got == 0) break;
+            have += (size_t)got;
+        }
+        return (int64_t)have;
+    }
+    static int64_t everlog_now_us(void) {
+        struct timeval now;
+        gettimeofday(&now, 0);
+        return (int64_t)now.tv_sec * 1000000 + now.tv_usec;
+    }
+    static void* everlog_map(int fd, int64_t bytes, int* error) {
+        void* base = mmap(0, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (base != MAP_FAILED) return base;
+        *error = errno;
+        return 0;
+    }
+    static void everlog_unmap(void* base, int64_t bytes) { munmap(base, (size_t)bytes); }
+    /* What was stored before is there when this is. */
+    static void everlog_publish(void* base, uint32_t used) { __atomic_store_n((uint32_t*)base, used, __ATOMIC_RELEASE); }
+    static int64_t everlog_size(int fd) { return (int64_t)lseek(fd, 0, SEEK_END); }
+    static int everlog_truncate(int fd, int64_t size) { return ftruncate(fd, (off_t)size); }
+    """
+    int everlog_lock(int fd, int take) nogil
+    int everlog_write(int fd, const void* head, size_t head_bytes, const void* body, size_t body_bytes, int64_t at) nogil
+    int64_t everlog_read(int fd, void* buffer, size_t bytes, int64_t at) nogil
+    int64_t everlog_now_us() nogil
+    void* everlog_map(int fd, int64_t bytes, int* error) nogil
+    void everlog_unmap(void* base, int64_t bytes) nogil
+    void everlog_publish(void* base, uint32_t used) nogil
+    int64_t everlog_size(int fd) nogil
+    int everlog_truncate(int fd, int64_t size) nogil
+
+
+cdef int failed(int error, name) except -1:
+    """Raise what the operating system said."""
+    raise OSError(error, os.strerror(error), name)
+
+
+cdef inline void put_u32(uint8_t* p, uint32_t value) noexcept nogil:
+    memcpy(p, &value, 4)
+
+
+cdef inline void put_header(
+    uint8_t* p, uint32_t magic, int header_bytes, int64_t time_us, int64_t length, int64_t stored
+) noexcept nogil:
+    put_u32(p + JLOG_HEADER_MAGIC, magic)
+    put_u32(p + JLOG_HEADER_TV_SEC, <uint32_t>(time_us // MICROSECONDS))
+    put_u32(p + JLOG_HEADER_TV_USEC, <uint32_t>(time_us % MICROSECONDS))
+    put_u32(p + JLOG_HEADER_LENGTH, <uint32_t>length)
+    if header_bytes == JLOG_COMPRESSED_HEADER_SIZE:
+        put_u32(p + JLOG_COMPRESSED_HEADER_STORED_LENGTH, <uint32_t>stored)
+
+
+cdef int64_t checked_time(int64_t time_us) except -1:
+    if time_us < 0:
+        return everlog_now_us()
+    if time_us // MICROSECONDS > 0xFFFFFFFF:
+        raise OverflowError(f"{time_us} microseconds since 1970")
+    return time_us
+
+
+cdef int check_length(int64_t stored, int64_t length) except -1:
+    if stored > MAX_MESSAGE_BYTES or length > MAX_MESSAGE_BYTES:
+        raise OverflowError(f"{max(length, stored)} bytes")
+    return 0
+
+
+cdef class Appender:
+    """See the twin."""
+
+    cdef readonly int64_t log, end, marker, last, limit
+    cdef int fd, metastore_fd, header_bytes, provider
+    cdef uint32_t magic
+    cdef uint32_t appends
+    cdef uint8_t* chunk
+    cdef object segment, metastore
+
+    def __cinit__(self, segment, metastore, int64_t log, uint32_t magic, int64_t end, int64_t marker):
+        framing = Framing(magic)
+        self.chunk = NULL
+        self.segment, self.metastore = segment, metastore  # kept open as long as the descriptors are used
+        self.fd, self.metastore_fd = segment.fileno(), metastore.fileno()
+        self.log, self.end, self.marker = log, end, marker
+        self.magic, self.header_bytes, self.provider = magic, framing.header_bytes, int(framing.provider)
+        self.last = 0
+        self.appends = 0
+        self.chunk = <uint8_t*>malloc(CHUNK_BYTES)
+        if self.chunk == NULL:
+            raise MemoryError()
+        cdef int error = 0
+        self.refresh(&error)
+        if error:
+            failed(error, metastore.name)
+
+    def __dealloc__(self):
+        free(self.chunk)
+
+    def append(self, payload, int64_t timestamp_us=-1, int64_t length=-1):
+        """See the twin."""
+        cdef Py_buffer view
+        cdef const uint8_t* body
+        cdef int64_t stored
+        cdef int status
+        if PyBytes_CheckExact(payload):
+            body = <const uint8_t*>PyBytes_AS_STRING(payload)
+            stored = PyBytes_GET_SIZE(payload)
+            return self.append_bytes(body, stored, timestamp_us, length)
+        PyObject_GetBuffer(payload, &view, PyBUF_SIMPLE)
+        try:
+            return self.append_bytes(<const uint8_t*>view.buf, view.len, timestamp_us, length)
+        finally:
+            PyBuffer_Release(&view)
+
+    cdef int append_bytes(self, const uint8_t* body, int64_t stored, int64_t timestamp_us, int64_t length) except -1:
+        cdef uint8_t[MAX_HEADER_BYTES] header
+        cdef int status = DONE, error = 0
+        check_length(stored, length)
+        put_header(header, self.magic, self.header_bytes, checked_time(timestamp_us), stored if length < 0 else length, stored)
+        while True:
+            with nogil:
+                error = everlog_lock(self.fd, 1)
+                if error == 0:
+                    status = self.prepare(&error)
+                    if status == DONE and error == 0:
+                        error = everlog_write(self.fd, header, self.header_bytes, body, stored, self.end)
+                        if error:
+                            everlog_truncate(self.fd, self.end)
+                        else:
+                            status = self.wrote(self.header_bytes + stored, 1)
+                    everlog_lock(self.fd, 0)
+                elif error == EINTR:
+                    error = -1
+            if error == 0:
+                return status
+            if error > 0:
+                failed(error, self.segment.name)
+            PyErr_CheckSignals()
+
+    def append_many(self, payloads, Py_ssize_t start, timestamps_us=None, lengths=None):
+        """See the twin."""
+        cdef int status = DONE, error = 0
+        cdef int64_t base, size, used = 0, stored, total, length
+        cdef Py_ssize_t at, count = 0, n = len(payloads)
+        cdef Py_buffer view
+        cdef const uint8_t* body
+        cdef int64_t now_us = checked_time(-1), time_us
+        self.take_lock()
+        try:
+            with nogil:
+                status = self.prepare(&error)
+            if error:
+                failed(error, self.segment.name)
+            if status != DONE:
+                return status, 0
+            base = size = self.end  # `size` is what is written and framed, `size - used` what is written
+            try:
+                for at in range(start, n):
+                    payload = payloads[at]
+                    time_us = now_us if timestamps_us is None else checked_time(timestamps_us[at])
+                    PyObject_GetBuffer(payload, &view, PyBUF_SIMPLE)
+                    try:
+                        body, stored = <const uint8_t*>view.buf, view.len
+                        length = stored if lengths is None or lengths[at] < 0 else lengths[at]
+                        check_length(stored, length)
+                        total = self.header_bytes + stored
+                        if used + total > CHUNK_BYTES:
+                            self.put(self.chunk, used, NULL, 0, size - used)
+                            used = 0
+                        put_header(self.chunk + used, self.magic, self.header_bytes, time_us, length, stored)
+                        if total > CHUNK_BYTES:
+                            self.put(self.chunk, self.header_bytes, body, stored, size)
+                        else:
+                            memcpy(self.chunk + used + self.header_bytes, body, stored)
+                            used += total
+                    finally:
+                        PyBuffer_Release(&view)
+                    size += total
+                    count += 1
+                    if size >= self.limit:
+                        break
+                self.put(self.chunk, used, NULL, 0, size - used)
+            except BaseException:
+                everlog_truncate(self.fd, base)
+                raise
+            return self.wrote(size - base, count), count
+        finally:
+            everlog_lock(self.fd, 0)
+
+    def append_framed(self, const uint8_t[::1] data not None, int64_t count):
+        """See the twin."""
+        cdef int status = DONE, error = 0
+        cdef const uint8_t* bytes_ = &data[0] if data.shape[0] else NULL
+        cdef int64_t length = data.shape[0]
+        self.take_lock()
+        try:
+            with nogil:
+                status = self.prepare(&error)
+                if status == DONE and error == 0:
+                    error = everlog_write(self.fd, NULL, 0, bytes_, length, self.end)
+                    if error:
+                        everlog_truncate(self.fd, self.end)
+                    else:
+                        status = self.wrote(length, count)
+        finally:
+            everlog_lock(self.fd, 0)
+        if error:
+            failed(error, self.segment.name)
+        return status
+
+    cdef int take_lock(self) except -1:
+        cdef int error
+        while True:
+            with nogil:
+                error = everlog_lock(self.fd, 1)
+            if error == 0:
+                return 0
+            if error != EINTR:
+                failed(error, self.segment.name)
+            PyErr_CheckSignals()
+
+    cdef int put(self, const void* head, int64_t head_bytes, const void* body, int64_t body_bytes, int64_t at) except -1:
+        cdef int error
+        with nogil:
+            error = everlog_write(self.fd, head, head_bytes, body, body_bytes, at)
+        if error:
+            failed(error, self.segment.name)
+        return 0
+
+    cdef int wrote(self, int64_t length, int64_t count) noexcept nogil:
+        self.end += length
+        self.marker += count
+        self.last = self.log << 32 | (self.marker - 1)
+        return ENDED if self.end >= self.limit else DONE
+
+    cdef int prepare(self, int* error) noexcept nogil:
+        """Under the lock: whether this is the place to write to."""
+        cdef int64_t size = everlog_size(self.fd), log
+        if size < 0:
+            error[0] = errno
+            return UNKNOWN
+        self.appends += 1
+        if size != self.end or self.appends % REFRESH_APPENDS == 0:
+            log = self.refresh(error)
+            if error[0]:
+                return UNKNOWN
+            if log != self.log:
+                return MOVED
+            if size != self.end and not self.follow(size, error):
+                return UNKNOWN
+        return FULL if self.end >= self.limit else DONE
+
+    cdef int64_t refresh(self, int* error) noexcept nogil:
+        cdef uint8_t[JLOG_METASTORE_SIZE] head
+        cdef int64_t got = everlog_read(self.metastore_fd, head, JLOG_METASTORE_SIZE, 0)
+        if got != JLOG_METASTORE_SIZE:
+            error[0] = <int>-got if got < 0 else EIO
+            return 0
+        self.limit = u32_at(head + JLOG_METASTORE_UNIT_LIMIT)
+        if self.limit < 1:
+            self.limit = 1
+        return u32_at(head + JLOG_METASTORE_STORAGE_LOG)
+
+    cdef bint follow(self, int64_t size, int* error) noexcept nogil:
+        """Go on over what others wrote."""
+        cdef int64_t at = self.end, marker = self.marker, base = at, filled = 0, stored, want
+        while at < size:
+            if size - at < self.header_bytes:
+                return False
+            if at + self.header_bytes > base + filled:
+                base = at
+                want = size - at
+                filled = everlog_read(self.fd, self.chunk, CHUNK_BYTES if want > CHUNK_BYTES else want, base)
+                if filled < self.header_bytes:
+                    error[0] = <int>-filled if filled < 0 else 0
+                    return False
+            stored = stored_length(self.chunk + (at - base), self.magic, self.provider)
+            if stored < 0 or at + self.header_bytes + stored > size:
+                return False
+            at += self.header_bytes + stored
+            marker += 1
+        if at != size:
+            return False
+        self.end, self.marker = at, marker
+        return True
+
+
+cdef class BufferAppender:
+    """See the twin. The file is mapped: nobody cuts it while this writer has its lock, and its blocks are there."""
+
+    cdef readonly int64_t used, capacity, count
+    cdef int fd, header_bytes
+    cdef uint32_t magic
+    cdef object file
+    cdef uint8_t* base
+
+    def __cinit__(self, file, uint32_t magic, int64_t used, int64_t capacity):
+        cdef int error = 0
+        self.base = NULL
+        self.file, self.fd = file, file.fileno()
+        self.magic, self.header_bytes = magic, Framing(magic).header_bytes
+        self.used, self.capacity, self.count = used, capacity, 0
+        if capacity > 0:
+            if everlog_size(self.fd) < JLOG_PRE_COMMIT_SIZE + capacity:
+                raise ValueError(f"{file.name} has no room for {capacity} bytes")
+            self.base = <uint8_t*>everlog_map(self.fd, JLOG_PRE_COMMIT_SIZE + capacity, &error)
+            if self.base == NULL:
+                failed(error, file.name)
+
+    def __dealloc__(self):
+        if self.base != NULL:
+            everlog_unmap(self.base, JLOG_PRE_COMMIT_SIZE + self.capacity)
+
+    def append(self, payload, int64_t timestamp_us=-1, int64_t length=-1):
+        """See the twin."""
+        cdef Py_buffer view
+        cdef int64_t stored, total
+        cdef int64_t time_us = checked_time(timestamp_us)
+        cdef uint8_t* frame
+        PyObject_GetBuffer(payload, &view, PyBUF_SIMPLE)
+        try:
+            stored = view.len
+            check_length(stored, length)
+            total = self.header_bytes + stored
+            if self.used + total > self.capacity:
+                return False
+            frame = self.base + JLOG_PRE_COMMIT_SIZE + self.used
+            put_header(frame, self.magic, self.header_bytes, time_us, stored if length < 0 else length, stored)
+            memcpy(frame + self.header_bytes, view.buf, stored)
+        finally:
+            PyBuffer_Release(&view)
+        self.used += total
+        self.count += 1
+        everlog_publish(self.base, <uint32_t>self.used)
+        return True
+
+    def set_used(self, int64_t used):
+        """See the twin."""
+        cdef uint8_t[4] head
+        cdef int error
+        put_u32(head, <uint32_t>used)
+        with nogil:
+            error = everlog_write(self.fd, NULL, 0, head, 4, 0)
+        if error:
+            failed(error, self.file.name)
+        self.used, self.count = used, 0

@@ -1,0 +1,39 @@
+"""Appending: compiled on local files, else its twin :mod:`everlog.jlog.append_twin`, which says what it does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from everlog.core.writable import WritableFile
+from everlog.jlog import append_twin as twin
+from everlog.jlog.append_twin import AS_STORED as AS_STORED
+from everlog.jlog.append_twin import DONE as DONE
+from everlog.jlog.append_twin import ENDED as ENDED
+from everlog.jlog.append_twin import FULL as FULL
+from everlog.jlog.append_twin import MOVED as MOVED
+from everlog.jlog.append_twin import NOW as NOW
+from everlog.jlog.append_twin import UNKNOWN as UNKNOWN
+from everlog.kernel import load
+
+if TYPE_CHECKING:
+    from everlog.jlog.append_twin import Appender as Appender
+    from everlog.jlog.append_twin import BufferAppender as BufferAppender
+else:
+    _module = load("everlog.jlog._append", "everlog.jlog.append_twin")
+    Appender, BufferAppender = _module.Appender, _module.BufferAppender
+
+
+def appender(segment: WritableFile, metastore: WritableFile, log: int, magic: int, end: int, marker: int) -> Appender:
+    """See :class:`everlog.jlog.append_twin.Appender`."""
+    kind = Appender if _is_local(segment) and _is_local(metastore) else twin.Appender
+    return kind(segment, metastore, log, magic, end, marker)
+
+
+def buffer_appender(file: WritableFile, magic: int, used: int, capacity: int) -> BufferAppender:
+    """See :class:`everlog.jlog.append_twin.BufferAppender`."""
+    kind = BufferAppender if _is_local(file) else twin.BufferAppender
+    return kind(file, magic, used, capacity)
+
+
+def _is_local(file: WritableFile) -> bool:
+    return hasattr(file, "fileno")

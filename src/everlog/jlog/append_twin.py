@@ -1,0 +1,198 @@
+"""Appending to one segment, under its lock: what a writer does for each message.
+
+Many writers, of this process and others, the C library's too, append to the same segment. Each append
+
+1. locks the segment's file and asks for its size;
+2. where the file has grown since this writer last saw it, follows what others wrote, header by header, and looks at the
+   metastore whether the journal has gone on to another segment;
+3. writes header and payload at the end, in one call, and gives the lock back.
+
+A write that fails is cut away before the lock is given back. A crash in the middle of it leaves a torn message, which
+the next append finds in step 2 and does not write behind: it answers ``UNKNOWN``, and :mod:`everlog.jlog.tail` decides.
+
+This is the readable twin of ``_append.pyx``; it also runs on storages that are no local folder.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from everlog.core.writable import WritableFile, locked
+from everlog.errors import EverlogError, WriteFailed
+from everlog.jlog.framing import MAX_MESSAGE_BYTES, Framing
+from everlog.jlog.layouts import JlogMetastore, JlogPreCommit
+
+DONE, ENDED, FULL, UNKNOWN, MOVED = range(5)
+"""``DONE``: written. ``ENDED``: written, and the segment is finished now. Nothing was written: ``FULL``: the segment is
+finished; ``UNKNOWN``: what is behind the last known message is no message; ``MOVED``: the journal has gone on to
+another segment."""
+REFRESH_APPENDS = 1024
+"""The metastore is read again after so many appends, for a segment limit that was altered."""
+MAX_TIME_US = (1 << 32) * 1_000_000 - 1
+"""Seconds have 32 bits."""
+NOW = -1
+"""As a timestamp: the time of the append."""
+AS_STORED = -1
+"""As a length: the payload is stored as it is."""
+
+
+def frame(framing: Framing, payload: Any, timestamp_us: int, length: int) -> tuple[bytes, bytes]:
+    """Header and stored payload of a message. Raises :class:`OverflowError` for a time or a length that it can't
+    hold."""
+    body = memoryview(payload).tobytes()
+    if max(length, len(body)) > MAX_MESSAGE_BYTES:
+        raise OverflowError(f"{max(length, len(body))} bytes")
+    time_us = time.time_ns() // 1000 if timestamp_us < 0 else timestamp_us
+    if time_us > MAX_TIME_US:
+        raise OverflowError(f"{time_us} microseconds since 1970")
+    return framing.pack(time_us, len(body) if length < 0 else length, len(body)), body
+
+
+class Appender:
+    """Appends to the segment ``log`` of which ``end`` bytes are known to be whole messages, the last of them numbered
+    ``marker - 1``. Not for several threads at once.
+
+    ``last`` is the address of the last message written. Calls raise :class:`OSError` or :class:`WriteFailed`, and
+    :class:`OverflowError` for a payload or a time that is too large; then nothing was written.
+    """
+
+    def __init__(
+        self, segment: WritableFile, metastore: WritableFile, log: int, magic: int, end: int, marker: int
+    ) -> None:
+        self.log = log
+        self.end = end
+        self.marker = marker
+        self.last = 0
+        self.limit = 0
+        self._segment = segment
+        self._metastore = metastore
+        self._framing = Framing(magic)
+        self._appends = 0
+        self._refresh()
+
+    def append(self, payload: Any, timestamp_us: int = NOW, length: int = AS_STORED) -> int:
+        """One message; ``length`` is that of the payload before it was compressed."""
+        message = b"".join(frame(self._framing, payload, timestamp_us, length))
+        with locked(self._segment):
+            status = self._prepare()
+            return status if status != DONE else self._write(message, 1)
+
+    def append_many(
+        self,
+        payloads: Sequence[Any],
+        start: int,
+        timestamps_us: Sequence[int] | None = None,
+        lengths: Sequence[int] | None = None,
+    ) -> tuple[int, int]:
+        """``payloads[start:]``, as many as go into this segment; the status and how many were written."""
+        frames: list[bytes] = []
+        count = 0
+        with locked(self._segment):
+            status = self._prepare()
+            if status != DONE:
+                return status, 0
+            size = self.end
+            for at in range(start, len(payloads)):
+                timestamp = NOW if timestamps_us is None else timestamps_us[at]
+                length = AS_STORED if lengths is None else lengths[at]
+                head, body = frame(self._framing, payloads[at], timestamp, length)
+                frames += [head, body]
+                size += len(head) + len(body)
+                count += 1
+                if size >= self.limit:
+                    break
+            return self._write(b"".join(frames), count), count
+
+    def append_framed(self, data: Any, count: int) -> int:
+        """``count`` whole messages, as they are to be on disk."""
+        with locked(self._segment):
+            status = self._prepare()
+            return status if status != DONE else self._write(data, count)
+
+    def _prepare(self) -> int:
+        """Under the lock: whether this is the place to write to."""
+        size = self._segment.size()
+        self._appends += 1
+        if size != self.end or self._appends % REFRESH_APPENDS == 0:
+            if self._refresh() != self.log:
+                return MOVED
+            if size != self.end and not self._follow(size):
+                return UNKNOWN
+        return FULL if self.end >= self.limit else DONE
+
+    def _refresh(self) -> int:
+        """The segment that is written now, and the limit."""
+        head = self._metastore.read_at(0, JlogMetastore.size)
+        if len(head) != JlogMetastore.size:
+            raise WriteFailed(self._metastore.name, found=f"{len(head)} bytes", expected="16 bytes")
+        values = JlogMetastore.unpack_from(head)
+        self.limit = max(1, values.unit_limit)
+        return values.storage_log
+
+    def _follow(self, size: int) -> bool:
+        """Go on over what others wrote, up to ``size``; False where it does not end with a whole message."""
+        at, marker = self.end, self.marker
+        while at < size:
+            header = self._framing.parse(self._segment.read_at(at, self._framing.header_bytes), 0, at)
+            if header is None or header.end > size:
+                return False
+            at, marker = header.end, marker + 1
+        if at != size:
+            return False
+        self.end, self.marker = at, marker
+        return True
+
+    def _write(self, data: Any, count: int) -> int:
+        try:
+            self._segment.write_at(self.end, data)
+        except (OSError, EverlogError):
+            self._cut()
+            raise
+        self.end += memoryview(data).nbytes
+        self.marker += count
+        self.last = self.log << 32 | (self.marker - 1)
+        return ENDED if self.end >= self.limit else DONE
+
+    def _cut(self) -> None:
+        try:
+            self._segment.truncate(self.end)
+        except (OSError, EverlogError):
+            return  # the next append finds the torn message
+
+
+class BufferAppender:
+    """Appends to the pre-commit file of which ``used`` bytes behind its first field are in use. Not for several threads
+    at once. ``count`` are the messages that were appended since it was empty.
+
+    The message is written behind what is in use, then it is made part of it, by one write of 4 bytes: a crash between
+    leaves the buffer as it was. The compiled one maps the file and stores there.
+    """
+
+    def __init__(self, file: WritableFile, magic: int, used: int, capacity: int) -> None:
+        self.used = used
+        self.capacity = capacity
+        self.count = 0
+        self._file = file
+        self._framing = Framing(magic)
+
+    def append(self, payload: Any, timestamp_us: int = NOW, length: int = AS_STORED) -> bool:
+        """One message; False when it does not fit behind what is in use. Raises :class:`OSError` or
+        :class:`WriteFailed`; then the buffer is as it was."""
+        head, body = frame(self._framing, payload, timestamp_us, length)
+        if self.used + len(head) + len(body) > self.capacity:
+            return False
+        self._file.write_at(JlogPreCommit.size + self.used, head + body)
+        self._publish(self.used + len(head) + len(body))
+        self.count += 1
+        return True
+
+    def set_used(self, used: int) -> None:
+        """Say how much is in use, after messages were taken away."""
+        self._publish(used)
+        self.count = 0
+
+    def _publish(self, used: int) -> None:
+        self._file.write_at(0, JlogPreCommit.struct.pack(used))
+        self.used = used

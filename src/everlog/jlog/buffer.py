@@ -1,0 +1,153 @@
+"""The pre-commit buffer, as a writer uses it: a file in which messages wait until there are enough to write at once.
+
+It survives the death of the process, not a power cut. One everlog writer at a time has it: it holds the file's lock as
+long as it is open, so that nobody, the C library neither, writes out its messages behind its back. What a dead writer
+left is written out by the next one; messages of it that are in the journal already are left out.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from everlog.core.writable import WritableFile, WritableStorage
+from everlog.errors import LimitExceeded, StoreUnavailable
+from everlog.jlog.append import buffer_appender
+from everlog.jlog.framing import Framing
+from everlog.jlog.layouts import FLUSH_NOTE_MAGIC, JlogFlushNote, JlogPreCommit
+from everlog.jlog.names import PRE_COMMIT
+
+DEFAULT_BUFFER_BYTES = 1 << 20
+MAX_BUFFER_BYTES = 1 << 30
+START = JlogPreCommit.size
+SECONDS_FOR_THE_LOCK = 1.0
+"""The C library holds the lock for a moment while it opens the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What a writer that died left: whole messages, framed, how many, and where each begins."""
+
+    data: bytes
+    starts: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        """Messages."""
+        return len(self.starts)
+
+
+class PreCommitBuffer:
+    """The file, open and locked by this writer. Raises :class:`StoreUnavailable` where another has it."""
+
+    def __init__(self, storage: WritableStorage, framing: Framing, mode: int, *, wait_s: float) -> None:
+        self._framing = framing
+        self._file: WritableFile = storage.open_writable(PRE_COMMIT, create=True, mode=mode)
+        try:
+            self._take_lock(wait_s)
+            head = self._file.read_at(0, START)
+            if len(head) < START:
+                self._file.write_at(0, bytes(START))
+                head = bytes(START)
+            self._capacity = self._file.size() - START
+            used = min(JlogPreCommit.unpack_from(head).used, self._capacity)
+            self._appender = buffer_appender(self._file, framing.magic, used, 0)
+        except BaseException:
+            self._file.close()
+            raise
+        self.append = self._appender.append
+
+    def _take_lock(self, wait_s: float) -> None:
+        deadline = time.monotonic() + wait_s
+        while not self._file.lock(wait=False):
+            if time.monotonic() >= deadline:
+                raise StoreUnavailable(
+                    PRE_COMMIT,
+                    found="a pre-commit buffer that another writer has",
+                    expected="one writer with it at a time",
+                    hint="durability 'written' needs no buffer",
+                )
+            time.sleep(0.01)
+
+    @property
+    def used(self) -> int:
+        """Bytes of messages that wait."""
+        return self._appender.used
+
+    @property
+    def capacity(self) -> int:
+        """Bytes of messages that the file has room for."""
+        return max(0, self._capacity - JlogFlushNote.size)
+
+    def begin(self, capacity: int) -> None:
+        """Use it from now on, for up to ``capacity`` bytes of messages; it must be empty. The file is made larger where
+        it must be, never smaller: another process may have it mapped."""
+        wanted = capacity + JlogFlushNote.size
+        if self._capacity < wanted:
+            # Zeros, not a hole: a full disk shows here, not when a message is put there.
+            self._file.write_at(START + self._capacity, bytes(wanted - self._capacity))
+            self._capacity = wanted
+        self.empty()
+        self._appender = buffer_appender(self._file, self._framing.magic, 0, capacity)
+        self.append = self._appender.append
+
+    def read(self) -> tuple[bytes, int]:
+        """The messages that this writer has put there, framed, and how many."""
+        return self._file.read_at(START, self.used), self._appender.count
+
+    def waiting(self) -> Waiting:
+        """The whole messages that wait, by their headers. A half one at the end, of a writer that was killed while it put it there, was
+        never acknowledged."""
+        if self.used > MAX_BUFFER_BYTES:
+            raise LimitExceeded(PRE_COMMIT, found=f"{self.used} bytes in use", expected=f"at most {MAX_BUFFER_BYTES}")
+        data = self._file.read_at(START, self.used)
+        starts = []
+        at = 0
+        while (header := self._framing.parse(data, at, at)) is not None and header.end <= len(data):
+            starts.append(at)
+            at = header.end
+        return Waiting(data[:at], tuple(starts))
+
+    def note_flush(self, log: int, offset: int) -> None:
+        """Note where what waits is about to be written: if this process dies before it says that nothing waits any
+        more, the next writer looks there."""
+        if self._capacity >= JlogFlushNote.size:
+            note = JlogFlushNote.pack(magic=FLUSH_NOTE_MAGIC, log=log, offset=offset)
+            self._file.write_at(self._note_at, note)
+
+    def flush_note(self) -> JlogFlushNote | None:
+        """The note of a writer that died, if there is one."""
+        if self._capacity < JlogFlushNote.size + self.used:
+            return None
+        note = JlogFlushNote.unpack_from(self._file.read_at(self._note_at, JlogFlushNote.size))
+        return note if note.magic == FLUSH_NOTE_MAGIC else None
+
+    @property
+    def _note_at(self) -> int:
+        return START + self._capacity - JlogFlushNote.size
+
+    def empty(self) -> None:
+        """Say that nothing waits any more."""
+        self._appender.set_used(0)
+        if self._capacity >= JlogFlushNote.size:
+            self._file.write_at(self._note_at, bytes(JlogFlushNote.size))
+
+    def close(self) -> None:
+        """Give the file and its lock back."""
+        self._file.close()
+
+
+def already_written(waiting: Waiting, written: bytes, framing: Framing) -> int:
+    """How many of the first messages that wait are in ``written``: whole messages, which were written after the waiting
+    ones were about to be."""
+    at = 0
+    while at < len(written):
+        if written.startswith(waiting.data, at):
+            return waiting.count
+        if waiting.data.startswith(written[at:]):
+            return sum(1 for start in waiting.starts if start < len(written) - at)
+        header = framing.parse(written, at, at)
+        if header is None:
+            return 0
+        at = header.end
+    return 0

@@ -1,0 +1,133 @@
+"""Making a journal, and changing its settings."""
+
+from __future__ import annotations
+
+import os
+
+from everlog.core.writable import LocalWritableStorage, WritableStorage, write_failed
+from everlog.errors import StoreExists, UsageError
+from everlog.jlog.framing import LZ4, NULL, PLAIN
+from everlog.jlog.layouts import JlogMetastore, JlogPreCommit
+from everlog.jlog.metastore import DEFAULT_UNIT_LIMIT, SAFETY
+from everlog.jlog.metastore_file import MetastoreFile
+from everlog.jlog.names import METASTORE, PRE_COMMIT
+from everlog.jlog.opening import JournalPath, storage_of
+from everlog.jlog.pre_commit import read_pre_commit
+
+MAX_SEGMENT_BYTES = 0xFFFF_FFFF
+"""The metastore has 32 bits for the limit."""
+MAX_BUFFER_BYTES = 1 << 30
+FILE_MODE = 0o640
+COMPRESSIONS = {None: PLAIN.magic, "off": PLAIN.magic, "none": PLAIN.magic, "lz4": LZ4.magic, "null": NULL.magic}
+_SAFETY_NUMBERS = {name: number for number, name in SAFETY.items()}
+
+
+def create(
+    path: str | os.PathLike[str],
+    *,
+    segment_bytes: int = DEFAULT_UNIT_LIMIT,
+    safety: str = "almost_safe",
+    compression: str | None = None,
+    buffer_bytes: int = 0,
+    mode: int = FILE_MODE,
+    exist_ok: bool = False,
+) -> None:
+    """Make an empty journal: a folder that the C library opens as its own.
+
+    ``segment_bytes``: a segment is finished when it has at least so many. ``safety``: ``unsafe``, ``almost_safe`` or
+    ``safe`` (see ``docs/durability.md``). ``compression``: ``None``, ``lz4``, or ``null`` (stored as it is, with the
+    longer header). ``buffer_bytes``: of the pre-commit buffer, 0 for none. ``mode``: of the files; the folder gets the
+    same and may be entered by all who may read.
+
+    With ``exist_ok`` a journal that is there is left as it is. Raises :class:`StoreExists`, :class:`UsageError`,
+    :class:`WriteFailed`. A crash in it leaves an empty folder, which a call with ``exist_ok`` makes a journal.
+    """
+    metastore = JlogMetastore.pack(
+        storage_log=0,
+        unit_limit=_segment_bytes(segment_bytes),
+        safety=_safety(safety),
+        magic=_magic(compression),
+    )
+    _check_buffer(buffer_bytes)
+    root = os.fspath(path)
+    try:
+        os.mkdir(root)
+        os.chmod(root, mode | (mode & 0o444) >> 2)
+    except FileExistsError as error:
+        if not exist_ok:
+            raise StoreExists(root, found="a file or folder of that name", expected="none") from error
+    except OSError as error:
+        raise write_failed(root, error) from error
+    storage = LocalWritableStorage(root)
+    names = storage.names()
+    if names and METASTORE not in names:
+        raise StoreExists(root, found="a folder with other files", expected="a journal, an empty folder or none")
+    is_synced = safety == "safe"
+    if buffer_bytes and METASTORE not in names:
+        storage.publish(PRE_COMMIT, bytes(JlogPreCommit.size + buffer_bytes), replace=False, mode=mode, sync=is_synced)
+    storage.publish(METASTORE, metastore, replace=False, mode=mode, sync=is_synced)
+
+
+def alter(
+    journal: JournalPath,
+    *,
+    segment_bytes: int | None = None,
+    safety: str | None = None,
+    buffer_bytes: int | None = None,
+) -> None:
+    """Change settings of a journal; what is ``None`` stays. A new segment size and safety reach writers that are open;
+    the buffer must not be in use, and what waits in it is written to the journal first.
+
+    Raises :class:`UsageError`, :class:`WriteFailed`, :class:`NotAStore`, :class:`CorruptData`.
+    """
+    unit_limit = None if segment_bytes is None else _segment_bytes(segment_bytes)
+    level = None if safety is None else _safety(safety)
+    if buffer_bytes is not None:
+        _check_buffer(buffer_bytes)
+    storage = storage_of(journal)
+    metastore = MetastoreFile(storage)
+    try:
+        if buffer_bytes is not None:
+            _resize_buffer(storage, buffer_bytes, metastore.mode)
+        metastore.alter(unit_limit=unit_limit, safety=level)
+    finally:
+        metastore.close()
+
+
+def _resize_buffer(storage: WritableStorage, buffer_bytes: int, mode: int) -> None:
+    from everlog.jlog.writer import Writer
+
+    found = read_pre_commit(storage)
+    if found is not None and found.used:
+        Writer(storage, durability="written").close()
+        found = read_pre_commit(storage)
+        if found is not None and found.used:
+            raise UsageError(PRE_COMMIT, found="a buffer in use by a writer", expected="none: close the writer first")
+    if found is not None and found.capacity == buffer_bytes:
+        return
+    if storage.is_open_elsewhere(PRE_COMMIT):
+        raise UsageError(PRE_COMMIT, found="a writer that has it open", expected="none: close the writers first")
+    storage.publish(PRE_COMMIT, bytes(JlogPreCommit.size + buffer_bytes), replace=True, mode=mode)
+
+
+def _segment_bytes(value: int) -> int:
+    if not 1 <= value <= MAX_SEGMENT_BYTES:
+        raise UsageError("segment_bytes", found=str(value), expected=f"1 to {MAX_SEGMENT_BYTES}")
+    return value
+
+
+def _safety(name: str) -> int:
+    if name not in _SAFETY_NUMBERS:
+        raise UsageError("safety", found=repr(name), expected=", ".join(_SAFETY_NUMBERS))
+    return _SAFETY_NUMBERS[name]
+
+
+def _magic(compression: str | None) -> int:
+    if compression not in COMPRESSIONS:
+        raise UsageError("compression", found=repr(compression), expected="None, 'lz4' or 'null'")
+    return COMPRESSIONS[compression]
+
+
+def _check_buffer(value: int) -> None:
+    if not 0 <= value <= MAX_BUFFER_BYTES:
+        raise UsageError("buffer_bytes", found=str(value), expected=f"0 to {MAX_BUFFER_BYTES}")

@@ -1,0 +1,121 @@
+"""The end of the segment that is written: where the next message goes.
+
+A writer that was killed, or a power cut, leaves a torn message at the end. What is written behind it, readers can't
+tell from it: so it is cut away first, under the segment's lock. A torn message was never acknowledged, nor were zeros.
+Bytes that are neither are kept in a file beside the segment before they are cut.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from everlog.core.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS
+from everlog.core.report import Fault
+from everlog.core.storage import MAX_SMALL_FILE_BYTES
+from everlog.core.writable import WritableFile, WritableStorage, locked
+from everlog.errors import LimitExceeded
+from everlog.jlog.framing import Framing
+from everlog.jlog.index import ENTRY, read_index
+from everlog.jlog.journal import SOURCES
+from everlog.jlog.names import index_name
+from everlog.jlog.recovery import SegmentData
+from everlog.jlog.segments import SegmentReader
+from everlog.kernel.columns import RowSink
+
+TORN = frozenset({"torn-record", "torn-header", "zero-bytes"})
+"""What a write that was not finished leaves."""
+_log = logging.getLogger("everlog.jlog")
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """Where the next message goes: at offset ``end``, as number ``marker``."""
+
+    end: int
+    marker: int
+
+
+def known_tail(storage: WritableStorage, log: int, file: WritableFile, framing: Framing) -> Tail:
+    """Where to begin to follow a segment: behind the last message that its index has, if that is sound, else at the
+    beginning."""
+    index = read_index(storage, log, file.size(), framing.header_bytes)
+    if index.is_sound and index.good and not index.closed:
+        data = SegmentData(file, 0, file.size())
+        header = data.header(index.entries[index.good - 1], framing)
+        if header is not None and header.end <= data.end:
+            return Tail(header.end, index.good + 1)
+    return Tail(0, 1)
+
+
+def settle(storage: WritableStorage, log: int, file: WritableFile, framing: Framing) -> Tail:
+    """Read the whole segment, cut away what is behind its last message, and say where that ends.
+
+    A crash in it leaves the bytes that were to be cut, or not. Raises :class:`WriteFailed`.
+    """
+    with locked(file):
+        size = file.size()
+        faults: list[Fault] = []
+        sink = RowSink([(name, "q", SOURCES[name]) for name in ("marker", "offset")], MAX_BATCH_ROWS, MAX_BATCH_BYTES)
+        reader = SegmentReader(file, log, 0, size, framing, sink, faults.append)
+        reader.load_index = lambda: read_index(storage, log, size, framing.header_bytes)
+        last: tuple[int, int] | None = None
+        for _ in reader.fill():
+            last = _take(sink) or last
+        last = _take(sink) or last
+        tail = Tail(0, 1)
+        if last is not None:
+            header = SegmentData(file, 0, size).header(last[1], reader.framing)
+            assert header is not None
+            tail = Tail(header.end, last[0] + 1)
+        if tail.end < size:
+            code = faults[-1].code if faults else "torn-record"
+            _cut(storage, log, file, tail.end, size, code)
+        return tail
+
+
+def _take(sink: RowSink) -> tuple[int, int] | None:
+    """Number and offset of the last message in the sink."""
+    count, taken = sink.take()
+    return (taken["marker"][0][count - 1], taken["offset"][0][count - 1]) if count else None
+
+
+def _cut(storage: WritableStorage, log: int, file: WritableFile, end: int, size: int, code: str) -> None:
+    kept = ""
+    if code not in TORN:
+        if size - end > MAX_SMALL_FILE_BYTES:
+            raise LimitExceeded(
+                file.name,
+                offset=end,
+                found=f"{size - end} bytes that are no messages",
+                expected=f"at most {MAX_SMALL_FILE_BYTES}",
+                hint="everlog repair",
+            )
+        kept = f"cut.{log:08x}.{end}"
+        storage.publish(kept, file.read_at(end, size - end), replace=True, mode=file.mode(), sync=True)
+    _trim_index(storage, log, end)
+    file.truncate(end)
+    _log.warning(
+        "%s: cut %d bytes at offset %d that are no message (%s)%s",
+        file.name,
+        size - end,
+        end,
+        code,
+        f", kept in {kept}" if kept else "",
+    )
+
+
+def _trim_index(storage: WritableStorage, log: int, end: int) -> None:
+    """Entries behind the end would stop the C library's readers for good."""
+    name = index_name(log)
+    if not storage.exists(name):
+        return
+    with storage.open_writable(name) as index, locked(index):
+        size = index.size()
+        keep = size // ENTRY * ENTRY
+        while keep and int.from_bytes(index.read_at(keep - ENTRY, ENTRY), "little") >= end > 0:
+            keep -= ENTRY
+        if end == 0:
+            keep = 0
+        if keep < size:
+            index.truncate(keep)

@@ -1,0 +1,393 @@
+"""Writing to a journal: any number of writers, in any number of processes, the C library's among them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from enum import StrEnum
+from types import TracebackType
+from typing import Any, NoReturn, Self
+
+from everlog.core.writable import WritableFile, write_failed
+from everlog.errors import EverlogError, StoreUnavailable, UnsupportedVersion, UsageError, WriteFailed
+from everlog.jlog.addresses import Address
+from everlog.jlog.append import AS_STORED, DONE, ENDED, FULL, MOVED, NOW, Appender, appender
+from everlog.jlog.buffer import DEFAULT_BUFFER_BYTES, MAX_BUFFER_BYTES, SECONDS_FOR_THE_LOCK, PreCommitBuffer
+from everlog.jlog.buffer_recovery import write_out
+from everlog.jlog.compression import lz4_encoder
+from everlog.jlog.framing import MAX_MESSAGE_BYTES, Framing, Provider
+from everlog.jlog.group_commit import GroupCommit, Round
+from everlog.jlog.metastore_file import SAFE, MetastoreFile
+from everlog.jlog.names import PRE_COMMIT
+from everlog.jlog.opening import JournalPath, storage_of
+from everlog.jlog.pre_commit import read_pre_commit
+from everlog.jlog.tail import known_tail, settle
+
+_log = logging.getLogger("everlog.jlog")
+_writers: weakref.WeakSet[Writer] = weakref.WeakSet()
+
+
+class Durability(StrEnum):
+    """What is certain when an append returns. ``BUFFERED``: the message survives the death of the process; readers see
+    it after a flush. ``WRITTEN``: readers see it, and it survives the death of the process; a power cut may take it.
+    ``SYNCED``: it survives a power cut."""
+
+    BUFFERED = "buffered"
+    WRITTEN = "written"
+    SYNCED = "synced"
+
+
+class Writer:
+    """Appends messages to a journal. For many threads at once.
+
+    ``durability`` is one of :class:`Durability`, or ``None``: ``synced`` where the journal's safety is ``safe``, else
+    ``written``. ``buffer_bytes`` is the size of the buffer of ``buffered``; ``None``: what the journal has, else 1 MiB.
+
+    Opening writes nothing, but for what a writer that died left in the buffer, which goes to the journal. Raises
+    :class:`NotAStore`, :class:`CorruptData`, :class:`StoreUnavailable`, :class:`UnsupportedVersion`,
+    :class:`UsageError`.
+    """
+
+    def __init__(self, journal: JournalPath, *, durability: str | None = None, buffer_bytes: int | None = None) -> None:
+        if durability is not None and durability not in list(Durability):
+            raise UsageError("durability", found=repr(durability), expected=", ".join(Durability))
+        if buffer_bytes is not None and durability != Durability.BUFFERED:
+            raise UsageError("buffer_bytes", found=f"durability {durability}", expected="durability 'buffered'")
+        if buffer_bytes is not None and not 1 <= buffer_bytes <= MAX_BUFFER_BYTES:
+            raise UsageError("buffer_bytes", found=str(buffer_bytes), expected=f"1 to {MAX_BUFFER_BYTES}")
+        self._storage = storage_of(journal)
+        self._lock = threading.Lock()
+        self._group = GroupCommit(self._sync_segment)
+        self._segment: WritableFile | None = None
+        self._appender: Appender | None = None
+        self._buffer: PreCommitBuffer | None = None
+        self._is_closed = False
+        self._pid = os.getpid()
+        self._metastore = MetastoreFile(self._storage)
+        try:
+            values = self._metastore.read()
+            chosen = Durability.SYNCED if values.safety == SAFE else Durability.WRITTEN
+            self.durability = chosen if durability is None else Durability(durability)
+            self._framing = Framing(values.magic)
+            self._encode = self._encoder()
+            if self.durability is Durability.BUFFERED:
+                self._open_buffer(buffer_bytes)
+            else:
+                self._rescue_buffer()
+        except BaseException:
+            self._release()
+            raise
+        _writers.add(self)
+
+    def _encoder(self) -> Callable[[Any], bytes] | None:
+        if self._framing.provider is Provider.UNKNOWN:
+            raise UnsupportedVersion(
+                self._storage.root, found=f"magic {self._framing.magic:#010x}", expected="provider 0 (null) or 1 (LZ4)"
+            )
+        return lz4_encoder() if self._framing.provider is Provider.LZ4 else None
+
+    # The buffer
+
+    def _open_buffer(self, buffer_bytes: int | None) -> None:
+        buffer = PreCommitBuffer(self._storage, self._framing, self._metastore.mode, wait_s=SECONDS_FOR_THE_LOCK)
+        self._buffer = buffer
+        self._write_out(buffer)
+        buffer.begin(buffer_bytes or buffer.capacity or DEFAULT_BUFFER_BYTES)
+
+    def _rescue_buffer(self) -> None:
+        """Write out what a dead writer left in the buffer; one that lives keeps it."""
+        found = read_pre_commit(self._storage)
+        if found is None or not found.readable or self._storage.is_open_elsewhere(PRE_COMMIT):
+            return
+        try:
+            buffer = PreCommitBuffer(self._storage, self._framing, self._metastore.mode, wait_s=0.0)
+        except StoreUnavailable:
+            return
+        try:
+            self._write_out(buffer)
+        finally:
+            buffer.close()
+
+    def _write_out(self, buffer: PreCommitBuffer) -> None:
+        count = write_out(self._storage, buffer, self._framing, self._append_framed)
+        if count:
+            _log.warning("%s: wrote %d messages out that a writer had left in pre_commit", self._storage.root, count)
+
+    def _append_framed(self, data: bytes, count: int) -> None:
+        while (status := self._open_appender().append_framed(data, count)) not in (DONE, ENDED):
+            self._resolve(status)
+        if self.durability is Durability.SYNCED:
+            self._group.settle(self._sync_segment)
+        if status == ENDED:
+            self._roll()
+
+    # Appending
+
+    def append(self, payload: Any, timestamp_ns: int | None = None) -> Address | None:
+        """Append one message: ``bytes``, or anything with a contiguous buffer, at most ``MAX_MESSAGE_BYTES``.
+
+        ``timestamp_ns`` is its time (microseconds are kept), by default now. Returns its address, or ``None`` while it
+        is in the buffer. When it raises, nothing was appended: :class:`WriteFailed` (disk full, an I/O error; with
+        ``synced`` the message may be there all the same), :class:`UsageError`.
+
+        A process that is killed meanwhile leaves the message or nothing that a reader takes for one.
+        """
+        timestamp_us = NOW if timestamp_ns is None else _microseconds(timestamp_ns)
+        length = AS_STORED
+        if self._encode is not None:
+            length = memoryview(payload).nbytes
+            _check_length(length)
+            payload = self._encode(payload)
+        joined: Round | None = None
+        try:
+            with self._lock:
+                if self._buffer is not None and self._put_in_buffer(payload, timestamp_us, length):
+                    return None
+                while True:
+                    current = self._appender or self._open_appender()
+                    status = current.append(payload, timestamp_us, length)
+                    if status <= ENDED:
+                        break
+                    self._resolve(status)
+                last = current.last
+                if self.durability is Durability.SYNCED:
+                    joined = self._group.join()
+                if status == ENDED:
+                    self._end_segment()
+        except (OSError, OverflowError) as error:
+            self._refuse(error)
+        if joined is not None:
+            self._group.wait(joined)
+        return Address(last)
+
+    def append_many(self, payloads: Iterable[Any], timestamps_ns: Sequence[int] | None = None) -> Address | None:
+        """Append messages, in order, with as few writes as can be; the address of the last, or ``None`` for no message,
+        or where they are in the buffer.
+
+        When it raises, the messages before a segment's end may be there: a prefix of the whole, as after a crash. The
+        error's ``appended`` says how many.
+        """
+        listed = payloads if isinstance(payloads, list | tuple) else list(payloads)
+        times = None if timestamps_ns is None else [_microseconds(time_ns) for time_ns in timestamps_ns]
+        if times is not None and len(times) != len(listed):
+            raise UsageError("timestamps_ns", found=f"{len(times)} times", expected=f"{len(listed)}, one a message")
+        lengths: list[int] | None = None
+        if self._encode is not None:
+            lengths = [memoryview(payload).nbytes for payload in listed]
+            _check_length(max(lengths, default=0))
+            listed = [self._encode(payload) for payload in listed]
+        done = 0
+        try:
+            if self._buffer is not None:
+                for done, payload in enumerate(listed):
+                    length = AS_STORED if lengths is None else lengths[done]
+                    self._append_one(payload, NOW if times is None else times[done], length)
+                return None
+            last, joined = None, None
+            with self._lock:
+                while done < len(listed):
+                    current = self._appender or self._open_appender()
+                    status, count = current.append_many(listed, done, times, lengths)
+                    done += count
+                    if status > ENDED:
+                        self._resolve(status)
+                        continue
+                    last = Address(current.last)
+                    if self.durability is Durability.SYNCED:
+                        joined = self._group.join()
+                    if status == ENDED:
+                        self._end_segment()
+            if joined is not None:
+                self._group.wait(joined)
+        except (OSError, OverflowError, EverlogError) as error:
+            self._refuse(error, done)
+        return last
+
+    def _append_one(self, payload: Any, timestamp_us: int, length: int) -> None:
+        with self._lock:
+            if self._put_in_buffer(payload, timestamp_us, length):
+                return
+            while (status := self._open_appender().append(payload, timestamp_us, length)) > ENDED:
+                self._resolve(status)
+            if status == ENDED:
+                self._end_segment()
+
+    def _put_in_buffer(self, payload: Any, timestamp_us: int, length: int) -> bool:
+        """Whether the message is in the buffer now; one that is larger than it goes to the journal itself, behind what
+        waits."""
+        assert self._buffer is not None
+        self._check_open()
+        if self._buffer.append(payload, timestamp_us, length):
+            return True
+        self._flush_buffer()
+        return self._buffer.append(payload, timestamp_us, length)
+
+    def _refuse(self, error: OSError | OverflowError | EverlogError, appended: int = 0) -> NoReturn:
+        """Raise it as an error of ours."""
+        if isinstance(error, OverflowError):
+            expected = f"at most {MAX_MESSAGE_BYTES} bytes, a time from 1970 to 2106"
+            raise UsageError("message", found=str(error), expected=expected) from error
+        if isinstance(error, OSError):
+            failed = write_failed(str(error.filename or self._storage.root), error)
+            failed.appended = appended
+            raise failed from error
+        if isinstance(error, WriteFailed):
+            error.appended = appended
+        raise error
+
+    # Segments
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise UsageError("writer", found="a closed one", expected="an open one")
+        if self._pid != os.getpid():
+            self._after_fork()
+
+    def _open_appender(self) -> Appender:
+        """The appender on the segment that is written now, opened where it must be."""
+        self._check_open()
+        if self._appender is None:
+            self._metastore.catch_up()
+            is_synced = self.durability is Durability.SYNCED
+            log, self._segment = self._metastore.open_segment(sync=is_synced)
+            tail = known_tail(self._storage, log, self._segment, self._framing)
+            self._appender = appender(
+                self._segment, self._metastore.file, log, self._framing.magic, tail.end, tail.marker
+            )
+        return self._appender
+
+    def _resolve(self, status: int) -> None:
+        """After an append that wrote nothing: make it possible."""
+        current = self._open_appender()
+        if status == FULL:
+            self._roll()
+        elif status == MOVED:
+            self._group.settle(self._sync_segment)
+            self._leave_segment()
+        else:
+            assert self._segment is not None
+            tail = settle(self._storage, current.log, self._segment, self._framing)
+            self._appender = appender(
+                self._segment, self._metastore.file, current.log, self._framing.magic, tail.end, tail.marker
+            )
+
+    def _end_segment(self) -> None:
+        """After an append that finished the segment. The message is there, so that what fails now is tried again by the
+        next append; but for a sync that somebody waits for."""
+        try:
+            self._roll()
+        except EverlogError as error:
+            if self.durability is Durability.SYNCED:
+                raise
+            _log.warning("%s: the next segment could not be begun yet: %s", self._storage.root, error)
+
+    def _roll(self) -> None:
+        """Sync the segment, and go on to the next one."""
+        current = self._open_appender()
+        self._group.settle(self._sync_segment)
+        self._metastore.advance(current.log, sync=self.durability is Durability.SYNCED)
+        self._leave_segment()
+
+    def _leave_segment(self) -> None:
+        # Not closed here: a thread may be syncing it. It closes when the last one lets go of it.
+        self._segment = None
+        self._appender = None
+
+    def _sync_segment(self) -> None:
+        segment = self._segment
+        if segment is not None:
+            segment.sync()
+
+    # Flushing
+
+    def flush(self) -> None:
+        """Write what waits in the buffer to the journal, where readers see it. Raises :class:`WriteFailed`; then it
+        still waits."""
+        with self._lock:
+            self._check_open()
+            self._flush_buffer()
+
+    def sync(self) -> None:
+        """Return when everything that was appended is on disk, what waits in the buffer too."""
+        with self._lock:
+            self._check_open()
+            self._flush_buffer()
+            self._group.settle(self._sync_segment)
+
+    def _flush_buffer(self) -> None:
+        buffer = self._buffer
+        if buffer is None or not buffer.used:
+            return
+        current = self._open_appender()
+        buffer.note_flush(current.log, current.end)
+        try:
+            self._append_framed(*buffer.read())
+        except OSError as error:
+            self._refuse(error)
+        buffer.empty()
+
+    # The end
+
+    def close(self) -> None:
+        """Flush, sync the segment, give the files back. A second call does nothing."""
+        if self._is_closed:
+            return
+        with self._lock:
+            try:
+                if self._pid == os.getpid():
+                    self._flush_buffer()
+                    self._group.settle(self._sync_segment)
+            finally:
+                self._release()
+
+    def _release(self) -> None:
+        self._is_closed = True
+        for file in (self._segment, self._buffer, self._metastore):
+            if file is not None:
+                file.close()
+        self._leave_segment()
+
+    def _after_fork(self) -> None:
+        """In a child process: open the files anew, for locks belong to the open file, which the parent has too. The
+        buffer stays the parent's."""
+        if self._buffer is not None:
+            raise UsageError(
+                "writer", found="a buffered one, opened before the fork", expected="one opened in this process"
+            )
+        self._pid = os.getpid()
+        self._leave_segment()
+        self._metastore = MetastoreFile(self._storage)
+        self._group = GroupCommit(self._sync_segment)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _forked() -> None:
+    for writer in _writers:
+        writer._lock = threading.Lock()  # another thread may have held it
+        writer._appender = None  # so that the next append looks at the process
+        if writer._buffer is not None:
+            writer._buffer.close()  # else the buffer would stay locked as long as this process lives
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
+def _microseconds(timestamp_ns: int) -> int:
+    if timestamp_ns < 0:
+        raise UsageError("timestamp_ns", found=str(timestamp_ns), expected="at least 0")
+    return timestamp_ns // 1000
+
+
+def _check_length(length: int) -> None:
+    if length > MAX_MESSAGE_BYTES:
+        raise UsageError("message", found=f"{length} bytes", expected=f"at most {MAX_MESSAGE_BYTES}")
