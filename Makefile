@@ -1,4 +1,4 @@
-# make setup | demo | test | check | bench | formats | wheel | sdist | clean
+# make setup | demo | test | check | bench | bench-jlog | formats | wheel | sdist | clean
 # PYTHON chooses the interpreter that .venv is made from.
 
 PYTHON ?= python3
@@ -8,7 +8,7 @@ SETUP := $(VENV)/.everlog-setup
 BUILT := $(VENV)/.everlog-built
 COMPILED := $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi')
 
-.PHONY: setup demo test check bench formats wheel sdist clean
+.PHONY: setup demo test check bench bench-jlog formats wheel sdist clean
 
 setup: $(BUILT)
 
@@ -42,6 +42,10 @@ check: setup
 
 bench: setup
 	$(BIN)/python -m benchmarks
+
+# Beside JLog's C library, whose source pip downloads to ~/.cache/everlog-bench.
+bench-jlog: setup
+	$(BIN)/python -m benchmarks jlog
 
 formats: setup
 	$(BIN)/python tools/generate_layouts.py

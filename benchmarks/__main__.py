@@ -14,19 +14,30 @@ GROUPS = {
     "memory": "private memory while reading a store of 4 GiB",
     "spark": "the Spark data source against Parquet",
 }
+JOURNAL_GROUPS = {
+    "jlog_append": "appending to a journal against the C library",
+}
+"""Run by ``jlog``, and not by a run without names."""
 
 
 def main(names: list[str]) -> int:
-    """Run the named groups, all without names."""
-    if unknown := [name for name in names if name not in GROUPS]:
-        print(f"unknown group {', '.join(unknown)}; there are {', '.join(GROUPS)}", file=sys.stderr)
+    """Run the named groups; without names those that need nothing from elsewhere. ``jlog`` stands for all of them."""
+    groups = GROUPS | JOURNAL_GROUPS
+    names = [part for name in names for part in (JOURNAL_GROUPS if name == "jlog" else [name])]
+    if unknown := [name for name in names if name not in groups]:
+        print(f"unknown group {', '.join(unknown)}; there are jlog, {', '.join(groups)}", file=sys.stderr)
         return 2
     short = 0
     for name in names or GROUPS:
-        print(f"{machine()}: {GROUPS[name]}", flush=True)
+        print(f"{machine()}: {groups[name]}", flush=True)
         for line in importlib.import_module(f"benchmarks.{name}").lines():
+            if isinstance(line, str):
+                print(f"# {line}", flush=True)
+                continue
             print(line, flush=True)
             short += not line.ok
+    if not names:
+        print("# journals beside the C library, which is downloaded: make bench-jlog", flush=True)
     return 1 if short else 0
 
 

@@ -7,6 +7,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 RUNS = 5
 
@@ -68,6 +69,39 @@ def paired(ours: Callable[[], object], peer: Callable[[], object], runs: int = R
         times.append(own)
         ratios.append(theirs / own)
     return statistics.median(times), statistics.median(ratios)
+
+
+def median_rate(work: Callable[[], float], runs: int = RUNS) -> float:
+    """Median of the rates that the work measures itself, after one call that does not count."""
+    work()
+    return statistics.median(work() for _ in range(runs))
+
+
+def paired_rates(ours: Callable[[], float], peer: Callable[[], float], runs: int = RUNS) -> tuple[float, float]:
+    """As :func:`paired`, of rates that both measure themselves: our median rate, the median of (ours / peer's)."""
+    ours()
+    peer()
+    rates, ratios = [], []
+    for turn in range(runs):
+        if turn % 2:
+            theirs, own = peer(), ours()
+        else:
+            own, theirs = ours(), peer()
+        rates.append(own)
+        ratios.append(own / theirs)
+    return statistics.median(rates), statistics.median(ratios)
+
+
+def where(folder: Path) -> str:
+    """The kind of file system that a folder is on, such as ``tmpfs (memory)`` or ``ext4``."""
+    try:
+        with open("/proc/self/mounts", encoding="utf-8") as file:
+            mounts = [line.split()[1:3] for line in file]
+    except OSError:
+        return "a file system of unknown kind"
+    holding = [(len(point), kind) for point, kind in mounts if folder.resolve().is_relative_to(point)]
+    kind = max(holding, default=(0, "a file system of unknown kind"))[1]
+    return f"{kind} (memory)" if kind in ("tmpfs", "ramfs") else kind
 
 
 def machine() -> str:
