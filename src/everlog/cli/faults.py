@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from everlog.cli.text import complain, warn
@@ -51,3 +51,16 @@ class FaultPrinter:
         if self._unprinted:
             warn(f"{self._unprinted} more faults; everlog verify lists all")
             self._unprinted = 0
+
+
+def print_warnings(faults: Iterable[Fault]) -> None:
+    """What a store warns of, a line each: what was found and what can be done. The exit code is not concerned."""
+    found = list(faults)
+    for fault in found[:MAX_WARNINGS]:
+        text = f"{fault.file}: {fault.code}: found {fault.found}, expected {fault.expected} ({fault.repair})"
+        if fault.severity is Severity.FAULT:
+            warn(text)
+        else:
+            complain(f"note: {text}")
+    if len(found) > MAX_WARNINGS:
+        warn(f"{len(found) - MAX_WARNINGS} more; --json lists all")

@@ -6,15 +6,19 @@ from typing import Any
 
 import click
 
-from everlog.cli.faults import FaultPrinter
+from everlog.cli.faults import FaultPrinter, print_warnings
 from everlog.cli.opening import open_given, store_options
 from everlog.cli.progress import ProgressLine
 from everlog.cli.text import json_line, outline, print_table, scalar
+from everlog.core.report import Fault
 from everlog.core.store import Store, StreamInfo
 
 HEADERS = ("stream", "first", "last", "end", "records", "bytes", "details")
 NUMBERS = frozenset({1, 2, 3, 4, 5})
 DETAIL_WIDTH = 100
+LAGS = ("lag_messages", "lag_bytes", "lag_seconds")
+LAG_HEADERS = ("subscriber", "checkpoint", *LAGS)
+LAG_NUMBERS = frozenset({2, 3, 4})
 
 
 @click.command
@@ -29,11 +33,15 @@ def ls(path: str, family: str | None, as_json: bool, count: bool, include_all: b
         infos = store.streams(include_all=include_all)
         if count:
             infos = count_records(store, infos, faults)
-        if as_json:
-            for item in infos:
-                click.echo(json_line(as_dict(item)))
-        elif infos:
+        warnings = store.warnings()
+    if as_json:
+        for item in infos:
+            click.echo(json_line(as_dict(item) | warnings_of(warnings)))
+    else:
+        if infos:
             print_table(HEADERS, [_cells(item) for item in infos], NUMBERS)
+        print_lags(infos)
+        print_warnings(warnings or ())
     faults.close()
     return faults.exit_code
 
@@ -45,10 +53,30 @@ def info(path: str, family: str | None, as_json: bool, **options: Any) -> None:
     """Show the state of the store at PATH: descriptors, subscriptions, clients, ..., as far as its family has them."""
     with open_given(path, family, options) as store:
         state = store.info()
+        warnings = store.warnings()
     if as_json:
-        click.echo(json_line(state))
+        click.echo(json_line(state | warnings_of(warnings)))
     else:
         click.echo("\n".join(outline(state)))
+        print_warnings(warnings or ())
+
+
+def warnings_of(warnings: list[Fault] | None) -> dict[str, Any]:
+    """What JSON says of them: nothing where the family has no such checks."""
+    return {} if warnings is None else {"warnings": [fault.to_dict() for fault in warnings]}
+
+
+def print_lags(infos: list[StreamInfo]) -> None:
+    """A table of what waits for each subscriber, where streams have any."""
+    rows = [
+        [subscriber["name"], subscriber["checkpoint"] or "-", *(scalar(subscriber[key]) for key in LAGS)]
+        for item in infos
+        for subscriber in item.details.get("subscribers") or ()
+        if LAGS[0] in subscriber
+    ]
+    if rows:
+        click.echo()
+        print_table(LAG_HEADERS, rows, LAG_NUMBERS)
 
 
 def as_dict(item: StreamInfo) -> dict[str, Any]:
@@ -71,7 +99,9 @@ def count_records(store: Store, infos: list[StreamInfo], faults: FaultPrinter) -
         found = []
         for number, item in enumerate(infos):
             progress(item.name, number, len(infos))
-            found.append(item if item.record_count is not None else _counted(store, item, faults))
+            counted = item if item.record_count is not None else _counted(store, item, faults)
+            details = dict(item.details.items()) | store.count_details(item.name)
+            found.append(counted._replace(details=details))
     return found
 
 

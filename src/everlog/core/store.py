@@ -160,6 +160,18 @@ class Store(ABC):
     def verify(self, progress: Progress | None = None) -> Report:
         """Check everything; one report with every fault. Never raises for damage, never changes a byte."""
 
+    def warnings(self) -> list[Fault] | None:
+        """What somebody who runs the system should look at now, without reading everything: subscribers that do not
+        move, a disk that fills. Not about damage (see ``verify``). ``None``: the family has no such checks.
+        """
+        return None
+
+    def count_details(self, stream: str) -> dict[str, Any]:
+        """Those of the stream's details that ``streams`` leaves unknown where they would cost much, found by reading as
+        much as it takes.
+        """
+        return {}
+
     def close(self) -> None:  # noqa: B027 - most stores keep nothing open
         """Give back what is open."""
 

@@ -7,13 +7,14 @@ from typing import Any, ClassVar, Self
 
 from everlog.core.columns import Batch, Column
 from everlog.core.options import fill
-from everlog.core.report import Progress, Report
+from everlog.core.report import Fault, Progress, Report
 from everlog.core.storage import Storage
 from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, Split, Store, StreamInfo
 from everlog.errors import EverlogError, UnknownStream
 from everlog.jlog.addresses import MARKER_BITS, Address
 from everlog.jlog.faults import STREAM
 from everlog.jlog.framing import KNOWN, LEGACY
+from everlog.jlog.health import DEFAULT_LIMITS, HealthLimits, check_health
 from everlog.jlog.journal import COLUMNS, Journal, Walk
 from everlog.jlog.layouts import JlogCompressedHeader, JlogLegacyMetastore, JlogMetastore
 from everlog.jlog.names import (
@@ -23,8 +24,9 @@ from everlog.jlog.names import (
     parse_index_name,
     parse_segment_name,
 )
+from everlog.jlog.observation import Observation, observe
 from everlog.jlog.options import JlogOptions
-from everlog.jlog.summary import describe, summarize
+from everlog.jlog.summary import count_lags, describe, summarize
 from everlog.jlog.verify import verify_journal
 
 
@@ -135,6 +137,20 @@ class JlogStore(Store):
     def verify(self, progress: Progress | None = None) -> Report:
         """Everything: the folder, the metastore, each segment and its index, checkpoints, the pre-commit buffer."""
         return verify_journal(Journal.read(self.storage), progress)
+
+    def observe(self) -> Observation:
+        """The journal as it is now, to be judged by :func:`check_health`."""
+        return observe(self.storage)
+
+    def warnings(self, *, before: Observation | None = None, limits: HealthLimits = DEFAULT_LIMITS) -> list[Fault]:
+        """What an operator should look at: subscribers that do not move, growth, messages that nobody sees.
+        ``before``: what was observed earlier."""
+        return check_health(self.observe(), before, limits)
+
+    def count_details(self, stream: str) -> dict[str, Any]:
+        """Subscribers with the messages, bytes and seconds that they are behind, all counted."""
+        self._check(stream)
+        return {"subscribers": count_lags(Journal.read(self.storage))}
 
     def _check(self, stream: str) -> None:
         if stream != STREAM:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from everlog.core.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS
@@ -12,6 +15,7 @@ from everlog.jlog.checkpoints import Checkpoint, read_checkpoints
 from everlog.jlog.faults import STREAM
 from everlog.jlog.framing import PLAIN
 from everlog.jlog.journal import SOURCES, Journal
+from everlog.jlog.lag import LOOK_BYTES, measure_lags
 from everlog.jlog.names import PRE_COMMIT, segment_name
 from everlog.jlog.pre_commit import START
 from everlog.jlog.recovery import SegmentData
@@ -36,22 +40,26 @@ class SegmentSummary:
     magic: int | None = None
 
 
-def summarize_segments(journal: Journal) -> list[SegmentSummary]:
-    """Each segment, from its index where that is sound and ends where the data does, else by walking, within
-    ``WALK_BYTES``."""
+def summarize_segments(
+    journal: Journal,
+    *,
+    budget: int | None = WALK_BYTES,
+    known: Mapping[Segment, SegmentSummary] = MappingProxyType({}),
+) -> list[SegmentSummary]:
+    """Each segment, from its index where that is sound and ends where the data does, else by walking, within ``budget``
+    bytes (``None``: all). ``known`` are from before: those are not looked at again."""
     found = []
-    budget = WALK_BYTES
     for segment in journal.segments:
         try:
-            summary, walked = _summarize(journal, segment, budget)
+            summary, walked = (known[segment], 0) if segment in known else _summarize(journal, segment, budget)
         except EverlogError:
             summary, walked = SegmentSummary(segment, "unreadable"), 0
-        budget -= walked
+        budget = None if budget is None else budget - walked
         found.append(summary)
     return found
 
 
-def _summarize(journal: Journal, segment: Segment, budget: int) -> tuple[SegmentSummary, int]:
+def _summarize(journal: Journal, segment: Segment, budget: int | None) -> tuple[SegmentSummary, int]:
     if segment.byte_count == 0:
         state = journal.index_of(segment, journal.preferred or PLAIN).state
         return SegmentSummary(segment, state, 0, 0, 0, 1), 0
@@ -67,7 +75,7 @@ def _summarize(journal: Journal, segment: Segment, budget: int) -> tuple[Segment
                 summary.first, summary.last, summary.record_count = 1, index.good, index.good
                 summary.following = index.good + 1
                 return summary, 0
-        if size > budget:
+        if budget is not None and size > budget:
             return summary, 0
         reader = SegmentReader(
             file,
@@ -170,26 +178,28 @@ def describe(journal: Journal) -> dict[str, Any]:
             }
             for s in summaries
         ],
-        "subscribers": [c.to_dict() | {"lag": lag_of(c, summaries)} for c in checkpoints],
+        "subscribers": describe_subscribers(journal, checkpoints, summaries),
         "pre_commit": None if pre_commit is None else pre_commit.to_dict(),
     }
 
 
-def lag_of(checkpoint: Checkpoint, summaries: list[SegmentSummary]) -> int | None:
-    """Messages behind a checkpoint; ``None`` where it, or a count, is not known."""
-    if checkpoint.log is None or checkpoint.marker is None:
-        return None
-    lag = 0
-    for summary in summaries:
-        if summary.segment.log < checkpoint.log:
-            continue
-        if summary.record_count is None:
-            return None
-        if summary.segment.log == checkpoint.log:
-            lag += max(0, (summary.last or 0) - checkpoint.marker)
-        else:
-            lag += summary.record_count
-    return lag
+def describe_subscribers(
+    journal: Journal,
+    checkpoints: list[Checkpoint],
+    summaries: list[SegmentSummary],
+    *,
+    budget: int | None = LOOK_BYTES,
+) -> list[dict[str, Any]]:
+    """Checkpoints and what waits behind them, now."""
+    counts = [summary.record_count for summary in summaries]
+    lags = measure_lags(journal, checkpoints, time.time_ns(), counts, budget=budget)
+    return [c.to_dict() | lag.to_dict() for c, lag in zip(checkpoints, lags, strict=True)]
+
+
+def count_lags(journal: Journal) -> list[dict[str, Any]]:
+    """As :func:`describe_subscribers`, with everything walked that no index tells: as long as that takes."""
+    checkpoints = read_checkpoints(journal.storage, journal.storage.names())
+    return describe_subscribers(journal, checkpoints, summarize_segments(journal, budget=None), budget=None)
 
 
 def _details(journal: Journal, summaries: list[SegmentSummary]) -> dict[str, Any]:
@@ -197,7 +207,7 @@ def _details(journal: Journal, summaries: list[SegmentSummary]) -> dict[str, Any
     checkpoints = read_checkpoints(journal.storage, journal.storage.names())
     return journal.metastore.to_dict() | {
         "segments": len(summaries),
-        "subscribers": [c.to_dict() | {"lag": lag_of(c, summaries)} for c in checkpoints],
+        "subscribers": describe_subscribers(journal, checkpoints, summaries),
         "pre_commit": None if pre_commit is None else pre_commit.to_dict(),
     }
 
