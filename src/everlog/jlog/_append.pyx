@@ -402,8 +402,14 @@ cdef class BufferAppender:
                 failed(error, file.name)
 
     def __dealloc__(self):
+        self.close()
+
+    cpdef close(self):
+        """See the twin."""
         if self.base != NULL:
             everlog_unmap(self.base, JLOG_PRE_COMMIT_SIZE + self.capacity)
+            self.base = NULL
+            self.capacity = 0
 
     def append(self, payload, int64_t timestamp_us=-1, int64_t length=-1):
         """See the twin."""

@@ -196,3 +196,7 @@ class BufferAppender:
     def _publish(self, used: int) -> None:
         self._file.write_at(0, JlogPreCommit.struct.pack(used))
         self.used = used
+
+    def close(self) -> None:
+        """Let go of the file; nothing fits any more."""
+        self.capacity = 0

@@ -134,6 +134,7 @@ class PreCommitBuffer:
 
     def close(self) -> None:
         """Give the file and its lock back."""
+        self._appender.close()
         self._file.close()
 
 
