@@ -16,6 +16,7 @@ GROUPS = {
 }
 JOURNAL_GROUPS = {
     "jlog_append": "appending to a journal against the C library",
+    "jlog_sync": "synced appends by many threads against one",
 }
 """Run by ``jlog``, and not by a run without names."""
 
