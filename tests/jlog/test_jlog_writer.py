@@ -485,7 +485,7 @@ def test_a_failed_sync_is_told_to_every_thread_that_waited_for_it(
 
 def test_a_journal_is_made_as_the_c_library_makes_it(tmp_path: Path) -> None:
     original = unpack("empty_init", tmp_path)
-    create(tmp_path / "ours", segment_bytes=1 << 20)
+    create(tmp_path / "ours", segment_bytes=4096)
     assert {p.name: p.read_bytes() for p in (tmp_path / "ours").iterdir()} == {
         p.name: p.read_bytes() for p in original.iterdir()
     }
