@@ -17,6 +17,7 @@ GROUPS = {
 JOURNAL_GROUPS = {
     "jlog_append": "appending to a journal against the C library",
     "jlog_sync": "synced appends by many threads against one",
+    "jlog_queues": "durable queues from PyPI",
 }
 """Run by ``jlog``, and not by a run without names."""
 
