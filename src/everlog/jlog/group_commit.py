@@ -1,25 +1,32 @@
 """Many appends, one sync: threads that wait for the disk at the same time share what one of them asks of it.
 
 Each append joins the *round* that is open. The first thread that finds nobody syncing closes the round, opens the next
-and syncs for all in it; those that come meanwhile wait for the next one.
+and syncs for all in it; those that come meanwhile wait for the next one. Left to itself that settles at two halves that
+take turns: so whoever leads waits a small part of a sync's time for the threads of the last round to come back, if they
+are on their way. A thread alone never waits.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 
 from everlog.errors import EverlogError, WriteFailed
 
+GATHER_PART = 0.2
+"""Of the time that the last sync took: so long a leader waits at most for others."""
+
 
 class Round:
-    """Appends that one sync makes durable, or fails."""
+    """Appends that one sync makes durable, or fails, and the threads that made them."""
 
-    __slots__ = ("error", "is_done")
+    __slots__ = ("error", "is_done", "threads")
 
     def __init__(self) -> None:
         self.is_done = False
         self.error: EverlogError | None = None
+        self.threads: set[int] = set()
 
     def check(self) -> None:
         """Raise the error, a new one for each thread that waited."""
@@ -35,12 +42,21 @@ class GroupCommit:
     def __init__(self, sync: Callable[[], None]) -> None:
         self._sync = sync
         self._open = Round()
+        self._last_threads: set[int] = set()
+        self._last_seconds = 0.0
         self._is_busy = False
         self._changed = threading.Condition()
+        self._joined = threading.Condition(threading.Lock())
+        self._awaited = 0
 
     def join(self) -> Round:
         """The round of an append that was just written; call it before anybody can write the next one."""
-        return self._open
+        with self._joined:
+            joined = self._open
+            joined.threads.add(threading.get_ident())
+            if self._awaited and len(joined.threads) >= self._awaited:
+                self._joined.notify()
+            return joined
 
     def wait(self, joined: Round) -> None:
         """Return when the round is on disk. Raises the sync's error."""
@@ -50,6 +66,7 @@ class GroupCommit:
             if not joined.is_done:
                 self._is_busy = True
         if not joined.is_done:
+            self._gather()
             self._lead(self._sync)
         joined.check()
 
@@ -62,14 +79,27 @@ class GroupCommit:
             self._is_busy = True
         self._lead(sync).check()
 
+    def _gather(self) -> None:
+        """Wait a little for the threads of the last round that are not in this one yet."""
+        deadline = time.monotonic() + self._last_seconds * GATHER_PART
+        with self._joined:
+            self._awaited = len(self._last_threads | self._open.threads)
+            while len(self._open.threads) < self._awaited and (left := deadline - time.monotonic()) > 0:
+                self._joined.wait(left)
+            self._awaited = 0
+
     def _lead(self, sync: Callable[[], None]) -> Round:
-        closed, self._open = self._open, Round()
-        error: EverlogError | None = None
+        with self._joined:
+            closed, self._open = self._open, Round()
+        begun = time.monotonic()
+        error: EverlogError | None = WriteFailed("sync", found="an interrupted one", expected="one that ends")
         try:
             sync()
+            error = None
         except EverlogError as failure:
             error = failure
         finally:
+            self._last_threads, self._last_seconds = closed.threads, time.monotonic() - begun
             with self._changed:
                 closed.error, closed.is_done = error, True
                 self._is_busy = False
