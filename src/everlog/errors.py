@@ -85,6 +85,14 @@ class UnknownStream(UsageError):
     """The store has no stream of that name."""
 
 
+class UnknownSubscriber(UsageError):
+    """The journal has no subscriber of that name."""
+
+
+class SubscriberExists(UsageError):
+    """There is a subscriber of that name already, or a session's subscriber that a process has open."""
+
+
 class MissingDependency(EverlogError):
     """An optional package is needed; the hint names the extra that brings it."""
 

@@ -56,6 +56,10 @@ class SegmentReader:
     ``fill`` is a generator: it yields whenever the sink is full, so that its rows are taken before it goes on; at its
     end rows may be left there, and ``marker`` is the number behind the last message. Damage before message ``first`` is
     not reported.
+
+    With ``at`` reading goes on at that offset, where message ``marker`` is; after ``fill`` it is the offset reached.
+    ``is_live``: the segment is written now, so that bytes at its end which are no message may become one; they are left
+    there, and not reported.
     """
 
     file: ReadableFile
@@ -70,19 +74,21 @@ class SegmentReader:
     first: int = 1
     stop: int = NO_STOP
     marker: int = 1
+    at: int = 0
+    is_live: bool = False
     _rereads: int = 0
 
     def fill(self) -> Iterator[None]:
         """Read on; see above."""
         data = SegmentData(self.file, self.start, self.end)
         index: SegmentIndex | None = None
-        if self.first > self.marker:
+        if self.first > self.marker and self.at <= self.start:
             index = self.load_index()
-        window = Window(self.file.read_into, self._begin(data, index), self.end)
+        window = Window(self.file.read_into, max(self.at, self._begin(data, index)), self.end)
         trusted = -1
         while True:
             status = self._walk(window, trusted)
-            here = window.address
+            here = self.at = window.address
             if status in (END, STOP):
                 return
             if status == FULL:
@@ -111,6 +117,7 @@ class SegmentReader:
                     yield  # what is before the damage is given before the damage is told
                 self._skip(data, here, verdict, index)
                 window.seek(verdict.resume)
+                self.at = verdict.resume
             else:
                 window.refill()
                 if window.at_end and window.base + window.filled < data.end:
@@ -153,6 +160,8 @@ class SegmentReader:
     def _is_being_written(self, data: SegmentData, verdict: Verdict) -> bool:
         """Whether the torn message at the end of the data is one that a writer is in the middle of: the file grows. It
         is left to the next reading."""
+        if self.is_live:
+            return not verdict.whole
         is_buffer = self.start > 0  # which has room behind what is in use
         if is_buffer or verdict.whole or verdict.code not in ("torn-record", "torn-header"):
             return False
@@ -177,6 +186,9 @@ class SegmentReader:
         window.base, window.at, window.filled = window.address, 0, 0
 
     def _cut(self, data: SegmentData, reached: int) -> None:
+        if self.is_live:  # a writer cuts away what is torn before it goes on
+            data.end = reached
+            return
         self.on_fault(
             fault(
                 "segment-cut-while-read",
