@@ -1,0 +1,167 @@
+"""The seam for writing, on a local folder."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from everlog.core.writable import LocalWritableStorage, locked
+from everlog.errors import NotAStore, WriteFailed
+
+POSIX_LOCKER = """
+import fcntl, sys
+with open(sys.argv[1], "r+b") as file:
+    fcntl.lockf(file, fcntl.LOCK_EX)
+    print("locked", flush=True)
+    sys.stdin.read()
+"""
+HOLDER = """
+import sys
+from everlog.core.writable import LocalWritableStorage
+file = LocalWritableStorage(sys.argv[1]).open_writable("f")
+print(file.hold(), flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> LocalWritableStorage:
+    (tmp_path / "f").write_bytes(b"content")
+    return LocalWritableStorage(tmp_path)
+
+
+def test_an_ordinary_lock_of_another_process_excludes_ours(storage: LocalWritableStorage, tmp_path: Path) -> None:
+    other = subprocess.Popen(
+        [sys.executable, "-c", POSIX_LOCKER, str(tmp_path / "f")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert other.stdout is not None
+    assert other.stdin is not None
+    other.stdout.readline()
+    with storage.open_writable("f") as file:
+        assert not file.lock(wait=False)
+        other.stdin.close()
+        assert file.lock()
+    other.wait()
+
+
+def test_our_lock_excludes_ordinary_ones(storage: LocalWritableStorage, tmp_path: Path) -> None:
+    with storage.open_writable("f") as file, open(tmp_path / "f", "r+b") as other:
+        with locked(file), pytest.raises(BlockingIOError):
+            fcntl.lockf(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if sys.platform.startswith("linux"):
+            fcntl.lockf(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="open file description locks are Linux's")
+def test_closing_another_descriptor_keeps_the_lock(storage: LocalWritableStorage, tmp_path: Path) -> None:
+    with storage.open_writable("f") as file, storage.open_writable("f") as other:
+        file.lock()
+        open(tmp_path / "f", "rb").close()
+        assert not other.lock(wait=False)
+
+
+def test_two_threads_exclude_each_other(storage: LocalWritableStorage) -> None:
+    inside, most = 0, 0
+
+    def work() -> None:
+        nonlocal inside, most
+        with storage.open_writable("f") as file:
+            for _ in range(50):
+                with locked(file):
+                    inside += 1
+                    most = max(most, inside)
+                    time.sleep(0.0001)
+                    inside -= 1
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == 1
+
+
+def test_a_held_file_is_free_when_its_process_dies(storage: LocalWritableStorage, tmp_path: Path) -> None:
+    other = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert other.stdout is not None
+    assert other.stdout.readline() == b"True\n"
+    with storage.open_writable("f") as file:
+        assert not file.hold()
+        other.kill()
+        other.communicate()
+        assert file.hold()
+
+
+def test_publishing_shows_the_whole_file_or_none(storage: LocalWritableStorage, tmp_path: Path) -> None:
+    old = os.umask(0o077)
+    try:
+        assert storage.publish("new", b"12345678", replace=False, mode=0o640, sync=True)
+    finally:
+        os.umask(old)
+    assert oct((tmp_path / "new").stat().st_mode & 0o777) == "0o640"
+    assert not storage.publish("new", b"other", replace=False)
+    assert (tmp_path / "new").read_bytes() == b"12345678"
+    assert storage.publish("new", b"other", replace=True)
+    assert (tmp_path / "new").read_bytes() == b"other"
+    assert sorted(storage.names()) == ["f", "new"]
+
+
+def test_whether_a_file_is_open_elsewhere(storage: LocalWritableStorage, tmp_path: Path) -> None:
+    found = storage.is_open_elsewhere("f")
+    if found is None:
+        pytest.skip("this file system gives no leases")
+    assert found is False
+    with open(tmp_path / "f", "rb"):
+        assert storage.is_open_elsewhere("f") is True
+    assert storage.is_open_elsewhere("f") is False
+    assert storage.is_open_elsewhere("absent") is None
+
+
+def test_files_are_written_cut_and_deleted(storage: LocalWritableStorage, tmp_path: Path) -> None:
+    with storage.open_writable("f") as file:
+        file.write_at(7, memoryview(b" and more"))
+        file.truncate(11)
+        file.sync()
+        assert file.read_at(0, 100) == b"content and"
+    assert storage.remove("f")
+    assert not storage.remove("f")
+    storage.sync_folder()
+    with pytest.raises(WriteFailed, match="no such file"):
+        storage.open_writable("f")
+
+
+def test_what_is_no_regular_file_is_not_opened(storage: LocalWritableStorage, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(tmp_path / "f")
+    (tmp_path / "folder").mkdir()
+    for name in ("pipe", "link", "folder"):
+        with pytest.raises(WriteFailed):
+            storage.open_writable(name)
+    for name in ("../f", "/f", "a/../../f"):
+        with pytest.raises(NotAStore):
+            storage.open_writable(name, create=True)
+
+
+def test_an_exclusive_file_must_be_new(storage: LocalWritableStorage) -> None:
+    with pytest.raises(WriteFailed, match="exists"):
+        storage.open_writable("f", create=True, exclusive=True)
+    storage.open_writable("g", create=True, exclusive=True).close()
+
+
+def test_a_full_disk_says_what_to_do() -> None:
+    if not os.path.exists("/dev/full"):
+        pytest.skip("there is no /dev/full")
+    with open("/dev/full", "wb", buffering=0) as full, pytest.raises(OSError) as caught:
+        full.write(b"x")
+    from everlog.core.writable import write_failed
+
+    assert "free space" in str(write_failed("00000000", caught.value))
