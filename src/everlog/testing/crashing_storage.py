@@ -1,0 +1,406 @@
+"""A folder in memory that forgets what was not synced: what tests of writers crash.
+
+It behaves as the strict reading of POSIX allows, which is less than what most file systems do:
+
+* what is written to a file is on disk after the file's ``sync``; before that any part of it may be, in any order, in
+  whole pages of 512 or 4096 bytes; parts of a lengthened file that are not there are zeros;
+* a name that was made, replaced or deleted is so on disk after ``sync_folder``; before that each name by itself may be
+  in any state that it has had since the last one. Syncing a file does not keep its name;
+* bytes of one page never come from two different moments.
+
+``crash`` is a power cut, ``kill`` the death of every process that used the folder.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from everlog.core.storage import Entry, FileBase
+from everlog.core.writable import write_failed
+from everlog.errors import NotAStore, StoreUnavailable
+
+SECONDS_FOR_A_LOCK = 30.0
+"""Who waits longer for a lock gets an error: in a test it waits for itself."""
+PAGE_BYTES = (512, 4096)
+
+Change = tuple[int, bytes | None]
+"""Bytes written at an offset, or a new size."""
+
+
+class _Inode:
+    """A file, whatever it is called. ``synced`` is what is on disk for certain, ``pending`` what was done since."""
+
+    def __init__(self, data: bytes, mode: int) -> None:
+        self.data = bytearray(data)
+        self.synced = bytes(data)
+        self.pending: list[Change] = []
+        self.mode = mode
+        self.locked_by: CrashingFile | None = None
+        self.held_by: CrashingFile | None = None
+        self.open_count = 0
+
+    def change(self, change: Change) -> None:
+        _apply(self.data, change)
+        self.pending.append(change)
+
+    def sync(self) -> None:
+        for change in self.pending:
+            self._keep(change)
+        self.pending = []
+
+    def _keep(self, change: Change) -> None:
+        kept = bytearray(self.synced)
+        _apply(kept, change)
+        self.synced = bytes(kept)
+
+    def copy(self) -> _Inode:
+        new = _Inode(b"", self.mode)
+        new.data, new.synced, new.pending = bytearray(self.data), self.synced, list(self.pending)
+        return new
+
+    def after_power_cut(self, rng: random.Random) -> bytes:
+        """What is on disk, as the generator decides."""
+        if not self.pending:
+            return self.synced
+        states = [self.synced]
+        for change in self.pending:
+            states.append(_applied(states[-1], change))
+        how = rng.randrange(4)
+        if how == 0:
+            return states[0]
+        if how == 1:
+            return states[-1]
+        page = rng.choice(PAGE_BYTES)
+        return self._torn(states, page, rng) if how == 2 else _mixed(states, page, rng)
+
+    def _torn(self, states: list[bytes], page: int, rng: random.Random) -> bytes:
+        """What was done up to some moment, and the first pages of what was done next."""
+        done = rng.randrange(len(self.pending))
+        offset, data = self.pending[done]
+        if data is None:
+            return states[done]
+        edges = range((offset // page + 1) * page, offset + len(data), page)
+        kept = rng.choice(edges) - offset if edges else rng.choice((0, len(data)))
+        return _applied(states[done], (offset, data[:kept])) if kept else states[done]
+
+
+def _apply(data: bytearray, change: Change) -> None:
+    offset, written = change
+    end = offset if written is None else offset + len(written)
+    if end > len(data):
+        data.extend(bytes(end - len(data)))
+    if written is None:
+        del data[end:]
+    else:
+        data[offset:end] = written
+
+
+def _applied(data: bytes, change: Change) -> bytes:
+    new = bytearray(data)
+    _apply(new, change)
+    return bytes(new)
+
+
+def _mixed(states: list[bytes], page: int, rng: random.Random) -> bytes:
+    """A size that the file has had, and each page from any moment."""
+    size = len(rng.choice(states))
+    pages = []
+    for start in range(0, size, page):
+        length = min(page, size - start)
+        pages.append(rng.choice(states)[start : start + length].ljust(length, b"\0"))
+    return b"".join(pages)
+
+
+class CrashingFile(FileBase):
+    """An open file of a :class:`CrashingStorage`; see :class:`everlog.core.writable.WritableFile`."""
+
+    def __init__(self, storage: CrashingStorage, inode: _Inode, name: str, *, is_writable: bool) -> None:
+        self.name = name
+        self._storage = storage
+        self._inode: _Inode | None = inode
+        self._is_writable = is_writable
+        inode.open_count += 1
+
+    def _open(self, *, to_write: bool = False) -> _Inode:
+        if self._inode is None or (to_write and not self._is_writable):
+            raise write_failed(self.name, OSError(errno.EBADF, os.strerror(errno.EBADF)))
+        return self._inode
+
+    def size(self) -> int:
+        """Bytes, now."""
+        return len(self._open().data)
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """Up to ``length`` bytes from ``offset``."""
+        with self._storage.changed:
+            return bytes(self._open().data[offset : offset + length])
+
+    def read_into(self, offset: int, buffer: memoryview) -> int:
+        """Fill ``buffer``; the count of bytes."""
+        part = self.read_at(offset, len(buffer))
+        buffer[: len(part)] = part
+        return len(part)
+
+    def write_at(self, offset: int, data: Any) -> None:
+        """See :class:`WritableFile`. Readers, and who is killed, may see half of it."""
+        written = memoryview(data).tobytes()
+        half = len(written) // 2 if self._storage.after_each is not None else 0
+        if half:
+            self._change((offset, written[:half]), "half a write")
+        self._change((offset + half, written[half:]), "write")
+
+    def truncate(self, size: int) -> None:
+        """See :class:`WritableFile`."""
+        self._change((size, None), "truncate")
+
+    def _change(self, change: Change, what: str) -> None:
+        with self._storage.changed:
+            self._open(to_write=True).change(change)
+            self._storage.done(what)
+
+    def sync(self) -> None:
+        """See :class:`WritableFile`. Keeps the content, not the name."""
+        with self._storage.changed:
+            self._open().sync()
+            self._storage.done("sync")
+
+    def lose_unsynced(self) -> None:
+        """As after a sync that failed: the system takes the pages for written, so that no later sync writes them."""
+        with self._storage.changed:
+            self._open().pending = []
+
+    def lock(self, *, wait: bool = True) -> bool:
+        """See :class:`WritableFile`."""
+        deadline = time.monotonic() + SECONDS_FOR_A_LOCK
+        with self._storage.changed:
+            inode = self._open()
+            while inode.locked_by not in (None, self):
+                if not wait:
+                    return False
+                if not self._storage.changed.wait(deadline - time.monotonic()):
+                    raise write_failed(self.name, OSError(errno.EDEADLK, os.strerror(errno.EDEADLK)))
+            inode.locked_by = self
+        return True
+
+    def unlock(self) -> None:
+        """See :class:`WritableFile`."""
+        with self._storage.changed:
+            inode = self._open()
+            if inode.locked_by is self:
+                inode.locked_by = None
+                self._storage.changed.notify_all()
+
+    def mode(self) -> int:
+        """Permission bits."""
+        return self._open().mode
+
+    def hold(self) -> bool:
+        """See :class:`WritableFile`."""
+        with self._storage.changed:
+            inode = self._open()
+            if inode.held_by not in (None, self):
+                return False
+            inode.held_by = self
+        return True
+
+    def close(self) -> None:
+        """Give lock and mark back; a second call does nothing."""
+        inode, self._inode = self._inode, None
+        if inode is None:
+            return
+        with self._storage.changed:
+            inode.open_count -= 1
+            inode.locked_by = None if inode.locked_by is self else inode.locked_by
+            inode.held_by = None if inode.held_by is self else inode.held_by
+            self._storage.changed.notify_all()
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class CrashingStorage:
+    """One folder, without folders in it; see :class:`everlog.core.writable.WritableStorage`.
+
+    ``after_each(what)`` is called after every change and every sync, and after half of each write; from there a test
+    takes what a crash at this moment leaves. For many threads at once.
+    """
+
+    def __init__(
+        self,
+        files: Mapping[str, bytes] | None = None,
+        *,
+        root: str = "memory",
+        after_each: Callable[[str], None] | None = None,
+    ) -> None:
+        self.root = root
+        self.after_each = after_each
+        self.changed = threading.Condition(threading.RLock())
+        self._inodes = {name: _Inode(data, 0o640) for name, data in (files or {}).items()}
+        self._past: dict[str, list[_Inode | None]] = {}
+
+    def done(self, what: str) -> None:
+        """Tell who watches."""
+        if self.after_each is not None:
+            self.after_each(what)
+
+    # Crashes
+
+    def kill(self) -> CrashingStorage:
+        """The folder as it is when every process that uses it is killed now: all that was written is there, no lock is
+        held. What was not synced still is not."""
+        with self.changed:
+            copies: dict[int, _Inode] = {}
+
+            def copy(inode: _Inode) -> _Inode:
+                return copies.setdefault(id(inode), inode.copy())
+
+            new = CrashingStorage(root=self.root)
+            new._inodes = {name: copy(inode) for name, inode in self._inodes.items()}
+            new._past = {
+                name: [None if inode is None else copy(inode) for inode in past] for name, past in self._past.items()
+            }
+            return new
+
+    def crash(self, seed: int) -> CrashingStorage:
+        """The folder after a power cut now. The seed decides what of the unsynced is lost, kept or torn; the same seed
+        gives the same."""
+        rng = random.Random(seed)
+        with self.changed:
+            names: dict[str, _Inode | None] = dict(self._inodes)
+            for name in sorted(self._past):
+                names[name] = rng.choice([*self._past[name], self._inodes.get(name)])
+            new = CrashingStorage(root=f"{self.root}, power cut with seed {seed}")
+            for name in sorted(names):
+                inode = names[name]
+                if inode is not None:
+                    new._inodes[name] = _Inode(inode.after_power_cut(rng), inode.mode)
+            return new
+
+    # Reading
+
+    def entries(self, folder: str = "") -> Iterator[Entry]:
+        """What the folder holds."""
+        for name in self.names(folder):
+            inode = self._inodes.get(name)
+            if inode is not None:
+                yield Entry(name, True, False, len(inode.data), 0)
+
+    def names(self, folder: str = "") -> list[str]:
+        """The names in the folder."""
+        if folder:
+            raise StoreUnavailable(folder, found=os.strerror(errno.ENOENT).lower(), expected="a folder")
+        with self.changed:
+            return sorted(self._inodes)
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a file of that name."""
+        return not name or self._name(name) in self._inodes
+
+    def size(self, name: str) -> int:
+        """Bytes of a file."""
+        return len(self._find(name).data)
+
+    def open(self, name: str) -> CrashingFile:
+        """Open a file for reading."""
+        with self.changed:
+            return CrashingFile(self, self._find(name), name, is_writable=False)
+
+    def read_all(self, name: str) -> bytes:
+        """A file, whole."""
+        with self.changed:
+            return bytes(self._find(name).data)
+
+    def _name(self, name: str) -> str:
+        if name.startswith("/") or "\0" in name or ".." in name.split("/"):
+            raise NotAStore(self.root, found=f"the name {name!r}", expected="a name inside the store's folder")
+        return name
+
+    def _find(self, name: str) -> _Inode:
+        inode = self._inodes.get(self._name(name))
+        if inode is None:
+            raise StoreUnavailable(name, found=os.strerror(errno.ENOENT).lower(), expected="a file")
+        return inode
+
+    # Writing
+
+    def _set(self, name: str, inode: _Inode | None) -> None:
+        self._past.setdefault(name, []).append(self._inodes.get(name))
+        if inode is None:
+            self._inodes.pop(name, None)
+        else:
+            self._inodes[name] = inode
+
+    def open_writable(
+        self, name: str, *, create: bool = False, exclusive: bool = False, mode: int = 0o640
+    ) -> CrashingFile:
+        """See :class:`WritableStorage`."""
+        with self.changed:
+            inode = self._inodes.get(self._name(name))
+            if inode is None and not create:
+                raise write_failed(name, OSError(errno.ENOENT, os.strerror(errno.ENOENT)))
+            if inode is not None and create and exclusive:
+                raise write_failed(name, OSError(errno.EEXIST, os.strerror(errno.EEXIST)))
+            if inode is None:
+                inode = _Inode(b"", mode)
+                self._set(name, inode)
+                self.done("create")
+            return CrashingFile(self, inode, name, is_writable=True)
+
+    def publish(self, name: str, data: bytes, *, replace: bool, mode: int = 0o640, sync: bool = False) -> bool:
+        """See :class:`WritableStorage`. As on disk there is a draft first, which a crash leaves."""
+        draft = f".everlog-{len(self._past)}-{os.urandom(4).hex()}"
+        self._name(name)
+        with self.changed:
+            inode = _Inode(b"", mode)
+            self._set(draft, inode)
+            self.done("create draft")
+            inode.change((0, data))
+            self.done("write draft")
+            inode.sync()
+            self.done("sync draft")
+            if not replace and name in self._inodes:
+                self._set(draft, None)
+                return False
+            self._set(name, inode)
+            self.done("link")
+            self._set(draft, None)
+            self.done("remove draft")
+        if sync:
+            self.sync_folder()
+        return True
+
+    def rename(self, draft: str, name: str) -> None:
+        """See :class:`WritableStorage`."""
+        with self.changed:
+            inode = self._inodes.get(self._name(draft))
+            if inode is None:
+                raise write_failed(draft, OSError(errno.ENOENT, os.strerror(errno.ENOENT)))
+            self._set(self._name(name), inode)
+            self._set(draft, None)
+            self.done("rename")
+
+    def remove(self, name: str) -> bool:
+        """See :class:`WritableStorage`."""
+        with self.changed:
+            if self._name(name) not in self._inodes:
+                return False
+            self._set(name, None)
+            self.done("remove")
+        return True
+
+    def sync_folder(self) -> None:
+        """See :class:`WritableStorage`. Keeps the names, not the content."""
+        with self.changed:
+            self._past = {}
+            self.done("sync folder")
+
+    def is_open_elsewhere(self, name: str) -> bool | None:
+        """See :class:`WritableStorage`."""
+        inode = self._inodes.get(self._name(name))
+        return None if inode is None else inode.open_count > 0

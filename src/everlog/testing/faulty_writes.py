@@ -1,0 +1,199 @@
+"""A storage whose writes fail on purpose: a full disk, a broken one, at any point of what a writer does."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from everlog.core.storage import Entry, FileBase, ReadableFile
+from everlog.core.writable import WritableFile, WritableStorage, write_failed
+
+OPERATIONS = frozenset({"open", "write", "truncate", "sync", "publish", "rename", "remove", "sync_folder", "lock"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteFaults:
+    """What goes wrong, counted in ``operations`` over all files of a :class:`FaultyWrites`, from 0.
+
+    Operation number ``fail_at``, and with ``count`` those that follow, fail with ``error``. Of a write that fails the
+    first ``part_bytes`` bytes are there: ``None`` is half of it. A sync that fails loses what was not synced: a later
+    one that succeeds does not bring it to the disk.
+    """
+
+    fail_at: int | None = None
+    count: int = 1
+    operations: frozenset[str] = OPERATIONS
+    error: int = errno.ENOSPC
+    part_bytes: int | None = None
+
+
+class FaultyWrites:
+    """Another writable storage, with faults; see :class:`everlog.core.writable.WritableStorage`.
+
+    ``operation_count`` tells how many there were, ``failed`` what failed, as ``write 00000000``. ``faults`` may be
+    exchanged at any time: the disk is whole again with ``WriteFaults()``. For many threads at once.
+    """
+
+    def __init__(self, inner: WritableStorage, faults: WriteFaults | None = None) -> None:
+        self.root = inner.root
+        self.operation_count = 0
+        self.failed: list[str] = []
+        self.faults = faults or WriteFaults()
+        self._inner = inner
+        self._counting = threading.Lock()
+
+    def is_failing(self, operation: str, name: str) -> bool:
+        """Count an operation; whether it shall fail."""
+        faults = self.faults
+        if operation not in faults.operations:
+            return False
+        with self._counting:
+            number = self.operation_count
+            self.operation_count += 1
+        if faults.fail_at is None or not faults.fail_at <= number < faults.fail_at + faults.count:
+            return False
+        self.failed.append(f"{operation} {name}")
+        return True
+
+    def check(self, operation: str, name: str) -> None:
+        """Count an operation. Raises :class:`WriteFailed` where it shall fail."""
+        if self.is_failing(operation, name):
+            self.fail(name)
+
+    def fail(self, name: str) -> None:
+        """Raise the error."""
+        error = self.faults.error
+        raise write_failed(name, OSError(error, os.strerror(error)))
+
+    # Reading, as the inner storage does it
+
+    def entries(self, folder: str = "") -> Iterator[Entry]:
+        """As the inner storage gives them."""
+        return self._inner.entries(folder)
+
+    def names(self, folder: str = "") -> list[str]:
+        """As the inner storage gives them."""
+        return self._inner.names(folder)
+
+    def exists(self, name: str) -> bool:
+        """As the inner storage says."""
+        return self._inner.exists(name)
+
+    def size(self, name: str) -> int:
+        """As the inner storage says."""
+        return self._inner.size(name)
+
+    def open(self, name: str) -> ReadableFile:
+        """A file of the inner storage: reads do not fail."""
+        return self._inner.open(name)
+
+    def read_all(self, name: str) -> bytes:
+        """As the inner storage gives it."""
+        return self._inner.read_all(name)
+
+    # Writing
+
+    def open_writable(
+        self, name: str, *, create: bool = False, exclusive: bool = False, mode: int = 0o640
+    ) -> FaultyWritableFile:
+        """A file whose writes count and fail."""
+        self.check("open", name)
+        return FaultyWritableFile(self._inner.open_writable(name, create=create, exclusive=exclusive, mode=mode), self)
+
+    def publish(self, name: str, data: bytes, *, replace: bool, mode: int = 0o640, sync: bool = False) -> bool:
+        """One operation, with ``sync`` two: when the second fails the file is there."""
+        self.check("publish", name)
+        is_new = self._inner.publish(name, data, replace=replace, mode=mode)
+        if sync and is_new:
+            self.sync_folder()
+        return is_new
+
+    def rename(self, draft: str, name: str) -> None:
+        """See :class:`WritableStorage`."""
+        self.check("rename", name)
+        self._inner.rename(draft, name)
+
+    def remove(self, name: str) -> bool:
+        """See :class:`WritableStorage`."""
+        self.check("remove", name)
+        return self._inner.remove(name)
+
+    def sync_folder(self) -> None:
+        """See :class:`WritableStorage`."""
+        self.check("sync_folder", self.root)
+        self._inner.sync_folder()
+
+    def is_open_elsewhere(self, name: str) -> bool | None:
+        """As the inner storage says."""
+        return self._inner.is_open_elsewhere(name)
+
+
+class FaultyWritableFile(FileBase):
+    """A file of a :class:`FaultyWrites`. It has no descriptor, so that compiled loops do not write past the faults."""
+
+    def __init__(self, inner: WritableFile, storage: FaultyWrites) -> None:
+        self.name = inner.name
+        self._inner = inner
+        self._storage = storage
+
+    def size(self) -> int:
+        """Bytes, now."""
+        return self._inner.size()
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """Up to ``length`` bytes."""
+        return self._inner.read_at(offset, length)
+
+    def read_into(self, offset: int, buffer: memoryview) -> int:
+        """Fill ``buffer``; the count of bytes."""
+        return self._inner.read_into(offset, buffer)
+
+    def write_at(self, offset: int, data: Any) -> None:
+        """When it fails a part is there."""
+        if self._storage.is_failing("write", self.name):
+            written = memoryview(data).cast("B")
+            part = self._storage.faults.part_bytes
+            part = len(written) // 2 if part is None else part
+            if part:
+                self._inner.write_at(offset, written[:part])
+            self._storage.fail(self.name)
+        self._inner.write_at(offset, data)
+
+    def truncate(self, size: int) -> None:
+        """See :class:`WritableFile`."""
+        self._storage.check("truncate", self.name)
+        self._inner.truncate(size)
+
+    def sync(self) -> None:
+        """When it fails, what was not synced is lost at a power cut."""
+        if self._storage.is_failing("sync", self.name):
+            lose = getattr(self._inner, "lose_unsynced", None)
+            if lose is not None:
+                lose()
+            self._storage.fail(self.name)
+        self._inner.sync()
+
+    def lock(self, *, wait: bool = True) -> bool:
+        """See :class:`WritableFile`."""
+        self._storage.check("lock", self.name)
+        return self._inner.lock(wait=wait)
+
+    def unlock(self) -> None:
+        """Never fails."""
+        self._inner.unlock()
+
+    def mode(self) -> int:
+        """Permission bits."""
+        return self._inner.mode()
+
+    def hold(self) -> bool:
+        """As the inner file."""
+        return self._inner.hold()
+
+    def close(self) -> None:
+        """Close the inner file."""
+        self._inner.close()
