@@ -18,6 +18,7 @@ COMMANDS = {
     "export": ("everlog.cli.export", "Write records to a Parquet, Arrow or JSON lines file."),
     "info": ("everlog.cli.listing", "Show the store's state: descriptors, subscriptions, clients, ..."),
     "ls": ("everlog.cli.listing", "List the streams of a store."),
+    "metrics": ("everlog.cli.metrics", "Serve a store's state to Prometheus."),
     "read": ("everlog.cli.read", "Print records."),
     "verify": ("everlog.cli.verify", "Check everything; report every fault."),
 }

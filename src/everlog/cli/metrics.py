@@ -1,0 +1,111 @@
+"""``everlog metrics``: stores as Prometheus metrics, once or over HTTP. A family's metrics are its own."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import click
+
+from everlog.cli.text import complain, warn
+from everlog.errors import MissingDependency, UsageError
+from everlog.stores import FAMILIES, family_of, storage_of
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.registry import Collector
+
+COLLECTORS = {"jlog": ("everlog.jlog.metrics", "JournalCollector")}
+"""Family to the module and class of its collector."""
+DEFAULT_LISTEN = "127.0.0.1:9464"
+MAX_PORT = 65_535
+LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+|::1")
+
+
+@click.command
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option("--listen", default=DEFAULT_LISTEN, show_default=True, help="HOST:PORT to serve on; port 0: a free one.")
+@click.option("--once", is_flag=True, help="Print the metrics to stdout instead, once.")
+@click.option("--family", type=click.Choice(list(FAMILIES)), help="Take each PATH as a store of this family.")
+def metrics(paths: tuple[str, ...], listen: str, once: bool, family: str | None) -> None:
+    """Serve the state of the stores at PATH... to Prometheus: lag of each subscriber, sizes, warnings. They are looked
+    at when they are scraped; one that can't be read is told as such. Nothing is changed.
+    """
+    host, port = parse_listen(listen)
+    registry = registry_of(paths, family)
+    if once:
+        from prometheus_client import generate_latest
+
+        click.echo(generate_latest(registry).decode(), nl=False)
+    else:
+        serve(registry, host, port)
+
+
+def parse_listen(text: str) -> tuple[str, int]:
+    """``HOST:PORT``, ``[IPv6]:PORT``, or a port on loopback. Raises :class:`UsageError`."""
+    match = re.fullmatch(r"(?:(?:\[([0-9a-fA-F:.]+)\]|([^\s:\[\]]+)):)?([0-9]{1,5})", text)
+    if match is None or int(match[3]) > MAX_PORT:
+        raise UsageError("--listen", found=repr(text), expected=f"HOST:PORT, such as {DEFAULT_LISTEN}")
+    return match[1] or match[2] or DEFAULT_LISTEN.partition(":")[0], int(match[3])
+
+
+def registry_of(paths: tuple[str, ...], family: str | None) -> CollectorRegistry:
+    """What all stores give, by family. Raises :class:`UsageError` for a family without metrics, :class:`NotAStore`,
+    :class:`MissingDependency`."""
+    by_family: dict[str, list[str]] = {}
+    for path in paths:
+        name = family or family_of(storage_of(path))
+        if name not in COLLECTORS:
+            raise UsageError(
+                path, found=f"a store of family {name}", expected=f"one of {', '.join(COLLECTORS)}, which have metrics"
+            )
+        by_family.setdefault(name, []).append(path)
+    try:
+        from prometheus_client import CollectorRegistry
+    except ImportError as error:
+        raise MissingDependency(
+            "everlog metrics", found="prometheus-client not installed", hint="pip install 'everlog[metrics]'"
+        ) from error
+    registry = CollectorRegistry()
+    for name, group in by_family.items():
+        module, kind = COLLECTORS[name]
+        make: Callable[..., Collector] = getattr(importlib.import_module(module), kind)
+        registry.register(make(group, open_storage=storage_of, on_error=ErrorPrinter()))
+    return registry
+
+
+class ErrorPrinter:
+    """Says why a store can't be read: when the reason is a new one, not at each scrape."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, str] = {}
+
+    def __call__(self, path: str, error: Exception) -> None:
+        """Tell it, unless it was told."""
+        text = str(error)
+        if self._told.get(path) != text:
+            self._told[path] = text
+            warn(text if text.startswith(path) else f"{path}: {text}")
+
+
+def serve(registry: CollectorRegistry, host: str, port: int) -> None:
+    """Serve until interrupted. Raises :class:`UsageError` where nobody can listen there."""
+    from prometheus_client import start_http_server
+
+    try:
+        server, thread = start_http_server(port, host, registry)
+    except OSError as error:
+        raise UsageError(
+            "--listen", found=f"{host}:{port}: {(error.strerror or str(error)).lower()}", expected="a free address"
+        ) from error
+    if not LOOPBACK.fullmatch(host):
+        warn(f"{host} is no loopback address: whoever reaches it can read paths and subscriber names")
+    place = f"[{host}]" if ":" in host else host
+    complain(f"serving http://{place}:{server.server_port}/metrics")
+    try:
+        thread.join()
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -1,0 +1,167 @@
+"""Journals as Prometheus metrics, looked at when they are scraped. Needs the extra ``metrics``.
+
+A scrape reads no segment that an earlier one has counted, unless it has grown. A journal that can't be read is told as
+``everlog_jlog_up 0``; the others are not concerned.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from everlog.core.report import Fault
+from everlog.core.storage import LocalStorage, Storage
+from everlog.errors import EverlogError, NotAStore
+from everlog.jlog.checkpoints import read_checkpoints
+from everlog.jlog.health import DEFAULT_LIMITS, WARNINGS, HealthLimits, check_health
+from everlog.jlog.journal import Journal
+from everlog.jlog.lag import NS, LagMemory, measure_lags
+from everlog.jlog.observation import Observation, observe_journal
+from everlog.jlog.segments import Segment
+from everlog.jlog.store import JlogStore
+from everlog.jlog.summary import SegmentSummary, summarize_segments
+
+PREFIX = "everlog_jlog_"
+JOURNAL = ("journal",)
+SUBSCRIBER = ("journal", "subscriber")
+METRICS: dict[str, tuple[tuple[str, ...], str]] = {
+    "up": (JOURNAL, "1 if the journal could be read, else 0, and nothing else is told of it."),
+    "segments": (JOURNAL, "Segment files."),
+    "bytes": (JOURNAL, "Bytes of all segment files."),
+    "pre_commit_bytes": (JOURNAL, "Bytes of messages that wait in the pre-commit buffer."),
+    "last_write_timestamp_seconds": (JOURNAL, "When a segment was written last, in seconds since 1970."),
+    "free_bytes": (JOURNAL, "Bytes that can still be used on the journal's file system."),
+    "subscribers": (JOURNAL, "Subscribers, those of a session counted too."),
+    "subscriber_lag_messages": (SUBSCRIBER, "Messages that wait for a subscriber; missing while not known."),
+    "subscriber_lag_bytes": (SUBSCRIBER, "Bytes of messages that wait for a subscriber; missing while not known."),
+    "subscriber_lag_seconds": (SUBSCRIBER, "Age of the oldest message that waits for a subscriber; 0 if none does."),
+    "warning": (("journal", "code"), "How many warnings of a code there are for the journal."),
+}
+"""Name behind ``PREFIX`` to labels and meaning. All are gauges. ``docs/monitoring.md`` lists them."""
+
+OpenStorage = Callable[[str], Storage]
+OnError = Callable[[str, Exception], None]
+
+
+def label_text(name: bytes) -> str:
+    """Any bytes as a label: printable text stays, a backslash is doubled, other bytes are ``\\xNN``. Different names
+    never become the same label."""
+    parts = []
+    for char in name.decode("utf-8", "surrogateescape"):
+        if char == "\\":
+            parts.append("\\\\")
+        elif char.isprintable():
+            parts.append(char)
+        else:
+            parts += [f"\\x{byte:02x}" for byte in char.encode("utf-8", "surrogateescape")]
+    return "".join(parts)
+
+
+@dataclass(slots=True)
+class _Watched:
+    """A journal that is scraped, and what is remembered of it: what was counted, and the last two looks that are far
+    enough apart to show what does not move."""
+
+    path: str
+    label: str
+    counted: dict[Segment, SegmentSummary] = field(default_factory=dict)
+    memory: LagMemory = field(default_factory=LagMemory)
+    newer: Observation | None = None
+    older: Observation | None = None
+
+    def look(self, open_storage: OpenStorage, limits: HealthLimits) -> tuple[Observation, list[Fault]]:
+        """The journal now, and what is wrong with it."""
+        storage = open_storage(self.path)
+        if not JlogStore.detect(storage):
+            raise NotAStore(self.path, found="no journal", expected="a JLog journal's folder")
+        journal = Journal.read(storage)
+        checkpoints = read_checkpoints(storage, storage.names())
+        summaries = summarize_segments(journal, known=self.counted)
+        self.counted = {s.segment: s for s in summaries if s.record_count is not None}
+        now_ns = time.time_ns()
+        counts = [summary.record_count for summary in summaries]
+        lags = measure_lags(journal, checkpoints, now_ns, counts, memory=self.memory)
+        now = observe_journal(journal, checkpoints, lags, now_ns)
+        faults = check_health(now, self.older, limits)
+        if self.newer is None or (now.at_ns - self.newer.at_ns) / NS >= limits.second_look_seconds:
+            self.older, self.newer = self.newer, now
+        return now, faults
+
+
+class JournalCollector(Collector):
+    """The metrics of one or many journals, for a ``CollectorRegistry``. ``open_storage`` opens a path anew for each
+    scrape; ``on_error`` is told why a journal could not be read. Scrapes at the same time follow one another."""
+
+    def __init__(
+        self,
+        paths: Iterable[str | os.PathLike[str]],
+        *,
+        open_storage: OpenStorage = LocalStorage,
+        limits: HealthLimits = DEFAULT_LIMITS,
+        on_error: OnError | None = None,
+    ) -> None:
+        names = dict.fromkeys(os.fspath(path) for path in paths)
+        self._watched = [_Watched(name, label_text(os.fsencode(name))) for name in names]
+        self._open_storage = open_storage
+        self._limits = limits
+        self._on_error = on_error
+        self._lock = threading.Lock()
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        """The metrics' names, without looking at any journal."""
+        return iter(_families().values())
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """All metrics, now."""
+        families = _families()
+        with self._lock:
+            for journal in self._watched:
+                self._collect(journal, families)
+        return iter(families.values())
+
+    def _collect(self, journal: _Watched, families: dict[str, GaugeMetricFamily]) -> None:
+        try:
+            seen, faults = journal.look(self._open_storage, self._limits)
+        except (EverlogError, OSError) as error:
+            families["up"].add_metric([journal.label], 0)
+            if self._on_error is not None:
+                self._on_error(journal.path, error)
+            return
+        for name, value in _values(seen).items():
+            if value is not None:
+                families[name].add_metric([journal.label], value)
+        for subscriber in seen.subscribers:
+            raw = subscriber.checkpoint.subscriber.encode("utf-8", "surrogateescape")
+            lag = subscriber.lag
+            values = {"messages": lag.messages, "bytes": lag.byte_count, "seconds": lag.seconds}
+            for unit, value in values.items():
+                if value is not None:
+                    families[f"subscriber_lag_{unit}"].add_metric([journal.label, label_text(raw)], value)
+        counts = Counter(fault.code for fault in faults)
+        for code in WARNINGS:
+            families["warning"].add_metric([journal.label, code], counts[code])
+
+
+def _families() -> dict[str, GaugeMetricFamily]:
+    return {name: GaugeMetricFamily(PREFIX + name, text, labels=labels) for name, (labels, text) in METRICS.items()}
+
+
+def _values(seen: Observation) -> dict[str, float | None]:
+    """The metrics of a journal as a whole."""
+    times = [segment.modified_ns for segment in seen.segments if segment.byte_count and segment.modified_ns]
+    return {
+        "up": 1,
+        "segments": len(seen.segments),
+        "bytes": seen.byte_count,
+        "pre_commit_bytes": seen.buffered_bytes,
+        "last_write_timestamp_seconds": max(times) / NS if times else None,
+        "free_bytes": seen.free_bytes,
+        "subscribers": len(seen.subscribers),
+    }
