@@ -230,9 +230,15 @@ def test_a_lowered_limit_reaches_an_open_writer(tmp_path: Path) -> None:
     with Writer(tmp_path / "j") as writer:
         writer.append(b"1")
         alter(tmp_path / "j", segment_bytes=1)
-        addresses = [writer.append(b"x") for _ in range(append_twin.REFRESH_APPENDS + 2)]
-    assert addresses[-1] is not None
-    assert addresses[-1].log >= 1
+        assert [writer.append(b"x") for _ in range(2)] == [Address.of(1, 1), Address.of(2, 1)]
+
+
+def test_a_writer_does_not_write_to_a_segment_that_another_left_after_the_limit_was_lowered(journal: Path) -> None:
+    with Writer(journal) as idle, Writer(journal) as other:
+        idle.append(b"last in its segment")
+        alter(journal, segment_bytes=1)
+        assert other.append(b"went on without a byte there") == Address.of(1, 1)
+        assert idle.append(b"3") == Address.of(2, 1)
 
 
 def test_an_empty_segment_left_by_a_crash_while_going_on_is_taken(journal: Path) -> None:

@@ -24,13 +24,11 @@ cdef enum:
     FULL = 2
     UNKNOWN = 3
     MOVED = 4
-    REFRESH_APPENDS = 1024
     CHUNK_BYTES = 262144
     MAX_HEADER_BYTES = 20
 
 assert (DONE, ENDED, FULL, UNKNOWN, MOVED) == (
     append_twin.DONE, append_twin.ENDED, append_twin.FULL, append_twin.UNKNOWN, append_twin.MOVED)
-assert REFRESH_APPENDS == append_twin.REFRESH_APPENDS
 assert MAX_HEADER_BYTES == JLOG_COMPRESSED_HEADER_SIZE
 
 cdef extern from *:
@@ -166,7 +164,6 @@ cdef class Appender:
     cdef readonly int64_t log, end, marker, last, limit
     cdef int fd, metastore_fd, header_bytes, provider
     cdef uint32_t magic
-    cdef uint32_t appends
     cdef uint8_t* chunk
     cdef object segment, metastore
 
@@ -178,7 +175,6 @@ cdef class Appender:
         self.log, self.end, self.marker = log, end, marker
         self.magic, self.header_bytes, self.provider = magic, framing.header_bytes, int(framing.provider)
         self.last = 0
-        self.appends = 0
         self.chunk = <uint8_t*>malloc(CHUNK_BYTES)
         if self.chunk == NULL:
             raise MemoryError()
@@ -333,15 +329,13 @@ cdef class Appender:
         if size < 0:
             error[0] = errno
             return UNKNOWN
-        self.appends += 1
-        if size != self.end or self.appends % REFRESH_APPENDS == 0:
-            log = self.refresh(error)
-            if error[0]:
-                return UNKNOWN
-            if log != self.log:
-                return MOVED
-            if size != self.end and not self.follow(size, error):
-                return UNKNOWN
+        log = self.refresh(error)
+        if error[0]:
+            return UNKNOWN
+        if log != self.log:
+            return MOVED
+        if size != self.end and not self.follow(size, error):
+            return UNKNOWN
         return FULL if self.end >= self.limit else DONE
 
     cdef int64_t refresh(self, int* error) noexcept nogil:

@@ -2,9 +2,9 @@
 
 Many writers, of this process and others, the C library's too, append to the same segment. Each append
 
-1. locks the segment's file and asks for its size;
-2. where the file has grown since this writer last saw it, follows what others wrote, header by header, and looks at the
-   metastore whether the journal has gone on to another segment;
+1. locks the segment's file, asks for its size, and looks at the metastore whether the journal has gone on to another
+   segment: after the limit was lowered others may have done so without writing to this one, and readers are past it;
+2. where the file has grown since this writer last saw it, follows what others wrote, header by header;
 3. writes header and payload at the end, in one call, and gives the lock back.
 
 A write that fails is cut away before the lock is given back. A crash in the middle of it leaves a torn message, which
@@ -28,8 +28,6 @@ DONE, ENDED, FULL, UNKNOWN, MOVED = range(5)
 """``DONE``: written. ``ENDED``: written, and the segment is finished now. Nothing was written: ``FULL``: the segment is
 finished; ``UNKNOWN``: what is behind the last known message is no message; ``MOVED``: the journal has gone on to
 another segment."""
-REFRESH_APPENDS = 1024
-"""The metastore is read again after so many appends, for a segment limit that was altered."""
 MAX_TIME_US = (1 << 32) * 1_000_000 - 1
 """Seconds have 32 bits."""
 NOW = -1
@@ -69,7 +67,6 @@ class Appender:
         self._segment = segment
         self._metastore = metastore
         self._framing = Framing(magic)
-        self._appends = 0
         self._refresh()
 
     def append(self, payload: Any, timestamp_us: int = NOW, length: int = AS_STORED) -> int:
@@ -114,12 +111,10 @@ class Appender:
     def _prepare(self) -> int:
         """Under the lock: whether this is the place to write to."""
         size = self._segment.size()
-        self._appends += 1
-        if size != self.end or self._appends % REFRESH_APPENDS == 0:
-            if self._refresh() != self.log:
-                return MOVED
-            if size != self.end and not self._follow(size):
-                return UNKNOWN
+        if self._refresh() != self.log:
+            return MOVED
+        if size != self.end and not self._follow(size):
+            return UNKNOWN
         return FULL if self.end >= self.limit else DONE
 
     def _refresh(self) -> int:
