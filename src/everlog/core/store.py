@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType, TracebackType
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from everlog.core.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS, Batch, Column, ColumnType, pick
 from everlog.core.derived import DERIVED, FAMILY, STORE, STREAM, derive
@@ -19,6 +19,9 @@ from everlog.core.record import Record
 from everlog.core.report import Fault, Progress, Report, Severity
 from everlog.core.storage import Storage
 from everlog.errors import CorruptData, UsageError
+
+if TYPE_CHECKING:
+    from everlog.core.repair import RepairPlan
 
 FaultSink = Callable[[Fault], None]
 DEFAULT_SPLIT_BYTES = 64 << 20
@@ -171,6 +174,16 @@ class Store(ABC):
         much as it takes.
         """
         return {}
+
+    def plan_repair(self, progress: Progress | None = None) -> RepairPlan:
+        """What could be done about the faults that ``verify`` finds; changes nothing until the plan is applied. Raises
+        :class:`UsageError` for a family, or a place, where there is no repair."""
+        raise UsageError(
+            self.path,
+            found=f"a store of family {self.family}",
+            expected="one with a repair",
+            hint="no repair for this family yet",
+        )
 
     def close(self) -> None:  # noqa: B027 - most stores keep nothing open
         """Give back what is open."""

@@ -80,6 +80,10 @@ class WritableStorage(Storage, Protocol):
         """Make a file appear with its content at once; never seen empty or in part, after a crash either it is there or
         it is not. False when there is one and ``replace`` is false. With ``sync`` it is on disk on return."""
 
+    def rename(self, draft: str, name: str) -> None:
+        """Give a file that is complete its name, at once, in place of a file that has it. Raises :class:`WriteFailed`;
+        then nothing has changed."""
+
     def remove(self, name: str) -> bool:
         """Delete a file; False when there was none. Raises :class:`WriteFailed`."""
 
@@ -244,6 +248,14 @@ class LocalWritableStorage(LocalStorage):
         if sync:
             self.sync_folder()
         return True
+
+    def rename(self, draft: str, name: str) -> None:
+        """See :class:`WritableStorage`."""
+        path = self.path(name)
+        try:
+            os.replace(self.path(draft), path)
+        except OSError as error:
+            raise write_failed(path, error) from error
 
     def remove(self, name: str) -> bool:
         """See :class:`WritableStorage`."""

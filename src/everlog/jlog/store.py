@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from everlog.core.columns import Batch, Column
 from everlog.core.options import fill
@@ -28,6 +28,9 @@ from everlog.jlog.observation import Observation, observe
 from everlog.jlog.options import JlogOptions
 from everlog.jlog.summary import count_lags, describe, summarize
 from everlog.jlog.verify import verify_journal
+
+if TYPE_CHECKING:
+    from everlog.core.repair import RepairPlan
 
 
 class JlogStore(Store):
@@ -151,6 +154,12 @@ class JlogStore(Store):
         """Subscribers with the messages, bytes and seconds that they are behind, all counted."""
         self._check(stream)
         return {"subscribers": count_lags(Journal.read(self.storage))}
+
+    def plan_repair(self, progress: Progress | None = None) -> RepairPlan:
+        """See :func:`everlog.jlog.repair.plan_repair`."""
+        from everlog.jlog.repair import plan_repair
+
+        return plan_repair(self.storage, progress=progress)
 
     def _check(self, stream: str) -> None:
         if stream != STREAM:
