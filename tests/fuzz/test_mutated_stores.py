@@ -53,6 +53,7 @@ def exercise(storage: MemoryStorage, family: str) -> set[bytes]:
         return set()
     with store:
         store.info()
+        store.warnings()
         store.verify()
         return all_messages(store)
 

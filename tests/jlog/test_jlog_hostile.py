@@ -8,6 +8,7 @@ import time
 import pytest
 
 from everlog.errors import EverlogError
+from everlog.jlog.health import WARNINGS
 from everlog.jlog.store import JlogStore
 from everlog.testing.memory_storage import MemoryStorage
 
@@ -34,7 +35,12 @@ def exercise(storage):
         return []
     rows = [(r.address, r.payload) for r in store.read("journal", on_fault=lambda _: None)]
     store.streams()
-    store.info()
+    total = sum(len(data) for data in storage.files.values())
+    for subscriber in store.info()["subscribers"]:
+        assert 0 <= (subscriber["lag_messages"] or 0) <= len(rows) + total // 16
+        assert 0 <= (subscriber["lag_bytes"] or 0) <= total
+        assert (subscriber["lag_seconds"] or 0) >= 0
+    assert all(fault.code in WARNINGS for fault in store.warnings())
     report = store.verify()
     assert report.record_count <= len(rows)
     assert JlogStore.detect(storage) in (True, False)

@@ -224,8 +224,10 @@ def check_read_equals_scan(store: Store, stream: str, level: Level, rows: list[R
 
 
 def check_info_and_report(store: Store) -> None:
-    """``info`` and ``verify`` give plain values, the same each time, and ``verify`` never raises."""
+    """``info``, ``verify`` and ``warnings`` give plain values, ``verify`` the same each time, and never raises."""
     assert json.loads(json.dumps(store.info())) is not None
+    warnings = [fault.to_dict() for fault in store.warnings() or ()]
+    assert json.loads(json.dumps(warnings)) == warnings
     seen: list[tuple[str, int, int]] = []
     first = store.verify(lambda what, done, total: seen.append((what, done, total)))
     assert all(0 <= done <= total for _, done, total in seen), f"progress beyond its total: {seen}"
