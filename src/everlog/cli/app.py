@@ -20,6 +20,7 @@ COMMANDS = {
     "ls": ("everlog.cli.listing", "List the streams of a store."),
     "metrics": ("everlog.cli.metrics", "Serve a store's state to Prometheus."),
     "read": ("everlog.cli.read", "Print records."),
+    "repair": ("everlog.cli.repair", "Repair a store: show what is to be changed, ask, do it, verify."),
     "verify": ("everlog.cli.verify", "Check everything; report every fault."),
 }
 """Command name to its module, which is imported when the command runs, and the line that ``--help`` shows."""
