@@ -112,7 +112,14 @@ def test_empty_segments_are_passed_over_to_the_first_message_that_waits(make):
 
 def test_a_torn_tail_does_not_wait_for_anybody(make):
     files = {"00000000": make.message(b"", 1000) + make.message(b"", 1001) + make.message(b"torn", 1002)[:19]}
-    assert lags(subscribed(make, files, [(0, 1), (0, 2)])) == {"s0": (1, 35, 999), "s1": (0, 0, 0)}
+    for index in ({}, {"00000000.idx": make.index(0, 16)}):
+        storage = subscribed(make, files | index, [(0, 1), (0, 2)])
+        assert lags(storage) == {"s0": (1, 35, 999), "s1": (0, 0, 0)}
+
+
+def test_a_segment_that_begins_with_a_torn_message_has_nothing_that_waits(make):
+    files = {"00000000": make.message(b"", 1000), "00000001": make.message(b"torn", 1001)[:19]}
+    assert lags(subscribed(make, files, [(0, 1), (1, 0)])) == {"s0": (0, 19, 0), "s1": (0, 0, 0)}
 
 
 def test_a_damaged_stretch_is_passed_over_to_the_next_message(make):
@@ -275,3 +282,22 @@ def test_a_segment_larger_than_the_budget_is_not_walked(make):
     journal, checkpoints = Journal.read(storage), read_checkpoints(storage, storage.names())
     assert measure_lags(journal, checkpoints, NOW * NS, [2], budget=33) == [Lag(None, None, None, None)]
     assert measure_lags(journal, checkpoints, NOW * NS, [2], budget=34) == [Lag(1, 17, 999.0, 1001 * NS)]
+
+
+def test_the_budget_is_for_all_segments_together(make):
+    frames = make.message(b"a", 1000) + make.message(b"b", 1001)
+    storage = subscribed(make, {"00000000": frames, "00000001": frames}, [(0, 1), (1, 1)])
+    journal, checkpoints = Journal.read(storage), read_checkpoints(storage, storage.names())
+    known = [lag.byte_count for lag in measure_lags(journal, checkpoints, NOW * NS, [2, 2], budget=67)]
+    assert known == [17 + 34, None]
+    known = [lag.byte_count for lag in measure_lags(journal, checkpoints, NOW * NS, [2, 2], budget=68)]
+    assert known == [17 + 34, 17]
+
+
+def test_what_was_measured_without_counting_is_counted_when_it_is_asked_for(make, small):
+    storage = subscribed(make, small, [(0, 1)])
+    storage.files["00000000.idx"] = make.index(0, 26)  # ends before the data: it tells bytes, not messages
+    journal, checkpoints = Journal.read(storage), read_checkpoints(storage, storage.names())
+    memory = LagMemory()
+    assert measure_lags(journal, checkpoints, NOW * NS, memory=memory) == [Lag(None, 234, 999.0, 1001 * NS)]
+    assert measure_lags(journal, checkpoints, NOW * NS, [3, 2, 1], memory=memory) == [Lag(5, 234, 999.0, 1001 * NS)]
