@@ -117,6 +117,13 @@ def test_a_torn_tail_does_not_wait_for_anybody(make):
         assert lags(storage) == {"s0": (1, 35, 999), "s1": (0, 0, 0)}
 
 
+def test_a_torn_tail_does_not_look_like_an_old_message_when_nothing_is_counted(make):
+    files = {"00000000": make.message(b"", 1000) + make.message(b"torn", 1001)[:19], "00000000.idx": make.index(0)}
+    storage = subscribed(make, files, [(0, 1)])
+    checkpoints = read_checkpoints(storage, storage.names())
+    assert measure_lags(Journal.read(storage), checkpoints, NOW * NS) == [Lag(None, 0, 0.0, None)]
+
+
 def test_a_segment_that_begins_with_a_torn_message_has_nothing_that_waits(make):
     files = {"00000000": make.message(b"", 1000), "00000001": make.message(b"torn", 1001)[:19]}
     assert lags(subscribed(make, files, [(0, 1), (1, 0)])) == {"s0": (0, 19, 0), "s1": (0, 0, 0)}
