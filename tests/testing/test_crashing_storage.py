@@ -226,12 +226,14 @@ def test_who_watches_sees_each_moment_and_half_of_each_write() -> None:
     with storage.open_writable("a", create=True) as file:
         file.write_at(0, b"abcd")
         file.sync()
+        file.write_at(2, b"x")
         file.truncate(1)
     assert moments == [
         ("create", b""),
         ("half a write", b"ab"),
         ("write", b"abcd"),
         ("sync", b"abcd"),
+        ("write", b"abxd"),
         ("truncate", b"a"),
     ]
 

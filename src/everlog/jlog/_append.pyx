@@ -7,7 +7,7 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.errno cimport EINTR, EIO, errno
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 import os
 
@@ -109,7 +109,9 @@ cdef extern from *:
     }
     static void everlog_unmap(void* base, int64_t bytes) { munmap(base, (size_t)bytes); }
     /* What was stored before is there when this is. */
-    static void everlog_publish(void* base, uint32_t used) { __atomic_store_n((uint32_t*)base, used, __ATOMIC_RELEASE); }
+    static void everlog_publish(void* base, uint32_t used, uint32_t magic) {
+        __atomic_store_n((uint64_t*)base, (uint64_t)magic << 32 | used, __ATOMIC_RELEASE);
+    }
     static int64_t everlog_size(int fd) { return (int64_t)lseek(fd, 0, SEEK_END); }
     static int everlog_truncate(int fd, int64_t size) { return ftruncate(fd, (off_t)size); }
     """
@@ -119,7 +121,7 @@ cdef extern from *:
     int64_t everlog_now_us() nogil
     void* everlog_map(int fd, int64_t bytes, int* error) nogil
     void everlog_unmap(void* base, int64_t bytes) nogil
-    void everlog_publish(void* base, uint32_t used) nogil
+    void everlog_publish(void* base, uint32_t used, uint32_t magic) nogil
     int64_t everlog_size(int fd) nogil
     int everlog_truncate(int fd, int64_t size) nogil
 
@@ -419,22 +421,25 @@ cdef class BufferAppender:
             if self.used + total > self.capacity:
                 return False
             frame = self.base + JLOG_PRE_COMMIT_SIZE + self.used
-            put_header(frame, self.magic, self.header_bytes, time_us, stored if length < 0 else length, stored)
+            length = stored if length < 0 else length
+            # The first message's magic is stored together with the bytes in use.
+            put_header(frame, self.magic if self.used else 0, self.header_bytes, time_us, length, stored)
             memcpy(frame + self.header_bytes, view.buf, stored)
         finally:
             PyBuffer_Release(&view)
         self.used += total
         self.count += 1
-        everlog_publish(self.base, <uint32_t>self.used)
+        everlog_publish(self.base, <uint32_t>self.used, self.magic)
         return True
 
-    def set_used(self, int64_t used):
+    def clear(self):
         """See the twin."""
-        cdef uint8_t[4] head
+        cdef uint8_t[8] head
+        cdef int64_t size = everlog_size(self.fd)
         cdef int error
-        put_u32(head, <uint32_t>used)
+        memset(head, 0, 8)
         with nogil:
-            error = everlog_write(self.fd, NULL, 0, head, 4, 0)
+            error = everlog_write(self.fd, NULL, 0, head, 8 if size > 8 else size, 0)
         if error:
             failed(error, self.file.name)
-        self.used, self.count = used, 0
+        self.used, self.count = 0, 0

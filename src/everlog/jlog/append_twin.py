@@ -34,6 +34,7 @@ NOW = -1
 """As a timestamp: the time of the append."""
 AS_STORED = -1
 """As a length: the payload is stored as it is."""
+MAGIC_BYTES = 4
 
 
 def frame(framing: Framing, payload: Any, timestamp_us: int, length: int) -> tuple[bytes, bytes]:
@@ -161,8 +162,9 @@ class BufferAppender:
     """Appends to the pre-commit file of which ``used`` bytes behind its first field are in use. Not for several threads
     at once. ``count`` are the messages that were appended since it was empty.
 
-    The message is written behind what is in use, then it is made part of it, by one write of 4 bytes: a crash between
-    leaves the buffer as it was. The compiled one maps the file and stores there.
+    The message is written behind what is in use, then it is made part of it, by one write of 8 bytes: those in use, and
+    the first message's magic, which is not there before. A crash between leaves the buffer as it was; an empty one does
+    not begin with a message. The compiled one maps the file and stores there.
     """
 
     def __init__(self, file: WritableFile, magic: int, used: int, capacity: int) -> None:
@@ -178,19 +180,20 @@ class BufferAppender:
         head, body = frame(self._framing, payload, timestamp_us, length)
         if self.used + len(head) + len(body) > self.capacity:
             return False
-        self._file.write_at(JlogPreCommit.size + self.used, head + body)
-        self._publish(self.used + len(head) + len(body))
+        message = head + body
+        hidden = 0 if self.used else MAGIC_BYTES
+        self._file.write_at(JlogPreCommit.size + self.used + hidden, message[hidden:])
+        used = self.used + len(message)
+        self._file.write_at(0, JlogPreCommit.struct.pack(used) + self._framing.magic_bytes)
+        self.used = used
         self.count += 1
         return True
 
-    def set_used(self, used: int) -> None:
-        """Say how much is in use, after messages were taken away."""
-        self._publish(used)
+    def clear(self) -> None:
+        """Say that nothing is in use."""
+        self._file.write_at(0, bytes(min(JlogPreCommit.size + MAGIC_BYTES, self._file.size())))
+        self.used = 0
         self.count = 0
-
-    def _publish(self, used: int) -> None:
-        self._file.write_at(0, JlogPreCommit.struct.pack(used))
-        self.used = used
 
     def close(self) -> None:
         """Let go of the file; nothing fits any more."""

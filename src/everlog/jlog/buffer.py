@@ -42,6 +42,9 @@ class PreCommitBuffer:
 
     def __init__(self, storage: WritableStorage, framing: Framing, mode: int, *, wait_s: float) -> None:
         self._framing = framing
+        self._is_note_old = False  # nothing waited any more, but the note could not be deleted
+        self.is_flush_begun = False
+        """A flush failed: some of what waits may be in the journal."""
         self._file: WritableFile = storage.open_writable(PRE_COMMIT, create=True, mode=mode)
         try:
             self._take_lock(wait_s)
@@ -96,8 +99,8 @@ class PreCommitBuffer:
         return self._file.read_at(START, self.used), self._appender.count
 
     def waiting(self) -> Waiting:
-        """The whole messages that wait, by their headers. A half one at the end, of a writer that was killed while it put it there, was
-        never acknowledged."""
+        """The whole messages that wait, by their headers. A half one at the end, of a writer that was killed while it
+        put it there, was never acknowledged."""
         if self.used > MAX_BUFFER_BYTES:
             raise LimitExceeded(PRE_COMMIT, found=f"{self.used} bytes in use", expected=f"at most {MAX_BUFFER_BYTES}")
         data = self._file.read_at(START, self.used)
@@ -109,14 +112,23 @@ class PreCommitBuffer:
         return Waiting(data[:at], tuple(starts))
 
     def note_flush(self, log: int, offset: int) -> None:
-        """Note where what waits is about to be written: if this process dies before it says that nothing waits any
-        more, the next writer looks there."""
-        if self._capacity >= JlogFlushNote.size:
-            note = JlogFlushNote.pack(magic=FLUSH_NOTE_MAGIC, log=log, offset=offset)
-            self._file.write_at(self._note_at, note)
+        """Note a place behind which what waits is about to be written: if this process dies before it says that nothing
+        waits any more, the next writer looks there. A note of a flush that failed stays: what was written of it lies
+        behind that."""
+        if self._is_note_old:
+            self._clear_note()
+        if self.flush_note() is not None:
+            return
+        room = self._capacity - self.used - JlogFlushNote.size
+        if room < 0:  # a full buffer of the C library's
+            self._file.write_at(START + self._capacity, bytes(-room))
+            self._capacity -= room
+        note = JlogFlushNote.pack(magic=FLUSH_NOTE_MAGIC, log=log, offset=offset)
+        self._file.write_at(self._note_at, note)
+        self.is_flush_begun = True
 
     def flush_note(self) -> JlogFlushNote | None:
-        """The note of a writer that died, if there is one."""
+        """The note of a writer that died, or of a flush that failed, if there is one."""
         if self._capacity < JlogFlushNote.size + self.used:
             return None
         note = JlogFlushNote.unpack_from(self._file.read_at(self._note_at, JlogFlushNote.size))
@@ -127,28 +139,18 @@ class PreCommitBuffer:
         return START + self._capacity - JlogFlushNote.size
 
     def empty(self) -> None:
-        """Say that nothing waits any more."""
-        self._appender.set_used(0)
+        """Say that nothing waits any more: what did is in the journal."""
+        self._appender.clear()
+        self._is_note_old = True
+        self.is_flush_begun = False
+        self._clear_note()
+
+    def _clear_note(self) -> None:
         if self._capacity >= JlogFlushNote.size:
             self._file.write_at(self._note_at, bytes(JlogFlushNote.size))
+        self._is_note_old = False
 
     def close(self) -> None:
         """Give the file and its lock back."""
         self._appender.close()
         self._file.close()
-
-
-def already_written(waiting: Waiting, written: bytes, framing: Framing) -> int:
-    """How many of the first messages that wait are in ``written``: whole messages, which were written after the waiting
-    ones were about to be."""
-    at = 0
-    while at < len(written):
-        if written.startswith(waiting.data, at):
-            return waiting.count
-        if waiting.data.startswith(written[at:]):
-            return sum(1 for start in waiting.starts if start < len(written) - at)
-        header = framing.parse(written, at, at)
-        if header is None:
-            return 0
-        at = header.end
-    return 0

@@ -1,17 +1,19 @@
-"""Writing out what a writer that died left in the pre-commit buffer, without writing a message twice."""
+"""Writing out what a writer that died, or a flush that failed, left in the pre-commit buffer, without writing a message
+twice."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from everlog.core.writable import WritableStorage
-from everlog.jlog.buffer import PreCommitBuffer, Waiting, already_written
+from everlog.jlog.buffer import PreCommitBuffer, Waiting
 from everlog.jlog.framing import Framing
-from everlog.jlog.names import segment_name
+from everlog.jlog.layouts import JlogFlushNote
+from everlog.jlog.names import parse_segment_name, segment_name
 from everlog.jlog.tail import settle
 
 MAX_SEARCH_BYTES = 256 << 20
-"""So far behind the noted place a segment is searched."""
+"""So far behind the noted place the journal is searched."""
 
 
 def write_out(
@@ -20,30 +22,44 @@ def write_out(
     """Give the whole messages that wait to ``append``, but for those that are in the journal already; then say that
     nothing waits. The number given.
 
-    A crash in it leaves the messages waiting; those that were written are found again by the note that is made before.
+    A crash in it leaves the messages waiting; ``append`` notes where it writes, so that those which were written are
+    found again.
     """
     waiting = buffer.waiting()
-    if waiting.count:
-        skip = _already_written(storage, buffer, framing, waiting)
-        start = waiting.starts[skip] if skip < waiting.count else len(waiting.data)
-        if skip < waiting.count:
-            append(waiting.data[start:], waiting.count - skip)
-        written = waiting.count - skip
-    else:
-        written = 0
+    note = buffer.flush_note()
+    skip = 0 if note is None else count_written(waiting, _messages_behind(storage, note, framing))
+    if skip < waiting.count:
+        append(waiting.data[waiting.starts[skip] :], waiting.count - skip)
     if buffer.used:
         buffer.empty()
-    return written
+    return waiting.count - skip
 
 
-def _already_written(storage: WritableStorage, buffer: PreCommitBuffer, framing: Framing, waiting: Waiting) -> int:
-    note = buffer.flush_note()
-    if note is None or not storage.exists(segment_name(note.log)):
-        return 0
-    with storage.open_writable(segment_name(note.log)) as file:
-        size = file.size()
-        if note.offset >= size:
-            return 0
-        end = settle(storage, note.log, file, framing).end
-        length = min(end - note.offset, MAX_SEARCH_BYTES)
-        return already_written(waiting, file.read_at(note.offset, length), framing) if length > 0 else 0
+def count_written(waiting: Waiting, written: Iterator[bytes]) -> int:
+    """How many of the first messages that wait are among ``written``, framed, in their order. Messages of other writers
+    may lie between; one that is the same to the microsecond and the byte would be taken for ours."""
+    ends = (*waiting.starts[1:], len(waiting.data))
+    count = 0
+    for message in written:
+        if count == waiting.count:
+            break
+        count += message == waiting.data[waiting.starts[count] : ends[count]]
+    return count
+
+
+def _messages_behind(storage: WritableStorage, note: JlogFlushNote, framing: Framing) -> Iterator[bytes]:
+    """The messages, framed, from the noted place on, over all segments that follow."""
+    logs = sorted(log for log in map(parse_segment_name, storage.names()) if log is not None and log >= note.log)
+    left = MAX_SEARCH_BYTES
+    for log in logs:
+        with storage.open_writable(segment_name(log)) as file:
+            at = note.offset if log == note.log else 0
+            if file.size() <= at:
+                continue
+            end = settle(storage, log, file, framing).end
+            data = file.read_at(at, min(end - at, left)) if end > at else b""
+        left -= len(data)
+        at = 0
+        while (header := framing.parse(data, at, at)) is not None and header.end <= len(data):
+            yield data[at : header.end]
+            at = header.end

@@ -14,7 +14,7 @@ from typing import Any, NoReturn, Self
 from everlog.core.writable import WritableFile, write_failed
 from everlog.errors import EverlogError, StoreUnavailable, UnsupportedVersion, UsageError, WriteFailed
 from everlog.jlog.addresses import Address
-from everlog.jlog.append import AS_STORED, DONE, ENDED, FULL, MOVED, NOW, Appender, appender
+from everlog.jlog.append import AS_STORED, ENDED, FULL, MOVED, NOW, Appender, appender
 from everlog.jlog.buffer import DEFAULT_BUFFER_BYTES, MAX_BUFFER_BYTES, SECONDS_FOR_THE_LOCK, PreCommitBuffer
 from everlog.jlog.buffer_recovery import write_out
 from everlog.jlog.compression import lz4_encoder
@@ -94,7 +94,7 @@ class Writer:
     def _open_buffer(self, buffer_bytes: int | None) -> None:
         buffer = PreCommitBuffer(self._storage, self._framing, self._metastore.mode, wait_s=SECONDS_FOR_THE_LOCK)
         self._buffer = buffer
-        self._write_out(buffer)
+        self._take_over(buffer)
         buffer.begin(buffer_bytes or buffer.capacity or DEFAULT_BUFFER_BYTES)
 
     def _rescue_buffer(self) -> None:
@@ -104,25 +104,36 @@ class Writer:
             return
         try:
             buffer = PreCommitBuffer(self._storage, self._framing, self._metastore.mode, wait_s=0.0)
-        except StoreUnavailable:
+        except WriteFailed:
+            raise
+        except StoreUnavailable:  # somebody has taken it meanwhile
             return
         try:
-            self._write_out(buffer)
+            self._take_over(buffer)
         finally:
             buffer.close()
 
-    def _write_out(self, buffer: PreCommitBuffer) -> None:
-        count = write_out(self._storage, buffer, self._framing, self._append_framed)
+    def _take_over(self, buffer: PreCommitBuffer) -> None:
+        count = self._write_out(buffer)
         if count:
             _log.warning("%s: wrote %d messages out that a writer had left in pre_commit", self._storage.root, count)
 
-    def _append_framed(self, data: bytes, count: int) -> None:
-        while (status := self._open_appender().append_framed(data, count)) not in (DONE, ENDED):
+    def _write_out(self, buffer: PreCommitBuffer) -> int:
+        """Write what of the buffer's messages is not in the journal yet."""
+        return write_out(
+            self._storage, buffer, self._framing, lambda data, count: self._append_framed(buffer, data, count)
+        )
+
+    def _append_framed(self, buffer: PreCommitBuffer, data: bytes, count: int) -> None:
+        current = self._open_appender()
+        buffer.note_flush(current.log, current.end)
+        while (status := current.append_framed(data, count)) > ENDED:
             self._resolve(status)
+            current = self._open_appender()
         if self.durability is Durability.SYNCED:
             self._group.settle(self._sync_segment)
         if status == ENDED:
-            self._roll()
+            self._end_segment()
 
     # Appending
 
@@ -321,13 +332,14 @@ class Writer:
         buffer = self._buffer
         if buffer is None or not buffer.used:
             return
-        current = self._open_appender()
-        buffer.note_flush(current.log, current.end)
         try:
-            self._append_framed(*buffer.read())
+            if buffer.is_flush_begun:
+                self._write_out(buffer)
+            else:
+                self._append_framed(buffer, *buffer.read())
+                buffer.empty()
         except OSError as error:
             self._refuse(error)
-        buffer.empty()
 
     # The end
 

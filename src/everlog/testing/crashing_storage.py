@@ -33,6 +33,12 @@ Change = tuple[int, bytes | None]
 """Bytes written at an offset, or a new size."""
 
 
+def is_in_place(offset: int, length: int, size: int) -> bool:
+    """Whether a write changes bytes of one page that are there: systems do that at once or not at all."""
+    page = min(PAGE_BYTES)
+    return offset + length <= size and offset // page == (offset + max(length, 1) - 1) // page
+
+
 class _Inode:
     """A file, whatever it is called. ``synced`` is what is on disk for certain, ``pending`` what was done since."""
 
@@ -148,9 +154,11 @@ class CrashingFile(FileBase):
         return len(part)
 
     def write_at(self, offset: int, data: Any) -> None:
-        """See :class:`WritableFile`. Readers, and who is killed, may see half of it."""
+        """See :class:`WritableFile`. Readers, and who is killed, may see half of it, but not of what changes one page
+        in place."""
         written = memoryview(data).tobytes()
-        half = len(written) // 2 if self._storage.after_each is not None else 0
+        is_watched = self._storage.after_each is not None
+        half = len(written) // 2 if is_watched and not is_in_place(offset, len(written), self.size()) else 0
         if half:
             self._change((offset, written[:half]), "half a write")
         self._change((offset + half, written[half:]), "write")

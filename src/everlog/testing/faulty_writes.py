@@ -11,6 +11,7 @@ from typing import Any
 
 from everlog.core.storage import Entry, FileBase, ReadableFile
 from everlog.core.writable import WritableFile, WritableStorage, write_failed
+from everlog.testing.crashing_storage import is_in_place
 
 OPERATIONS = frozenset({"open", "write", "truncate", "sync", "publish", "rename", "remove", "sync_folder", "lock"})
 
@@ -20,7 +21,8 @@ class WriteFaults:
     """What goes wrong, counted in ``operations`` over all files of a :class:`FaultyWrites`, from 0.
 
     Operation number ``fail_at``, and with ``count`` those that follow, fail with ``error``. Of a write that fails the
-    first ``part_bytes`` bytes are there: ``None`` is half of it. A sync that fails loses what was not synced: a later
+    first ``part_bytes`` bytes are there (``None``: half of it), of one that changes a single page in place nothing. A
+    sync that fails loses what was not synced: a later
     one that succeeds does not bring it to the disk.
     """
 
@@ -158,7 +160,7 @@ class FaultyWritableFile(FileBase):
             written = memoryview(data).cast("B")
             part = self._storage.faults.part_bytes
             part = len(written) // 2 if part is None else part
-            if part:
+            if part and not is_in_place(offset, len(written), self.size()):
                 self._inner.write_at(offset, written[:part])
             self._storage.fail(self.name)
         self._inner.write_at(offset, data)
