@@ -17,6 +17,8 @@ GROUPS = {
 JOURNAL_GROUPS = {
     "jlog_append": "appending to a journal against the C library",
     "jlog_sync": "synced appends by many threads against one",
+    "jlog_read": "reading a journal as a subscriber against the C library",
+    "jlog_many": "journals with very many segments and subscribers",
     "jlog_queues": "durable queues from PyPI",
 }
 """Run by ``jlog``, and not by a run without names."""
