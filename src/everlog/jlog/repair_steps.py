@@ -344,13 +344,15 @@ class DeleteIndex(JournalStep):
 
 def remove_index(storage: WritableStorage, log: int) -> None:
     """Empty an index under its lock, then delete it: a reader that has it open fills it again, all others make a new
-    one."""
+    one. On disk on return, so that an old index never meets new data."""
     name = index_name(log)
     if not storage.exists(name):
         return
     with storage.open_writable(name) as file, locked(file):
         file.truncate(0)
+        file.sync()
     storage.remove(name)
+    storage.sync_folder()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -372,4 +374,5 @@ class DeleteFile(JournalStep):
                 with self.storage.open(self.file) as file:
                     keep(backup, file)
             self.storage.remove(self.file)
+            self.storage.sync_folder()
         return f"deleted {self.file}"
