@@ -1,0 +1,51 @@
+"""The C library as a peer on the same journals. Where it can't be had, tests are skipped with the reason."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # c_library
+import c_library  # noqa: E402
+
+
+def _library(version: str) -> c_library.Library:
+    try:
+        found = c_library.from_pypi() if version == "2.0" else c_library.from_environment()
+        c_library.program(found)
+    except c_library.Missing as missing:
+        pytest.skip(str(missing))
+    return found
+
+
+@pytest.fixture(scope="session", params=["2.0", "source"] if "EVERLOG_JLOG_SOURCE" in os.environ else ["2.0"])
+def library(request: pytest.FixtureRequest) -> c_library.Library:
+    """The version from PyPI, and the one that the environment names."""
+    return _library(request.param)
+
+
+@pytest.fixture(scope="session")
+def library_with_buffer() -> c_library.Library:
+    """JLog 2.6, if the environment names one."""
+    found = _library("source")
+    if not found.has_buffer:
+        pytest.skip("EVERLOG_JLOG_SOURCE is a version without a pre-commit buffer")
+    return found
+
+
+@pytest.fixture
+def start(library: c_library.Library) -> Iterator[Callable[..., c_library.Peer]]:
+    """Starts the peer on a journal, as often as wanted; all end with the test."""
+    with c_library.peers(c_library.program(library)) as make:
+        yield make
+
+
+@pytest.fixture
+def start_2_6(library_with_buffer: c_library.Library) -> Iterator[Callable[..., c_library.Peer]]:
+    """The same, of JLog 2.6."""
+    with c_library.peers(c_library.program(library_with_buffer)) as make:
+        yield make
