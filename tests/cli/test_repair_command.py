@@ -1,0 +1,169 @@
+"""``everlog repair``: the plan, the question, the repair, the backup, exit codes."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+import everlog.cli.opening  # noqa: F401 - it takes the families' names when it is imported: not those of a test
+from everlog import stores
+from everlog.testing.contract import snapshot
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "jlog"
+FAMILIES = dict(stores.FAMILIES)
+EVERLOG = [sys.executable, "-m", "everlog"]
+
+
+@pytest.fixture
+def jlog(everlog, monkeypatch):
+    """Runs one command line with the families that there are; stdin is no terminal."""
+    monkeypatch.setattr(stores, "FAMILIES", FAMILIES)
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    return everlog
+
+
+@pytest.fixture
+def unpack(tmp_path: Path):
+    """A golden journal on disk."""
+
+    def make(case: str) -> Path:
+        before = GOLDEN / case / "before.tar.gz"
+        with tarfile.open(before if before.exists() else GOLDEN / case / "log.tar.gz") as tar:
+            tar.extractall(tmp_path, filter="data")
+        return tmp_path / "log"
+
+    return make
+
+
+def backups(journal: Path) -> list[Path]:
+    return sorted(journal.parent.glob("log.repair-*"))
+
+
+def test_a_dry_run_prints_the_plan_and_changes_no_byte(jlog, unpack) -> None:
+    journal = unpack("e_trunc_then_append")
+    before = snapshot(journal)
+    result = jlog("repair", journal, "--dry-run")
+    assert (result.code, result.stderr) == (1, "")
+    assert result.text == (
+        "step 1  00000002\n"
+        "       before:   11 messages in 1570 bytes; damaged: 60 bytes at offset 1342 (torn-record)\n"
+        "       after:    11 messages in 1510 bytes; no index\n"
+        "       loses:    60 bytes that are no whole message\n"
+        "dry run: nothing was changed\n"
+    )
+    assert snapshot(journal) == before
+    assert backups(journal) == []
+
+
+def test_without_a_terminal_and_without_yes_nothing_is_changed(jlog, unpack) -> None:
+    journal = unpack("e_trunc_last")
+    before = snapshot(journal)
+    result = jlog("repair", journal)
+    assert result.code == 2
+    assert result.text.startswith("step 1  00000002\n")
+    assert result.stderr == "everlog: nothing was changed: pass --yes to repair without being asked\n"
+    assert snapshot(journal) == before
+
+
+def test_a_repair_keeps_what_it_takes_out_and_verifies(jlog, unpack) -> None:
+    journal = unpack("e_trunc_then_append")
+    torn = (journal / "00000002").read_bytes()
+    result = jlog("repair", journal, "--yes")
+    assert (result.code, result.stderr) == (0, "")
+    (kept,) = backups(journal)
+    assert f"kept what was taken out in {kept}\n" in result.text
+    assert result.text.splitlines()[-1].startswith("ok: ")
+    assert sorted(file.name for file in kept.iterdir()) == ["00000002@1342", "plan.json"]
+    now = (journal / "00000002").read_bytes()
+    assert now[:1342] + (kept / "00000002@1342").read_bytes() + now[1342:] == torn
+    assert json.loads((kept / "plan.json").read_text())["steps"][0]["file"] == "00000002"
+    assert os.stat(kept).st_mode & 0o777 == 0o700
+    again = jlog("repair", journal)
+    assert (again.code, again.text) == (0, f"nothing to repair: {journal} (jlog)\n")
+
+
+def test_the_backup_can_go_elsewhere_or_be_left_out(jlog, unpack, tmp_path) -> None:
+    journal = unpack("e_cp_short")
+    old = (journal / "cp.6f6e65").read_bytes()
+    assert jlog("repair", journal, "--yes", "--backup", tmp_path / "a" / "b").code == 0
+    assert (tmp_path / "a" / "b" / "cp.6f6e65").read_bytes() == old
+    journal = unpack("e_cp_short")
+    result = jlog("repair", journal, "--yes", "--no-backup")
+    assert (result.code, "kept" in result.text) == (0, False)
+    assert backups(journal) == []
+    assert jlog("repair", journal, "--yes", "--no-backup", "--backup", "x").code == 2
+
+
+def test_a_backup_that_can_not_be_made_stops_the_repair_before_it_begins(jlog, unpack, tmp_path) -> None:
+    journal = unpack("e_cp_short")
+    (tmp_path / "file").write_bytes(b"")
+    before = snapshot(journal)
+    result = jlog("repair", journal, "--yes", "--backup", tmp_path / "file" / "x")
+    assert result.code == 2
+    assert "backup" in result.stderr
+    assert snapshot(journal) == before
+
+
+def test_what_remains_makes_exit_code_1(jlog, unpack) -> None:
+    journal = unpack("e_seg_empty_closed")
+    result = jlog("repair", journal, "--yes")
+    assert result.code == 1
+    assert "missing-segments" in result.text
+    again = jlog("repair", journal, "--yes")
+    assert (again.code, "not repaired:" in again.text) == (1, True)
+
+
+def test_json_tells_plan_deeds_backup_and_report(jlog, unpack) -> None:
+    journal = unpack("e_meta_zero")
+    (told,) = jlog("repair", journal, "--dry-run", "--json").rows
+    assert [step["file"] for step in told["plan"]["steps"]] == ["metastore"]
+    assert (told["done"], told["backup"], told["report"]) == ([], None, None)
+    (told,) = jlog("repair", journal, "--yes", "--json").rows
+    assert len(told["done"]) == 1
+    assert told["backup"] == str(backups(journal)[0])
+    assert told["report"]["ok"] is True
+    assert (backups(journal)[0] / "metastore").read_bytes() == bytes(16)
+    (told,) = jlog("repair", journal, "--json").rows
+    assert told["plan"]["empty"] is True
+
+
+def test_a_file_that_is_open_elsewhere_stops_the_repair(jlog, unpack) -> None:
+    journal = unpack("e_trunc_then_append")
+    before = snapshot(journal)
+    with (journal / "00000002").open("rb"):
+        result = jlog("repair", journal, "--yes", "--no-backup")
+    assert result.code == 2
+    assert "stop the journal's writers and readers first" in result.stderr
+    assert snapshot(journal) == before
+
+
+def test_a_store_without_a_repair_is_wrong_usage(everlog, toy) -> None:
+    result = everlog("repair", toy)
+    assert result.code == 2
+    assert "no repair for this family yet" in result.stderr
+
+
+@pytest.mark.parametrize(("answer", "code", "is_changed"), [(b"y\n", 0, True), (b"n\n", 1, False), (b"\n", 1, False)])
+def test_on_a_terminal_it_asks(unpack, answer, code, is_changed) -> None:
+    journal = unpack("e_trunc_last")
+    before = snapshot(journal)
+    ours, theirs = pty.openpty()
+    try:
+        os.write(ours, answer)
+        result = subprocess.run(
+            [*EVERLOG, "repair", str(journal)], stdin=theirs, capture_output=True, timeout=60, check=False
+        )
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert result.returncode == code
+    assert b"Repair? [y/N]" in result.stderr
+    assert (snapshot(journal) != before) is is_changed
