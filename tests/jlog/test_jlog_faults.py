@@ -6,14 +6,15 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from everlog.core.report import Report
 from everlog.core.storage import Storage
-from everlog.core.writable import WritableStorage
+from everlog.core.writable import LocalWritableStorage, WritableStorage
 from everlog.errors import EverlogError, WriteFailed
-from everlog.jlog import Writer, alter
+from everlog.jlog import Writer, alter, create, creation
 from everlog.jlog.store import JlogStore
 from everlog.testing.crashing_storage import CrashingStorage
 from everlog.testing.faulty_writes import FaultyWrites, WriteFaults
@@ -179,3 +180,24 @@ def test_whatever_fails_nothing_acknowledged_is_lost_and_nothing_is_in_the_way(
     check(inner, ledger, name)
     assert fail_at > 30
     assert swallowed < fail_at / 2  # most faults reach the caller
+
+
+@pytest.mark.parametrize("buffer_bytes", [0, 500])
+def test_a_journal_that_could_not_be_made_leaves_nothing(
+    buffer_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def faulty(root: str) -> FaultyWrites:
+        return FaultyWrites(LocalWritableStorage(root), WriteFaults(fail_at=fail_at))
+
+    files = 1 + bool(buffer_bytes)
+    with monkeypatch.context() as patched:
+        patched.setattr(creation, "LocalWritableStorage", faulty)
+        for fail_at in range(files + 1):
+            with pytest.raises(WriteFailed, match=os.strerror(errno.ENOSPC).lower()):
+                create(tmp_path / "j", buffer_bytes=buffer_bytes)
+            is_whole = fail_at == files  # only the folder's sync failed
+            assert (tmp_path / "j").exists() == is_whole
+    create(tmp_path / "j", exist_ok=True)
+    with Writer(tmp_path / "j") as writer:
+        writer.append(b"x")
+    assert read(LocalWritableStorage(tmp_path / "j")) == [b"x"]

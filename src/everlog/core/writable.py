@@ -26,6 +26,8 @@ from everlog.errors import StoreUnavailable, WriteFailed
 _IS_LINUX = sys.platform.startswith("linux")
 _SET_LOCK, _SET_LOCK_WAIT = (37, 38) if _IS_LINUX else (fcntl.F_SETLK, fcntl.F_SETLKW)
 """``F_OFD_SETLK`` and ``F_OFD_SETLKW``, which Python before 3.13 does not name."""
+DRAFT_PREFIX = ".everlog-"
+"""Files that are not published yet; a crash may leave them."""
 _FLOCK = struct.Struct("hhqqi4x")
 _HINTS = {
     errno.ENOSPC: "free space, then go on: nothing half written was left",
@@ -227,13 +229,12 @@ class LocalWritableStorage(LocalStorage):
 
     def publish(self, name: str, data: bytes, *, replace: bool, mode: int = 0o640, sync: bool = False) -> bool:
         """See :class:`WritableStorage`."""
-        path, draft = self.path(name), self.path(f".everlog-{os.getpid()}-{os.urandom(4).hex()}")
+        path, draft = self.path(name), self.path(f"{DRAFT_PREFIX}{os.getpid()}-{os.urandom(4).hex()}")
         try:
             with LocalWritableFile(draft, name, os.O_CREAT | os.O_EXCL, mode) as file:
                 self._own(file, mode)
                 file.write_at(0, data)
-                if sync:
-                    file.sync()
+                file.sync()  # always: after a power cut the name could be there, and the content not
             if replace:
                 os.replace(draft, path)
             else:

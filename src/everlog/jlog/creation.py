@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 
-from everlog.core.writable import LocalWritableStorage, WritableStorage, write_failed
-from everlog.errors import StoreExists, UsageError
+from everlog.core.writable import DRAFT_PREFIX, LocalWritableStorage, WritableStorage, write_failed
+from everlog.errors import EverlogError, StoreExists, UsageError
 from everlog.jlog.framing import LZ4, NULL, PLAIN
 from everlog.jlog.layouts import JlogMetastore, JlogPreCommit
 from everlog.jlog.metastore import DEFAULT_UNIT_LIMIT, SAFETY
@@ -40,7 +41,9 @@ def create(
     same and may be entered by all who may read.
 
     With ``exist_ok`` a journal that is there is left as it is. Raises :class:`StoreExists`, :class:`UsageError`,
-    :class:`WriteFailed`. A crash in it leaves an empty folder, which a call with ``exist_ok`` makes a journal.
+    :class:`WriteFailed`; then nothing is left, or a whole journal that a power cut may take. What is made is on disk on
+    return. A crash in it leaves an empty folder, or one with an empty buffer, which a call with ``exist_ok`` makes a
+    journal.
     """
     metastore = JlogMetastore.pack(
         storage_log=0,
@@ -50,22 +53,53 @@ def create(
     )
     _check_buffer(buffer_bytes)
     root = os.fspath(path)
+    is_new = _make_folder(root, mode, exist_ok=exist_ok)
+    storage = LocalWritableStorage(root)
+    try:
+        fill_folder(storage, metastore, buffer_bytes=buffer_bytes, mode=mode)
+    except EverlogError:
+        if is_new:
+            _unmake(storage)
+        raise
+    with contextlib.suppress(EverlogError):  # a parent that may not be read
+        LocalWritableStorage(os.path.dirname(os.path.abspath(root))).sync_folder()
+
+
+def _make_folder(root: str, mode: int, *, exist_ok: bool) -> bool:
+    """Whether there was none."""
     try:
         os.mkdir(root)
         os.chmod(root, mode | (mode & 0o444) >> 2)
     except FileExistsError as error:
         if not exist_ok:
             raise StoreExists(root, found="a file or folder of that name", expected="none") from error
+        return False
     except OSError as error:
         raise write_failed(root, error) from error
-    storage = LocalWritableStorage(root)
+    return True
+
+
+def _unmake(storage: WritableStorage) -> None:
+    with contextlib.suppress(EverlogError, OSError):
+        if not storage.exists(METASTORE):
+            storage.remove(PRE_COMMIT)
+            os.rmdir(storage.root)
+
+
+def fill_folder(storage: WritableStorage, metastore: bytes, *, buffer_bytes: int, mode: int) -> None:
+    """Make an empty folder a journal; the metastore comes last. One that is a journal stays as it is."""
     names = storage.names()
-    if names and METASTORE not in names:
-        raise StoreExists(root, found="a folder with other files", expected="a journal, an empty folder or none")
-    is_synced = safety == "safe"
-    if buffer_bytes and METASTORE not in names:
-        storage.publish(PRE_COMMIT, bytes(JlogPreCommit.size + buffer_bytes), replace=False, mode=mode, sync=is_synced)
-    storage.publish(METASTORE, metastore, replace=False, mode=mode, sync=is_synced)
+    if METASTORE in names:
+        return
+    left = read_pre_commit(storage)
+    strangers = [name for name in names if name != PRE_COMMIT and not name.startswith(DRAFT_PREFIX)]
+    if strangers or (left is not None and left.used):
+        raise StoreExists(
+            storage.root, found="a folder with other files", expected="a journal, an empty folder or none"
+        )
+    if buffer_bytes:
+        storage.publish(PRE_COMMIT, bytes(JlogPreCommit.size + buffer_bytes), replace=False, mode=mode)
+    storage.publish(METASTORE, metastore, replace=False, mode=mode, sync=True)
 
 
 def alter(

@@ -64,13 +64,13 @@ class MetastoreFile:
             yield self.read()
 
     def open_segment(self, *, sync: bool) -> tuple[int, WritableFile]:
-        """The segment that is written now, made where it is not there yet."""
+        """The segment that is written now, made where it is not there yet. With ``sync`` its name, and the metastore,
+        are on disk on return, whoever made them."""
         with self.locked() as values:
-            name = segment_name(values.storage_log)
-            is_new = not self._storage.exists(name)
-            file = self._storage.open_writable(name, create=True, mode=self.mode)
-            if is_new and sync:
+            file = self._storage.open_writable(segment_name(values.storage_log), create=True, mode=self.mode)
+            if sync:
                 self._storage.sync_folder()
+                self.file.sync()
             return values.storage_log, file
 
     def advance(self, log: int, *, sync: bool) -> int:
@@ -98,7 +98,9 @@ class MetastoreFile:
         with self.locked() as values:
             logs = [log for log in map(parse_segment_name, self._storage.names()) if log is not None]
             highest = max(logs, default=0)
-            if highest > values.storage_log and self._storage.size(segment_name(highest)):
+            is_begun = highest == values.storage_log + 1 and values.storage_log in logs
+            # An empty next segment is what a crash in `advance` leaves, which goes on with it in its time.
+            if highest > values.storage_log and (not is_begun or self._storage.size(segment_name(highest))):
                 self._set(JlogMetastore.storage_log.offset, highest)  # type: ignore[attr-defined]
                 self.file.sync()
                 return highest

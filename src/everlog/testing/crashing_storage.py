@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from everlog.core.storage import Entry, FileBase
-from everlog.core.writable import write_failed
+from everlog.core.writable import DRAFT_PREFIX, write_failed
 from everlog.errors import NotAStore, StoreUnavailable
 
 SECONDS_FOR_A_LOCK = 30.0
@@ -362,7 +362,7 @@ class CrashingStorage:
 
     def publish(self, name: str, data: bytes, *, replace: bool, mode: int = 0o640, sync: bool = False) -> bool:
         """See :class:`WritableStorage`. As on disk there is a draft first, which a crash leaves."""
-        draft = f".everlog-{len(self._past)}-{os.urandom(4).hex()}"
+        draft = f"{DRAFT_PREFIX}{len(self._past)}-{os.urandom(4).hex()}"
         self._name(name)
         with self.changed:
             inode = _Inode(b"", mode)
