@@ -17,6 +17,8 @@ from everlog.errors import EverlogError
 COMMANDS = {
     "export": ("everlog.cli.export", "Write records to a Parquet, Arrow or JSON lines file."),
     "info": ("everlog.cli.listing", "Show the store's state: descriptors, subscriptions, clients, ..."),
+    "jlogctl": ("everlog.cli.jlogctl", "Look at, set up, clean and repair a JLog journal, as JLog's jlogctl does."),
+    "jlogtail": ("everlog.cli.jlogtail", "Print a JLog journal's messages as they are written."),
     "ls": ("everlog.cli.listing", "List the streams of a store."),
     "metrics": ("everlog.cli.metrics", "Serve a store's state to Prometheus."),
     "read": ("everlog.cli.read", "Print records."),

@@ -1,0 +1,167 @@
+"""``jlogctl data``: the segments, who still needs them, and whether they are sound."""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from everlog.cli.jlogctl.arguments import (
+    NOT_DONE,
+    Printer,
+    Way,
+    attempt,
+    journal_options,
+    open_journal,
+    repair_options,
+)
+from everlog.cli.jlogctl.inspection import inspect_segment
+from everlog.cli.jlogctl.ownership import check_ownership
+from everlog.cli.text import warn
+from everlog.core.report import Fault, Severity
+from everlog.core.storage import Storage
+from everlog.errors import EverlogError, UsageError
+from everlog.jlog.index import ENTRY
+from everlog.jlog.journal import Journal
+from everlog.jlog.layouts import JlogCheckpoint
+from everlog.jlog.names import CHECKPOINT_PREFIX, index_name, parse_index_name, parse_segment_name, segment_name
+from everlog.jlog.segments import Segment
+from everlog.jlog.verify import verify_journal
+
+FOUND_ERRORS = "One or more errors were found."
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be told of, and done with, the segments."""
+
+    index: bool = False
+    analyze: bool = False
+    repair: Way | None = None
+    verbose: bool = False
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@journal_options()
+@click.option("-i", "--index", is_flag=True, help="Show the state of the indexes too.")
+@click.option("-d", "--analyze", is_flag=True, help="Check the segments; with -v list every message.")
+@click.option("-r", "--repair", is_flag=True, help="Check the segments, and repair those that need it.")
+@repair_options
+def data(
+    path: str,
+    verbose: int,
+    as_json: bool,
+    index: bool,
+    analyze: bool,
+    repair: bool,
+    dry_run: bool,
+    no_backup: bool,
+) -> int:
+    """List the segments with their bytes and how many subscribers are not done with them."""
+    if (dry_run or no_backup) and not repair:
+        raise UsageError("--dry-run" if dry_run else "--no-backup", expected="with -r")
+    way = Way(dry_run=dry_run, backup=not no_backup, verbose=verbose > 0) if repair else None
+    wanted = Wanted(index, analyze or repair, way, verbose > 0)
+    code = attempt(lambda: show_segments(path, wanted, Printer(path, as_json)))
+    check_ownership(path)
+    return code
+
+
+def show_segments(path: str, wanted: Wanted, out: Printer) -> int:
+    """A line for each segment, and what else is wanted. Exit code 1 for faults that are still there at the end."""
+    journal = open_journal(path)
+    holders = read_holders(journal.storage)
+    faults = _faults_by_log(journal) if wanted.analyze else {}
+    is_sound = True
+    for segment in journal.segments:
+        is_sound &= _show_segment(journal, segment, wanted, holders, faults.pop(segment.log, []), out)
+    for fault in [fault for found in faults.values() for fault in found]:
+        warn(str(fault))
+        is_sound = False
+    if wanted.repair is not None:
+        from everlog.cli.jlogctl.repair import DATA, mend
+
+        return mend(path, DATA, out, wanted.repair)
+    return 0 if is_sound else NOT_DONE
+
+
+def _show_segment(
+    journal: Journal, segment: Segment, wanted: Wanted, holders: list[int | None], faults: list[Fault], out: Printer
+) -> bool:
+    """One segment. Whether nothing is wrong with it, as far as that was asked."""
+    name = segment_name(segment.log)
+    readers = pending_readers(holders, segment.log)
+    text = f"\t{name} [{segment.byte_count:9} bytes] {readers} pending readers"
+    record: dict[str, Any] = {"segment": name, "bytes": segment.byte_count, "pending_readers": readers}
+    if wanted.index:
+        words, index = index_details(journal.storage, segment.log)
+        text += f"\n\t\t idx: {words}"
+        record["index"] = index
+    if wanted.analyze:
+        record["faults"] = [fault.to_dict() for fault in faults]
+    out(text, record)
+    if not wanted.analyze:
+        return True
+    try:
+        is_sound = inspect_segment(journal, segment, out, verbose=wanted.verbose)
+    except EverlogError as error:
+        warn(str(error))
+        is_sound = False
+    for fault in faults:
+        warn(str(fault))
+    if not is_sound or faults:
+        print(FOUND_ERRORS, file=sys.stderr, flush=True)
+    return is_sound and not faults
+
+
+def _faults_by_log(journal: Journal) -> dict[int, list[Fault]]:
+    """What a whole check finds in segments and indexes; it sees what following the headers can't."""
+    found: dict[int, list[Fault]] = defaultdict(list)
+    for fault in verify_journal(journal).faults:
+        log = parse_segment_name(fault.file)
+        log = parse_index_name(fault.file) if log is None else log
+        if log is not None and fault.severity is Severity.FAULT:
+            found[log].append(fault)
+    return dict(found)
+
+
+def read_holders(storage: Storage) -> list[int | None]:
+    """The segment of each checkpoint; ``None`` for a file that does not say. Every file with a checkpoint's prefix
+    counts, as for the original's readers, which delete segments by them."""
+    found: list[int | None] = []
+    for entry in storage.entries():
+        if not entry.name.startswith(CHECKPOINT_PREFIX) or not entry.is_file:
+            continue
+        try:
+            with storage.open(entry.name) as file:
+                raw = file.read_at(0, JlogCheckpoint.size)
+        except EverlogError:
+            raw = b""
+        found.append(JlogCheckpoint.unpack_from(raw).log if len(raw) == JlogCheckpoint.size else None)
+    return found
+
+
+def pending_readers(holders: list[int | None], log: int) -> int:
+    """How many subscribers may still need a segment: one whose checkpoint does not say where it is needs all."""
+    return sum(holder is None or holder <= log for holder in holders)
+
+
+def index_details(storage: Storage, log: int) -> tuple[str, dict[str, Any]]:
+    """An index's state as the original tells it, by its size and its last entry."""
+    name = index_name(log)
+    if not storage.exists(name):
+        return "none", {"state": "none", "messages": None}
+    try:
+        with storage.open(name) as file:
+            count, rest = divmod(file.size(), ENTRY)
+            last = file.read_at(ENTRY * (count - 1), ENTRY) if count > 1 else b"\1"
+    except EverlogError:
+        count, rest, last = 0, 1, b""
+    if rest:
+        return "error", {"state": "error", "messages": None}
+    state = "open" if any(last) else "closed"
+    count -= state == "closed"
+    return f"{count} messages ({count:08x}), {state}", {"state": state, "messages": count}

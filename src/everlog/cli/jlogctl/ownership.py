@@ -1,0 +1,42 @@
+"""Whether all files of a journal belong to the folder's owner and group: else another process may not be able to go on
+with them."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from everlog.cli.text import printable
+
+
+def check_ownership(path: str) -> bool:
+    """Tell on stderr, in the original's words, which files belong to others; whether there are none. The exit code is
+    not concerned."""
+    try:
+        owner = os.stat(path)
+        names = [".", *sorted(os.listdir(path))]
+    except OSError:
+        return True  # gone, or a URL: whoever opened it has said so
+    lines = []
+    for name in names:
+        file = os.path.join(path, name)
+        try:
+            found = os.stat(file)
+        except OSError as error:
+            lines.append(f"failed to stat {printable(file)}: {error.strerror}")
+            continue
+        if (found.st_uid, found.st_gid) != (owner.st_uid, owner.st_gid):
+            lines.append(
+                f"{printable(name)} owner/group [{found.st_uid}/{found.st_gid}] doesn't match "
+                f"jlog [{owner.st_uid}/{owner.st_gid}]"
+            )
+    if lines:
+        lines += [
+            "",
+            "A permissions mismatch can cause these to fail later",
+            "*IF* the jlog ownership is correct you can run (as root):",
+            "",
+            f"  chown -R {owner.st_uid}:{owner.st_gid} {printable(os.path.realpath(path))}",
+        ]
+        print("\n".join(lines), file=sys.stderr, flush=True)
+    return not lines

@@ -1,0 +1,143 @@
+"""``jlogctl repair``: the metastore and the checkpoints, with ``-f`` the segments too.
+
+What is done is :mod:`everlog.jlog.repair`'s: no message that reading gives is lost, and no subscriber is moved past
+one.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+import click
+
+from everlog.cli.jlogctl.arguments import (
+    NOT_DONE,
+    Printer,
+    Way,
+    attempt,
+    journal_options,
+    open_journal,
+    repair_options,
+)
+from everlog.cli.jlogctl.data import Wanted, show_segments
+from everlog.cli.jlogctl.ownership import check_ownership
+from everlog.cli.text import complain, printable, warn
+from everlog.core.repair import FolderBackup, RepairPlan, RepairStep
+from everlog.core.report import Severity
+from everlog.errors import StoreUnavailable
+from everlog.jlog.layouts import JlogCheckpoint, JlogLegacyMetastore
+from everlog.jlog.repair import PARTS, plan_repair
+from everlog.jlog.repair_steps import CutTail, DeleteSegment, MoveCheckpoint, RewriteSegment, WriteMetastore
+from everlog.jlog.verify import verify_journal
+
+
+class NotRepaired(StoreUnavailable):
+    """A process has a file open that must not be while it is repaired, or the system refuses."""
+
+    exit_code = NOT_DONE
+
+
+METADATA = frozenset({"metastore", "checkpoints"})
+DATA = frozenset({"segments", "indexes"})
+RECONSTRUCTED = "Log file reconstructed, deleting the corresponding idx file."
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@journal_options()
+@click.option("-f", "--full", is_flag=True, help="Check and repair the segments and everything else too.")
+@repair_options
+def repair(path: str, verbose: int, as_json: bool, full: bool, dry_run: bool, no_backup: bool) -> int:
+    """Repair the metastore and the checkpoints; with -f the segments, too. No intact message is lost."""
+    way = Way(dry_run=dry_run, backup=not no_backup, verbose=verbose > 0)
+    out = Printer(path, as_json)
+    code = attempt(lambda: repair_all(path, out, way) if full else repair_metadata(path, out, way))
+    check_ownership(path)
+    return code
+
+
+def repair_metadata(path: str, out: Printer, way: Way) -> int:
+    """The metastore and the checkpoints. The metastore of version 1.x says what the segments are, and stays as long as
+    they do."""
+    is_legacy = open_journal(path).metastore.byte_count == JlogLegacyMetastore.size
+    code = mend(path, METADATA - {"metastore"} if is_legacy else METADATA, out, way)
+    if code and not way.dry_run:
+        complain(f"note: {path}: jlogctl repair -f repairs segments and indexes, too")
+    return code
+
+
+def repair_all(path: str, out: Printer, way: Way) -> int:
+    """The metastore and the checkpoints; then the segments are listed and checked; then the rest, in one plan.
+
+    A journal of version 1.x is done in one plan: until its segments are rewritten, the metastore says what they are.
+    """
+    journal = open_journal(path)
+    done = Done()
+    if not way.dry_run and journal.metastore.byte_count != JlogLegacyMetastore.size:
+        apply(path, plan_repair(journal.storage, parts=METADATA), way, done)
+    show_segments(path, Wanted(analyze=True, verbose=way.verbose), out)
+    return mend(path, PARTS, out, way, done)
+
+
+def mend(path: str, parts: Collection[str], out: Printer, way: Way, done: Done | None = None) -> int:
+    """Repair some parts; ``done`` is what was done already. Exit code 1 for faults that are still there at the end, or
+    would be repaired without ``--dry-run``."""
+    done = done or Done()
+    plan = plan_repair(open_journal(path).storage, parts=parts)
+    remains = plan.remains
+    if way.dry_run:
+        for step in plan.steps if not out.as_json else ():
+            out(f"would repair {printable(step.file)}: {step.before} -> {step.after}; loses {step.loses}", {})
+    elif plan.steps:
+        apply(path, plan, way, done)
+        found = verify_journal(open_journal(path)).faults
+        remains = tuple(fault for fault in found if fault.severity is Severity.FAULT)
+    if out.as_json:
+        plain = {"dry_run": way.dry_run, "steps": plan.to_dict()["steps"], "done": done.lines, "backup": done.backup}
+        out("", plain | {"remains": [fault.to_dict() for fault in remains]})
+    for fault in remains:
+        warn(str(fault))
+    return NOT_DONE if remains or (way.dry_run and plan.steps) else 0
+
+
+@dataclass(slots=True)
+class Done:
+    """What was done, a line for each step, and the folder that keeps what was there before."""
+
+    lines: list[str] = field(default_factory=list)
+    backup: str | None = None
+
+
+def apply(path: str, plan: RepairPlan, way: Way, done: Done) -> None:
+    """Do it, and tell on stderr what was done. Raises :class:`NotRepaired` where a step can't be done now."""
+    backup = FolderBackup.beside(path) if way.backup else None
+    try:
+        lines = plan.apply(backup=backup)
+    except StoreUnavailable as error:
+        raise NotRepaired(error.where, found=error.found, expected=error.expected, hint=error.hint) from error
+    finally:
+        if backup is not None and backup.is_made:
+            done.backup = backup.path
+            complain(f"note: {path}: what was there before is kept in {backup.path}")
+    done.lines += lines
+    for step, text in zip(plan.steps, lines, strict=True):
+        if way.verbose or isinstance(step, CutTail | RewriteSegment | DeleteSegment):
+            _tell_as_original(step)
+        complain(f"note: {path}: {text}")
+
+
+def _tell_as_original(step: RepairStep) -> None:
+    lines = []
+    if isinstance(step, WriteMetastore):
+        lines.append("metastore integrity check failed")
+    elif isinstance(step, MoveCheckpoint) and step.old_size != JlogCheckpoint.size:
+        lines.append(f"checkpoint {step.file} file size incorrect: {step.old_size} != {JlogCheckpoint.size}")
+    elif isinstance(step, MoveCheckpoint):
+        old = JlogCheckpoint.unpack_from(step.old)
+        log, marker = step.new
+        lines.append(f"fixing checkpoint {step.file} data {old.log:08x}:{old.marker:08x} != {log:08x}:{marker:08x}")
+    elif isinstance(step, CutTail | RewriteSegment | DeleteSegment):
+        lines.append(RECONSTRUCTED)
+    for line in lines:
+        print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,192 @@
+"""``everlog jlogtail``: a journal's messages on stdout, as they are written.
+
+It is no subscriber: no file is made, no segment is held back. A segment that every subscriber is done with may be
+deleted before its last messages were printed; then a warning says so.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any, cast
+
+import click
+
+from everlog.cli.faults import FaultPrinter
+from everlog.cli.jlogctl.arguments import open_journal
+from everlog.cli.records import JsonLines
+from everlog.cli.text import complain
+from everlog.core.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS, Batch, pick
+from everlog.core.derived import derive
+from everlog.core.storage import Storage
+from everlog.core.store import Level
+from everlog.core.writable import WritableStorage
+from everlog.errors import UsageError
+from everlog.jlog.addresses import Address
+from everlog.jlog.cursor import Cursor, Request
+from everlog.jlog.faults import STREAM
+from everlog.jlog.framing import PLAIN
+from everlog.jlog.journal import COLUMNS, Journal
+from everlog.jlog.layouts import JlogMetastore
+from everlog.jlog.metastore import DEFAULT_UNIT_LIMIT, read_metastore
+from everlog.jlog.metastore_file import MetastoreFile
+from everlog.jlog.names import parse_segment_name
+from everlog.jlog.options import JlogOptions
+from everlog.jlog.store import JlogStore
+from everlog.jlog.subscriptions import BEGINNING, END, find_beginning, find_end
+from everlog.jlog.waiting import Waiting
+
+EMPTY = b"... empty message ...\n"
+"""What the original prints for a message without a byte."""
+TAIL_COLUMNS = tuple(column for column in COLUMNS if column.name == "payload")
+
+
+@click.command
+@click.argument("given_path", metavar="PATH", required=False)
+@click.option("-j", "--journal", metavar="PATH", help="The journal's folder, another way to say PATH.")
+@click.option(
+    "--from", "start", metavar="ADDRESS", help="Begin at this message, at beginning or at end (the default)."
+)
+@click.option("-n", "--lines", type=click.IntRange(min=0), metavar="N", help="Begin with the last N messages.")
+@click.option("--no-follow", is_flag=True, help="Stop at the end; with --from or -n.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, as read --json prints it.")
+def jlogtail(
+    given_path: str | None, journal: str | None, start: str | None, lines: int | None, no_follow: bool, as_json: bool
+) -> int:
+    """Print the messages of the JLog journal at PATH as they are written, from the end on, until interrupted.
+
+    Payloads as they are, each on a line of its own. Nothing in the journal's folder changes, and nothing is held back.
+    """
+    path = _one_path(given_path, journal)
+    if start is not None and lines is not None:
+        raise UsageError("--from and -n", expected="one of them")
+    if no_follow and start is None and lines is None:
+        raise UsageError("--no-follow", expected="with --from or -n")
+    found = open_journal(path)
+    faults = FaultPrinter()
+    metastore = SeenMetastore(found.storage)
+    cursor = new_cursor(found.storage, metastore, faults)
+    try:
+        with closing(cursor):
+            cursor.seek(_begin(found, metastore, start, lines))
+            write = json_writer(found.storage) if as_json else write_lines
+            for batch in batches(cursor, is_following=not no_follow, columns=COLUMNS if as_json else TAIL_COLUMNS):
+                write(batch)
+                sys.stdout.buffer.flush()
+    finally:
+        faults.close()
+    return faults.exit_code
+
+
+def _one_path(argument: str | None, option: str | None) -> str:
+    if (argument is None) == (option is None):
+        raise UsageError("PATH", found="two" if argument else "none", expected="one journal, as PATH or with -j")
+    return cast(str, argument or option)
+
+
+class SeenMetastore:
+    """The metastore for those who only read: what it does not say, or says wrongly, is told from the segments."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+
+    def read(self) -> JlogMetastore:
+        """The fields, now."""
+        found = read_metastore(self._storage)
+        log = found.storage_log
+        if log is None:
+            logs = [log for log in map(parse_segment_name, self._storage.names()) if log is not None]
+            log = max(logs, default=0)
+        return JlogMetastore.unpack_from(
+            JlogMetastore.pack(
+                storage_log=log,
+                unit_limit=found.unit_limit or DEFAULT_UNIT_LIMIT,
+                safety=found.safety or 0,
+                magic=PLAIN.magic if found.magic is None else found.magic,
+            )
+        )
+
+
+def new_cursor(storage: Storage, metastore: SeenMetastore, faults: FaultPrinter) -> Cursor:
+    """A cursor that only reads: all that it asks of folder and metastore is what they have for readers."""
+    return Cursor(
+        cast(WritableStorage, storage),
+        cast(MetastoreFile, metastore),
+        faults,
+        lambda done, log: None,
+        lambda address: complain(f"note: there is no such message yet; going on behind {address}"),
+    )
+
+
+def _begin(journal: Journal, metastore: SeenMetastore, start: str | None, count: int | None) -> Address:
+    """The address to go on behind. Raises :class:`UsageError`."""
+    if count:
+        return before_last(journal, count)
+    if start == BEGINNING:
+        return find_beginning(journal.storage, metastore.read())
+    if start is None or start == END:
+        return find_end(journal.storage, metastore.read())
+    address = Address.parse(start)
+    return Address.of(address.log, max(0, address.marker - 1))
+
+
+def before_last(journal: Journal, count: int) -> Address:
+    """Before the last ``count`` messages there are. Counted by reading, a segment at a time from the last one on, for
+    numbers may be missing."""
+    store = JlogStore(journal.storage, JlogOptions())
+    found: deque[Address] = deque()
+    for segment in reversed(journal.segments):
+        bounds = Address.of(segment.log, 0), (segment.log + 1) << 32
+        scan = store.scan(STREAM, columns=("log", "marker"), start=bounds[0], end=bounds[1], on_fault=lambda _: None)
+        part: deque[Address] = deque(maxlen=count - len(found))
+        for batch in scan:
+            part.extend(map(Address.of, batch.to_list("log"), batch.to_list("marker")))
+        found.extendleft(reversed(part))
+        if len(found) >= count:
+            break
+    if not found:
+        return find_beginning(journal.storage, SeenMetastore(journal.storage).read())
+    return Address.of(found[0].log, found[0].marker - 1)
+
+
+def batches(cursor: Cursor, *, is_following: bool, columns: tuple[Any, ...]) -> Iterator[Batch]:
+    """What there is, and then what comes."""
+    request = Request(columns, MAX_BATCH_ROWS, MAX_BATCH_BYTES)
+    waiting = Waiting()
+    while True:
+        batch = cursor.read(request)
+        if batch is not None:
+            waiting.found()
+            yield batch
+        elif not is_following:
+            return
+        else:
+            time.sleep(waiting.nothing(time.monotonic()) or 0)
+
+
+def write_lines(batch: Batch) -> None:
+    """Each payload, and a line break unless it ends with one."""
+    sys.stdout.buffer.write(b"".join(map(line_of, batch.to_list("payload"))))
+
+
+def line_of(payload: bytes) -> bytes:
+    """A message as the original prints it."""
+    if not payload:
+        return EMPTY
+    return payload if payload.endswith(b"\n") else payload + b"\n"
+
+
+def json_writer(storage: Storage) -> Callable[[Batch], None]:
+    """What writes batches with all columns as ``read --json`` does."""
+    store = JlogStore(storage, JlogOptions())
+    lines = JsonLines(store, Level.RECORD, payload=True)
+    wanted = pick(store.schema(), lines.columns)
+    constants = {"store": store.path, "family": store.family, "stream": STREAM}
+
+    def write(batch: Batch) -> None:
+        sys.stdout.buffer.write(lines.lines(STREAM, derive(batch, wanted, constants, store.address_columns)))
+
+    return write
