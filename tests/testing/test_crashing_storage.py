@@ -191,6 +191,8 @@ def test_names_are_kept_by_syncing_the_folder_only() -> None:
     storage.publish("replaced", b"3", replace=True)
     states = {tuple(n for n in storage.crash(seed).names() if n[0] != ".") for seed in SEEDS}
     assert len(states) == 8  # each of the three by itself
+    moments = {tuple(n for n in storage.crash(s, ordered_names=True).names() if n[0] != ".") for s in SEEDS}
+    assert moments == {("old",), ("new", "old"), ("new",), ("new", "replaced")}
     storage.sync_folder()
     assert {tuple(storage.crash(seed).names()) for seed in SEEDS} == {("new", "replaced")}
 

@@ -77,7 +77,7 @@ class MetastoreFile:
         """Go on to the segment behind ``log``, unless somebody has already; the segment that is written now.
 
         A crash after the new segment was made and before the metastore says so leaves an empty segment, which the next
-        call takes.
+        call, or :meth:`catch_up`, takes.
         """
         with self.locked() as values:
             if values.storage_log != log:
@@ -93,22 +93,25 @@ class MetastoreFile:
             return log + 1
 
     def catch_up(self) -> int:
-        """Make the highest segment there is the one that is written, where a power cut took the metastore's last change
-        back: behind a finished segment readers of the original see nothing. The segment that is written now."""
+        """Make the highest segment there is the one that is written; that segment. A crash in going on, or a power cut
+        that takes the metastore's last change back, leaves it behind: readers take a segment for finished when a later
+        one is there, and those of the original see nothing behind a finished one."""
         with self.locked() as values:
-            logs = [log for log in map(parse_segment_name, self._storage.names()) if log is not None]
-            highest = max(logs, default=0)
-            is_begun = highest == values.storage_log + 1 and values.storage_log in logs
-            # An empty next segment is what a crash in `advance` leaves, which goes on with it in its time.
-            if highest > values.storage_log and (not is_begun or self._storage.size(segment_name(highest))):
-                self._set(JlogMetastore.storage_log.offset, highest)  # type: ignore[attr-defined]
-                self.file.sync()
-                return highest
-            return values.storage_log
+            return self._catch_up(values.storage_log)
+
+    def _catch_up(self, storage_log: int) -> int:
+        logs = [log for log in map(parse_segment_name, self._storage.names()) if log is not None]
+        highest = max(logs, default=0)
+        if highest <= storage_log:
+            return storage_log
+        self._set(JlogMetastore.storage_log.offset, highest)  # type: ignore[attr-defined]
+        self.file.sync()
+        return highest
 
     def alter(self, *, unit_limit: int | None = None, safety: int | None = None) -> None:
-        """Change settings; processes that have the journal open see them soon."""
+        """Change settings; processes that have the journal open see them with their next append."""
         with self.locked() as values:
+            self._catch_up(values.storage_log)  # else a larger limit would make a finished segment one that is written
             if unit_limit is not None:
                 self._set(JlogMetastore.unit_limit.offset, unit_limit)  # type: ignore[attr-defined]
             if safety is not None:

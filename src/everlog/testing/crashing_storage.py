@@ -5,7 +5,8 @@ It behaves as the strict reading of POSIX allows, which is less than what most f
 * what is written to a file is on disk after the file's ``sync``; before that any part of it may be, in any order, in
   whole pages of 512 or 4096 bytes; parts of a lengthened file that are not there are zeros;
 * a name that was made, replaced or deleted is so on disk after ``sync_folder``; before that each name by itself may be
-  in any state that it has had since the last one. Syncing a file does not keep its name;
+  in any state that it has had since the last one, or, with ``ordered_names``, all are as they were at one moment, as in
+  file systems with a journal. Syncing a file does not keep its name;
 * bytes of one page never come from two different moments.
 
 ``crash`` is a power cut, ``kill`` the death of every process that used the folder.
@@ -250,7 +251,8 @@ class CrashingStorage:
         self.after_each = after_each
         self.changed = threading.Condition(threading.RLock())
         self._inodes = {name: _Inode(data, 0o640) for name, data in (files or {}).items()}
-        self._past: dict[str, list[_Inode | None]] = {}
+        # Names that were made, replaced or deleted since the folder was synced, and what was there before.
+        self._renamed: list[tuple[str, _Inode | None]] = []
 
     def done(self, what: str) -> None:
         """Tell who watches."""
@@ -270,19 +272,22 @@ class CrashingStorage:
 
             new = CrashingStorage(root=self.root)
             new._inodes = {name: copy(inode) for name, inode in self._inodes.items()}
-            new._past = {
-                name: [None if inode is None else copy(inode) for inode in past] for name, past in self._past.items()
-            }
+            new._renamed = [(name, None if inode is None else copy(inode)) for name, inode in self._renamed]
             return new
 
-    def crash(self, seed: int) -> CrashingStorage:
+    def crash(self, seed: int, *, ordered_names: bool = False) -> CrashingStorage:
         """The folder after a power cut now. The seed decides what of the unsynced is lost, kept or torn; the same seed
         gives the same."""
         rng = random.Random(seed)
         with self.changed:
             names: dict[str, _Inode | None] = dict(self._inodes)
-            for name in sorted(self._past):
-                names[name] = rng.choice([*self._past[name], self._inodes.get(name)])
+            if ordered_names:
+                lost = self._renamed[rng.randint(0, len(self._renamed)) :]
+                names.update(reversed(lost))  # the state before the first of them
+            else:
+                for name in sorted({name for name, _ in self._renamed}):
+                    past = [inode for changed, inode in self._renamed if changed == name]
+                    names[name] = rng.choice([*past, self._inodes.get(name)])
             new = CrashingStorage(root=f"{self.root}, power cut with seed {seed}")
             for name in sorted(names):
                 inode = names[name]
@@ -338,7 +343,7 @@ class CrashingStorage:
     # Writing
 
     def _set(self, name: str, inode: _Inode | None) -> None:
-        self._past.setdefault(name, []).append(self._inodes.get(name))
+        self._renamed.append((name, self._inodes.get(name)))
         if inode is None:
             self._inodes.pop(name, None)
         else:
@@ -362,7 +367,7 @@ class CrashingStorage:
 
     def publish(self, name: str, data: bytes, *, replace: bool, mode: int = 0o640, sync: bool = False) -> bool:
         """See :class:`WritableStorage`. As on disk there is a draft first, which a crash leaves."""
-        draft = f"{DRAFT_PREFIX}{len(self._past)}-{os.urandom(4).hex()}"
+        draft = f"{DRAFT_PREFIX}{os.urandom(4).hex()}"
         self._name(name)
         with self.changed:
             inode = _Inode(b"", mode)
@@ -405,7 +410,7 @@ class CrashingStorage:
     def sync_folder(self) -> None:
         """See :class:`WritableStorage`. Keeps the names, not the content."""
         with self.changed:
-            self._past = {}
+            self._renamed = []
             self.done("sync folder")
 
     def is_open_elsewhere(self, name: str) -> bool | None:
