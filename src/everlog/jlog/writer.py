@@ -357,22 +357,23 @@ class Writer:
 
     def _release(self) -> None:
         self._is_closed = True
+        self._close_files()
+
+    def _close_files(self) -> None:
         for file in (self._segment, self._buffer, self._metastore):
             if file is not None:
                 file.close()
         self._leave_segment()
 
     def _after_fork(self) -> None:
-        """In a child process: open the files anew, for locks belong to the open file, which the parent has too. The
-        buffer stays the parent's."""
+        """In a child process: open the files anew. The buffer stays the parent's."""
         if self._buffer is not None:
             raise UsageError(
                 "writer", found="a buffered one, opened before the fork", expected="one opened in this process"
             )
-        self._pid = os.getpid()
-        self._leave_segment()
         self._metastore = MetastoreFile(self._storage)
         self._group = GroupCommit(self._sync_segment)
+        self._pid = os.getpid()
 
     def __enter__(self) -> Self:
         return self
@@ -384,11 +385,10 @@ class Writer:
 
 
 def _forked() -> None:
-    for writer in _writers:
+    for writer in list(_writers):
         writer._lock = threading.Lock()  # another thread may have held it
-        writer._appender = None  # so that the next append looks at the process
-        if writer._buffer is not None:
-            writer._buffer.close()  # else the buffer would stay locked as long as this process lives
+        # Locks belong to the open file: left open here, one would outlive the parent that is killed while it has it.
+        writer._close_files()
 
 
 os.register_at_fork(after_in_child=_forked)
