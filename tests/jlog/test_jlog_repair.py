@@ -288,9 +288,29 @@ def test_a_metastore_far_ahead_is_not_believed(make, frames):
     storage = journal(make, files, log=0x8000_0001, limit=20)
     repaired(storage)
     assert struct.unpack_from("<I", storage.read_all("metastore")) == (1,)
-    assert checkpoint(storage, "cp.61") == (1, 1)
+    assert checkpoint(storage, "cp.61") == (1, 0)
     assert faults(storage) == []
     assert plan_repair(storage).is_empty
+
+
+def test_a_checkpoint_in_a_lost_segment_goes_to_the_beginning_of_the_one_that_is_created_for_it(make, frames):
+    files = {"00000001": frames[0], "cp.61": cp(2, 5), "cp.62": cp(2, 0), "cp.63": cp(3, 0)}
+    storage = journal(make, files, log=2, limit=20)
+    plan = repaired(storage)
+    assert [checkpoint(storage, f"cp.6{n}") for n in (1, 2, 3)] == [(2, 0)] * 3
+    assert plan.remains == ()
+    assert faults(storage) == []
+
+
+def test_a_finished_segment_with_a_torn_header_is_deleted_whatever_the_metastore_says(make, frames):
+    """Its own framing counts, not the one that the metastore is to have."""
+    old = [make.message(bytes([i]) * 30, 100 + i, magic=0) for i in range(8)]
+    files = {"00000000": b"".join(old), "00000001": bytes(4) + b"\1\0\0\0", "00000002": b"".join(old)}
+    storage = journal(make, {"metastore": make.metastore(2, 10)[:12]} | files)
+    before = contents(storage)
+    repaired(storage)
+    assert "00000001" not in storage.names()
+    assert contents(storage) == before
 
 
 def test_a_compressed_journal_that_lost_its_metastore_stays_compressed(writable):

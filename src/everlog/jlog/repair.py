@@ -40,7 +40,7 @@ from everlog.core.storage import LocalStorage, Storage
 from everlog.core.writable import LocalWritableStorage, WritableStorage
 from everlog.errors import EverlogError, UsageError
 from everlog.jlog.checkpoints import read_checkpoints
-from everlog.jlog.framing import LEGACY, PLAIN
+from everlog.jlog.framing import LEGACY, PLAIN, Framing
 from everlog.jlog.index import read_index
 from everlog.jlog.journal import Journal
 from everlog.jlog.names import METASTORE, PRE_COMMIT, index_name, parse_index_name, segment_name
@@ -163,7 +163,7 @@ class _Planner:
             name = segment_name(segment.log)
             if segment.byte_count == 0:
                 if segment.log != self.target.written:
-                    yield self._delete(SegmentState(segment.log, 0, 0, (), False))
+                    yield self._delete(SegmentState(segment.log, 0, 0, (), False), PLAIN)
                     self._mend(name)
                 continue
             is_old = self.target.framings.get(segment.log) == LEGACY
@@ -192,7 +192,7 @@ class _Planner:
             self.cut.add(log)
             self._mend(index_name(log))
         if not state.message_count and log != self.target.written:
-            return self._delete(state)
+            return self._delete(state, framing)
         if state.stretches:
             self.renumberings[log] = renumbering
         what = [f"{state.message_count} messages in {state.size} bytes"]
@@ -219,7 +219,7 @@ class _Planner:
             return RewriteSegment(**common, to_plain=to_plain)
         return CutTail(**common)
 
-    def _delete(self, state: SegmentState) -> RepairStep:
+    def _delete(self, state: SegmentState, framing: Framing) -> RepairStep:
         self.deleted.add(state.log)
         self.cut.add(state.log)
         self._mend(index_name(state.log))
@@ -230,18 +230,21 @@ class _Planner:
             loses=f"{state.size} bytes that are no whole message" if state.size else "nothing",
             storage=self.storage,
             log=state.log,
-            framing=self.target.framing,
+            framing=framing,
             state=state,
         )
 
     def _checkpoints(self) -> Iterator[RepairStep]:
         logs = sorted({s.log for s in self.journal.segments} - self.deleted | {self.target.written})
-        stored = self.journal.metastore.storage_log
-        past_end = {c.file for c in self.checkpoints if "checkpoint-past-end" in self.codes[c.file]}
+        # In a segment that is created, for the metastore says that it was there, nothing is left to be done with.
+        past_end = {
+            c.file
+            for c in self.checkpoints
+            if "checkpoint-past-end" in self.codes[c.file] or (c.log == logs[-1] != self.journal.last_log and c.marker)
+        }
         is_all = "checkpoints" in self.parts
         places = Places(
             logs,
-            max(logs[-1], self.journal.last_log or 0, (stored or 0) if stored != self.target.written else 0),
             frozenset(self.deleted),
             self.renumberings,
             frozenset(past_end),
@@ -252,7 +255,7 @@ class _Planner:
             self._mend(step.file)
             yield step
         for checkpoint in concerned:
-            if checkpoint.log in self.cut:
+            if checkpoint.log in self.cut or checkpoint.log == logs[-1]:
                 self._mend(checkpoint.file)
 
     def _count_of(self, log: int) -> int:

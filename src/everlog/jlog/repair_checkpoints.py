@@ -29,15 +29,14 @@ AGAIN = "it gets messages again that it may have had"
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The journal as it will be: its segments, in order (never none: the one that is written counts, there or not), the
-    highest number that one has had as far as is known, those that go, and what is known of damaged ones.
+    """The journal as it will be: its segments, in order (never none: the one that is written counts, there or not),
+    those that go, and what is known of damaged ones.
 
     ``past_end`` are the checkpoint files that verify found past the end of a segment that is whole; ``count_of`` gives
     the number of messages that a segment will have.
     """
 
     logs: list[int]
-    highest: int
     deleted: frozenset[int]
     renumberings: Mapping[int, Renumbering]
     past_end: frozenset[str]
@@ -63,7 +62,7 @@ class Places:
         if log in self.deleted:
             following = min(other for other in self.logs if other > log)
             return following, 0, "nothing that is there; the rest of its segment is gone"
-        if log == self.last + 1 or self.last < log <= self.highest:
+        if log == self.last + 1:
             return self.last, self.count_of(self.last), f"nothing; it was done with segment {self.last:08x}"
         if log > self.last:
             return self.first, 0, f"no segment {log:08x} ever was, so its place is not known: {AGAIN}"
