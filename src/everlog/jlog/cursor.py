@@ -5,22 +5,24 @@
 | nothing, or bytes that are no whole message; the segment is written now | wait: they may become one |
 | nothing; the segment is finished | on to the next one |
 | bytes that are no message, and messages behind them, or the segment is finished | a fault, then on behind them |
+| part of a message, in it what may be messages behind it; a writer has the segment's lock | wait: it may become one |
 | no segment, and a later one is there | a fault, then on in that one |
 
-A segment is finished when a later one is there, or the metastore says so. That is asked before its size is, so that
+A segment is finished when a later one has messages, or the metastore says so. That is asked before its size is, so that
 what was appended before it was finished is seen.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from everlog.core.columns import Batch, Column, ColumnData
 from everlog.core.report import Fault
 from everlog.core.storage import ReadableFile
 from everlog.core.writable import WritableStorage
-from everlog.errors import StoreUnavailable, UnsupportedVersion
+from everlog.errors import StoreUnavailable, UnsupportedVersion, WriteFailed
 from everlog.jlog.addresses import Address
 from everlog.jlog.compression import NEEDED, Decode, decompress, lz4_decoder
 from everlog.jlog.faults import fault
@@ -234,13 +236,16 @@ class Cursor:
 
     def _open_file(self) -> bool:
         name = segment_name(self.log)
-        try:
-            self._file = self.storage.open(name)
-        except StoreUnavailable:
-            if self.storage.exists(name):
-                raise
-            return False
-        return True
+        for is_last in (False, True):
+            try:
+                self._file = self.storage.open(name)
+                return True
+            except StoreUnavailable:
+                if not self.storage.exists(name):
+                    return False
+                if is_last:  # else a writer has made it since it was looked for
+                    raise
+        return False
 
     def _begin_reader(self, file: ReadableFile, size: int, is_finished: bool) -> None:
         preferred = Framing(self.metastore.read().magic)
@@ -254,13 +259,28 @@ class Cursor:
         reader = SegmentReader(file, self.log, 0, size, framing, _NO_SINK, self.on_fault)
         reader.at, reader.marker, reader.first = self.offset, self.marker, max(self.first, 1)
         reader.is_live = not is_finished
+        reader.is_locked = self._is_locked
         reader.load_index = lambda: read_index(self.storage, reader.log, size, framing.header_bytes)
         self._reader, self._rows = reader, reader.fill()
 
     def _is_finished(self) -> bool:
         if self.metastore.read().storage_log > self.log:
             return True
-        return self.log < MAX_LOG and self.storage.exists(segment_name(self.log + 1))
+        if self.log == MAX_LOG:
+            return False
+        # An empty one was left by a writer that died before the metastore said so: this one may be written on.
+        following = segment_name(self.log + 1)
+        with suppress(StoreUnavailable):
+            return self.storage.exists(following) and self.storage.size(following) > 0
+        return False
+
+    def _is_locked(self) -> bool:
+        """Whether a writer is in the middle of an append to the segment: it has the lock meanwhile."""
+        try:
+            with self.storage.open_writable(segment_name(self.log)) as file:
+                return not file.lock(wait=False)
+        except WriteFailed:
+            return False  # not ours to lock
 
     def _following(self) -> int | None:
         """The next segment there is; its number is looked for among all names only where it is not the next one."""

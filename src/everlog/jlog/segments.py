@@ -44,6 +44,11 @@ def list_segments(entries: Iterable[Entry]) -> list[Segment]:
     return sorted(found, key=lambda segment: segment.log)
 
 
+def not_locked() -> bool:
+    """The answer where nobody writes."""
+    return False
+
+
 def no_index() -> SegmentIndex:
     """What a segment without an index has."""
     return SegmentIndex(0, 0)
@@ -59,7 +64,7 @@ class SegmentReader:
 
     With ``at`` reading goes on at that offset, where message ``marker`` is; after ``fill`` it is the offset reached.
     ``is_live``: the segment is written now, so that bytes at its end which are no message may become one; they are left
-    there, and not reported.
+    there, and not reported. ``is_locked`` tells whether a writer is in the middle of a message.
     """
 
     file: ReadableFile
@@ -76,6 +81,7 @@ class SegmentReader:
     marker: int = 1
     at: int = 0
     is_live: bool = False
+    is_locked: Callable[[], bool] = not_locked
     _rereads: int = 0
 
     def fill(self) -> Iterator[None]:
@@ -106,7 +112,7 @@ class SegmentReader:
                         yield
                     self._cut(data, data.cut_at)
                     return
-                if verdict.resume >= data.end and self._is_being_written(data, verdict):
+                if self._is_being_written(data, verdict):
                     return
                 if verdict.whole:
                     if trusted == here:
@@ -160,6 +166,8 @@ class SegmentReader:
     def _is_being_written(self, data: SegmentData, verdict: Verdict) -> bool:
         """Whether the torn message at the end of the data is one that a writer is in the middle of: the file grows. It
         is left to the next reading."""
+        if verdict.resume < data.end:
+            return self.is_live and self._is_begun(data, verdict)
         if self.is_live:
             return not verdict.whole
         is_buffer = self.start > 0  # which has room behind what is in use
@@ -169,6 +177,12 @@ class SegmentReader:
             return True
         time.sleep(SECONDS_FOR_A_WRITE)
         return self.file.size() > data.end
+
+    def _is_begun(self, data: SegmentData, verdict: Verdict) -> bool:
+        """Whether what looks like a message behind a torn one may be that one's payload, as far as it is written."""
+        if verdict.whole or verdict.header is None or verdict.header.end <= data.end:
+            return False
+        return self.is_locked() or self.file.size() != data.end
 
     def _reaches_far(self, data: SegmentData, window: Window) -> bool:
         """Whether a message needs a larger buffer and nothing right follows it: then look first, before memory is spent
