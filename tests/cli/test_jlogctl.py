@@ -170,6 +170,17 @@ def test_the_perspective_steps_over_missing_segments(everlog: Any, log: Path) ->
     assert "\t     next interval: [00000002:00000001, 00000002:00000013]" in done.text.splitlines()
 
 
+def test_a_segment_that_is_not_there_yet_is_the_next_one(everlog: Any, log: Path) -> None:
+    (log / "00000002").unlink()
+    (log / "cp.616c706861").write_bytes(struct.pack("<II", 1, 36))
+    done = everlog("jlogctl", "subscriber", "-j", log, "-p", "alpha")
+    # As the original says of an empty segment.
+    assert done.text.splitlines()[3:5] == [
+        "Last write: 00000002:00000000",
+        "\t     next interval: [00000002:00000000, 00000002:00000000]",
+    ]
+
+
 # Making and changing journals
 
 

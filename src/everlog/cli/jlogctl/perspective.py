@@ -72,7 +72,8 @@ def perspective(journal: Journal, subscriber: str, checkpoint: Address) -> Persp
 
 def _next(journal: Journal, checkpoint: Address, written: int, last_of: Any) -> tuple[Address, Address]:
     """The last message done, in the segment where the next one is, and the last one there is in that segment."""
-    logs = [segment.log for segment in journal.segments]
+    # The segment that is written may not be there before its first message.
+    logs = {segment.log for segment in journal.segments} | {written}
     at = checkpoint
     while True:
         if at.log in logs:
