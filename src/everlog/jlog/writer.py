@@ -23,6 +23,7 @@ from everlog.jlog.group_commit import GroupCommit, Round
 from everlog.jlog.metastore_file import SAFE, MetastoreFile
 from everlog.jlog.names import PRE_COMMIT
 from everlog.jlog.opening import JournalPath, storage_of
+from everlog.jlog.past_end import set_back
 from everlog.jlog.pre_commit import read_pre_commit
 from everlog.jlog.tail import known_tail, settle
 
@@ -65,6 +66,7 @@ class Writer:
         self._appender: Appender | None = None
         self._buffer: PreCommitBuffer | None = None
         self._is_closed = False
+        self._has_looked = False  # for checkpoints past the end
         self._pid = os.getpid()
         self._metastore = MetastoreFile(self._storage)
         try:
@@ -265,6 +267,9 @@ class Writer:
             is_synced = self.durability is Durability.SYNCED
             log, self._segment = self._metastore.open_segment(sync=is_synced)
             tail = known_tail(self._storage, log, self._segment, self._framing)
+            if not self._has_looked:
+                tail = set_back(self._storage, self._metastore, log, self._segment, self._framing, tail)
+                self._has_looked = True
             self._appender = appender(
                 self._segment, self._metastore.file, log, self._framing.magic, tail.end, tail.marker
             )

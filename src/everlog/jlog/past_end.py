@@ -1,0 +1,70 @@
+"""Checkpoints past the last message there is.
+
+A power cut may take messages that a subscriber was done with, and leave its checkpoint. What is written next gets their
+numbers: the subscriber would never see it. So before a writer's first append such checkpoints are set back to the last
+message there is, as subscribers, and the C library's, do with their own.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import closing
+
+from everlog.core.writable import WritableFile, WritableStorage
+from everlog.errors import EverlogError, UnknownSubscriber
+from everlog.jlog.addresses import Address
+from everlog.jlog.checkpoints import read_checkpoints
+from everlog.jlog.framing import Framing
+from everlog.jlog.metastore_file import MetastoreFile
+from everlog.jlog.names import printable
+from everlog.jlog.subscriptions import CheckpointFile
+from everlog.jlog.tail import Tail, settle
+
+_log = logging.getLogger("everlog.jlog")
+
+
+def set_back(
+    storage: WritableStorage, metastore: MetastoreFile, log: int, file: WritableFile, framing: Framing, known: Tail
+) -> Tail:
+    """Set checkpoints that are past the end of segment ``log``, the one that is written, back to its end. ``known`` is
+    where the segment is known to go on; where it does.
+
+    A crash in it leaves some of them to the next writer. One that can't be set back is told in the log.
+    """
+    # Checkpoints first: those of subscribers at work go on with the messages, never before them.
+    ahead = [
+        found
+        for found in read_checkpoints(storage, storage.names())
+        if found.log is not None and found.marker is not None and (found.log, found.marker) >= (log, known.marker)
+    ]
+    if not ahead:
+        return known
+    tail = settle(storage, log, file, framing)
+    end = Address.of(log, tail.marker - 1)
+    with metastore.locked() as values:  # so that nobody goes on to the next segment, and what is behind `end` stays
+        if values.storage_log == log:
+            for found in ahead:
+                try:
+                    _set_back(storage, found.subscriber, end)
+                except EverlogError as error:  # a subscriber of another user must not keep this one from writing
+                    _log.warning("%s: a checkpoint past the end can't be set back: %s", storage.root, error)
+    return tail
+
+
+def _set_back(storage: WritableStorage, subscriber: str, end: Address) -> None:
+    try:
+        file = CheckpointFile(storage, subscriber)
+    except UnknownSubscriber:  # it has been removed meanwhile
+        return
+    with closing(file):
+        address = file.read()
+        if address <= end:
+            return
+        file.write(end, sync=True)
+    _log.warning(
+        "%s: the checkpoint of subscriber %s was %s; it is set back to %s, the last message there is",
+        storage.root,
+        printable(subscriber),
+        address,
+        end,
+    )
