@@ -8,6 +8,8 @@ Bytes that are neither are kept in a file beside the segment before they are cut
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from everlog.core.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS
@@ -51,9 +53,10 @@ def known_tail(storage: WritableStorage, log: int, file: WritableFile, framing: 
 def settle(storage: WritableStorage, log: int, file: WritableFile, framing: Framing) -> Tail:
     """Read the whole segment, cut away what is behind its last message, and say where that ends.
 
-    A crash in it leaves the bytes that were to be cut, or not. Raises :class:`WriteFailed`.
+    Locks the index before the segment, in the order in which the C library's readers do when they mend a segment. A
+    crash in it leaves the bytes that were to be cut, or not. Raises :class:`WriteFailed`.
     """
-    with locked(file):
+    with _locked_index(storage, log) as index, locked(file):
         size = file.size()
         faults: list[Fault] = []
         sink = RowSink([(name, "q", SOURCES[name]) for name in ("marker", "offset")], MAX_BATCH_ROWS, MAX_BATCH_BYTES)
@@ -70,7 +73,10 @@ def settle(storage: WritableStorage, log: int, file: WritableFile, framing: Fram
             tail = Tail(header.end, last[0] + 1)
         if tail.end < size:
             code = faults[-1].code if faults else "torn-record"
-            _cut(storage, log, file, tail.end, size, code)
+            _set_aside(storage, log, file, tail.end, size, code)
+            if index is not None:
+                _trim(index, tail.end)
+            file.truncate(tail.end)
         return tail
 
 
@@ -80,7 +86,7 @@ def _take(sink: RowSink) -> tuple[int, int] | None:
     return (taken["marker"][0][count - 1], taken["offset"][0][count - 1]) if count else None
 
 
-def _cut(storage: WritableStorage, log: int, file: WritableFile, end: int, size: int, code: str) -> None:
+def _set_aside(storage: WritableStorage, log: int, file: WritableFile, end: int, size: int, code: str) -> None:
     kept = ""
     if code not in TORN:
         if size - end > MAX_SMALL_FILE_BYTES:
@@ -93,10 +99,8 @@ def _cut(storage: WritableStorage, log: int, file: WritableFile, end: int, size:
             )
         kept = f"cut.{log:08x}.{end}"
         storage.publish(kept, file.read_at(end, size - end), replace=True, mode=file.mode(), sync=True)
-    _trim_index(storage, log, end)
-    file.truncate(end)
     _log.warning(
-        "%s: cut %d bytes at offset %d that are no message (%s)%s",
+        "%s: cutting %d bytes at offset %d that are no message (%s)%s",
         file.name,
         size - end,
         end,
@@ -105,17 +109,22 @@ def _cut(storage: WritableStorage, log: int, file: WritableFile, end: int, size:
     )
 
 
-def _trim_index(storage: WritableStorage, log: int, end: int) -> None:
-    """Entries behind the end would stop the C library's readers for good."""
+@contextmanager
+def _locked_index(storage: WritableStorage, log: int) -> Iterator[WritableFile | None]:
+    """The segment's index, locked, if it has one. One that is made meanwhile holds whole messages only."""
     name = index_name(log)
     if not storage.exists(name):
+        yield None
         return
     with storage.open_writable(name) as index, locked(index):
-        size = index.size()
-        keep = size // ENTRY * ENTRY
-        while keep and int.from_bytes(index.read_at(keep - ENTRY, ENTRY), "little") >= end > 0:
-            keep -= ENTRY
-        if end == 0:
-            keep = 0
-        if keep < size:
-            index.truncate(keep)
+        yield index
+
+
+def _trim(index: WritableFile, end: int) -> None:
+    """Entries behind the end would stop the C library's readers for good."""
+    size = index.size()
+    keep = size // ENTRY * ENTRY if end else 0
+    while keep and int.from_bytes(index.read_at(keep - ENTRY, ENTRY), "little") >= end:
+        keep -= ENTRY
+    if keep < size:
+        index.truncate(keep)
