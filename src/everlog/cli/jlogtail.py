@@ -47,9 +47,7 @@ TAIL_COLUMNS = tuple(column for column in COLUMNS if column.name == "payload")
 @click.command
 @click.argument("given_path", metavar="PATH", required=False)
 @click.option("-j", "--journal", metavar="PATH", help="The journal's folder, another way to say PATH.")
-@click.option(
-    "--from", "start", metavar="ADDRESS", help="Begin at this message, at beginning or at end (the default)."
-)
+@click.option("--from", "start", metavar="ADDRESS", help="Begin at this message, at beginning or at end (the default).")
 @click.option("-n", "--lines", type=click.IntRange(min=0), metavar="N", help="Begin with the last N messages.")
 @click.option("--no-follow", is_flag=True, help="Stop at the end; with --from or -n.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line, as read --json prints it.")
