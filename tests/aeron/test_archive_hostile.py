@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import everlog
-from everlog.aeron import walk_twin
-from everlog.aeron.archive import columns, scan
+from everlog.aeron import columns, walk_twin
+from everlog.aeron.archive import scan
 from everlog.core.report import Fault
 from everlog.errors import EverlogError
 from everlog.kernel import columns_twin

@@ -10,10 +10,10 @@ from typing import Any, Self
 
 from everlog.aeron.archive.catalog import CATALOG_NAME, Catalog, CatalogEntry, read_catalog
 from everlog.aeron.archive.checksums import detect_checksum
-from everlog.aeron.archive.columns import COLUMNS, POSITION, make_sink, take_batch
 from everlog.aeron.archive.recordings import Recording, RecordingDetails, recording_from_files, recording_of
 from everlog.aeron.archive.scan import FOREVER, Scan, ScanContext
 from everlog.aeron.archive.segments import SegmentMap, SegmentReader, index_segments, parse_segment_name, segment_name
+from everlog.aeron.columns import COLUMNS, POSITION, TIMESTAMP_UNITS, make_sink, take_batch
 from everlog.aeron.frames import HEADER_LENGTH, NULL_POSITION
 from everlog.aeron.mark_file import ArchiveMark, read_archive_mark
 from everlog.aeron.position import term_start
@@ -28,7 +28,6 @@ from everlog.kernel import columns as kernel
 
 MARK_NAME = "archive-mark.dat"
 CHECKSUMS = ("auto", "none", "crc32", "crc32c")
-TIMESTAMP_UNITS = {"reserved_value:ns": 1, "reserved_value:us": 1_000, "reserved_value:ms": 1_000_000}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The columns of an archive's scans, and where their values come from."""
+"""The columns of scans of Aeron frames, and where their values come from."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from everlog.core.columns import Batch, Column, ColumnData, ColumnType
 from everlog.core.store import LENGTH, PAYLOAD, TIMESTAMP_NS
 from everlog.kernel import columns as kernel
 from everlog.kernel.sources import Bytes, FieldOf, Null, Source, Value
+
+TIMESTAMP_UNITS = {"reserved_value:ns": 1, "reserved_value:us": 1_000, "reserved_value:ms": 1_000_000}
+"""Where a publisher may keep a time, and nanoseconds in its unit."""
 
 POSITION = Column("position", ColumnType.INT64, "of the first frame's first byte", nullable=False)
 END_POSITION = Column("end_position", ColumnType.INT64, "behind the last frame, padded to 32 bytes", nullable=False)
