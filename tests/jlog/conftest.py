@@ -76,3 +76,56 @@ def make() -> Any:
         NULL=NULL,
         LZ4=LZ4,
     )
+
+
+class HandMade:
+    """A journal's folder on disk, written with plain file calls, as a C process does."""
+
+    def __init__(self, path: Path, *, magic: int = PLAIN, safety: int = 1) -> None:
+        self.path = path
+        self.magic = magic
+        self.safety = safety
+        path.mkdir()
+        self.store_log(0)
+
+    def store_log(self, log: int) -> None:
+        """Say in the metastore that ``log`` is written now."""
+        name = self.path / "metastore"
+        with name.open("r+b" if name.exists() else "wb") as file:
+            file.write(metastore(log, 4096, self.safety, self.magic))
+
+    def append(self, log: int, *payloads: bytes, raw: bytes = b"") -> None:
+        """Append messages (and ``raw`` bytes behind them) to a segment, which is made where it is not there."""
+        with (self.path / f"{log:08x}").open("ab") as file:
+            file.write(b"".join(message(payload) for payload in payloads) + raw)
+
+    def roll(self, log: int) -> None:
+        """Make segment ``log`` and say that it is written now, in the C library's order."""
+        (self.path / f"{log:08x}").touch()
+        self.store_log(log)
+
+    def segments(self, *lists: list[bytes], first: int = 0) -> None:
+        """Segments from ``first`` on, the last of them being written."""
+        for log, payloads in enumerate(lists, first):
+            self.append(log, *payloads)
+        self.store_log(first + len(lists) - 1)
+
+    def put_checkpoint(self, name: bytes, log: int, marker: int) -> Path:
+        """A subscriber, as the C library writes it."""
+        file = self.path / f"cp.{name.hex()}"
+        file.write_bytes(struct.pack("<II", log, marker))
+        return file
+
+    def checkpoint(self, name: bytes) -> tuple[int, ...]:
+        """A subscriber's segment and number."""
+        return struct.unpack("<II", (self.path / f"cp.{name.hex()}").read_bytes())
+
+    def names(self) -> list[str]:
+        """What is in the folder, but for the metastore."""
+        return sorted(entry.name for entry in self.path.iterdir() if entry.name != "metastore")
+
+
+@pytest.fixture
+def by_hand(tmp_path: Path) -> HandMade:
+    """An empty journal, written by hand."""
+    return HandMade(tmp_path / "by-hand")

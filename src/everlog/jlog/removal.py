@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from contextlib import closing
 
 from everlog.core.storage import Storage
-from everlog.core.writable import WritableStorage
+from everlog.core.writable import DRAFT_PREFIX, WritableStorage
 from everlog.errors import EverlogError
 from everlog.jlog.layouts import JlogCheckpoint
 from everlog.jlog.metastore_file import MetastoreFile
@@ -32,7 +32,6 @@ from everlog.jlog.names import (
 from everlog.jlog.opening import JournalPath, storage_of
 from everlog.jlog.sessions import is_over, is_session
 
-DRAFT_PREFIX = ".everlog-"
 DRAFT_AGE_S = 600
 """A draft is there for the moment in which a file is made; older ones were left by a crash."""
 _log = logging.getLogger("everlog.jlog")

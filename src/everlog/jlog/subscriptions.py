@@ -192,7 +192,8 @@ def add_locked(
         if moved == address:
             break
         address = moved
-        write_checkpoint(storage, name, address, sync=sync)
+        with closing(CheckpointFile(storage, name)) as file:
+            file.write(address, sync=sync)
     return address
 
 
