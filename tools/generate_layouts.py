@@ -77,7 +77,7 @@ def page(family: str, text: str, layouts: list[type[Layout]]) -> str:
 def section(layout: type[Layout]) -> str:
     """One layout: heading, meaning, source and the table of its fields."""
     order = "big-endian" if layout.struct.format.startswith(">") else "little-endian"
-    var_data = f" Followed by {', '.join(f'`{name}`' for name in layout.var_data)}." if layout.var_data else ""
+    var_data = f" Followed by {', '.join(f'`{part.name}`' for part in layout.var_data)}." if layout.var_data else ""
     rows = [
         f"| {f.offset} | {f.size} | {f.type_name} | {'(gap)' if f.is_gap else f'`{f.name}`'} | {cell(f.doc)} |"
         for f in layout.fields

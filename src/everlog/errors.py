@@ -81,6 +81,10 @@ class UsageError(EverlogError):
     """A wrong option, address, column or stream name."""
 
 
+class InvalidSchema(UsageError):
+    """A schema is not what its standard says, or it is over a named limit."""
+
+
 class UnknownStream(UsageError):
     """The store has no stream of that name."""
 
@@ -109,6 +113,10 @@ class CorruptData(EverlogError):
 
 class LimitExceeded(CorruptData):
     """A length or count from outside is over a named limit."""
+
+
+class UnknownMessage(CorruptData):
+    """A payload that the schema does not describe: of another schema, or of a template that it lacks."""
 
 
 class FileChanged(CorruptData):

@@ -13,83 +13,24 @@ A layout is a class whose attributes are fields at fixed offsets::
 ``JlogHeader.length`` is the :class:`Field` (its ``offset`` is written nowhere else), ``JlogHeader.unpack_from(data,
 at).length`` a value. A hole or an overlap is an error at import; bytes that the format leaves free are declared
 with :func:`gap`. The tables in ``docs/formats`` and the offsets that compiled code uses (``_layouts.pxi``) are
-generated from the same classes by ``tools/generate_layouts.py``.
+generated from the same classes by ``tools/generate_layouts.py``. What a class declares is a
+:class:`~everlog.fields.Block`, ``JlogHeader.block``, as an SBE message's is.
 """
 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self, overload
+from typing import Any, ClassVar, Self
 
 from everlog.errors import FileChanged
+from everlog.fields import Block, VarData
+from everlog.fields import Field as Field
 
 Readable = bytes | bytearray | memoryview
-
-_SIZES = {"b": 1, "B": 1, "h": 2, "H": 2, "i": 4, "I": 4, "q": 8, "Q": 8, "s": 1, "x": 1}
-_TYPE_NAMES = {
-    "b": "i8",
-    "B": "u8",
-    "h": "i16",
-    "H": "u16",
-    "i": "i32",
-    "I": "u32",
-    "q": "i64",
-    "Q": "u64",
-    "s": "bytes",
-    "x": "-",
-}
 
 
 class LayoutError(TypeError):
     """A declaration with a hole, an overlap or a wrong size."""
-
-
-@dataclass(slots=True)
-class Field:
-    """One field: ``code`` is its :mod:`struct` code, ``count`` above 1 for byte strings and gaps only."""
-
-    offset: int
-    code: str
-    count: int = 1
-    doc: str = ""
-    name: str = ""
-    index: int = -1
-    big_endian: bool = False
-
-    @property
-    def size(self) -> int:
-        """Bytes."""
-        return _SIZES[self.code] * self.count
-
-    @property
-    def end(self) -> int:
-        """Offset of the first byte after the field."""
-        return self.offset + self.size
-
-    @property
-    def is_gap(self) -> bool:
-        """Bytes that the format leaves free."""
-        return self.code == "x"
-
-    @property
-    def type_name(self) -> str:
-        """``u32``, ``i64``, ``bytes[12]``, ..."""
-        name = _TYPE_NAMES[self.code]
-        name += f"[{self.count}]" if self.code in "sx" else ""
-        return name + (" big-endian" if self.big_endian else "")
-
-    @property
-    def format(self) -> str:
-        """:mod:`struct` format without byte order."""
-        return f"{self.count}{self.code}" if self.code in "sx" else self.code
-
-    @overload
-    def __get__(self, instance: None, owner: type) -> Field: ...
-    @overload
-    def __get__(self, instance: Layout, owner: type) -> Any: ...
-    def __get__(self, instance: Layout | None, owner: type) -> Any:
-        return self if instance is None else instance.values[self.index]
 
 
 def _field(code: str) -> Any:
@@ -115,14 +56,20 @@ def gap(offset: int, count: int, doc: str = "") -> Any:
     return Field(offset, "x", count, doc)
 
 
+def texts(*names: str) -> tuple[VarData, ...]:
+    """ASCII texts behind a struct, each after its length (uint32, little-endian), as Aeron's SBE schemas have them."""
+    return tuple(VarData(name, Field(0, "I", name="length"), 4, "ascii") for name in names)
+
+
 class Layout:
-    """Base of all layouts. ``size`` bytes; ``var_data`` names the length-prefixed strings that follow an SBE block."""
+    """Base of all layouts. ``size`` bytes; ``var_data`` names the length-prefixed texts that follow an SBE block."""
 
     size: ClassVar[int]
     title: ClassVar[str]
     source: ClassVar[str]
     fields: ClassVar[tuple[Field, ...]]
-    var_data: ClassVar[tuple[str, ...]]
+    block: ClassVar[Block]
+    var_data: ClassVar[tuple[VarData, ...]]
     struct: ClassVar[struct.Struct]
     values: tuple[Any, ...]
     __slots__ = ("values",)
@@ -132,7 +79,7 @@ class Layout:
     def __init_subclass__(
         cls, *, size: int, source: str, title: str = "", var_data: tuple[str, ...] = (), big_endian: bool = False
     ) -> None:
-        cls.size, cls.source, cls.title, cls.var_data = size, source, title or cls.__name__, var_data
+        cls.size, cls.source, cls.title, cls.var_data = size, source, title or cls.__name__, texts(*var_data)
         declared = [(name, value) for name, value in vars(cls).items() if isinstance(value, Field)]
         declared.sort(key=lambda pair: pair[1].offset)
         at, index, formats, fields = 0, 0, [], []
@@ -153,6 +100,7 @@ class Layout:
         if at != size:
             raise LayoutError(f"{cls.__name__}: fields end at {at}, size is {size}")
         cls.fields = tuple(fields)
+        cls.block = Block(cls.__name__, size, tuple(f for f in fields if not f.is_gap), (), cls.var_data)
         cls.struct = struct.Struct((">" if big_endian else "<") + "".join(formats))
         Layout.registry.append(cls)
 

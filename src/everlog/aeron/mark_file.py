@@ -13,8 +13,8 @@ from typing import Any
 from everlog.aeron.error_log import DistinctError, read_errors
 from everlog.aeron.frames import version_text
 from everlog.aeron.layouts import ArchiveMarkHeader, SbeMessageHeader
-from everlog.aeron.sbe import decode_texts
 from everlog.errors import CorruptData
+from everlog.sbe.decode import decode_texts
 
 ARCHIVE_SCHEMA_ID = 100
 ARCHIVE_TEMPLATE_ID = 200

@@ -22,15 +22,16 @@ from everlog.aeron.frames import (
     version_text,
 )
 from everlog.aeron.layouts import CatalogHeader, DescriptorHeader, RecordingDescriptor
-from everlog.aeron.sbe import LENGTH_PREFIX_BYTES, decode_texts
 from everlog.core.report import Fault
 from everlog.errors import CorruptData, UnsupportedVersion
+from everlog.sbe.decode import decode_texts
 
 CATALOG_NAME = "archive.catalog"
 MAJOR_VERSIONS = (2, 3)
 ALIGNMENT = 64
 OLD_ALIGNMENT = 1024
 MAX_ALIGNMENT = 4096
+LENGTH_PREFIX_BYTES = RecordingDescriptor.var_data[0].data_offset
 MIN_DESCRIPTOR_BYTES = RecordingDescriptor.size + len(RecordingDescriptor.var_data) * LENGTH_PREFIX_BYTES
 _NOT_ZERO = re.compile(rb"[^\0]")
 STATES = {0: "INVALID", 1: "VALID", 2: "DELETED"}
