@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import tarfile
 from pathlib import Path
 
@@ -27,7 +28,11 @@ def blocks(page: str, language: str) -> list[str]:
 
 def commands() -> list[str]:
     lines = [line for block in blocks("README.md", "console") for line in block.splitlines()]
-    return [line[2:].split(" #")[0] for line in lines if line.startswith("$ everlog") and "/var/" not in line]
+    return [line[2:].split(" #")[0].strip() for line in lines if line.startswith("$ everlog") and "/var/" not in line]
+
+
+ENDS = {"jlogtail": "--no-follow", "metrics": "--once"}
+"""Commands that run until they are stopped, and the option with which they end."""
 
 
 @pytest.fixture
@@ -47,6 +52,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("command", commands())
 def test_commands_of_the_readme_run(command: str, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     arguments = [part for part in shlex.split(command)[1:] if part != "--follow"]
+    arguments += [option for name, option in ENDS.items() if name in arguments]
+    shutil.copytree(folder / "journal", folder / "orders")
     code = run(arguments)
     captured = capfd.readouterr()
     assert code in (0, 1), captured.err
@@ -54,7 +61,7 @@ def test_commands_of_the_readme_run(command: str, folder: Path, capfd: pytest.Ca
     assert code == 0 or "--checksum" in command
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/python.md", "docs/jlog.md"])
 def test_python_examples_run(page: str, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     examples = [block for block in blocks(page, "python") if "spark." not in block and "toy" not in block]
     assert examples
