@@ -29,6 +29,8 @@ SOURCES = ("jlog.c", "jlog_io.c", "jlog_hash.c", "jlog_compress.c")
 PROGRAM = Path(__file__).with_name("jlog_peer.c")
 SECONDS_TO_ANSWER = 60.0
 MAGIC = b"\x18\x73\x3a\x66"
+EMPTY = MAGIC + bytes(12)
+"""A whole message: an empty one of 1970."""
 
 
 class Missing(Exception):
@@ -114,7 +116,7 @@ def payload(writer: int, number: int, most: int) -> bytes:
     """What the peer's ``many`` writes, by its formula."""
     filler = number * 7919 % (most + 1)
     if number % 5 == 0:
-        return b"%d:%d:" % (writer, number) + (MAGIC * (filler // 4 + 1))[:filler]
+        return b"%d:%d:" % (writer, number) + (EMPTY * (filler // 16 + 1))[:filler]
     return b"%d:%d:" % (writer, number) + bytes((number + j) & 255 for j in range(filler))
 
 

@@ -75,13 +75,13 @@ static void print_hex(const unsigned char *bytes, size_t length) {
     }
 }
 
-/* "WRITER:NUMBER:" and number * 7919 % (most + 1) bytes; those of every fifth message look like headers. */
+/* "WRITER:NUMBER:" and number * 7919 % (most + 1) bytes; those of every fifth message are empty messages. */
 static size_t make_payload(char *to, long writer_number, long number, long most) {
-    static const unsigned char magic[] = {0x18, 0x73, 0x3a, 0x66};
+    static const unsigned char empty[16] = {0x18, 0x73, 0x3a, 0x66};
     size_t at = sprintf(to, "%ld:%ld:", writer_number, number);
     size_t filler = (unsigned long)number * 7919 % (most + 1);
     for (size_t j = 0; j < filler; j++)
-        to[at + j] = number % 5 ? (char)(number + j) : (char)magic[j & 3];
+        to[at + j] = number % 5 ? (char)(number + j) : (char)empty[j & 15];
     return at + filler;
 }
 

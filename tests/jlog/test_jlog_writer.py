@@ -609,3 +609,15 @@ def test_names_outside_the_folder_are_refused(journal: Path) -> None:
             storage.publish(name, b"", replace=False)
         with pytest.raises(NotAStore):
             storage.remove(name)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells whether a file is open elsewhere")
+def test_a_buffer_that_a_process_without_a_lock_has_open_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a writer of the C library has it."""
+    monkeypatch.setattr("everlog.jlog.writer.SECONDS_FOR_THE_LOCK", 0.05)
+    create(tmp_path / "j", buffer_bytes=4096)
+    with open(tmp_path / "j" / "pre_commit", "r+b"), pytest.raises(StoreUnavailable):
+        Writer(tmp_path / "j", durability="buffered")
+    Writer(tmp_path / "j", durability="buffered").close()

@@ -8,6 +8,7 @@ left is written out by the next one; messages of it that are in the journal alre
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from everlog.core.writable import WritableFile, WritableStorage
@@ -16,6 +17,7 @@ from everlog.jlog.append import buffer_appender
 from everlog.jlog.framing import Framing
 from everlog.jlog.layouts import FLUSH_NOTE_MAGIC, JlogFlushNote, JlogPreCommit
 from everlog.jlog.names import PRE_COMMIT
+from everlog.jlog.pre_commit import read_pre_commit
 
 DEFAULT_BUFFER_BYTES = 1 << 20
 MAX_BUFFER_BYTES = 1 << 30
@@ -37,6 +39,25 @@ class Waiting:
         return len(self.starts)
 
 
+def _wait_until(deadline: float, is_free: Callable[[], bool]) -> None:
+    while not is_free():
+        if time.monotonic() >= deadline:
+            raise StoreUnavailable(
+                PRE_COMMIT,
+                found="a pre-commit buffer that another writer has",
+                expected="one writer with it at a time",
+                hint="durability 'written' needs no buffer",
+            )
+        time.sleep(0.01)
+
+
+def _is_mapped(storage: WritableStorage) -> bool:
+    """Whether a writer of the C library may have it: that one maps what there is of it when it is opened, and then has
+    no lock on it."""
+    found = read_pre_commit(storage)
+    return found is not None and found.capacity > 0 and storage.is_open_elsewhere(PRE_COMMIT) is True
+
+
 class PreCommitBuffer:
     """The file, open and locked by this writer. Raises :class:`StoreUnavailable` where another has it."""
 
@@ -45,9 +66,11 @@ class PreCommitBuffer:
         self._is_note_old = False  # nothing waited any more, but the note could not be deleted
         self.is_flush_begun = False
         """A flush failed: some of what waits may be in the journal."""
+        deadline = time.monotonic() + wait_s
+        _wait_until(deadline, lambda: not _is_mapped(storage))
         self._file: WritableFile = storage.open_writable(PRE_COMMIT, create=True, mode=mode)
         try:
-            self._take_lock(wait_s)
+            _wait_until(deadline, lambda: self._file.lock(wait=False))
             head = self._file.read_at(0, START)
             if len(head) < START:
                 self._file.write_at(0, bytes(START))
@@ -59,18 +82,6 @@ class PreCommitBuffer:
             self._file.close()
             raise
         self.append = self._appender.append
-
-    def _take_lock(self, wait_s: float) -> None:
-        deadline = time.monotonic() + wait_s
-        while not self._file.lock(wait=False):
-            if time.monotonic() >= deadline:
-                raise StoreUnavailable(
-                    PRE_COMMIT,
-                    found="a pre-commit buffer that another writer has",
-                    expected="one writer with it at a time",
-                    hint="durability 'written' needs no buffer",
-                )
-            time.sleep(0.01)
 
     @property
     def used(self) -> int:
