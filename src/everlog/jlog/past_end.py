@@ -31,40 +31,39 @@ def set_back(
 
     A crash in it leaves some of them to the next writer. One that can't be set back is told in the log.
     """
-    # Checkpoints first: those of subscribers at work go on with the messages, never before them.
-    ahead = [
-        found
+    # Checkpoints first: those of subscribers at work follow the messages, so that only others are behind the end then.
+    places = {
+        found.subscriber: Address.of(found.log, found.marker)
         for found in read_checkpoints(storage, storage.names())
-        if found.log is not None and found.marker is not None and (found.log, found.marker) >= (log, known.marker)
-    ]
-    if not ahead:
+        if found.log is not None and found.marker is not None
+    }
+    if not any(place >= Address.of(log, known.marker) for place in places.values()):
         return known
     tail = settle(storage, log, file, framing)
     end = Address.of(log, tail.marker - 1)
     with metastore.locked() as values:  # so that nobody goes on to the next segment, and what is behind `end` stays
         if values.storage_log == log:
-            for found in ahead:
-                try:
-                    _set_back(storage, found.subscriber, end)
-                except EverlogError as error:  # a subscriber of another user must not keep this one from writing
-                    _log.warning("%s: a checkpoint past the end can't be set back: %s", storage.root, error)
+            for subscriber, place in places.items():
+                if place > end:
+                    _try_to_set_back(storage, subscriber, place, end)
     return tail
 
 
-def _set_back(storage: WritableStorage, subscriber: str, end: Address) -> None:
+def _try_to_set_back(storage: WritableStorage, subscriber: str, place: Address, end: Address) -> None:
     try:
-        file = CheckpointFile(storage, subscriber)
+        with closing(CheckpointFile(storage, subscriber)) as file:
+            if file.read() != place:  # somebody has moved it meanwhile
+                return
+            file.write(end, sync=True)
     except UnknownSubscriber:  # it has been removed meanwhile
         return
-    with closing(file):
-        address = file.read()
-        if address <= end:
-            return
-        file.write(end, sync=True)
+    except EverlogError as error:  # a subscriber of another user must not keep this one from writing
+        _log.warning("%s: a checkpoint past the end can't be set back: %s", storage.root, error)
+        return
     _log.warning(
         "%s: the checkpoint of subscriber %s was %s; it is set back to %s, the last message there is",
         storage.root,
         printable(subscriber),
-        address,
+        place,
         end,
     )

@@ -1,0 +1,291 @@
+"""Writers and subscribers of one journal, killed at random moments: ``python -m everlog.testing.jlog_soak``.
+
+Three writers (``written``, ``synced``, ``buffered``) and three subscribers are processes of their own. Each tells the
+parent over a pipe what was acknowledged to it, or given to it. The parent kills one with SIGKILL, starts it again, and
+so on; in the end it checks that every acknowledged message reached every subscriber, whole, in the order of its writer,
+that no message is in the journal twice, and that ``verify`` finds no fault. The same seed gives the same victims and
+pauses; what they are doing at that moment the system decides.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import selectors
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+
+from everlog.core.writable import LocalWritableStorage
+from everlog.jlog import Subscriber, Writer, add_subscriber, create, list_subscribers
+from everlog.jlog.store import JlogStore
+
+DURABILITIES = ("written", "synced", "buffered")
+SUBSCRIBERS = ("one", "two", "three")
+MAX_PAUSE_S = 0.06
+SECONDS_WITHOUT_NEWS = 1.0
+MOST_AT_ONCE = 8
+"""Messages that a writer appends with one call: so many may be there without having been acknowledged."""
+
+Key = tuple[int, int, int]
+"""Of a message: the writer, how often that was started before, the message's number since then."""
+
+
+def payload_of(key: Key) -> bytes:
+    """A message's content, by which it is known whether it is whole."""
+    text = b"%d.%d.%d." % key
+    return text + bytes((key[2] * 7 + i) & 255 for i in range(key[2] * 31 % 400))
+
+
+@dataclass(slots=True)
+class Result:
+    """What came of it. ``complaints`` are what must not be."""
+
+    kills: int = 0
+    acknowledged: int = 0
+    given: int = 0
+    given_again: int = 0
+    segments: int = 0
+    complaints: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.kills} kills, {self.acknowledged} messages acknowledged, {self.given} given to "
+            f"{len(SUBSCRIBERS)} subscribers, {self.given_again} of them again; {self.segments} segments were written"
+        )
+
+
+# In the children
+
+
+def write_messages(journal: str, number: int, start: int, news: int) -> NoReturn:
+    """Append for ever, and tell each message that was acknowledged."""
+    rng = random.Random(f"{number}.{start}")
+    durability = DURABILITIES[number]
+    writer = Writer(journal, durability=durability, buffer_bytes=4000 if durability == "buffered" else None)
+    sequence = 0
+    while True:
+        keys = [(number, start, sequence + i) for i in range(rng.choice((1, 1, 1, 2, MOST_AT_ONCE)))]
+        if len(keys) == 1:
+            writer.append(payload_of(keys[0]))
+        else:
+            writer.append_many([payload_of(key) for key in keys])
+        sequence += len(keys)
+        os.write(news, b"%d %d %d\n" % keys[-1])
+        if rng.random() < 0.02:
+            writer.flush()
+        time.sleep(rng.random() * 0.002)
+
+
+def read_messages(journal: str, number: int, start: int, news: int, timeout: float | None = None) -> None:
+    """Read, tell each message, and write a checkpoint now and then."""
+    rng = random.Random(f"{number}.{start}")
+    every = (None, 1, 10)[number]
+    with Subscriber(journal, SUBSCRIBERS[number], checkpoint_every=every) as subscriber:
+        for message in subscriber.follow(timeout):
+            key = message.payload.split(b".", 3)[:3]
+            is_whole = len(key) == 3 and message.payload == payload_of((int(key[0]), int(key[1]), int(key[2])))
+            told = b" ".join(key) if is_whole else b"-1 -1 -1"
+            os.write(news, told + b" %d\n" % message.address)
+            if every is None and rng.random() < 0.05:
+                subscriber.checkpoint()
+
+
+# In the parent
+
+
+class Worker:
+    """A child, started again each time after it was killed; ``tell`` gets each line that it writes."""
+
+    def __init__(self, work: Callable[[int, int], None], tell: Callable[[list[int]], None]) -> None:
+        self.starts = 0
+        self.pid = 0
+        self.news = -1
+        self._work = work
+        self._tell = tell
+        self._rest = b""
+
+    def start(self, selector: selectors.BaseSelector) -> None:
+        """Fork."""
+        self.news, write_end = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            code = 1
+            try:
+                os.close(self.news)
+                self._work(self.starts, write_end)
+                code = 0
+            except BaseException as error:
+                print(f"worker ended by {error!r}", file=sys.stderr, flush=True)
+            finally:
+                os._exit(code)
+        os.close(write_end)
+        self.starts += 1
+        selector.register(self.news, selectors.EVENT_READ, self)
+
+    def listen(self) -> bool:
+        """Take what there is to read; False at its end."""
+        data = os.read(self.news, 1 << 16)
+        lines = (self._rest + data).split(b"\n")
+        self._rest = lines.pop()
+        for line in lines:
+            self._tell([int(word) for word in line.split()])
+        return bool(data)
+
+    def end(self, selector: selectors.BaseSelector, signal_number: int | None) -> int:
+        """Kill it, or let it come to its end; how it ended."""
+        if signal_number is not None:
+            os.kill(self.pid, signal_number)
+        while self.listen():
+            pass
+        self._rest = b""
+        selector.unregister(self.news)
+        os.close(self.news)
+        return os.waitpid(self.pid, 0)[1]
+
+
+class Soak:
+    """One run in ``journal``, a path where nothing is."""
+
+    def __init__(self, journal: str, *, kills: int, seed: int, segment_bytes: int = 20_000) -> None:
+        self._journal = journal
+        self._kills = kills
+        self._rng = random.Random(seed)
+        self._result = Result()
+        self._acknowledged: dict[int, list[Key]] = {number: [] for number in range(len(DURABILITIES))}
+        self._given: list[dict[Key, int]] = [{} for _ in SUBSCRIBERS]
+        self._selector = selectors.DefaultSelector()
+        self._writers = [Worker(self._writer(n), self._note_acknowledged) for n in range(len(DURABILITIES))]
+        self._subscribers = [Worker(self._subscriber(n), self._noter(n)) for n in range(len(SUBSCRIBERS))]
+        create(journal, segment_bytes=segment_bytes)
+        for name in SUBSCRIBERS:
+            add_subscriber(journal, name)
+
+    def _writer(self, number: int) -> Callable[[int, int], None]:
+        return lambda start, news: write_messages(self._journal, number, start, news)
+
+    def _subscriber(self, number: int) -> Callable[[int, int], None]:
+        return lambda start, news: read_messages(self._journal, number, start, news)
+
+    def _note_acknowledged(self, told: list[int]) -> None:
+        number, start, last = told
+        keys = self._acknowledged[number]
+        first = keys[-1][2] + 1 if keys and keys[-1][1] == start else 0
+        keys.extend((number, start, sequence) for sequence in range(first, last + 1))
+
+    def _noter(self, subscriber: int) -> Callable[[list[int]], None]:
+        given = self._given[subscriber]
+
+        def note(told: list[int]) -> None:
+            *words, address = told
+            key = (words[0], words[1], words[2])
+            self._result.given += 1
+            if key not in given:
+                given[key] = address
+                return
+            self._result.given_again += 1
+            if given[key] != address:
+                self._complain(f"{key} is at {given[key]:#x} and at {address:#x}")
+
+        return note
+
+    def _complain(self, text: str) -> None:
+        self._result.complaints.append(text)
+
+    def run(self) -> Result:
+        """Kill, start again, and check."""
+        workers = [*self._writers, *self._subscribers]
+        try:
+            for worker in workers:
+                worker.start(self._selector)
+            for _ in range(self._kills):
+                self._listen(self._rng.random() * MAX_PAUSE_S)
+                victim = self._rng.choice(workers)
+                self._kill(victim)
+                victim.start(self._selector)
+                self._result.kills += 1
+            self._listen(MAX_PAUSE_S)
+        finally:
+            for worker in workers:
+                self._kill(worker)
+        Writer(self._journal).close()  # writes out what the buffered one left
+        self._read_to_the_end()
+        self._check()
+        return self._result
+
+    def _listen(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0:
+            for found, _ in self._selector.select(left):
+                worker: Worker = found.data
+                worker.listen()
+
+    def _kill(self, worker: Worker) -> None:
+        if worker.pid and worker.end(self._selector, signal.SIGKILL) != signal.SIGKILL:
+            self._complain("a worker ended by itself: see its error")
+        worker.pid = 0
+
+    def _read_to_the_end(self) -> None:
+        for number in range(len(SUBSCRIBERS)):
+            last = Worker(
+                lambda start, news, number=number: read_messages(  # type: ignore[misc]
+                    self._journal, number, start, news, SECONDS_WITHOUT_NEWS
+                ),
+                self._noter(number),
+            )
+            last.start(self._selector)
+            if last.end(self._selector, None):
+                self._complain("a subscriber ended by an error")
+
+    def _check(self) -> None:
+        acknowledged = {key for keys in self._acknowledged.values() for key in keys}
+        self._result.acknowledged = len(acknowledged)
+        most = Counter({(n, s): 0 for n in self._acknowledged for s in range(self._writers[n].starts)})
+        for number, start, sequence in acknowledged:
+            most[number, start] = max(most[number, start], sequence + 1)
+        for name, given in zip(SUBSCRIBERS, self._given, strict=True):
+            lost = sorted(acknowledged - given.keys())
+            if lost:
+                self._complain(f"{name} did not get {len(lost)} messages, such as {lost[0]}")
+            for number in range(len(DURABILITIES)):
+                order = [key for key in given if key[0] == number]
+                if order != sorted(order):
+                    self._complain(f"{name} got messages of writer {number} in another order")
+            invented = [key for key in given if key[2] >= most.get(key[:2], -1) + MOST_AT_ONCE]
+            if invented:
+                self._complain(f"{name} got {len(invented)} messages that nobody wrote, such as {invented[0]}")
+            if list(given.values()) != sorted(given.values()):
+                self._complain(f"{name} got new messages behind later ones")
+        with JlogStore.open(LocalWritableStorage(self._journal), {}) as store:
+            for fault in store.verify().faults:
+                if fault.severity.value == "fault":
+                    self._complain(str(fault))
+        self._result.segments = 1 + max(found.log or 0 for found in list_subscribers(self._journal))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; 1 if something is wrong."""
+    parser = argparse.ArgumentParser(prog="python -m everlog.testing.jlog_soak", description=__doc__)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--segment-bytes", type=int, default=20_000)
+    parser.add_argument("folder", nargs="?", type=Path, help="on the file system to be tried; default: a temporary one")
+    chosen = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory(dir=chosen.folder, prefix="everlog-soak-") as folder:
+        journal = os.path.join(folder, "journal")
+        result = Soak(journal, kills=chosen.kills, seed=chosen.seed, segment_bytes=chosen.segment_bytes).run()
+    print(result)
+    for complaint in result.complaints:
+        print(complaint)
+    return 1 if result.complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
