@@ -247,3 +247,24 @@ def test_a_checkpoint_of_a_subscriber_at_work_is_not_set_back(make: Any) -> None
         with Writer(storage) as third:
             third.append(NEW[2])
         assert read_checkpoint(storage, "a") == place
+
+
+def test_a_segment_that_a_killed_flush_was_writing_is_kept_until_the_next_writer_has_looked(make: Any) -> None:
+    storage = CrashingStorage({"metastore": make.metastore(limit=500), "pre_commit": bytes(4)})
+    writer = Writer(storage, durability="buffered", buffer_bytes=1000)
+    for payload in MESSAGES[:5]:
+        writer.append(payload)
+    states: list[CrashingStorage] = []
+    storage.after_each = lambda what: states.append(storage.kill())
+    writer.flush()
+    for number, killed in enumerate(states):
+        given: list[bytes] = []
+        add_subscriber(killed, "a")
+        with Subscriber(killed, "a", checkpoint_every=1) as subscriber:
+            given.extend(message.payload for message in subscriber)
+        clean(killed)
+        with Writer(killed) as other:
+            other.append(b"next")
+        with Subscriber(killed, "a") as subscriber:
+            given.extend(message.payload for message in subscriber)
+        assert given == [*MESSAGES[:5], b"next"], f"killed after operation {number}"

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from everlog.core.writable import WritableStorage
+from everlog.errors import StoreUnavailable
 from everlog.jlog.buffer import PreCommitBuffer, Waiting
 from everlog.jlog.framing import Framing
 from everlog.jlog.layouts import JlogFlushNote
@@ -52,7 +53,13 @@ def _messages_behind(storage: WritableStorage, note: JlogFlushNote, framing: Fra
     logs = sorted(log for log in map(parse_segment_name, storage.names()) if log is not None and log >= note.log)
     left = MAX_SEARCH_BYTES
     for log in logs:
-        with storage.open_writable(segment_name(log)) as file:
+        try:
+            opened = storage.open_writable(segment_name(log))
+        except StoreUnavailable:
+            if storage.exists(segment_name(log)):
+                raise
+            continue  # a process of the C library has removed it
+        with opened as file:
             at = note.offset if log == note.log else 0
             if file.size() <= at:
                 continue

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from everlog.core.storage import Storage
 from everlog.errors import EverlogError
-from everlog.jlog.layouts import JlogPreCommit
+from everlog.jlog.layouts import FLUSH_NOTE_MAGIC, JlogFlushNote, JlogPreCommit
 from everlog.jlog.names import PRE_COMMIT
 
 START = JlogPreCommit.size
@@ -55,3 +55,22 @@ def read_pre_commit(storage: Storage) -> PreCommit | None:
     except EverlogError:
         return None
     return PreCommit(size, JlogPreCommit.unpack_from(head).used if len(head) == START else 0)
+
+
+def read_flush_note(storage: Storage) -> JlogFlushNote | None:
+    """Where an everlog writer is writing what waits, or was when it died: there the next writer looks what of it is in
+    the journal already. ``None`` when nothing is under way, or the file can't be read."""
+    try:
+        if not storage.exists(PRE_COMMIT):
+            return None
+        with storage.open(PRE_COMMIT) as file:
+            size = file.size()
+            head = file.read_at(0, START)
+            tail = file.read_at(size - JlogFlushNote.size, JlogFlushNote.size) if size > JlogFlushNote.size else b""
+    except EverlogError:
+        return None
+    if len(head) < START or len(tail) < JlogFlushNote.size:
+        return None
+    used, note = JlogPreCommit.unpack_from(head).used, JlogFlushNote.unpack_from(tail)
+    is_there = 0 < used <= size - START - JlogFlushNote.size and note.magic == FLUSH_NOTE_MAGIC
+    return note if is_there else None

@@ -1,9 +1,9 @@
 """Removing segments that every subscriber is done with.
 
 A segment goes when each checkpoint is in a higher one; without a subscriber none goes. The segment that is written
-now stays, and a checkpoint that can't be read holds everything. All is done under the metastore's lock, which adding
-a subscriber and moving a checkpoint back take too. Processes of the C library take no lock for it, and may delete the
-same files meanwhile.
+now stays, and so does what a flush of the buffer that is not finished may have written. A checkpoint that can't be
+read holds everything. All is done under the metastore's lock, which adding a subscriber and moving a checkpoint back
+take too. Processes of the C library take no lock for it, and may delete the same files meanwhile.
 
 The index goes before its data: a crash between leaves a segment without an index, which is none the worse.
 """
@@ -30,6 +30,7 @@ from everlog.jlog.names import (
     segment_name,
 )
 from everlog.jlog.opening import JournalPath, storage_of
+from everlog.jlog.pre_commit import read_flush_note
 from everlog.jlog.sessions import is_over, is_session
 
 DRAFT_AGE_S = 600
@@ -74,8 +75,13 @@ def remove_locked(storage: WritableStorage, names: list[str], limit: int) -> lis
     lowest = _lowest_checkpoint(storage, names)
     if lowest is None:
         return []
+    logs = sorted(log for log in map(parse_segment_name, names) if log is not None and log < min(lowest, limit))
+    # What a flush may have written stays until it is known whether it has: else it would be written again.
+    note = read_flush_note(storage) if logs else None
     removed = []
-    for log in sorted(log for log in map(parse_segment_name, names) if log is not None and log < min(lowest, limit)):
+    for log in logs:
+        if note is not None and log >= note.log:
+            break
         storage.remove(index_name(log))
         if storage.remove(segment_name(log)):
             removed.append(log)
