@@ -228,21 +228,21 @@ class Soak:
                 worker.listen()
 
     def _kill(self, worker: Worker) -> None:
-        if worker.pid and worker.end(self._selector, signal.SIGKILL) != signal.SIGKILL:
-            self._complain("a worker ended by itself: see its error")
+        status = worker.end(self._selector, signal.SIGKILL) if worker.pid else signal.SIGKILL
+        if status != signal.SIGKILL:
+            self._complain(f"a worker ended by itself, with status {status:#x}: see its error")
         worker.pid = 0
 
     def _read_to_the_end(self) -> None:
-        for number in range(len(SUBSCRIBERS)):
-            last = Worker(
-                lambda start, news, number=number: read_messages(  # type: ignore[misc]
-                    self._journal, number, start, news, SECONDS_WITHOUT_NEWS
-                ),
-                self._noter(number),
-            )
-            last.start(self._selector)
-            if last.end(self._selector, None):
+        readers = [Worker(self._last_reader(n), self._noter(n)) for n in range(len(SUBSCRIBERS))]
+        for reader in readers:
+            reader.start(self._selector)
+        for reader in readers:
+            if reader.end(self._selector, None):
                 self._complain("a subscriber ended by an error")
+
+    def _last_reader(self, number: int) -> Callable[[int, int], None]:
+        return lambda start, news: read_messages(self._journal, number, start, news, SECONDS_WITHOUT_NEWS)
 
     def _check(self) -> None:
         acknowledged = {key for keys in self._acknowledged.values() for key in keys}
