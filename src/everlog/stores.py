@@ -12,6 +12,7 @@ from everlog.errors import NotAStore, UsageError
 
 FAMILIES: dict[str, tuple[str, str, str]] = {
     "aeron-archive": ("everlog.aeron.archive.store", "ArchiveStore", "archive.catalog"),
+    "aeron-driver": ("everlog.aeron.transport.store", "DriverStore", "cnc.dat"),
     "jlog": ("everlog.jlog.store", "JlogStore", "metastore"),
     "nats-streaming": ("everlog.nats_streaming.store", "NatsStreamingStore", "server.dat"),
 }

@@ -31,6 +31,7 @@ STORES = {
         "nats_streaming/lim_max_msgs.tar.gz",
         "nats_streaming/compacted.tar.gz",
     ],
+    "aeron-driver": ["aeron/transport/aeron-dir.tar.gz"],
     "aeron-archive": ["aeron/archive-crash/crash-plain.tar.gz", "aeron/archive-crash/crash-crc.tar.gz"],
 }
 CHECKED = {"nats-streaming"}  # families in which a checksum covers every message

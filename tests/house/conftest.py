@@ -12,7 +12,7 @@ import pytest
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 PATTERNS = {
-    "aeron": ("archive-*/*.tar.gz",),
+    "aeron": ("archive-*/*.tar.gz", "transport/*.tar.gz"),
     "jlog": ("*/before.tar.gz", "*/log.tar.gz"),
     "nats_streaming": ("*.tar.gz", "broken/*.tar.gz"),
 }
