@@ -1,8 +1,8 @@
 """JLog's C library with a program of ours (``jlog_peer.c``) around it, built with gcc.
 
 The source is that of the source package ``jlog`` 1.0.2 on PyPI (JLog 2.0), downloaded once to
-``~/.cache/everlog-interop`` by pip. ``EVERLOG_JLOG_SOURCE`` names the folder of another version (with a ``jlog_config.h``),
-which is tested too; ``EVERLOG_JLOG_FLAGS`` are its own flags for gcc.
+``~/.cache/everlog-interop`` by pip. ``EVERLOG_JLOG_SOURCE`` names the folder of another version, configured (it has a
+``jlog_config.h``), which is tested too; ``EVERLOG_JLOG_FLAGS`` are its own flags for gcc.
 """
 
 from __future__ import annotations
@@ -212,7 +212,8 @@ class Peer:
 
     def end(self) -> None:
         """Let it end by itself; then kill it."""
-        assert self.process.stdin is not None and self.process.stdout is not None
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
         with contextlib.suppress(OSError):
             self.process.stdin.close()
         try:

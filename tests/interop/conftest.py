@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # c_library
-import c_library  # noqa: E402
+import c_library
 
 
 def _library(version: str) -> c_library.Library:

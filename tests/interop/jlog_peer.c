@@ -189,16 +189,15 @@ static void follow(long wanted, long idle_ms, int keep) {
             answer_error(reader, seen);
             return;
         }
+        fflush(stdout); /* what is done has been handed over */
         if (count > 0 && !keep && jlog_ctx_read_checkpoint(reader, &last) != 0) {
             answer_error(reader, seen);
             return;
         }
         seen += count;
         waited = count ? 0 : waited + 5;
-        if (!count) {
-            fflush(stdout);
+        if (!count)
             usleep(5000);
-        }
     }
     answer("ok %ld", seen);
 }

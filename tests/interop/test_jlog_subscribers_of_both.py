@@ -107,9 +107,7 @@ def test_a_checkpoint_of_one_side_is_the_other_ones(start: Start, journal: Path)
         at += 1
 
 
-def test_an_open_subscriber_of_ours_and_an_open_reader_of_theirs_share_a_checkpoint(
-    start: Start, journal: Path
-) -> None:
+def test_an_open_subscriber_of_ours_and_an_open_reader_of_theirs_share_one_place(start: Start, journal: Path) -> None:
     peer = start(journal)
     with Writer(journal) as writer, Subscriber(journal, "a", create="beginning") as subscriber:
         writer.append_many([b"1", b"2", b"3"])
@@ -284,10 +282,11 @@ def test_a_writer_of_theirs_waits_while_ours_has_the_buffer(start_2_6: Start, jo
         assert [message.payload for message in subscriber] == [b"1", b"2", b"3", b"4"]
 
 
-def test_our_buffer_is_not_had_while_their_writer_has_it_mapped(start_2_6: Start, journal: Path) -> None:
-    """The library holds no lock on it while it is open."""
+@pytest.mark.parametrize("buffer_bytes", [0, 65536])
+def test_our_buffer_is_not_had_while_their_writer_is_open(start_2_6: Start, journal: Path, buffer_bytes: int) -> None:
+    """The library holds no lock on it then; even a writer without a buffer sets the number of waiting bytes to 0."""
     peer = start_2_6(journal)
-    peer.ask("writer 65536")
+    peer.ask(f"writer {buffer_bytes}")
     peer.ask("put 1 0 31")
     with pytest.raises(StoreUnavailable):
         Writer(journal, durability="buffered")

@@ -17,7 +17,6 @@ from everlog.jlog.append import buffer_appender
 from everlog.jlog.framing import Framing
 from everlog.jlog.layouts import FLUSH_NOTE_MAGIC, JlogFlushNote, JlogPreCommit
 from everlog.jlog.names import PRE_COMMIT
-from everlog.jlog.pre_commit import read_pre_commit
 
 DEFAULT_BUFFER_BYTES = 1 << 20
 MAX_BUFFER_BYTES = 1 << 30
@@ -52,10 +51,9 @@ def _wait_until(deadline: float, is_free: Callable[[], bool]) -> None:
 
 
 def _is_mapped(storage: WritableStorage) -> bool:
-    """Whether a writer of the C library may have it: that one maps what there is of it when it is opened, and then has
-    no lock on it."""
-    found = read_pre_commit(storage)
-    return found is not None and found.capacity > 0 and storage.is_open_elsewhere(PRE_COMMIT) is True
+    """Whether a writer of the C library may have it. That one maps what there is of it when it is opened, and has no
+    lock on it from then on; even one without a buffer says with each message that nothing waits, whoever's it is."""
+    return storage.is_open_elsewhere(PRE_COMMIT) is True
 
 
 class PreCommitBuffer:
