@@ -26,6 +26,9 @@ class ColumnType(Enum):
     INT16 = "h"
     INT32 = "i"
     INT64 = "q"
+    UINT64 = "Q"
+    FLOAT32 = "f"
+    FLOAT64 = "d"
     TIMESTAMP_US = "timestamp[us]"
     UTF8 = "utf8"
     BINARY = "binary"
@@ -33,13 +36,21 @@ class ColumnType(Enum):
     @property
     def width(self) -> int:
         """Bytes of a value; 0 for variable-length types."""
-        return {"h": 2, "i": 4, "q": 8, "timestamp[us]": 8}.get(self.value, 0)
+        return {"h": 2, "i": 4, "f": 4}.get(self.value, 0 if self.value in ("utf8", "binary") else 8)
 
     @property
-    def code(self) -> Literal["h", "i", "q", "B"]:
+    def code(self) -> Literal["h", "i", "q", "Q", "f", "d", "B"]:
         """:class:`memoryview` format of the values buffer (bytes for variable-length types)."""
-        codes: dict[str, Literal["h", "i", "q"]] = {"h": "h", "i": "i", "q": "q", "timestamp[us]": "q"}
-        return codes.get(self.value, "B")
+        codes: dict[ColumnType, Literal["h", "i", "q", "Q", "f", "d"]] = {
+            ColumnType.INT16: "h",
+            ColumnType.INT32: "i",
+            ColumnType.INT64: "q",
+            ColumnType.UINT64: "Q",
+            ColumnType.FLOAT32: "f",
+            ColumnType.FLOAT64: "d",
+            ColumnType.TIMESTAMP_US: "q",
+        }
+        return codes.get(self, "B")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +77,7 @@ class ColumnData:
     null_count: int = 0
 
     def to_list(self, row_count: int) -> list[Any]:
-        """Python values: int, str, bytes or ``None``."""
+        """Python values: int, float, str, bytes or ``None``."""
         if self.null_count and self.null_count == row_count:
             return [None] * row_count
         out: list[Any]
@@ -125,7 +136,7 @@ def null_column(kind: ColumnType, row_count: int) -> ColumnData:
     """A column in which every value is null."""
     validity = memoryview(bytes((row_count + 7) // 8))
     if kind.width:
-        values = memoryview(bytes(row_count * kind.width)).cast("B").cast(kind.code)
+        values: Any = memoryview(bytes(row_count * kind.width)).cast("B").cast(kind.code)
         return ColumnData(kind, values, None, validity, row_count)
     return ColumnData(kind, memoryview(b""), memoryview(bytes(4 * (row_count + 1))).cast("i"), validity, row_count)
 

@@ -7,6 +7,7 @@ does (null values and ranges by primitive type, offsets in composites, a field's
 from __future__ import annotations
 
 import re
+import struct
 from dataclasses import dataclass, replace
 
 from everlog.errors import InvalidSchema
@@ -232,11 +233,11 @@ def _value(element: Element, text: str, code: str) -> int | float:
             raise element.error(f"character {text!r}", "one character")
         return ord(text)
     try:
-        if code in "fd":
-            return float(text)
+        if code in "fd":  # as so many bits hold it
+            return float(struct.unpack(f"<{code}", struct.pack(f"<{code}", float(text)))[0])
         if _NUMBER.fullmatch(text.strip()):
             return _in_range(int(text), code)
-    except ValueError:
+    except (ValueError, OverflowError):
         pass
     raise element.error(f"value {text!r}", "a number that its type can hold")
 

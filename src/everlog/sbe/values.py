@@ -32,16 +32,8 @@ def converter(field: Field) -> Convert | None:
         return None
     if isinstance(field.null, float) and math.isnan(field.null):
         return lambda item: None if item != item else item
-    null = single(field.null) if field.code == "f" else field.null
+    null = field.null
     return lambda item: None if item == null else item
-
-
-def single(value: float) -> float:
-    """A number as 32 bits hold it."""
-    try:
-        return float(struct.unpack("<f", struct.pack("<f", value))[0])
-    except OverflowError:
-        return math.copysign(math.inf, value)
 
 
 def _array(field: Field) -> Convert:
@@ -51,8 +43,6 @@ def _array(field: Field) -> Convert:
         return lambda item: list(unpack(item))
     if isinstance(null, float) and math.isnan(null):
         return lambda item: [None if value != value else value for value in unpack(item)]
-    if field.code == "f":
-        null = single(null)
     return lambda item: [None if value == null else value for value in unpack(item)]
 
 

@@ -1,0 +1,1 @@
+from everlog.kernel.blocks_twin import Blocks as Blocks

@@ -1,0 +1,12 @@
+"""Blocks of SBE messages into columns: compiled, or the twin. See :mod:`everlog.kernel.blocks_twin`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from everlog.kernel import load
+
+if TYPE_CHECKING:
+    from everlog.kernel.blocks_twin import Blocks as Blocks
+else:
+    Blocks = load("everlog.kernel._blocks", "everlog.kernel.blocks_twin").Blocks

@@ -1,0 +1,277 @@
+"""SBE messages in bulk: the payload column of a scan's batches into columns of template, fields and JSON.
+
+The fixed block of one message becomes typed columns in the kernel, without a Python object for a row. All that a
+message has, its groups and variable data too, is in the JSON column, which is made message by message.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from array import array
+from binascii import b2a_base64
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+from typing import Any
+
+from everlog.core.columns import Batch, Column, ColumnData, ColumnType
+from everlog.errors import CorruptData, LimitExceeded, UnknownMessage
+from everlog.fields import Enumeration, Field
+from everlog.kernel.blocks import Blocks
+from everlog.kernel.blocks_twin import CUT, OTHER_SCHEMA, READY, SHORT
+from everlog.sbe.schema import Message, Schema
+from everlog.sbe.values import decoded_text
+
+PAYLOAD = "payload"
+TEMPLATE = Column(
+    "sbe_template", ColumnType.UTF8, "name of the SBE message; null where the payload is none of the schema"
+)
+JSON = Column("sbe", ColumnType.UTF8, "the SBE message as a JSON object, null where it can't be decoded")
+PREFIX = "sbe_"
+
+_NUMBER_TYPES = {
+    "b": ColumnType.INT16,
+    "B": ColumnType.INT16,
+    "h": ColumnType.INT16,
+    "H": ColumnType.INT32,
+    "i": ColumnType.INT32,
+    "I": ColumnType.INT64,
+    "q": ColumnType.INT64,
+    "Q": ColumnType.UINT64,
+    "f": ColumnType.FLOAT32,
+    "d": ColumnType.FLOAT64,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FieldColumn:
+    """A field of a message's block as a column. ``type`` is what the column has; an enum's is its names."""
+
+    column: Column
+    template_id: int
+    field: Field
+
+    def take(self, blocks: Blocks) -> ColumnData:
+        """The column's values."""
+        # Null values in an array are its elements'.
+        field = replace(self.field, null=None) if self.field.is_array else self.field
+        picks = [(self.template_id, field)]
+        if field.code == "s" or field.is_array:
+            data = ColumnData(self.column.type, *blocks.texts(picks, to_nul=field.encoding is not None))
+            return data if field.encoding is None else _as_utf8(data, field.encoding)
+        number = _NUMBER_TYPES[field.code]
+        data = ColumnData(number, *blocks.numbers(picks, number.code))
+        return _named(data, field.labels) if isinstance(field.labels, Enumeration) else data
+
+
+def field_columns(message: Message, prefix: str = PREFIX) -> tuple[FieldColumn, ...]:
+    """The columns of a message's block: numbers, text, enums by name, sets as numbers, arrays of single bytes as
+    binary; those of composites as ``composite_member``. Constants and other arrays have none."""
+    found: list[FieldColumn] = []
+    taken: set[str] = {TEMPLATE.name}
+    for path, field in message.block.fields():
+        if field.is_array and field.code not in "bB":
+            continue
+        name = plain = prefix + "_".join(path)
+        number = 1
+        while name.lower() in taken:  # names that differ in case only are one to Spark
+            number += 1
+            name = f"{plain}_{number}"
+        taken.add(name.lower())
+        found.append(FieldColumn(Column(name, _type_of(field), field.doc), message.template_id, field))
+    return tuple(found)
+
+
+def _type_of(field: Field) -> ColumnType:
+    if field.code == "s" or isinstance(field.labels, Enumeration):
+        return ColumnType.UTF8 if field.encoding is not None or field.labels is not None else ColumnType.BINARY
+    return ColumnType.BINARY if field.is_array else _NUMBER_TYPES[field.code]
+
+
+def blocks_of(schema: Schema, batch: Batch) -> Blocks:
+    """The kernel's view of a batch's payloads. The batch must have the column ``payload``."""
+    payload = batch.column(PAYLOAD)
+    assert payload.offsets is not None
+    header = schema.header
+    fields = (header.block_length, header.template_id, header.schema_id, header.version)
+    return Blocks(payload.offsets, payload.values, batch.row_count, fields, header.size, schema.schema_id)
+
+
+class SbeColumns:
+    """Adds the decoded columns to batches.
+
+    ``message`` names the message whose block becomes typed columns, ``None`` for none. ``on_problem`` gets one line for
+    each kind of payload that can't be decoded, per template, the first time it is met; such a row has nulls. Raises
+    :class:`UsageError` for a message that the schema does not have.
+    """
+
+    def __init__(
+        self, schema: Schema, message: str | None = None, on_problem: Callable[[str], None] | None = None
+    ) -> None:
+        self.schema = schema
+        self._fields = {c.column.name: c for c in field_columns(schema.message(message))} if message else {}
+        self._on_problem = on_problem
+        self._told: set[tuple[int, str]] = set()
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """All that ``extend`` can add: the template's name, the fields of the chosen message, the JSON text."""
+        return (TEMPLATE, *(field.column for field in self._fields.values()), JSON)
+
+    @property
+    def default_columns(self) -> tuple[Column, ...]:
+        """The cheap ones: without the JSON text where a message was chosen."""
+        return self.columns[:-1] if self._fields else self.columns
+
+    def extend(self, batch: Batch, names: Collection[str]) -> Batch:
+        """The batch with those of ``columns`` that ``names`` has. It must have the column ``payload``."""
+        wanted = [column for column in self.columns if column.name in names]
+        if not wanted:
+            return batch
+        blocks = blocks_of(self.schema, batch)
+        self._tell_headers(blocks)
+        data = dict(batch.data)
+        for column in wanted:
+            if column.name == TEMPLATE.name:
+                data[column.name] = self._template_names(blocks)
+            elif column.name == JSON.name:
+                data[column.name] = _text_column([None if f is None else to_json(f) for f in self.objects(batch)])
+            else:
+                data[column.name] = self._fields[column.name].take(blocks)
+        return Batch((*batch.schema, *wanted), batch.row_count, data)
+
+    def objects(self, batch: Batch) -> Iterator[dict[str, Any] | None]:
+        """Each payload as ``{"template": name, **fields}``; ``None`` where it can't be decoded."""
+        payload = batch.column(PAYLOAD)
+        assert payload.offsets is not None
+        data = memoryview(payload.values)
+        for start, end in pairwise(payload.offsets[: batch.row_count + 1].tolist()):
+            try:
+                yield self.schema.decode(data[start:end]).as_dict()
+            except CorruptData as error:
+                self._tell_error(error, data[start:end])
+                yield None
+
+    def _template_names(self, blocks: Blocks) -> ColumnData:
+        templates = self.schema.templates
+        names = {number: message.name for number, message in templates.items()}
+        return _text_column([names.get(number) for number in blocks.templates.tolist()])
+
+    # What can't be decoded
+
+    def _tell_headers(self, blocks: Blocks) -> None:
+        if self._on_problem is None:
+            return
+        pairs = set(zip(blocks.templates.tolist(), blocks.statuses.tolist(), strict=True))
+        for template_id, status in sorted(pairs):
+            if status == SHORT:
+                self._tell(-1, "short", f"shorter than a message header of {self.schema.header.size} bytes")
+            elif status == OTHER_SCHEMA:
+                self._tell(-1, "schema", f"of another schema than id {self.schema.schema_id}")
+            elif template_id not in self.schema.templates:
+                self._tell(template_id, "template", f"of template {template_id}, which the schema does not have")
+            elif status == CUT:
+                self._tell(template_id, "cut", "shorter than its block")
+            else:
+                assert status == READY
+
+    def _tell_error(self, error: CorruptData, payload: memoryview) -> None:
+        if self._on_problem is None:
+            return
+        header = self.schema.header
+        if len(payload) < header.size:
+            self._tell(-1, "short", f"shorter than a message header of {header.size} bytes")
+            return
+        fields = (header.template_id, header.schema_id)
+        template_id, schema_id = (
+            int.from_bytes(payload[f.offset : f.end], "big" if f.big_endian else "little") for f in fields
+        )
+        if schema_id != self.schema.schema_id:
+            self._tell(-1, "schema", f"of another schema than id {self.schema.schema_id}")
+        elif isinstance(error, UnknownMessage):
+            self._tell(template_id, "template", f"of template {template_id}, which the schema does not have")
+        else:
+            kind = "limit" if isinstance(error, LimitExceeded) else "cut"
+            self._tell(template_id, kind, f"damaged: {error}")
+
+    def _tell(self, template_id: int, kind: str, what: str) -> None:
+        if self._on_problem is None or (template_id, kind) in self._told:
+            return
+        self._told.add((template_id, kind))
+        message = self.schema.templates.get(template_id)
+        name = f"{message.name}: " if message is not None else ""
+        self._on_problem(f"SBE: {name}a payload is {what}; it and others of this kind are not decoded")
+
+
+def to_json(fields: dict[str, Any]) -> str:
+    """A decoded message as JSON in ASCII: bytes in base64; numbers that JSON lacks as ``"NaN"``, ``"Infinity"``,
+    ``"-Infinity"``."""
+    try:
+        return json.dumps(fields, default=_plain, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(fields), default=_plain)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, bytes):
+        return b2a_base64(value, newline=False).decode("ascii")
+    raise TypeError(type(value))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+def _text_column(items: list[str | None]) -> ColumnData:
+    data = [b"" if item is None else item.encode("utf-8", "backslashreplace") for item in items]
+    return _bytes_column(ColumnType.UTF8, data, [item is not None for item in items])
+
+
+def _bytes_column(kind: ColumnType, items: list[bytes], present: list[bool]) -> ColumnData:
+    ends = array("i", [0, *accumulate(map(len, items))])
+    nulls = len(items) - sum(present)
+    validity = memoryview(_bits(present)) if nulls else None
+    return ColumnData(kind, memoryview(b"".join(items)), memoryview(ends), validity, nulls)
+
+
+def _bits(present: Iterable[bool]) -> bytes:
+    flags = list(present)
+    bits = bytearray((len(flags) + 7) // 8)
+    for i, flag in enumerate(flags):
+        bits[i >> 3] |= flag << (i & 7)
+    return bytes(bits)
+
+
+def _as_utf8(data: ColumnData, encoding: str) -> ColumnData:
+    """Text in some encoding as a column must have it."""
+    assert data.offsets is not None
+    rows = len(data.offsets) - 1
+    if bytes(data.values).isascii() and not encoding.startswith(("utf-16", "utf16", "utf-32", "utf32")):
+        return data
+    ends = data.offsets.tolist()
+    items = [
+        decoded_text(bytes(data.values[a:b]), encoding).encode("utf-8", "backslashreplace") for a, b in pairwise(ends)
+    ]
+    made = _bytes_column(ColumnType.UTF8, items, [True] * rows)
+    return ColumnData(ColumnType.UTF8, made.values, made.offsets, data.validity, data.null_count)
+
+
+def _named(data: ColumnData, labels: Enumeration) -> ColumnData:
+    """Numbers to names. One that has none is its number, or its character, as text."""
+    present = [value is not None for value in data.to_list(len(data.values))]
+    names = {value: name.encode("utf-8", "backslashreplace") for value, name in labels.names.items()}
+    items = []
+    for value, is_there in zip(data.values.tolist(), present, strict=True):
+        name = names.get(value) if is_there else b""
+        items.append(name if name is not None else (chr(value) if labels.is_char else str(value)).encode())
+    return _bytes_column(ColumnType.UTF8, items, present)
+
+
+__all__ = ["JSON", "TEMPLATE", "FieldColumn", "SbeColumns", "blocks_of", "field_columns", "to_json"]
