@@ -100,6 +100,7 @@ def test_after_the_death_of_the_process_every_acknowledged_message_is_there(dura
     for moment, killed, ledger in moments(journal(make), appends(durability)):
         context = f"{durability}, killed after operation {moment}"
         assert ledger.complaints(read(killed)) == [], context
+        assert [text for text in faults(killed) if "torn-" not in text] == [], context
         after = goes_on(killed, ledger, context)
         assert after.complaints(read(killed)) == [], context
         assert faults(killed) == [], context

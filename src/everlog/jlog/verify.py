@@ -85,6 +85,17 @@ def _check_storage_log(check: Verification) -> None:
             check.report.add(
                 note("storage-log-high", METASTORE, 0, f"segment {stored:08x}", "a segment that is there", repair=_NONE)
             )
+    elif stored == last - 1 and not check.journal.segments[-1].byte_count:
+        check.report.add(
+            note(
+                "storage-log-low",
+                METASTORE,
+                0,
+                f"segment {stored:08x}",
+                f"{last:08x}, which is there and empty: a writer is going on to it this moment, or was killed in that",
+                repair="none needed: the next append goes on",
+            )
+        )
     elif stored < last:
         check.report.add(
             fault(

@@ -215,7 +215,7 @@ class Soak:
         finally:
             for worker in workers:
                 self._kill(worker)
-        Writer(self._journal).close()  # writes out what the buffered one left
+        self._write_the_last()
         self._read_to_the_end()
         self._check()
         return self._result
@@ -233,6 +233,13 @@ class Soak:
             self._complain(f"a worker ended by itself, with status {status:#x}: see its error")
         worker.pid = 0
 
+    def _write_the_last(self) -> None:
+        """Which also writes out what the buffered writer left, and cuts a torn message away."""
+        key = (0, self._writers[0].starts, 0)
+        with Writer(self._journal) as writer:
+            writer.append(payload_of(key))
+        self._acknowledged[0].append(key)
+
     def _read_to_the_end(self) -> None:
         readers = [Worker(self._last_reader(n), self._noter(n)) for n in range(len(SUBSCRIBERS))]
         for reader in readers:
@@ -247,7 +254,7 @@ class Soak:
     def _check(self) -> None:
         acknowledged = {key for keys in self._acknowledged.values() for key in keys}
         self._result.acknowledged = len(acknowledged)
-        most = Counter({(n, s): 0 for n in self._acknowledged for s in range(self._writers[n].starts)})
+        most = Counter({(n, s): 0 for n in self._acknowledged for s in range(self._writers[n].starts + 1)})
         for number, start, sequence in acknowledged:
             most[number, start] = max(most[number, start], sequence + 1)
         for name, given in zip(SUBSCRIBERS, self._given, strict=True):
