@@ -1,4 +1,4 @@
-# make setup | demo | test | check | bench | bench-jlog | formats | wheel | sdist | clean
+# make setup | demo | test | interop | check | bench | bench-jlog | formats | wheel | sdist | clean
 # PYTHON chooses the interpreter that .venv is made from.
 
 PYTHON ?= python3
@@ -8,7 +8,7 @@ SETUP := $(VENV)/.everlog-setup
 BUILT := $(VENV)/.everlog-built
 COMPILED := $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi')
 
-.PHONY: setup demo test check bench bench-jlog formats wheel sdist clean
+.PHONY: setup demo test interop check bench bench-jlog formats wheel sdist clean
 
 setup: $(BUILT)
 
@@ -32,6 +32,12 @@ demo: setup
 
 test: setup
 	$(BIN)/python -m pytest -q
+
+# Beside the real systems, on the same files at the same time. JLog's C library (2.0) is downloaded by pip to
+# ~/.cache/everlog-interop and built with gcc; EVERLOG_JLOG_SOURCE=folder adds another version, configured, such as 2.6
+# (EVERLOG_JLOG_FLAGS: its flags for gcc). What can't be had is skipped; `make test` runs what is there already.
+interop: setup
+	EVERLOG_INTEROP=download $(BIN)/python -m pytest -q tests/interop
 
 check: setup
 	$(BIN)/ruff check .
