@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -165,3 +166,52 @@ def test_a_full_disk_says_what_to_do() -> None:
     from everlog.core.writable import write_failed
 
     assert "free space" in str(write_failed("00000000", caught.value))
+
+
+def test_whether_a_file_may_be_written_on(storage: LocalWritableStorage, tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"x")
+    if storage.is_open_elsewhere("f") is None:
+        pytest.skip("the system does not tell")
+    assert storage.may_be_written("f", 60) is False
+    with path.open("rb"):
+        assert storage.may_be_written("f", 60) is False
+    with path.open("r+b"):
+        assert storage.may_be_written("f", 60) is True
+        assert storage.may_be_written("f", 0) is False
+        for long_ago in (time.time() - 61, time.time() + 61):
+            os.utime(path, (long_ago, long_ago))
+            assert storage.may_be_written("f", 60) is False
+    assert storage.may_be_written("absent", 60) is False
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="leases are Linux's")
+@pytest.mark.parametrize("asks", ["is_open_elsewhere", "may_be_written"])
+def test_a_process_that_opens_a_file_while_it_is_asked_about_opens_it_and_ends_nobody(
+    storage: LocalWritableStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asks: str
+) -> None:
+    """The system signals it to who asks, and refuses the opening until the answer is there."""
+    (tmp_path / "f").write_bytes(b"x")
+    if storage.is_open_elsewhere("f") is None:
+        pytest.skip("the system does not tell")
+    control = fcntl.fcntl
+    openers: list[subprocess.Popen[str]] = []
+    code = (
+        "import sys; from everlog.core.writable import LocalWritableStorage; print('go', flush=True); "
+        "LocalWritableStorage(sys.argv[1]).open_writable('f').close()"
+    )
+
+    def slowly(fd: int, command: int, argument: Any = 0) -> Any:
+        if (command, argument) == (fcntl.F_SETLEASE, fcntl.F_UNLCK):
+            opener = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+            openers.append(opener)
+            assert opener.stdout is not None
+            assert opener.stdout.readline() == "go\n"
+            time.sleep(0.2)
+        return control(fd, command, argument)
+
+    monkeypatch.setattr(fcntl, "fcntl", slowly)
+    answer = storage.is_open_elsewhere("f") if asks == "is_open_elsewhere" else storage.may_be_written("f", 60)
+    assert answer is False
+    [opener] = openers
+    assert opener.wait() == 0

@@ -115,6 +115,63 @@ def test_what_is_appended_while_a_segment_is_finished_is_read(by_hand):
         assert payloads(subscriber) == [b"a", b"late", b"b"]
 
 
+def test_a_segment_below_the_limit_is_left_only_when_no_process_has_it_open_for_writing(by_hand, opened):
+    """Of two C writers that finish segments at the same time one can skip a number; the other goes on there."""
+    by_hand.roll(1)
+    with (by_hand.path / "00000001").open("ab", buffering=0) as late:
+        by_hand.roll(2)
+        by_hand.append(2, b"third")
+        assert payloads(opened) == [b"first"]
+        assert payloads(opened) == []
+        late.write((by_hand.path / "00000000").read_bytes())
+        assert payloads(opened) == [b"first"]
+        assert opened.position == Address.of(1, 1)
+        opened.checkpoint()
+        assert by_hand.checkpoint(b"x") == (1, 1)
+    assert payloads(opened) == [b"third"]
+    assert opened.faults == []
+
+
+def test_nor_is_what_a_late_writer_has_torn_there_a_fault(by_hand, opened, make):
+    whole = make.message(b"late")
+    with (by_hand.path / "00000000").open("ab", buffering=0) as late:
+        by_hand.roll(1)
+        late.write(whole[:-1])
+        assert payloads(opened) == [b"first"]
+        late.write(whole[-1:])
+        assert payloads(opened) == [b"late"]
+    assert opened.faults == []
+
+
+def test_after_a_minute_of_quiet_a_segment_is_left_all_the_same(by_hand, opened):
+    """Readers of the C library open segments for writing, too."""
+    by_hand.roll(1)
+    by_hand.append(1, b"second")
+    with (by_hand.path / "00000000").open("r+b"):
+        assert payloads(opened) == [b"first"]
+        long_ago = time.time() - 61
+        os.utime(by_hand.path / "00000000", (long_ago, long_ago))
+        assert payloads(opened) == [b"second"]
+
+
+def test_a_segment_at_the_limit_is_left_at_once(by_hand, opened):
+    by_hand.append(0, b"x" * 4096)
+    by_hand.roll(1)
+    by_hand.append(1, b"second")
+    with (by_hand.path / "00000000").open("r+b"):
+        assert payloads(opened) == [b"first", b"x" * 4096, b"second"]
+
+
+def test_other_subscribers_that_have_it_open_do_not_keep_one_in_a_segment(by_hand, opened):
+    by_hand.put_checkpoint(b"y", 0, 0)
+    with Subscriber(by_hand.path, "y") as other:
+        assert payloads(other) == [b"first"]
+        by_hand.roll(1)
+        by_hand.append(1, b"second")
+        assert payloads(opened) == [b"first", b"second"]
+        assert payloads(other) == [b"second"]
+
+
 def test_missing_segments_are_stepped_over_at_once_with_a_fault(by_hand, opened):
     by_hand.append(0x7000_0000, b"far")
     by_hand.store_log(0x7000_0000)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import TracebackType
@@ -63,6 +64,17 @@ def _unavailable(path: str, error: OSError) -> StoreUnavailable:
     return StoreUnavailable(path, found=(error.strerror or str(error)).lower(), expected="a readable file or folder")
 
 
+def open_patiently(path: str, flags: int, mode: int = 0o777) -> int:
+    """``os.open``, tried again for a second where another process holds a lease: it only asks, for a moment, whether
+    the file is open (:meth:`everlog.core.writable.WritableStorage.is_open_elsewhere`)."""
+    for _ in range(1000):
+        try:
+            return os.open(path, flags, mode)
+        except BlockingIOError:
+            time.sleep(0.001)
+    return os.open(path, flags, mode)
+
+
 class FileBase:
     """What files of every storage have on top of their reads."""
 
@@ -97,7 +109,7 @@ class LocalFile(FileBase):
         self._fd = -1
         try:
             # O_NONBLOCK: a FIFO in the store's place must not hang the reader.
-            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
+            self._fd = open_patiently(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
             if not stat.S_ISREG(os.fstat(self._fd).st_mode):
                 raise StoreUnavailable(path, found="no regular file", expected="a regular file")
         except OSError as error:

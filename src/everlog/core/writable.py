@@ -14,14 +14,16 @@ import contextlib
 import errno
 import fcntl
 import os
+import signal
 import stat
 import struct
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from everlog.core.storage import LocalFile, LocalStorage, ReadableFile, Storage
-from everlog.errors import StoreUnavailable, WriteFailed
+from everlog.core.storage import LocalFile, LocalStorage, ReadableFile, Storage, open_patiently
+from everlog.errors import WriteFailed
 
 _IS_LINUX = sys.platform.startswith("linux")
 _SET_LOCK, _SET_LOCK_WAIT = (37, 38) if _IS_LINUX else (fcntl.F_SETLK, fcntl.F_SETLKW)
@@ -95,6 +97,10 @@ class WritableStorage(Storage, Protocol):
     def is_open_elsewhere(self, name: str) -> bool | None:
         """Whether any process, this one included, has the file open; ``None`` where the system does not tell."""
 
+    def may_be_written(self, name: str, quiet_s: float) -> bool:
+        """Whether somebody may write on to the file: it was written within ``quiet_s``, and a process has it open for
+        writing, or the system does not tell."""
+
 
 def write_failed(where: str, error: OSError) -> WriteFailed:
     """The error for what the operating system said."""
@@ -115,7 +121,7 @@ class LocalWritableFile(LocalFile):
         self.name = name
         self._fd = -1
         try:
-            self._fd = os.open(
+            self._fd = open_patiently(
                 path, os.O_RDWR | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK | os.O_NOFOLLOW | flags, mode
             )
             if not stat.S_ISREG(os.fstat(self._fd).st_mode):
@@ -283,14 +289,34 @@ class LocalWritableStorage(LocalStorage):
     def is_open_elsewhere(self, name: str) -> bool | None:
         """See :class:`WritableStorage`. A write lease is given only for a file that nobody else has open (Linux, the
         file's owner)."""
-        if not _IS_LINUX:
-            return None
+        is_free = _gets_lease(self.path(name), os.O_RDWR, fcntl.F_WRLCK)
+        return None if is_free is None else not is_free
+
+    def may_be_written(self, name: str, quiet_s: float) -> bool:
+        """See :class:`WritableStorage`. A read lease is given only for a file that nobody has open for writing."""
+        path = self.path(name)
         try:
-            with LocalWritableFile(self.path(name), name, 0, 0) as file:
-                fcntl.fcntl(file.fileno(), fcntl.F_SETLEASE, fcntl.F_WRLCK)
-                fcntl.fcntl(file.fileno(), fcntl.F_SETLEASE, fcntl.F_UNLCK)
-        except OSError as error:
-            return True if error.errno == errno.EAGAIN else None
-        except StoreUnavailable:
-            return None
-        return False
+            age_s = time.time() - os.stat(path).st_mtime
+        except OSError:
+            return False
+        return abs(age_s) < quiet_s and _gets_lease(path, os.O_RDONLY, fcntl.F_RDLCK) is not True
+
+
+def _gets_lease(path: str, flags: int, kind: int) -> bool | None:
+    """Whether the system gives a lease on a file; it is given back at once. ``None`` where that can't be told."""
+    if not _IS_LINUX:
+        return None
+    try:
+        fd = open_patiently(path, flags | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        # Who opens the file this moment makes the system send a signal here. SIGIO would end the process.
+        fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, kind)
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    except OSError as error:
+        return False if error.errno == errno.EAGAIN else None
+    finally:
+        os.close(fd)
+    return True

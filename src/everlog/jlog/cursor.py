@@ -8,8 +8,8 @@
 | part of a message, in it what may be messages behind it; a writer has the segment's lock | wait: it may become one |
 | no segment, and a later one is there | a fault, then on in that one |
 
-A segment is finished when a later one has messages, or the metastore says so. That is asked before its size is, so that
-what was appended before it was finished is seen.
+A segment is finished when a later one has messages, or the metastore says so, and when it has reached the limit, or
+nobody has it open for writing. That is asked before its size is, so that what was appended before is seen.
 """
 
 from __future__ import annotations
@@ -37,6 +37,9 @@ from everlog.kernel.columns import RowSink
 
 LOOK_AGAIN_BYTES = 64 << 10
 """So many bytes that were no message are looked at again even if there are no more of them."""
+QUIET_S = 60.0
+"""A segment below the limit that has a later one is taken for finished when nothing was appended for so long, also
+where a process has it open: readers of the C library open segments as its writers do."""
 _PLACE = frozenset(("log", "marker"))
 _ENDED = object()
 
@@ -217,7 +220,8 @@ class Cursor:
                 self._cross(following, has_rows)
                 continue
             assert self._file is not None
-            is_finished = self._is_finished()
+            is_followed = self._is_followed()
+            is_finished = is_followed and self._is_left(self._file)
             size = self._file.size()
             if size < self.offset:
                 if has_rows:
@@ -228,7 +232,7 @@ class Cursor:
                 self._begin_reader(self._file, size, is_finished)
                 return True
             if not is_finished:
-                if self.first > self.marker and not has_rows:
+                if self.first > self.marker and not has_rows and not is_followed:
                     self._go_back_to_end()
                 return False
             if not self._leave_segment(size, has_rows):
@@ -263,7 +267,8 @@ class Cursor:
         reader.load_index = lambda: read_index(self.storage, reader.log, size, framing.header_bytes)
         self._reader, self._rows = reader, reader.fill()
 
-    def _is_finished(self) -> bool:
+    def _is_followed(self) -> bool:
+        """Whether a later segment is written now."""
         if self.metastore.read().storage_log > self.log:
             return True
         if self.log == MAX_LOG:
@@ -273,6 +278,14 @@ class Cursor:
         with suppress(StoreUnavailable):
             return self.storage.exists(following) and self.storage.size(following) > 0
         return False
+
+    def _is_left(self, file: ReadableFile) -> bool:
+        """Whether nobody appends any more to a segment that is followed by another one. At the limit nobody does. Below
+        it a writer of the C library may: of two that finish segments at the same time, one can skip a number, and the
+        other goes on in the segment with that one."""
+        if file.size() >= self.metastore.read().unit_limit:
+            return True
+        return not self.storage.may_be_written(segment_name(self.log), QUIET_S)
 
     def _is_locked(self) -> bool:
         """Whether a writer is in the middle of an append to the segment: it has the lock meanwhile."""

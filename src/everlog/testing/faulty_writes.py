@@ -133,6 +133,10 @@ class FaultyWrites:
         """As the inner storage says."""
         return self._inner.is_open_elsewhere(name)
 
+    def may_be_written(self, name: str, quiet_s: float) -> bool:
+        """As the inner storage tells."""
+        return self._inner.may_be_written(name, quiet_s)
+
 
 class FaultyWritableFile(FileBase):
     """A file of a :class:`FaultyWrites`. It has no descriptor, so that compiled loops do not write past the faults."""
