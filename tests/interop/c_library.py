@@ -1,7 +1,7 @@
 """JLog's C library with a program of ours (``jlog_peer.c``) around it, built with gcc.
 
-The source is that of the source package ``jlog`` 1.0.2 on PyPI (JLog 2.0), which ``make interop`` lets pip download once
-to ``~/.cache/everlog-interop``. ``EVERLOG_JLOG_SOURCE`` names the folder of another version, configured (it has a
+The source is that of the source package ``jlog`` 1.0.2 on PyPI (JLog 2.0), which ``make interop`` lets pip download
+once to ``~/.cache/everlog-interop``. ``EVERLOG_JLOG_SOURCE`` names the folder of another version, configured (it has a
 ``jlog_config.h``), which is tested too; ``EVERLOG_JLOG_FLAGS`` are its own flags for gcc.
 """
 
