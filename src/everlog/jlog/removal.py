@@ -2,8 +2,9 @@
 
 A segment goes when each checkpoint is in a higher one; without a subscriber none goes. The segment that is written
 now stays, and so does what a flush of the buffer that is not finished may have written. A checkpoint that can't be
-read holds everything. All is done under the metastore's lock, which adding a subscriber and moving a checkpoint back
-take too. Processes of the C library take no lock for it, and may delete the same files meanwhile.
+read, or is far above the segment that is written, holds everything: where its subscriber really is, nobody knows. All is
+done under the metastore's lock, which adding a subscriber and moving a checkpoint back take too. Processes of the C
+library take no lock for it, and may delete the same files meanwhile.
 
 The index goes before its data: a crash between leaves a segment without an index, which is none the worse.
 """
@@ -47,8 +48,7 @@ def remove_consumed(journal: JournalPath, below: int | None = None) -> list[int]
     """
     storage = storage_of(journal)
     with closing(MetastoreFile(storage)) as metastore, metastore.locked() as values:
-        limit = values.storage_log if below is None else min(values.storage_log, below)
-        return remove_locked(storage, storage.names(), limit)
+        return remove_locked(storage, storage.names(), values.storage_log, below)
 
 
 def clean(journal: JournalPath) -> list[int]:
@@ -70,11 +70,13 @@ def clean(journal: JournalPath) -> list[int]:
         return removed
 
 
-def remove_locked(storage: WritableStorage, names: list[str], limit: int) -> list[int]:
-    """:func:`remove_consumed`, under the metastore's lock: of the ``names`` in the folder, below segment ``limit``."""
-    lowest = _lowest_checkpoint(storage, names)
+def remove_locked(storage: WritableStorage, names: list[str], written: int, below: int | None = None) -> list[int]:
+    """:func:`remove_consumed`, under the metastore's lock: of the ``names`` in the folder, below segment ``written``,
+    the one that is written now."""
+    lowest = _lowest_checkpoint(storage, names, written)
     if lowest is None:
         return []
+    limit = written if below is None else min(written, below)
     logs = sorted(log for log in map(parse_segment_name, names) if log is not None and log < min(lowest, limit))
     # What a flush may have written stays until it is known whether it has: else it would be written again.
     note = read_flush_note(storage) if logs else None
@@ -88,7 +90,7 @@ def remove_locked(storage: WritableStorage, names: list[str], limit: int) -> lis
     return removed
 
 
-def _lowest_checkpoint(storage: WritableStorage, names: Iterable[str]) -> int | None:
+def _lowest_checkpoint(storage: WritableStorage, names: Iterable[str], written: int) -> int | None:
     """The segment that the first subscriber is in; ``None`` where nothing may be deleted."""
     sessions: list[tuple[int, str]] = []
     lowest: int | None = None
@@ -98,7 +100,7 @@ def _lowest_checkpoint(storage: WritableStorage, names: Iterable[str]) -> int | 
         log = _log_of(storage, name)
         if log is None and not storage.exists(name):
             continue  # removed since it was listed
-        if log is None:
+        if log is None or log > written + 1:  # the next one: all is done, and it is not there yet
             return None
         subscriber = parse_checkpoint_name(name)
         if subscriber is not None and is_session(subscriber):
