@@ -175,6 +175,18 @@ def test_a_power_cut_under_written_leaves_a_journal_that_can_be_written_and_read
             assert read(storage)[-2:] == [b"after the crash", b"the last one"], context
 
 
+def test_a_power_cut_under_buffered_leaves_a_journal_that_can_be_written_and_read(make: Any) -> None:
+    """Messages may be lost, or be there twice."""
+    for moment, killed, ledger in moments(journal(make), buffered):
+        for seed in seeds(moment):
+            context = f"power cut after operation {moment}, seed {seed}"
+            storage = killed.crash(seed)
+            goes_on(storage, ledger, context)
+            found = read(storage)
+            assert found[-1] == b"after the crash", context
+            assert all(message.startswith(b"message") for message in found[:-1]), context
+
+
 def test_a_power_cut_after_a_sync_that_failed_costs_only_what_was_refused(make: Any) -> None:
     for fail_at in range(12):
         inner, ledger = journal(make), Ledger()

@@ -7,6 +7,7 @@ import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -136,9 +137,8 @@ SCENARIOS: dict[str, Scenario] = {
 }
 
 
-def journal(make: object) -> CrashingStorage:
-    metastore: bytes = make.metastore(limit=SEGMENT_BYTES)  # type: ignore[attr-defined]
-    return CrashingStorage({"metastore": metastore, "pre_commit": bytes(4)})
+def journal(make: Any) -> CrashingStorage:
+    return CrashingStorage({"metastore": make.metastore(limit=SEGMENT_BYTES), "pre_commit": bytes(4)})
 
 
 def check(storage: CrashingStorage, ledger: Ledger, context: str) -> None:
@@ -155,7 +155,7 @@ def check(storage: CrashingStorage, ledger: Ledger, context: str) -> None:
 @pytest.mark.parametrize("count", [1, 4], ids=["once", "for a while"])
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_whatever_fails_nothing_acknowledged_is_lost_and_nothing_is_in_the_way(
-    name: str, count: int, make: object
+    name: str, count: int, make: Any
 ) -> None:
     scenario = SCENARIOS[name]
     fail_at, swallowed = 0, 0
@@ -201,3 +201,19 @@ def test_a_journal_that_could_not_be_made_leaves_nothing(
     with Writer(tmp_path / "j") as writer:
         writer.append(b"x")
     assert read(LocalWritableStorage(tmp_path / "j")) == [b"x"]
+
+
+@pytest.mark.parametrize("used", [0x7FFFFFFF, 0xFFFFFFFF, 1005, 1000, 70, 61])
+@pytest.mark.parametrize("durability", ["written", "buffered"])
+def test_a_length_in_the_buffer_that_is_wrong_writes_the_whole_messages_and_nothing_else(
+    used: int, durability: str, make: Any
+) -> None:
+    whole = make.message(b"one") + make.message(b"two") + make.message(b"three")
+    storage = journal(make)
+    data = used.to_bytes(4, "little") + whole + b"\xab" * (1000 - len(whole))
+    storage.publish("pre_commit", data, replace=True)
+    with Writer(storage, durability=durability) as writer:
+        writer.append(b"next")
+    assert read(storage) == [b"one", b"two", b"three", b"next"]
+    assert storage.size("00000000") == len(whole) + 20
+    assert storage.read_all("pre_commit")[:8] == bytes(8)

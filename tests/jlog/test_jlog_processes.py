@@ -332,6 +332,30 @@ def test_without_the_right_to_write_there_is_a_clear_error_and_nothing_changes(
     assert after == before
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files for others")
+def test_what_root_writes_belongs_to_the_folders_owner_who_can_go_on(journal: Path) -> None:
+    open_to_all(journal)
+    for path in (journal, *journal.iterdir()):
+        os.chown(path, NOBODY, NOBODY)
+    with Writer(journal, durability="buffered", buffer_bytes=500) as writer:
+        for number in range(20):
+            writer.append(b"0:%d" % number + b" " * 400)
+    with Subscriber(journal, "a", create="end"):
+        pass
+
+    def work() -> None:
+        with Writer(journal, durability="buffered") as writer, Subscriber(journal, "a") as subscriber:
+            for number in range(20, 40):
+                writer.append(b"0:%d" % number + b" " * 400)
+            subscriber.checkpoint()
+            writer.flush()
+            assert len(list(subscriber)) == 20
+
+    as_nobody(work)
+    assert [int(message.split()[0][2:]) for message in read(journal)] == list(range(40))
+    assert {path.stat().st_uid for path in journal.iterdir()} == {NOBODY}
+
+
 def test_a_full_file_system_is_a_clear_error_and_work_goes_on_when_there_is_room(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
