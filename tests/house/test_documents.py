@@ -59,5 +59,14 @@ def test_tests_that_the_documents_name_are_there() -> None:
             assert (ROOT / name).exists(), f"{page.name} names {name}"
 
 
+def test_functions_that_the_documents_name_are_there() -> None:
+    """A name such as ``test_something`` is that of a test in one of the files that the same page names."""
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        files = [ROOT / name for name in re.findall(r"`(tests/[\w/.-]+\.py)`", text)]
+        there = {name for file in files for name in re.findall(r"def (test_\w+)", file.read_text(encoding="utf-8"))}
+        assert [name for name in re.findall(r"`(test_\w+)`", text) if name not in there] == [], page.name
+
+
 def test_the_architecture_fits_on_two_pages() -> None:
     assert len((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").splitlines()) <= 110
