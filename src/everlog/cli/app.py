@@ -15,6 +15,7 @@ from everlog.cli.text import complain
 from everlog.errors import EverlogError
 
 COMMANDS = {
+    "driver": ("everlog.cli.driver", "Look at an Aeron media driver: counters, errors, loss, streams, log buffers."),
     "export": ("everlog.cli.export", "Write records to a Parquet, Arrow or JSON lines file."),
     "info": ("everlog.cli.listing", "Show the store's state: descriptors, subscriptions, clients, ..."),
     "jlogctl": ("everlog.cli.jlogctl", "Look at, set up, clean and repair a JLog journal, as JLog's jlogctl does."),

@@ -1,0 +1,106 @@
+"""What the verbs share: the folder, ``--json`` and ``--watch``, times as Java's tools print them."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import click
+
+from everlog.aeron.transport.cnc_file import CNC_NAME, CncFile
+from everlog.cli.text import complain, is_terminal, warn
+from everlog.core.storage import LocalStorage, Storage
+from everlog.errors import StoreUnavailable
+
+NS_PER_MS, MS = 1_000_000, 1_000
+MIN_WATCH_SECONDS = 0.01
+CLEAR = "\x1b[2J\x1b[H"
+FAULTS_FOUND = 1
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def json_option(command: F) -> F:
+    """Decorator: ``--json``."""
+    return click.option("--json", "as_json", is_flag=True, help="One JSON object.")(command)
+
+
+def stat_options(command: F) -> F:
+    """Decorator: ``--json`` and ``--watch``."""
+    command = click.option(
+        "--watch",
+        is_flag=False,
+        flag_value=1.0,
+        type=click.FloatRange(min=MIN_WATCH_SECONDS),
+        metavar="[SECONDS]",
+        help="Look again and again, each second or so many, until interrupted.",
+    )(command)
+    return click.option("--json", "as_json", is_flag=True, help="One JSON object each time.")(command)
+
+
+def storage_at(folder: str) -> Storage:
+    """The driver's folder."""
+    if "://" in folder:
+        from everlog.stores import storage_of
+
+        return storage_of(folder)
+    return LocalStorage(folder)
+
+
+def cnc_path(folder: str) -> str:
+    """Where its ``cnc.dat`` is, for people."""
+    return os.path.join(folder, CNC_NAME)
+
+
+def open_cnc(folder: str) -> CncFile:
+    """``cnc.dat``, open."""
+    return CncFile.open(storage_at(folder))
+
+
+def repeat(watch: float | None, once: Callable[[], int]) -> int:
+    """Run ``once``, with ``--watch`` again and again; the exit code. A driver that is gone or just starting is waited
+    for."""
+    if watch is None:
+        return once()
+    while True:
+        if is_terminal(sys.stdout):
+            click.echo(CLEAR, nl=False)
+        try:
+            once()
+        except StoreUnavailable as error:
+            complain(str(error))
+        sys.stdout.flush()
+        time.sleep(watch)
+
+
+def tell_problem(cnc: CncFile) -> int:
+    """A warning where the file was cut; the exit code."""
+    if cnc.problem is None:
+        return 0
+    warn(f"{CNC_NAME}: found {cnc.problem}; what it says is not all")
+    return FAULTS_FOUND
+
+
+def now_ms() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // NS_PER_MS
+
+
+def local_time(timestamp_ms: int) -> datetime | None:
+    """A time in the local zone; ``None`` for one that no calendar has."""
+    try:
+        return datetime.fromtimestamp(timestamp_ms // MS, UTC).astimezone()
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+def date_text(timestamp_ms: int) -> str:
+    """``2026-11-21 06:21:18.964+0000``; the number for a time that no calendar has."""
+    moment = local_time(timestamp_ms)
+    if moment is None:
+        return f"{timestamp_ms}ms"
+    return f"{moment:%Y-%m-%d %H:%M:%S}.{timestamp_ms % MS:03}{moment:%z}"
