@@ -13,10 +13,11 @@ from everlog.aeron.archive.checksums import detect_checksum
 from everlog.aeron.archive.recordings import Recording, RecordingDetails, recording_from_files, recording_of
 from everlog.aeron.archive.scan import FOREVER, Scan, ScanContext
 from everlog.aeron.archive.segments import SegmentMap, SegmentReader, index_segments, parse_segment_name, segment_name
-from everlog.aeron.columns import COLUMNS, POSITION, TIMESTAMP_UNITS, make_sink, take_batch
+from everlog.aeron.columns import COLUMNS, POSITION, make_sink, take_batch
 from everlog.aeron.frames import HEADER_LENGTH, NULL_POSITION
 from everlog.aeron.mark_file import ArchiveMark, read_archive_mark
 from everlog.aeron.position import term_start
+from everlog.aeron.record_times import RecordTimes, check_source
 from everlog.aeron.walk import Geometry
 from everlog.core.columns import Batch, Column
 from everlog.core.options import fill
@@ -25,6 +26,7 @@ from everlog.core.storage import MAX_SMALL_FILE_BYTES, Storage
 from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, Split, Store, StreamInfo
 from everlog.errors import CorruptData, StoreUnavailable, UnknownStream, UsageError
 from everlog.kernel import columns as kernel
+from everlog.sbe import Schema
 
 MARK_NAME = "archive-mark.dat"
 CHECKSUMS = ("auto", "none", "crc32", "crc32c")
@@ -36,18 +38,19 @@ class Options:
 
     ``checksum``: what lies over the frames' session ids; ``auto`` tries a few frames of each recording.
     ``timestamp_from``: where a message's time is, ``reserved_value:ns``, ``:us`` or ``:ms``; frames have none of
-    their own. ``include_all``: list recordings that are marked as deleted, too.
+    their own; or ``sbe:FIELD`` with an optional unit (see :mod:`everlog.sbe.times`), then ``sbe_schema`` is the schema
+    or its file. ``include_all``: list recordings that are marked as deleted, too.
     """
 
     checksum: str = "auto"
     timestamp_from: str | None = None
+    sbe_schema: str | Schema | None = None
     include_all: bool = False
 
     def __post_init__(self) -> None:
         if self.checksum not in CHECKSUMS:
             raise UsageError("checksum", found=repr(self.checksum), expected=", ".join(CHECKSUMS))
-        if self.timestamp_from is not None and self.timestamp_from not in TIMESTAMP_UNITS:
-            raise UsageError("timestamp_from", found=repr(self.timestamp_from), expected=", ".join(TIMESTAMP_UNITS))
+        check_source(self.timestamp_from, self.sbe_schema)
 
 
 class ArchiveStore(Store):
@@ -60,6 +63,7 @@ class ArchiveStore(Store):
     def __init__(self, storage: Storage, options: Options) -> None:
         super().__init__(storage)
         self.options = options
+        self._times = RecordTimes(options.timestamp_from, options.sbe_schema)
         self._names: dict[int, list[int]] | None = None
         self._recordings: dict[int, Recording] | None = None
         self.catalog, self.catalog_fault = load_catalog(storage)
@@ -229,11 +233,11 @@ class ArchiveStore(Store):
             context = self.scan_context(recording)
             if recording.state == "INVALID":
                 request.on_fault(invalid_note(recording))
-        factor = TIMESTAMP_UNITS.get(self.options.timestamp_from or "", 0)
+        times, needed = self._times, self._times.needed(request.columns)
         sink = make_sink(
-            request.columns,
+            needed,
             checked=context.checksum != "none",
-            timestamps=factor > 0,
+            timestamps=times.factor > 0,
             max_rows=request.max_rows,
             max_bytes=request.max_bytes,
         )
@@ -243,9 +247,9 @@ class ArchiveStore(Store):
         scan = Scan(context, reader, sink, request.on_fault, request.level is Level.RECORD, first, stop)
         try:
             for _ in scan.run():
-                batch = take_batch(sink, request.columns, factor)
+                batch = take_batch(sink, needed, times.factor)
                 if batch is not None:
-                    yield batch
+                    yield times.fill(batch, request.columns)
         finally:
             reader.close()
 

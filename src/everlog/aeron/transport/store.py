@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from everlog.aeron.columns import COLUMNS, POSITION, TIMESTAMP_UNITS, make_sink, take_batch
+from everlog.aeron.columns import COLUMNS, POSITION, make_sink, take_batch
+from everlog.aeron.record_times import RecordTimes, check_source
 from everlog.aeron.transport.cnc_file import CNC_NAME, CncFile
 from everlog.aeron.transport.counters import PUBLISHER_POSITION, RECEIVER_HWM, RECEIVER_POSITION, Counter
 from everlog.aeron.transport.log_buffers import (
@@ -31,6 +32,7 @@ from everlog.core.storage import ReadableFile, Storage
 from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, Split, Store, StreamInfo
 from everlog.errors import CorruptData, EverlogError, StoreUnavailable, UnknownStream, UsageError
 from everlog.kernel import columns as kernel
+from everlog.sbe import Schema
 
 NS_PER_MS = 1_000_000
 
@@ -38,13 +40,14 @@ NS_PER_MS = 1_000_000
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """How to read a driver's folder. ``timestamp_from``: where a message's time is, ``reserved_value:ns``, ``:us`` or
-    ``:ms``; frames have none of their own."""
+    ``:ms``; frames have none of their own; or ``sbe:FIELD`` with an optional unit (see :mod:`everlog.sbe.times`), then
+    ``sbe_schema`` is the schema or its file."""
 
     timestamp_from: str | None = None
+    sbe_schema: str | Schema | None = None
 
     def __post_init__(self) -> None:
-        if self.timestamp_from is not None and self.timestamp_from not in TIMESTAMP_UNITS:
-            raise UsageError("timestamp_from", found=repr(self.timestamp_from), expected=", ".join(TIMESTAMP_UNITS))
+        check_source(self.timestamp_from, self.sbe_schema)
 
 
 class DriverStore(Store):
@@ -57,6 +60,7 @@ class DriverStore(Store):
     def __init__(self, storage: Storage, options: Options) -> None:
         super().__init__(storage)
         self.options = options
+        self._times = RecordTimes(options.timestamp_from, options.sbe_schema)
 
     @classmethod
     def open(cls, storage: Storage, options: Mapping[str, Any]) -> Self:
@@ -180,11 +184,11 @@ class DriverStore(Store):
         with file:
             given = request.split.context if request.split is not None else None
             context = given if isinstance(given, LogContext) else self.context(file, log)
-            factor = TIMESTAMP_UNITS.get(self.options.timestamp_from or "", 0)
+            times, needed = self._times, self._times.needed(request.columns)
             sink = make_sink(
-                request.columns,
+                needed,
                 checked=False,
-                timestamps=factor > 0,
+                timestamps=times.factor > 0,
                 max_rows=request.max_rows,
                 max_bytes=request.max_bytes,
             )
@@ -192,9 +196,9 @@ class DriverStore(Store):
             stop = FOREVER if request.end is None else request.end
             scan = LogScan(context, file, sink, request.on_fault, request.level is Level.RECORD, first, stop)
             for _ in scan.run():
-                batch = take_batch(sink, request.columns, factor)
+                batch = take_batch(sink, needed, times.factor)
                 if batch is not None:
-                    yield batch
+                    yield times.fill(batch, request.columns)
 
     def splits(
         self, stream: str, *, start: int | None = None, end: int | None = None, split_bytes: int = DEFAULT_SPLIT_BYTES

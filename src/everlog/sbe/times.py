@@ -1,0 +1,66 @@
+"""Times of records out of a field of their SBE messages, for stores whose records carry none of their own.
+
+``sbe:FIELD`` or ``sbe:FIELD:UNIT`` says where: a field of that name (``composite.member`` for one in a composite) in
+the fixed block of whatever message a record is, counted in ``ns``, ``us``, ``ms`` or ``s`` since 1970. Without a unit
+the field's ``timeUnit`` in the schema holds, else nanoseconds.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from everlog.core.columns import Batch, ColumnData, ColumnType
+from everlog.errors import UsageError
+from everlog.fields import Field
+from everlog.kernel import columns as kernel
+from everlog.sbe.columns import blocks_of
+from everlog.sbe.schema import Schema, load_schema
+
+PREFIX = "sbe:"
+UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+_SCHEMA_UNITS = {"nanosecond": "ns", "microsecond": "us", "millisecond": "ms", "second": "s"}
+_OPTION = "timestamp_from"
+
+
+def split_source(source: str) -> tuple[str, str | None]:
+    """``sbe:FIELD[:UNIT]`` to field and unit. Raises :class:`UsageError`."""
+    field, colon, unit = source.removeprefix(PREFIX).partition(":")
+    if not source.startswith(PREFIX) or not field or (colon and unit not in UNITS):
+        raise UsageError(
+            _OPTION, found=repr(source), expected=f"sbe:FIELD or sbe:FIELD:UNIT, UNIT of {', '.join(UNITS)}"
+        )
+    return field, unit or None
+
+
+class SbeTimes:
+    """Finds the times of a batch's payloads. Raises :class:`UsageError` for a source that no message of the schema has
+    as a whole number, or whose unit differs between messages and is not named."""
+
+    def __init__(self, schema: Schema | str | Path, source: str) -> None:
+        self.schema = schema if isinstance(schema, Schema) else load_schema(schema)
+        name, unit = split_source(source)
+        self._picks = list(self._fields(name))
+        if not self._picks:
+            expected = f"a whole number in the block of a message of {self.schema.where}"
+            raise UsageError(_OPTION, found=f"field {name!r}", expected=expected)
+        units = {unit} if unit else {_SCHEMA_UNITS.get(field.time_unit or "", "ns") for _, field in self._picks}
+        if len(units) > 1:
+            found = f"{name!r} in {' and '.join(sorted(units))}"
+            raise UsageError(_OPTION, found=found, expected=f"one unit: sbe:{name}:ns, ...")
+        self._factor = UNITS[units.pop()]
+
+    def _fields(self, name: str) -> list[tuple[int, Field]]:
+        return [
+            (message.template_id, field)
+            for message in self.schema.messages.values()
+            for path, field in message.block.fields()
+            if ".".join(path) == name and field.count == 1 and field.code in "bBhHiIqQ" and field.labels is None
+        ]
+
+    def of(self, batch: Batch) -> ColumnData:
+        """Nanoseconds since 1970 for each of the batch's payloads: null where a payload is no such message, is cut,
+        lacks the field or has its null value."""
+        values, _, validity, nulls = blocks_of(self.schema, batch).numbers(self._picks, "q")
+        if self._factor > 1:
+            values = kernel.multiply(values, self._factor, batch.row_count)
+        return ColumnData(ColumnType.INT64, values, None, validity, nulls)
