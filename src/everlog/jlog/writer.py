@@ -14,7 +14,7 @@ from typing import Any, NoReturn, Self
 from everlog.core.writable import WritableFile, write_failed
 from everlog.errors import EverlogError, StoreUnavailable, UnsupportedVersion, UsageError, WriteFailed
 from everlog.jlog.addresses import Address
-from everlog.jlog.append import AS_STORED, ENDED, FULL, MOVED, NOW, Appender, appender
+from everlog.jlog.append import AS_STORED, ENDED, FULL, MOVED, NOW, Appender, appender, check_length, microseconds_of
 from everlog.jlog.buffer import DEFAULT_BUFFER_BYTES, MAX_BUFFER_BYTES, SECONDS_FOR_THE_LOCK, PreCommitBuffer
 from everlog.jlog.buffer_recovery import write_out
 from everlog.jlog.compression import lz4_encoder
@@ -122,9 +122,11 @@ class Writer:
 
     def _write_out(self, buffer: PreCommitBuffer) -> int:
         """Write what of the buffer's messages is not in the journal yet."""
-        return write_out(
+        count = write_out(
             self._storage, buffer, self._framing, lambda data, count: self._append_framed(buffer, data, count)
         )
+        self._end_full_segment()
+        return count
 
     def _append_framed(self, buffer: PreCommitBuffer, data: bytes, count: int) -> None:
         current = self._open_appender()
@@ -134,7 +136,11 @@ class Writer:
             current = self._open_appender()
         if self.durability is Durability.SYNCED:
             self._group.settle(self._sync_segment)
-        if status == ENDED:
+
+    def _end_full_segment(self) -> None:
+        """Only after the buffer says that nothing waits: this takes time, and a writer of the C library that came after
+        this process died in it would write the same messages again."""
+        if self._appender is not None and self._appender.end >= self._appender.limit:
             self._end_segment()
 
     # Appending
@@ -148,11 +154,11 @@ class Writer:
 
         A process that is killed meanwhile leaves the message or nothing that a reader takes for one.
         """
-        timestamp_us = NOW if timestamp_ns is None else _microseconds(timestamp_ns)
+        timestamp_us = NOW if timestamp_ns is None else microseconds_of(timestamp_ns)
         length = AS_STORED
         if self._encode is not None:
             length = memoryview(payload).nbytes
-            _check_length(length)
+            check_length(length)
             payload = self._encode(payload)
         joined: Round | None = None
         try:
@@ -184,13 +190,13 @@ class Writer:
         error's ``appended`` says how many.
         """
         listed = payloads if isinstance(payloads, list | tuple) else list(payloads)
-        times = None if timestamps_ns is None else [_microseconds(time_ns) for time_ns in timestamps_ns]
+        times = None if timestamps_ns is None else [microseconds_of(time_ns) for time_ns in timestamps_ns]
         if times is not None and len(times) != len(listed):
             raise UsageError("timestamps_ns", found=f"{len(times)} times", expected=f"{len(listed)}, one a message")
         lengths: list[int] | None = None
         if self._encode is not None:
             lengths = [memoryview(payload).nbytes for payload in listed]
-            _check_length(max(lengths, default=0))
+            check_length(max(lengths, default=0))
             listed = [self._encode(payload) for payload in listed]
         done = 0
         try:
@@ -343,6 +349,7 @@ class Writer:
             else:
                 self._append_framed(buffer, *buffer.read())
                 buffer.empty()
+                self._end_full_segment()
         except OSError as error:
             self._refuse(error)
 
@@ -397,14 +404,3 @@ def _forked() -> None:
 
 
 os.register_at_fork(after_in_child=_forked)
-
-
-def _microseconds(timestamp_ns: int) -> int:
-    if timestamp_ns < 0:
-        raise UsageError("timestamp_ns", found=str(timestamp_ns), expected="at least 0")
-    return timestamp_ns // 1000
-
-
-def _check_length(length: int) -> None:
-    if length > MAX_MESSAGE_BYTES:
-        raise UsageError("message", found=f"{length} bytes", expected=f"at most {MAX_MESSAGE_BYTES}")
