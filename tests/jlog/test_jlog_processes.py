@@ -232,7 +232,7 @@ def test_a_handler_that_raises_ends_the_waiting_and_nothing_was_appended(journal
 
 
 LIMITED = """
-import resource, signal, sys
+import os, resource, signal, sys
 from everlog.jlog import Writer, append, append_twin
 from everlog.errors import WriteFailed
 if sys.argv[2] == "twin":
@@ -249,6 +249,7 @@ for limit in range(57, 57 + 40):
             sys.exit("no error")
         except WriteFailed as error:
             print(error)
+        assert os.path.getsize(sys.argv[1] + "/00000000") == 57
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 written.append(b"0:3")
 buffered = Writer(sys.argv[1], durability="buffered", buffer_bytes=1000)

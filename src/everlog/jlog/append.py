@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from everlog.core.writable import WritableFile
+from everlog.errors import UsageError
 from everlog.jlog import append_twin as twin
 from everlog.jlog.append_twin import AS_STORED as AS_STORED
 from everlog.jlog.append_twin import DONE as DONE
@@ -13,6 +14,7 @@ from everlog.jlog.append_twin import FULL as FULL
 from everlog.jlog.append_twin import MOVED as MOVED
 from everlog.jlog.append_twin import NOW as NOW
 from everlog.jlog.append_twin import UNKNOWN as UNKNOWN
+from everlog.jlog.framing import MAX_MESSAGE_BYTES
 from everlog.kernel import load
 
 if TYPE_CHECKING:
@@ -37,3 +39,16 @@ def buffer_appender(file: WritableFile, magic: int, used: int, capacity: int) ->
 
 def _is_local(file: WritableFile) -> bool:
     return hasattr(file, "fileno")
+
+
+def microseconds_of(timestamp_ns: int) -> int:
+    """A timestamp as it is kept. Raises :class:`UsageError` for one before 1970."""
+    if timestamp_ns < 0:
+        raise UsageError("timestamp_ns", found=str(timestamp_ns), expected="at least 0")
+    return timestamp_ns // 1000
+
+
+def check_length(length: int) -> None:
+    """Raises :class:`UsageError` for a payload that is too long."""
+    if length > MAX_MESSAGE_BYTES:
+        raise UsageError("message", found=f"{length} bytes", expected=f"at most {MAX_MESSAGE_BYTES}")

@@ -25,116 +25,23 @@ from typing import Any
 from everlog.core.storage import Entry, FileBase
 from everlog.core.writable import DRAFT_PREFIX, write_failed
 from everlog.errors import NotAStore, StoreUnavailable
+from everlog.testing.unsynced import Change, Inode, is_in_place
 
 SECONDS_FOR_A_LOCK = 30.0
 """Who waits longer for a lock gets an error: in a test it waits for itself."""
-PAGE_BYTES = (512, 4096)
-
-Change = tuple[int, bytes | None]
-"""Bytes written at an offset, or a new size."""
-
-
-def is_in_place(offset: int, length: int, size: int) -> bool:
-    """Whether a write changes bytes of one page that are there: systems do that at once or not at all."""
-    page = min(PAGE_BYTES)
-    return offset + length <= size and offset // page == (offset + max(length, 1) - 1) // page
-
-
-class _Inode:
-    """A file, whatever it is called. ``synced`` is what is on disk for certain, ``pending`` what was done since."""
-
-    def __init__(self, data: bytes, mode: int) -> None:
-        self.data = bytearray(data)
-        self.synced = bytes(data)
-        self.pending: list[Change] = []
-        self.mode = mode
-        self.locked_by: CrashingFile | None = None
-        self.held_by: CrashingFile | None = None
-        self.open_count = 0
-
-    def change(self, change: Change) -> None:
-        _apply(self.data, change)
-        self.pending.append(change)
-
-    def sync(self) -> None:
-        for change in self.pending:
-            self._keep(change)
-        self.pending = []
-
-    def _keep(self, change: Change) -> None:
-        kept = bytearray(self.synced)
-        _apply(kept, change)
-        self.synced = bytes(kept)
-
-    def copy(self) -> _Inode:
-        new = _Inode(b"", self.mode)
-        new.data, new.synced, new.pending = bytearray(self.data), self.synced, list(self.pending)
-        return new
-
-    def after_power_cut(self, rng: random.Random) -> bytes:
-        """What is on disk, as the generator decides."""
-        if not self.pending:
-            return self.synced
-        states = [self.synced]
-        for change in self.pending:
-            states.append(_applied(states[-1], change))
-        how = rng.randrange(4)
-        if how == 0:
-            return states[0]
-        if how == 1:
-            return states[-1]
-        page = rng.choice(PAGE_BYTES)
-        return self._torn(states, page, rng) if how == 2 else _mixed(states, page, rng)
-
-    def _torn(self, states: list[bytes], page: int, rng: random.Random) -> bytes:
-        """What was done up to some moment, and the first pages of what was done next."""
-        done = rng.randrange(len(self.pending))
-        offset, data = self.pending[done]
-        if data is None:
-            return states[done]
-        edges = range((offset // page + 1) * page, offset + len(data), page)
-        kept = rng.choice(edges) - offset if edges else rng.choice((0, len(data)))
-        return _applied(states[done], (offset, data[:kept])) if kept else states[done]
-
-
-def _apply(data: bytearray, change: Change) -> None:
-    offset, written = change
-    end = offset if written is None else offset + len(written)
-    if end > len(data):
-        data.extend(bytes(end - len(data)))
-    if written is None:
-        del data[end:]
-    else:
-        data[offset:end] = written
-
-
-def _applied(data: bytes, change: Change) -> bytes:
-    new = bytearray(data)
-    _apply(new, change)
-    return bytes(new)
-
-
-def _mixed(states: list[bytes], page: int, rng: random.Random) -> bytes:
-    """A size that the file has had, and each page from any moment."""
-    size = len(rng.choice(states))
-    pages = []
-    for start in range(0, size, page):
-        length = min(page, size - start)
-        pages.append(rng.choice(states)[start : start + length].ljust(length, b"\0"))
-    return b"".join(pages)
 
 
 class CrashingFile(FileBase):
     """An open file of a :class:`CrashingStorage`; see :class:`everlog.core.writable.WritableFile`."""
 
-    def __init__(self, storage: CrashingStorage, inode: _Inode, name: str, *, is_writable: bool) -> None:
+    def __init__(self, storage: CrashingStorage, inode: Inode, name: str, *, is_writable: bool) -> None:
         self.name = name
         self._storage = storage
-        self._inode: _Inode | None = inode
+        self._inode: Inode | None = inode
         self._is_writable = is_writable
         inode.open_count += 1
 
-    def _open(self, *, to_write: bool = False) -> _Inode:
+    def _open(self, *, to_write: bool = False) -> Inode:
         if self._inode is None or (to_write and not self._is_writable):
             raise write_failed(self.name, OSError(errno.EBADF, os.strerror(errno.EBADF)))
         return self._inode
@@ -250,9 +157,9 @@ class CrashingStorage:
         self.root = root
         self.after_each = after_each
         self.changed = threading.Condition(threading.RLock())
-        self._inodes = {name: _Inode(data, 0o640) for name, data in (files or {}).items()}
+        self._inodes = {name: Inode(data, 0o640) for name, data in (files or {}).items()}
         # Names that were made, replaced or deleted since the folder was synced, and what was there before.
-        self._renamed: list[tuple[str, _Inode | None]] = []
+        self._renamed: list[tuple[str, Inode | None]] = []
 
     def done(self, what: str) -> None:
         """Tell who watches."""
@@ -265,9 +172,9 @@ class CrashingStorage:
         """The folder as it is when every process that uses it is killed now: all that was written is there, no lock is
         held. What was not synced still is not."""
         with self.changed:
-            copies: dict[int, _Inode] = {}
+            copies: dict[int, Inode] = {}
 
-            def copy(inode: _Inode) -> _Inode:
+            def copy(inode: Inode) -> Inode:
                 return copies.setdefault(id(inode), inode.copy())
 
             new = CrashingStorage(root=self.root)
@@ -280,7 +187,7 @@ class CrashingStorage:
         gives the same."""
         rng = random.Random(seed)
         with self.changed:
-            names: dict[str, _Inode | None] = dict(self._inodes)
+            names: dict[str, Inode | None] = dict(self._inodes)
             if ordered_names:
                 lost = self._renamed[rng.randint(0, len(self._renamed)) :]
                 names.update(reversed(lost))  # the state before the first of them
@@ -292,7 +199,7 @@ class CrashingStorage:
             for name in sorted(names):
                 inode = names[name]
                 if inode is not None:
-                    new._inodes[name] = _Inode(inode.after_power_cut(rng), inode.mode)
+                    new._inodes[name] = Inode(inode.after_power_cut(rng), inode.mode)
             return new
 
     # Reading
@@ -334,7 +241,7 @@ class CrashingStorage:
             raise NotAStore(self.root, found=f"the name {name!r}", expected="a name inside the store's folder")
         return name
 
-    def _find(self, name: str) -> _Inode:
+    def _find(self, name: str) -> Inode:
         inode = self._inodes.get(self._name(name))
         if inode is None:
             raise StoreUnavailable(name, found=os.strerror(errno.ENOENT).lower(), expected="a file")
@@ -342,7 +249,7 @@ class CrashingStorage:
 
     # Writing
 
-    def _set(self, name: str, inode: _Inode | None) -> None:
+    def _set(self, name: str, inode: Inode | None) -> None:
         self._renamed.append((name, self._inodes.get(name)))
         if inode is None:
             self._inodes.pop(name, None)
@@ -360,7 +267,7 @@ class CrashingStorage:
             if inode is not None and create and exclusive:
                 raise write_failed(name, OSError(errno.EEXIST, os.strerror(errno.EEXIST)))
             if inode is None:
-                inode = _Inode(b"", mode)
+                inode = Inode(b"", mode)
                 self._set(name, inode)
                 self.done("create")
             return CrashingFile(self, inode, name, is_writable=True)
@@ -370,7 +277,7 @@ class CrashingStorage:
         draft = f"{DRAFT_PREFIX}{os.urandom(4).hex()}"
         self._name(name)
         with self.changed:
-            inode = _Inode(b"", mode)
+            inode = Inode(b"", mode)
             self._set(draft, inode)
             self.done("create draft")
             inode.change((0, data))

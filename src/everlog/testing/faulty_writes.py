@@ -11,7 +11,7 @@ from typing import Any
 
 from everlog.core.storage import Entry, FileBase, ReadableFile
 from everlog.core.writable import WritableFile, WritableStorage, write_failed
-from everlog.testing.crashing_storage import is_in_place
+from everlog.testing.unsynced import is_in_place
 
 OPERATIONS = frozenset({"open", "write", "truncate", "sync", "publish", "rename", "remove", "sync_folder", "lock"})
 
