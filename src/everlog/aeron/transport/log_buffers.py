@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from struct import Struct
 from typing import Any
 
 from everlog.aeron.frames import (
@@ -37,6 +38,7 @@ LOG_TYPES = {0: "concurrent-publication", 1: "exclusive-publication", 2: "image"
 NO_END = (1 << 63) - 1
 """End of stream while it is not known."""
 SEARCH_BYTES = 64 << 10
+_TAILS = Struct("<qqq")
 _NAME = re.compile(r"(0|[1-9][0-9]{0,18})\.logbuffer")
 _NOT_ZERO = re.compile(rb"[^\0]")
 
@@ -172,6 +174,12 @@ def read_log_buffer(file: ReadableFile, name: str) -> LogBuffer:
         expected = f"{TERM_COUNT} terms of {length} bytes and metadata"
         raise CorruptData(name + SUFFIX, offset=0, found=f"{size} bytes", expected=expected)
     return LogBuffer(name, metadata, size)
+
+
+def read_raw_tails(file: ReadableFile, log: LogBuffer) -> tuple[int, ...]:
+    """The raw tails as they are now; empty where the file was cut."""
+    data = file.read_at(log.metadata_offset, _TAILS.size)
+    return _TAILS.unpack(data) if len(data) == _TAILS.size else ()
 
 
 def terms_of(log: LogBuffer, file: ReadableFile, high_water_mark: int | None = None) -> list[Term]:

@@ -16,7 +16,7 @@ from everlog.aeron.frames import HEADER_LENGTH, MAX_MESSAGE_BYTES, TYPE_PADDING,
 from everlog.aeron.layouts import DataHeader
 from everlog.aeron.position import term_id_of, term_offset_of
 from everlog.aeron.transport.faults import fault
-from everlog.aeron.transport.log_buffers import LogBuffer, Term
+from everlog.aeron.transport.log_buffers import TERM_COUNT, LogBuffer, Term, read_raw_tails
 from everlog.aeron.walk import Geometry, Walker
 from everlog.core.storage import ReadableFile
 from everlog.core.store import FaultSink
@@ -181,6 +181,10 @@ class LogScan:
     def _hole_or_damage(self, status: int, position: int, message: int, header: bytes) -> bool:
         """Neither the end nor an intact frame at ``position``: what was not written (yet), or what is damaged."""
         log = self.context.log
+        if status == codes.TERM_ID and self._is_used_again(header):
+            found, expected = "a later term", "the one that was there when reading began"
+            self._report("log-buffer-changed", position, found, expected, "the rest of that one", message, note=True)
+            return False
         behind = self._resync(position + HEADER_LENGTH)
         end = self._term.end if behind is None else behind
         lost = f"positions {message} to {end}"
@@ -198,6 +202,14 @@ class LogScan:
             code, found, expected = self._describe(status, position, header)
             self._report(code, position, found, expected, lost, message)
         return behind is not None
+
+    def _is_used_again(self, header: bytes) -> bool:
+        """Whether a frame is of a later term in the same place: a driver and its publishers went on meanwhile."""
+        log = self.context.log
+        ahead = log.term_count_of(DataHeader.unpack_from(header).term_id) - log.term_count_of(self._term.term_id)
+        if ahead <= 0 or ahead % TERM_COUNT:
+            return False
+        return log.is_image or read_raw_tails(self.file, log) != log.raw_tails
 
     def _resync(self, position: int) -> int | None:
         """Move to the next intact frame from ``position`` on; its position, or ``None``."""

@@ -189,7 +189,8 @@ def backlogs(counters: Iterable[Counter]) -> list[Backlog]:
     while len(found) - 1 > table * LOAD:
         table *= 2
     # computeIfAbsent looks at the size before it adds, and adds at the head of a bucket.
-    return sorted(reversed(found.values()), key=lambda backlog: java_bucket(backlog.stream, table))
+    newest_first = list(found.values())[::-1]
+    return sorted(newest_first, key=lambda backlog: java_bucket(backlog.stream, table))
 
 
 def java_bucket(stream: StreamId, table: int) -> int:
