@@ -132,12 +132,12 @@ def test_a_batch_whose_reading_was_cancelled_is_read_again(ten, monkeypatch):
 
 def test_a_loop_that_was_cancelled_while_it_read_is_gone_on_with(ten, monkeypatch):
     begun, go = threading.Event(), threading.Event()
-    read_messages = Subscription.read_messages
+    read = Subscription._read
 
-    def slowly(self):
+    def slowly(self, request):
         begun.set()
         go.wait()
-        return read_messages(self)
+        return read(self, request)
 
     async def work():
         async with AsyncSubscriber(ten.path, "x") as subscriber:
@@ -145,13 +145,13 @@ def test_a_loop_that_was_cancelled_while_it_read_is_gone_on_with(ten, monkeypatc
             async def loop():
                 return [message.payload async for message in subscriber]
 
-            monkeypatch.setattr(Subscription, "read_messages", slowly)
+            monkeypatch.setattr(Subscription, "_read", slowly)
             reading = asyncio.create_task(loop())
             await asyncio.to_thread(begun.wait)
             reading.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await reading
-            monkeypatch.setattr(Subscription, "read_messages", read_messages)
+            monkeypatch.setattr(Subscription, "_read", read)
             threading.Timer(0.05, go.set).start()
             again = [message.payload async for message in subscriber]
             await asyncio.sleep(0.1)

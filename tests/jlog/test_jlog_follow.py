@@ -180,6 +180,28 @@ def test_missing_segments_are_stepped_over_at_once_with_a_fault(by_hand, opened)
     assert "00000001 to 6fffffff" in str(opened.faults[0])
 
 
+class MissingName(LocalWritableStorage):
+    """A list of names that misses one which is made meanwhile, as readdir may."""
+
+    misses = 1
+
+    def exists(self, name):
+        return name != "00000001" and super().exists(name)  # it is made just after this
+
+    def names(self, folder=""):
+        self.misses -= 1
+        return [name for name in super().names(folder) if name != "00000001" or self.misses < 0]
+
+
+def test_one_list_of_names_is_not_believed_that_there_is_a_hole(by_hand):
+    by_hand.segments([b"a"], [b"b"], [b"c"])
+    by_hand.put_checkpoint(b"x", 0, 0)
+    faults = []
+    with Subscriber(MissingName(by_hand.path), "x", on_fault=faults.append) as subscriber:
+        assert payloads(subscriber) == [b"a", b"b", b"c"]
+    assert faults == []
+
+
 def test_messages_before_a_hole_are_given_before_it_is_told(by_hand, opened):
     by_hand.append(3, b"far")
     by_hand.store_log(3)

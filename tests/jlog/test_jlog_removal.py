@@ -159,6 +159,9 @@ def test_a_subscriber_removed_meanwhile_holds_nothing_and_is_none(five):
     storage = WatchedStorage(five.path)
     storage.vanish = file.name
     assert remove_consumed(storage) == []
+    five.put_checkpoint(b"x", 0, 0)
+    five.put_checkpoint(b"y", 2, 0)
+    assert remove_consumed(storage) == [0, 1]
 
 
 def test_a_folder_without_a_metastore_is_refused(tmp_path):
@@ -287,14 +290,18 @@ def test_with_very_many_files_the_list_is_not_looked_through_at_every_crossing(b
     count = 600
     by_hand.segments(*[[b"m"]] * count)
     by_hand.put_checkpoint(b"x", 0, 0)
+    holding = by_hand.put_checkpoint(b"hold", 0, 0)
     storage = WatchedStorage(by_hand.path)
     lists = []
     storage.names = lambda folder="": lists.append(1) or LocalWritableStorage.names(storage, folder)
     with Subscriber(storage, "x") as subscriber:
         for _ in subscriber:
             subscriber.checkpoint()
-    assert data_files(by_hand) == [f"{count - 1:08x}"]
-    assert len(lists) < count
+    assert by_hand.checkpoint(b"x") == (count - 1, 1)
+    assert 10 < len(lists) < count / 2
+    assert len(data_files(by_hand)) == count
+    holding.unlink()
+    assert len(remove_consumed(by_hand.path)) == count - 1
 
 
 def test_reading_goes_on_where_nothing_may_be_removed(five, caplog):

@@ -11,12 +11,22 @@ from pathlib import Path
 
 import pytest
 
+from everlog.core.storage import LocalFile
 from everlog.core.store import raise_fault
 from everlog.core.writable import LocalWritableStorage
-from everlog.errors import CorruptData, NotAStore, UnknownSubscriber, UnsupportedVersion, UsageError, WriteFailed
+from everlog.errors import (
+    CorruptData,
+    NotAStore,
+    StoreUnavailable,
+    UnknownSubscriber,
+    UnsupportedVersion,
+    UsageError,
+    WriteFailed,
+)
 from everlog.jlog.addresses import Address
 from everlog.jlog.message import Message
 from everlog.jlog.subscriber import Subscriber
+from everlog.jlog.subscriptions import write_checkpoint
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "jlog"
 
@@ -110,7 +120,8 @@ def test_lz4_loops_and_batches_take_turns_without_loss(by_hand, make):
     by_hand.store_log(0)
     by_hand.put_checkpoint(b"x", 0, 0)
     with Subscriber(by_hand.path, "x") as subscriber:
-        small = subscriber.read_batch(max_bytes=10, columns=["payload"])  # decoded, each makes a batch of its own
+        # All fit as they are stored; decoded, each makes a batch of its own.
+        small = subscriber.read_batch(max_bytes=200, columns=["payload"])
         assert small is not None
         assert small.to_list("payload") == words[:1]
         other = subscriber.read_batch(max_rows=2, columns=["length", "marker"])
@@ -376,6 +387,63 @@ def test_with_checkpoint_every_a_failed_checkpoint_does_not_count_as_written(ten
     with pytest.raises(WriteFailed), Subscriber(storage, "x", checkpoint_every=1) as subscriber:
         list(subscriber)
     assert ten.checkpoint(b"x") == (0, 0)
+
+
+def test_reading_that_fails_in_the_middle_can_be_tried_again_without_loss(by_hand, monkeypatch):
+    count = 2000
+    by_hand.segments([b"%d" % i * 200 for i in range(count)])  # a few of the reader's windows
+    by_hand.put_checkpoint(b"x", 0, 0)
+    read_into, calls = LocalFile.read_into, []
+
+    def failing(self, offset, buffer):
+        calls.append(offset)
+        if len(calls) in (2, 4):
+            raise StoreUnavailable(self.name, found="input/output error")
+        return read_into(self, offset, buffer)
+
+    monkeypatch.setattr(LocalFile, "read_into", failing)
+    got, failures = [], 0
+    with Subscriber(by_hand.path, "x") as subscriber:
+        while len(got) < count and failures < 3:
+            try:
+                got += subscriber.read_payloads(300)
+            except StoreUnavailable:
+                failures += 1
+    assert failures == 2
+    assert got == [b"%d" % i * 200 for i in range(count)]
+
+
+def test_what_others_did_to_the_checkpoint_is_not_undone_by_going_on(by_hand):
+    by_hand.segments([b"a", b"b"], [b"c"])
+    file = by_hand.put_checkpoint(b"x", 0, 2)
+    with Subscriber(by_hand.path, "x") as subscriber:
+        file.write_bytes(struct.pack("<II", 0, 1))  # jlogctl sets it back
+        assert payloads(subscriber) == [b"c"]
+    assert by_hand.checkpoint(b"x") == (0, 1)
+
+
+def test_only_a_checkpoint_that_goes_back_waits_for_a_removal_to_end(by_hand, tmp_path):
+    """Under the metastore's lock; else what is behind it could be removed that moment."""
+    by_hand.segments([b"a"], [b"b"])
+    by_hand.put_checkpoint(b"x", 0, 0)
+    by_hand.put_checkpoint(b"hold", 0, 0)
+    with Subscriber(by_hand.path, "x") as subscriber:
+        subscriber.checkpoint("1:0")
+        with LocalWritableStorage(by_hand.path).open_writable("metastore") as metastore:
+            metastore.lock()
+            threads = [
+                threading.Thread(target=subscriber.checkpoint, args=("0:1",)),
+                threading.Thread(target=write_checkpoint, args=(by_hand.path, "hold", "0:0")),
+            ]
+            for thread in threads:
+                thread.start()
+                thread.join(0.2)
+                assert thread.is_alive()
+            assert by_hand.checkpoint(b"x") == (1, 0)
+            metastore.unlock()
+            for thread in threads:
+                thread.join()
+        assert by_hand.checkpoint(b"x") == (0, 1)
 
 
 # Places
