@@ -35,6 +35,8 @@ MAX_BUFFER_BYTES = (1 << 31) - 1
 DRIVER_TIMEOUT_MS = 10_000
 """A driver whose heartbeat is older than this, and no client's timeout is longer, is gone."""
 NS_PER_MS = 1_000_000
+CLOSED = -1
+"""Heartbeat of a driver that closed as it should."""
 
 
 @dataclass(frozen=True, slots=True)

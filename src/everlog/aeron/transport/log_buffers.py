@@ -27,7 +27,7 @@ from everlog.aeron.layouts import DataHeader
 from everlog.aeron.position import wrap_int32
 from everlog.aeron.transport.layouts import LogMetaData
 from everlog.core.storage import ReadableFile, Storage
-from everlog.errors import CorruptData
+from everlog.errors import CorruptData, EverlogError
 
 TERM_COUNT = 3
 METADATA_LENGTH = LogMetaData.size
@@ -146,12 +146,16 @@ def parse_name(file_name: str) -> int | None:
 
 
 def list_names(storage: Storage) -> list[str]:
-    """The names of the log buffers, publications first, by registration id. Names that are none are left out."""
+    """The names of the log buffers, publications first, by registration id. Names that are none are left out, and
+    folders that can't be listed."""
     found = []
     for folder in FOLDERS:
-        if storage.exists(folder):
-            ids = sorted(i for i in map(parse_name, storage.names(folder)) if i is not None)
-            found += [f"{folder}/{registration_id}" for registration_id in ids]
+        try:
+            names = storage.names(folder) if storage.exists(folder) else []
+        except EverlogError:
+            continue
+        ids = sorted(i for i in map(parse_name, names) if i is not None)
+        found += [f"{folder}/{registration_id}" for registration_id in ids]
     return found
 
 

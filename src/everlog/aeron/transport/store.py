@@ -234,7 +234,11 @@ class DriverStore(Store):
                 state["errors"] = [error.to_dict() for error in cnc.errors()]
         except EverlogError as error:
             state["cnc_problem"] = str(error)
-        losses = load_losses(self.storage)
+        try:
+            losses = load_losses(self.storage)
+        except EverlogError as error:
+            losses = None
+            state["loss_report_problem"] = str(error)
         state["losses"] = [] if losses is None else [loss.to_dict() for loss in losses[0]]
         state["log_buffers"] = list(self._log_states())
         return state

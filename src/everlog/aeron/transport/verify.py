@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from everlog.aeron.transport.cnc_checks import check_cnc
-from everlog.aeron.transport.cnc_file import CNC_NAME, CncFile
+from everlog.aeron.transport.cnc_file import CLOSED, CNC_NAME, CncFile
 from everlog.aeron.transport.counters import PUBLISHER_POSITION, RECEIVER_HWM, SENDER_POSITION, Counter
 from everlog.aeron.transport.faults import fault
 from everlog.aeron.transport.log_buffers import FOLDERS, IMAGES, PUBLICATIONS, SUFFIX, LogBuffer, parse_name
@@ -41,6 +41,8 @@ class Verification:
     counters: list[Counter] = field(default_factory=list)
     knows_counters: bool = False
     """Whether the counters could be read, so that a log buffer without any is worth a word."""
+    is_closed: bool = False
+    """Whether the driver closed as it should."""
 
     def run(self) -> None:
         """Everything, one part after the other."""
@@ -87,11 +89,11 @@ class Verification:
         for problem in check_cnc(cnc):
             self.report.add(problem)
         if not cnc.is_live(time.time_ns() // NS_PER_MS):
-            found, expected = (
-                f"a heartbeat at {cnc.heartbeat_ms()} ms",
-                "one within the timeout, if a driver should run",
-            )
+            heartbeat = cnc.heartbeat_ms()
+            found = "a driver that closed" if heartbeat == CLOSED else f"a heartbeat at {heartbeat} ms"
+            expected = "one within the timeout, if a driver should run"
             self.report.add(fault("driver-gone", CNC_NAME, None, found, expected, note=True))
+        self.is_closed = cnc.heartbeat_ms() == CLOSED
         self.counters = cnc.counters()
         self.knows_counters = cnc.problem is None
 
@@ -174,8 +176,11 @@ class Verification:
                 self.report.add(fault(code, log.file_name, offset, found, expected, lost, stream=log.name))
 
     def _check_missing(self, names: set[str]) -> None:
+        if self.is_closed:
+            return  # on its way out a driver deletes log buffers, and leaves the counters
         folders = {PUBLISHER_POSITION: PUBLICATIONS, RECEIVER_HWM: IMAGES}
-        for counter in self.counters:
+        still = {(c.counter_id, c.registration_id) for c in self.store.counters()}
+        for counter in (c for c in self.counters if (c.counter_id, c.registration_id) in still):
             folder = folders.get(counter.type_id)
             name = f"{folder}/{counter.registration_id}"
             if folder is None or name in names:
