@@ -163,6 +163,18 @@ def test_a_synced_message_is_safe_in_a_segment_that_another_writer_made_without_
             assert complaints == [], f"power cut after operation {moment}, seed {seed}"
 
 
+@pytest.mark.parametrize("durability", ["written", "buffered"])
+def test_what_was_appended_before_a_sync_survives_a_power_cut(durability: str, make: Any) -> None:
+    storage, ledger = journal(make), Ledger()
+    with Writer(storage, durability=durability) as writer:
+        for number in range(20):
+            ledger.append(writer, payload(number))
+            if number % 7 == 0:
+                writer.sync()
+                for seed in range(100):
+                    assert lost(ledger, storage.crash(seed)) == [], f"{number} messages, seed {seed}"
+
+
 def test_a_power_cut_under_written_leaves_a_journal_that_can_be_written_and_read(make: Any) -> None:
     for moment, killed, ledger in moments(journal(make), appends("written")):
         for seed in seeds(moment):

@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from everlog.jlog.async_subscriber import AsyncSubscriber as AsyncSubscriber
     from everlog.jlog.creation import alter as alter
     from everlog.jlog.creation import create as create
+    from everlog.jlog.durability import Durability as Durability
     from everlog.jlog.message import Message as Message
     from everlog.jlog.removal import clean as clean
     from everlog.jlog.subscriber import Subscriber as Subscriber
     from everlog.jlog.subscriptions import add_subscriber as add_subscriber
     from everlog.jlog.subscriptions import list_subscribers as list_subscribers
     from everlog.jlog.subscriptions import remove_subscriber as remove_subscriber
-    from everlog.jlog.writer import Durability as Durability
     from everlog.jlog.writer import Writer as Writer
 
 _HOMES = {
     "Address": "addresses",
     "AsyncSubscriber": "async_subscriber",
-    "Durability": "writer",
+    "Durability": "durability",
     "Message": "message",
     "Subscriber": "subscriber",
     "Writer": "writer",

@@ -69,9 +69,13 @@ class MetastoreFile:
         with self.locked() as values:
             file = self._storage.open_writable(segment_name(values.storage_log), create=True, mode=self.mode)
             if sync:
-                self._storage.sync_folder()
-                self.file.sync()
+                self.sync_names()
             return values.storage_log, file
+
+    def sync_names(self) -> None:
+        """Return when the segments' names and the metastore are on disk, whoever made them."""
+        self._storage.sync_folder()
+        self.file.sync()
 
     def advance(self, log: int, *, sync: bool) -> int:
         """Go on to the segment behind ``log``, unless somebody has already; the segment that is written now.

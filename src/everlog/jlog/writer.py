@@ -7,7 +7,6 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from enum import StrEnum
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
@@ -18,6 +17,7 @@ from everlog.jlog.append import AS_STORED, ENDED, FULL, MOVED, NOW, Appender, ap
 from everlog.jlog.buffer import DEFAULT_BUFFER_BYTES, MAX_BUFFER_BYTES, SECONDS_FOR_THE_LOCK, PreCommitBuffer
 from everlog.jlog.buffer_recovery import write_out
 from everlog.jlog.compression import lz4_encoder
+from everlog.jlog.durability import Durability
 from everlog.jlog.framing import MAX_MESSAGE_BYTES, Framing, Provider
 from everlog.jlog.group_commit import GroupCommit, Round
 from everlog.jlog.metastore_file import SAFE, MetastoreFile
@@ -25,20 +25,10 @@ from everlog.jlog.names import PRE_COMMIT
 from everlog.jlog.opening import JournalPath, storage_of
 from everlog.jlog.past_end import set_back
 from everlog.jlog.pre_commit import read_pre_commit
-from everlog.jlog.tail import known_tail, settle
+from everlog.jlog.tail import Tail, known_tail, settle
 
 _log = logging.getLogger("everlog.jlog")
 _writers: weakref.WeakSet[Writer] = weakref.WeakSet()
-
-
-class Durability(StrEnum):
-    """What is certain when an append returns. ``BUFFERED``: the message survives the death of the process; readers see
-    it after a flush. ``WRITTEN``: readers see it, and it survives the death of the process; a power cut may take it.
-    ``SYNCED``: it survives a power cut."""
-
-    BUFFERED = "buffered"
-    WRITTEN = "written"
-    SYNCED = "synced"
 
 
 class Writer:
@@ -64,6 +54,7 @@ class Writer:
         self._group = GroupCommit(self._sync_segment)
         self._segment: WritableFile | None = None
         self._appender: Appender | None = None
+        self._plain: Appender | None = None  # the same, where an append is nothing but that
         self._buffer: PreCommitBuffer | None = None
         self._is_closed = False
         self._has_looked = False  # for checkpoints past the end
@@ -73,6 +64,7 @@ class Writer:
             values = self._metastore.read()
             chosen = Durability.SYNCED if values.safety == SAFE else Durability.WRITTEN
             self.durability = chosen if durability is None else Durability(durability)
+            self._is_synced = self.durability is Durability.SYNCED
             self._framing = Framing(values.magic)
             self._encode = self._encoder()
             if self.durability is Durability.BUFFERED:
@@ -134,7 +126,7 @@ class Writer:
         while (status := current.append_framed(data, count)) > ENDED:
             self._resolve(status)
             current = self._open_appender()
-        if self.durability is Durability.SYNCED:
+        if self._is_synced:
             self._group.settle(self._sync_segment)
 
     def _end_full_segment(self) -> None:
@@ -154,6 +146,17 @@ class Writer:
 
         A process that is killed meanwhile leaves the message or nothing that a reader takes for one.
         """
+        plain = self._plain
+        try:
+            if plain is not None and timestamp_ns is None:
+                address = plain.append_inside(payload)
+                if address is not None:
+                    return address
+            return self._append(payload, timestamp_ns)
+        except (OSError, OverflowError) as error:
+            self._refuse(error)
+
+    def _append(self, payload: Any, timestamp_ns: int | None) -> Address | None:
         timestamp_us = NOW if timestamp_ns is None else microseconds_of(timestamp_ns)
         length = AS_STORED
         if self._encode is not None:
@@ -161,23 +164,19 @@ class Writer:
             check_length(length)
             payload = self._encode(payload)
         joined: Round | None = None
-        try:
-            with self._lock:
-                if self._buffer is not None and self._put_in_buffer(payload, timestamp_us, length):
-                    return None
-                while True:
-                    current = self._appender or self._open_appender()
-                    status = current.append(payload, timestamp_us, length)
-                    if status <= ENDED:
-                        break
-                    self._resolve(status)
-                last = current.last
-                if self.durability is Durability.SYNCED:
-                    joined = self._group.join()
-                if status == ENDED:
-                    self._end_segment()
-        except (OSError, OverflowError) as error:
-            self._refuse(error)
+        with self._lock:
+            if self._buffer is not None and self._put_in_buffer(payload, timestamp_us, length):
+                return None
+            while True:
+                current = self._appender or self._open_appender()
+                status, last = current.append(payload, timestamp_us, length)
+                if status <= ENDED:
+                    break
+                self._resolve(status)
+            if self._is_synced:
+                joined = self._group.join()
+            if status == ENDED:
+                self._end_segment()
         if joined is not None:
             self._group.wait(joined)
         return Address(last)
@@ -209,13 +208,13 @@ class Writer:
             with self._lock:
                 while done < len(listed):
                     current = self._appender or self._open_appender()
-                    status, count = current.append_many(listed, done, times, lengths)
+                    status, count, at = current.append_many(listed, done, times, lengths)
                     done += count
                     if status > ENDED:
                         self._resolve(status)
                         continue
-                    last = Address(current.last)
-                    if self.durability is Durability.SYNCED:
+                    last = Address(at)
+                    if self._is_synced:
                         joined = self._group.join()
                     if status == ENDED:
                         self._end_segment()
@@ -229,7 +228,7 @@ class Writer:
         with self._lock:
             if self._put_in_buffer(payload, timestamp_us, length):
                 return
-            while (status := self._open_appender().append(payload, timestamp_us, length)) > ENDED:
+            while (status := self._open_appender().append(payload, timestamp_us, length)[0]) > ENDED:
                 self._resolve(status)
             if status == ENDED:
                 self._end_segment()
@@ -269,21 +268,26 @@ class Writer:
         """The appender on the segment that is written now, opened where it must be."""
         self._check_open()
         if self._appender is None:
-            self._metastore.catch_up()
-            is_synced = self.durability is Durability.SYNCED
-            log, self._segment = self._metastore.open_segment(sync=is_synced)
+            if not self._has_looked:
+                self._metastore.catch_up()
+            log, self._segment = self._metastore.open_segment(sync=self._is_synced)
             tail = known_tail(self._storage, log, self._segment, self._framing)
             if not self._has_looked:
                 tail = set_back(self._storage, self._metastore, log, self._segment, self._framing, tail)
                 self._has_looked = True
-            self._appender = appender(
-                self._segment, self._metastore.file, log, self._framing.magic, tail.end, tail.marker
-            )
+            self._begin(log, self._segment, tail)
+        assert self._appender is not None
         return self._appender
+
+    def _begin(self, log: int, segment: WritableFile, tail: Tail) -> None:
+        self._appender = appender(segment, self._metastore.file, log, self._framing.magic, tail.end, tail.marker)
+        if self.durability is Durability.WRITTEN and self._encode is None:
+            self._plain = self._appender
 
     def _resolve(self, status: int) -> None:
         """After an append that wrote nothing: make it possible."""
         current = self._open_appender()
+        self._retire()
         if status == FULL:
             self._roll()
         elif status == MOVED:
@@ -292,9 +296,7 @@ class Writer:
         else:
             assert self._segment is not None
             tail = settle(self._storage, current.log, self._segment, self._framing)
-            self._appender = appender(
-                self._segment, self._metastore.file, current.log, self._framing.magic, tail.end, tail.marker
-            )
+            self._begin(current.log, self._segment, tail)
 
     def _end_segment(self) -> None:
         """After an append that finished the segment. The message is there, so that what fails now is tried again by the
@@ -302,7 +304,7 @@ class Writer:
         try:
             self._roll()
         except EverlogError as error:
-            if self.durability is Durability.SYNCED:
+            if self._is_synced:
                 raise
             _log.warning("%s: the next segment could not be begun yet: %s", self._storage.root, error)
 
@@ -310,10 +312,17 @@ class Writer:
         """Sync the segment, and go on to the next one."""
         current = self._open_appender()
         self._group.settle(self._sync_segment)
-        self._metastore.advance(current.log, sync=self.durability is Durability.SYNCED)
+        self._metastore.advance(current.log, sync=self._is_synced)
         self._leave_segment()
 
+    def _retire(self) -> None:
+        """Keep other threads out of the appender: its file is about to be used otherwise, or closed."""
+        self._plain = None
+        if self._appender is not None:
+            self._appender.retire()
+
     def _leave_segment(self) -> None:
+        self._plain = None
         # Not closed here: a thread may be syncing it. It closes when the last one lets go of it.
         self._segment = None
         self._appender = None
@@ -338,6 +347,7 @@ class Writer:
             self._check_open()
             self._flush_buffer()
             self._group.settle(self._sync_segment)
+            self._metastore.sync_names()
 
     def _flush_buffer(self) -> None:
         buffer = self._buffer
@@ -369,6 +379,7 @@ class Writer:
 
     def _release(self) -> None:
         self._is_closed = True
+        self._retire()
         self._close_files()
 
     def _close_files(self) -> None:

@@ -1,0 +1,15 @@
+"""What an append promises."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Durability(StrEnum):
+    """What is certain when an append returns. ``BUFFERED``: the message survives the death of the process; readers see
+    it after a flush. ``WRITTEN``: readers see it, and it survives the death of the process; a power cut may take it.
+    ``SYNCED``: it survives a power cut."""
+
+    BUFFERED = "buffered"
+    WRITTEN = "written"
+    SYNCED = "synced"
