@@ -623,3 +623,31 @@ def test_a_buffer_that_a_process_without_a_lock_has_open_is_not_taken(
     with open(tmp_path / "j" / "pre_commit", "r+b"), pytest.raises(StoreUnavailable):
         Writer(tmp_path / "j", durability="buffered")
     Writer(tmp_path / "j", durability="buffered").close()
+
+
+def test_threads_that_append_in_all_ways_get_the_addresses_of_their_own_messages(journal: Path) -> None:
+    """Plain appends go past the writer's own lock; the others, and going on to the next segment, don't."""
+    given: dict[Address | None, bytes] = {}
+
+    with Writer(journal) as writer:
+
+        def work(number: int) -> None:
+            for i in range(300):
+                message = b"%d:%d" % (number, i)
+                if number % 3 == 0:
+                    given[writer.append(message)] = message
+                elif number % 3 == 1:
+                    given[writer.append(message, i)] = message
+                else:
+                    given[writer.append_many([b"first of two", message])] = message
+
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    with everlog.open_store(journal) as store:
+        found = {r.address: r.payload for r in store.read("journal") if r.payload != b"first of two"}
+    assert found == {str(address): message for address, message in given.items()}
+    assert len(found) == 1800
+    assert len(list(journal.glob("0000000?"))) > 5

@@ -4,6 +4,10 @@
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.exc cimport PyErr_CheckSignals
+from cpython.pythread cimport (
+    NOWAIT_LOCK, PyThread_acquire_lock, PyThread_allocate_lock, PyThread_free_lock, PyThread_release_lock,
+    PyThread_type_lock,
+)
 from libc.errno cimport EINTR, EIO, errno
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
@@ -12,6 +16,7 @@ from libc.string cimport memcpy, memset
 import os
 
 from everlog.jlog import append_twin
+from everlog.jlog.addresses import Address
 from everlog.jlog.framing import Framing
 
 include "_layouts.pxi"
@@ -30,6 +35,11 @@ cdef enum:
 assert (DONE, ENDED, FULL, UNKNOWN, MOVED) == (
     append_twin.DONE, append_twin.ENDED, append_twin.FULL, append_twin.UNKNOWN, append_twin.MOVED)
 assert MAX_HEADER_BYTES == JLOG_COMPRESSED_HEADER_SIZE
+
+cdef extern from "pythread.h":
+    ctypedef enum PyLockStatus:
+        PY_LOCK_ACQUIRED
+    PyLockStatus PyThread_acquire_lock_timed(PyThread_type_lock lock, long long microseconds, int intr_flag) nogil
 
 cdef extern from *:
     """
@@ -168,10 +178,16 @@ cdef class Appender:
     cdef uint32_t magic
     cdef uint8_t* chunk
     cdef object segment, metastore
+    cdef PyThread_type_lock mutex
+    cdef bint is_retired
 
     def __cinit__(self, segment, metastore, int64_t log, uint32_t magic, int64_t end, int64_t marker):
         framing = Framing(magic)
         self.chunk = NULL
+        self.is_retired = False
+        self.mutex = PyThread_allocate_lock()
+        if self.mutex == NULL:
+            raise MemoryError()
         self.segment, self.metastore = segment, metastore  # kept open as long as the descriptors are used
         self.fd, self.metastore_fd = segment.fileno(), metastore.fileno()
         self.log, self.end, self.marker = log, end, marker
@@ -187,24 +203,63 @@ cdef class Appender:
 
     def __dealloc__(self):
         free(self.chunk)
+        if self.mutex != NULL:
+            PyThread_free_lock(self.mutex)
+
+    cdef int enter(self) except -1:
+        """One thread at a time from here: two that use one open file do not exclude each other by its lock."""
+        if PyThread_acquire_lock(self.mutex, NOWAIT_LOCK):
+            return 0
+        cdef int got = 0
+        while True:
+            with nogil:
+                got = PyThread_acquire_lock_timed(self.mutex, -1, 1) == PY_LOCK_ACQUIRED
+            if got:
+                return 0
+            PyErr_CheckSignals()
+
+    def retire(self):
+        """See the twin."""
+        self.enter()
+        self.is_retired = True
+        PyThread_release_lock(self.mutex)
+
+    def append_inside(self, payload):
+        """See the twin."""
+        cdef int64_t last
+        if not PyBytes_CheckExact(payload):
+            return None
+        self.enter()
+        try:
+            if self.is_retired or self.end + self.header_bytes + PyBytes_GET_SIZE(payload) >= self.limit:
+                return None
+            if self.append_bytes(
+                <const uint8_t*>PyBytes_AS_STRING(payload), PyBytes_GET_SIZE(payload), -1, -1, True
+            ) != DONE:
+                return None
+            last = self.last
+        finally:
+            PyThread_release_lock(self.mutex)
+        return Address(last)
 
     def append(self, payload, int64_t timestamp_us=-1, int64_t length=-1):
         """See the twin."""
         cdef Py_buffer view
-        cdef const uint8_t* body
-        cdef int64_t stored
         cdef int status
-        if PyBytes_CheckExact(payload):
-            body = <const uint8_t*>PyBytes_AS_STRING(payload)
-            stored = PyBytes_GET_SIZE(payload)
-            return self.append_bytes(body, stored, timestamp_us, length)
         PyObject_GetBuffer(payload, &view, PyBUF_SIMPLE)
         try:
-            return self.append_bytes(<const uint8_t*>view.buf, view.len, timestamp_us, length)
+            self.enter()
+            try:
+                status = self.append_bytes(<const uint8_t*>view.buf, view.len, timestamp_us, length, False)
+                return status, self.last
+            finally:
+                PyThread_release_lock(self.mutex)
         finally:
             PyBuffer_Release(&view)
 
-    cdef int append_bytes(self, const uint8_t* body, int64_t stored, int64_t timestamp_us, int64_t length) except -1:
+    cdef int append_bytes(
+        self, const uint8_t* body, int64_t stored, int64_t timestamp_us, int64_t length, bint is_inside
+    ) except -1:
         cdef uint8_t[MAX_HEADER_BYTES] header
         cdef int status = DONE, error = 0
         check_length(stored, length)
@@ -214,6 +269,8 @@ cdef class Appender:
                 error = everlog_lock(self.fd, 1)
                 if error == 0:
                     status = self.prepare(&error)
+                    if is_inside and self.end + self.header_bytes + stored >= self.limit:
+                        status = FULL
                     if status == DONE and error == 0:
                         error = everlog_write(self.fd, header, self.header_bytes, body, stored, self.end)
                         if error:
@@ -237,14 +294,19 @@ cdef class Appender:
         cdef Py_buffer view
         cdef const uint8_t* body
         cdef int64_t now_us = checked_time(-1), time_us
-        self.take_lock()
+        self.enter()
+        try:
+            self.take_lock()
+        except BaseException:
+            PyThread_release_lock(self.mutex)
+            raise
         try:
             with nogil:
                 status = self.prepare(&error)
             if error:
                 failed(error, self.segment.name)
             if status != DONE:
-                return status, 0
+                return status, 0, 0
             base = size = self.end  # `size` is what is written and framed, `size - used` what is written
             try:
                 for at in range(start, n):
@@ -275,16 +337,23 @@ cdef class Appender:
             except BaseException:
                 everlog_truncate(self.fd, base)
                 raise
-            return self.wrote(size - base, count), count
+            status = self.wrote(size - base, count)
+            return status, count, self.last
         finally:
             everlog_lock(self.fd, 0)
+            PyThread_release_lock(self.mutex)
 
     def append_framed(self, const uint8_t[::1] data not None, int64_t count):
         """See the twin."""
         cdef int status = DONE, error = 0
         cdef const uint8_t* bytes_ = &data[0] if data.shape[0] else NULL
         cdef int64_t length = data.shape[0]
-        self.take_lock()
+        self.enter()
+        try:
+            self.take_lock()
+        except BaseException:
+            PyThread_release_lock(self.mutex)
+            raise
         try:
             with nogil:
                 status = self.prepare(&error)
@@ -296,6 +365,7 @@ cdef class Appender:
                         status = self.wrote(length, count)
         finally:
             everlog_lock(self.fd, 0)
+            PyThread_release_lock(self.mutex)
         if error:
             failed(error, self.segment.name)
         return status

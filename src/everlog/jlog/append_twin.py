@@ -15,12 +15,14 @@ This is the readable twin of ``_append.pyx``; it also runs on storages that are 
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Sequence
 from typing import Any
 
 from everlog.core.writable import WritableFile, locked
 from everlog.errors import EverlogError, WriteFailed
+from everlog.jlog.addresses import Address
 from everlog.jlog.framing import MAX_MESSAGE_BYTES, Framing
 from everlog.jlog.layouts import JlogMetastore, JlogPreCommit
 
@@ -51,7 +53,7 @@ def frame(framing: Framing, payload: Any, timestamp_us: int, length: int) -> tup
 
 class Appender:
     """Appends to the segment ``log`` of which ``end`` bytes are known to be whole messages, the last of them numbered
-    ``marker - 1``. Not for several threads at once.
+    ``marker - 1``. Several threads may append.
 
     ``last`` is the address of the last message written. Calls raise :class:`OSError` or :class:`WriteFailed`, and
     :class:`OverflowError` for a payload or a time that is too large; then nothing was written.
@@ -68,14 +70,36 @@ class Appender:
         self._segment = segment
         self._metastore = metastore
         self._framing = Framing(magic)
+        self._mutex = threading.Lock()  # two threads that use one open file do not exclude each other by its lock
+        self._is_retired = False
         self._refresh()
 
-    def append(self, payload: Any, timestamp_us: int = NOW, length: int = AS_STORED) -> int:
-        """One message; ``length`` is that of the payload before it was compressed."""
+    def retire(self) -> None:
+        """When it returns, no thread is in :meth:`append_inside`, and none gets anywhere there any more."""
+        with self._mutex:
+            self._is_retired = True
+
+    def append_inside(self, payload: Any) -> Address | None:
+        """One message, now, if it is ``bytes`` and nothing is to be done but to write it: its address. ``None`` where
+        nothing was written: it would end the segment, or what :meth:`append` answers is needed."""
+        if type(payload) is not bytes:
+            return None
+        message = b"".join(frame(self._framing, payload, NOW, AS_STORED))
+        with self._mutex, locked(self._segment):
+            if self._is_retired or self._prepare() != DONE or self.end + len(message) >= self.limit:
+                return None
+            self._write(message, 1)
+            return Address(self.last)
+
+    def append(self, payload: Any, timestamp_us: int = NOW, length: int = AS_STORED) -> tuple[int, int]:
+        """One message; ``length`` is that of the payload before it was compressed. The status, and its address, if it
+        was written."""
         message = b"".join(frame(self._framing, payload, timestamp_us, length))
-        with locked(self._segment):
+        with self._mutex, locked(self._segment):
             status = self._prepare()
-            return status if status != DONE else self._write(message, 1)
+            if status == DONE:
+                status = self._write(message, 1)
+            return status, self.last
 
     def append_many(
         self,
@@ -83,14 +107,15 @@ class Appender:
         start: int,
         timestamps_us: Sequence[int] | None = None,
         lengths: Sequence[int] | None = None,
-    ) -> tuple[int, int]:
-        """``payloads[start:]``, as many as go into this segment; the status and how many were written."""
+    ) -> tuple[int, int, int]:
+        """``payloads[start:]``, as many as go into this segment; the status, how many were written, and the address of
+        the last."""
         frames: list[bytes] = []
         count = 0
-        with locked(self._segment):
+        with self._mutex, locked(self._segment):
             status = self._prepare()
             if status != DONE:
-                return status, 0
+                return status, 0, 0
             size = self.end
             for at in range(start, len(payloads)):
                 timestamp = NOW if timestamps_us is None else timestamps_us[at]
@@ -101,11 +126,12 @@ class Appender:
                 count += 1
                 if size >= self.limit:
                     break
-            return self._write(b"".join(frames), count), count
+            status = self._write(b"".join(frames), count)
+            return status, count, self.last
 
     def append_framed(self, data: Any, count: int) -> int:
         """``count`` whole messages, as they are to be on disk."""
-        with locked(self._segment):
+        with self._mutex, locked(self._segment):
             status = self._prepare()
             return status if status != DONE else self._write(data, count)
 
