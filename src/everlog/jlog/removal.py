@@ -2,9 +2,9 @@
 
 A segment goes when each checkpoint is in a higher one; without a subscriber none goes. The segment that is written
 now stays, and so does what a flush of the buffer that is not finished may have written. A checkpoint that can't be
-read, or is far above the segment that is written, holds everything: where its subscriber really is, nobody knows. All is
-done under the metastore's lock, which adding a subscriber and moving a checkpoint back take too. Processes of the C
-library take no lock for it, and may delete the same files meanwhile.
+read, or is far above the segment that is written, holds everything: where its subscriber really is, nobody knows.
+All is done under the metastore's lock, which adding a subscriber and moving a checkpoint back take too. Processes of
+the C library take no lock for it, and may delete the same files meanwhile.
 
 The index goes before its data: a crash between leaves a segment without an index, which is none the worse.
 """
