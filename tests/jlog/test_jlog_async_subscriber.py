@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from everlog.errors import UnknownSubscriber, UsageError
+from everlog.jlog import subscription
 from everlog.jlog.addresses import Address
 from everlog.jlog.async_subscriber import AsyncSubscriber
 from everlog.jlog.subscription import Subscription
@@ -131,6 +132,7 @@ def test_a_batch_whose_reading_was_cancelled_is_read_again(ten, monkeypatch):
 
 
 def test_a_loop_that_was_cancelled_while_it_read_is_gone_on_with(ten, monkeypatch):
+    monkeypatch.setattr(subscription, "READ_AHEAD_ROWS", 3)
     begun, go = threading.Event(), threading.Event()
     read = Subscription._read
 

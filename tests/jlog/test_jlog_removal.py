@@ -304,6 +304,17 @@ def test_with_very_many_files_the_list_is_not_looked_through_at_every_crossing(b
     assert len(remove_consumed(by_hand.path)) == count - 1
 
 
+def test_when_there_is_no_more_all_that_is_done_is_removed(by_hand):
+    count = 600
+    by_hand.segments(*[[b"m"]] * count)
+    by_hand.put_checkpoint(b"x", 0, 0)
+    with Subscriber(by_hand.path, "x") as subscriber:
+        for message in subscriber:
+            if message.log in (0, 1, count - 2):  # too few crossings to look every time
+                subscriber.checkpoint()
+        assert data_files(by_hand) == [f"{count - 1:08x}"]
+
+
 def test_reading_goes_on_where_nothing_may_be_removed(five, caplog):
     five.put_checkpoint(b"x", 0, 0)
     storage = WatchedStorage(five.path)
