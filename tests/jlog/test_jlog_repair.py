@@ -497,7 +497,7 @@ def test_a_file_that_changed_since_the_plan_is_not_touched(make, frames):
 
 def test_nothing_is_changed_while_a_process_has_a_file_open_that_must_not(make, frames):
     torn = frames[0] + frames[1][:25] + frames[2]
-    files = {"00000000": torn, "cp.61": cp(9, 9), "pre_commit": pre_commit(52, frames[3]), "00000001": b""}
+    files = {"00000000": torn, "cp.61": cp(9, 9), "pre_commit": pre_commit(52, frames[3]), "00000001": frames[4]}
     for name in ("00000000", "cp.61", "metastore", "pre_commit"):
         storage = journal(make, files, log=0, limit=10)
         plan = plan_repair(storage)
