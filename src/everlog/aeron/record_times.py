@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from everlog.aeron.columns import FLAGS, TIMESTAMP_UNITS
 from everlog.aeron.frames import FLAG_BEGIN
 from everlog.core.columns import Batch, Column, ColumnData
 from everlog.core.store import PAYLOAD, TIMESTAMP_NS
 from everlog.errors import UsageError
-from everlog.sbe import Schema
-from everlog.sbe.times import PREFIX, SbeTimes, split_source
+
+if TYPE_CHECKING:
+    from everlog.sbe import Schema
+    from everlog.sbe.times import SbeTimes
+
+SBE = "sbe:"
 
 
 def check_source(source: str | None, schema: str | Schema | None) -> None:
     """Raise :class:`UsageError` for a ``timestamp_from`` that is none, or that needs a schema where there is none."""
     if source is None or source in TIMESTAMP_UNITS:
         return
-    if not source.startswith(PREFIX):
+    if not source.startswith(SBE):
         expected = f"{', '.join(TIMESTAMP_UNITS)} or sbe:FIELD"
         raise UsageError("timestamp_from", found=repr(source), expected=expected)
+    from everlog.sbe.times import split_source  # only those who ask for it pay for the import
+
     split_source(source)
     if schema is None:
         raise UsageError("timestamp_from", found=f"{source!r} without a schema", expected="an SBE schema with it")
@@ -29,8 +37,11 @@ class RecordTimes:
 
     def __init__(self, source: str | None, schema: str | Schema | None) -> None:
         self.factor = TIMESTAMP_UNITS.get(source or "", 0)
-        is_sbe = source is not None and schema is not None and source.startswith(PREFIX)
-        self._times = SbeTimes(schema, source) if is_sbe and schema is not None and source is not None else None
+        self._times: SbeTimes | None = None
+        if source is not None and schema is not None and source.startswith(SBE):
+            from everlog.sbe.times import SbeTimes
+
+            self._times = SbeTimes(schema, source)
 
     def needed(self, wanted: tuple[Column, ...]) -> tuple[Column, ...]:
         """The columns that a walk must give so that the wanted ones can be made."""

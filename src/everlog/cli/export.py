@@ -5,19 +5,23 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
 from everlog.cli.faults import FaultPrinter
-from everlog.cli.opening import open_given, store_options
+from everlog.cli.opening import open_given, sbe_columns, sbe_schema_option, store_options
 from everlog.cli.progress import ProgressLine
 from everlog.cli.records import JsonLines
 from everlog.cli.text import complain
-from everlog.core.columns import Batch
+from everlog.core.columns import Batch, Column
 from everlog.core.store import Level, Store
 from everlog.errors import MissingDependency, UsageError
+
+if TYPE_CHECKING:
+    from everlog.sbe import SbeColumns
 
 FORMATS = ("parquet", "arrow", "jsonl")
 SUFFIXES = {".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow", ".jsonl": "jsonl", ".ndjson": "jsonl"}
@@ -39,23 +43,65 @@ Sink = Callable[[str, Batch], None]
 @click.option("--all", "include_all", is_flag=True, help="Streams that are marked as deleted too.")
 @click.option("--no-payload", is_flag=True, help="Leave payloads out.")
 @click.option("--force", is_flag=True, help="Replace OUT if it exists.")
+@sbe_schema_option
+@click.option("--sbe-message", metavar="NAME", help="With --sbe-schema: this message's fields as columns of their own.")
 def export(path: str, family: str | None, out: str, kind: str | None, **given: Any) -> int:
     """Write the records of the store at PATH to the file OUT, with every column. It gets its name when it is
     complete."""
     target = Path(out)
     kind = kind or SUFFIXES.get(target.suffix.lower(), "parquet")
     _check_target(path, target, given["force"])
-    level = Level.FRAME if given["frames"] else Level.RECORD
+    sbe = _sbe(kind, given)
     faults = FaultPrinter()
     with open_given(path, family, given) as store:
-        columns = [c.name for c in store.schema(level=level) if not (given["no_payload"] and c.name == "payload")]
-        if kind == "jsonl":
-            columns = JsonLines(store, level, payload=not given["no_payload"]).columns
-        with _named_when_complete(target, given["force"]) as file, WRITERS[kind](file, store, level, columns) as sink:
-            count = _copy(store, level, columns, given, sink, faults)
+        table = _table(store, kind, given, sbe)
+        with _named_when_complete(target, given["force"]) as file, WRITERS[kind](file, table) as sink:
+            count = _copy(store, table, given, sink, faults)
     faults.close()
     complain(f"wrote {count} record{'' if count == 1 else 's'} as {kind} to {out}")
     return faults.exit_code
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What the file gets: ``columns``, of which ``scanned`` come from the store and ``sbe`` makes the others. A
+    ``formatter`` takes batches as they are scanned."""
+
+    level: Level
+    columns: tuple[Column, ...]
+    scanned: list[str]
+    sbe: SbeColumns | None
+    formatter: JsonLines | None = None
+
+    def made(self, batch: Batch) -> Batch:
+        """The batch with the file's columns."""
+        if self.sbe is None or self.formatter is not None:
+            return batch
+        batch = self.sbe.extend(batch, {column.name for column in self.columns})
+        return Batch(self.columns, batch.row_count, {column.name: batch.data[column.name] for column in self.columns})
+
+
+def _sbe(kind: str, given: dict[str, Any]) -> SbeColumns | None:
+    message = given["sbe_message"]
+    if given["sbe_schema"] is None:
+        if message is not None:
+            raise UsageError("--sbe-message", expected="with --sbe-schema")
+        return None
+    if kind == "jsonl" and message is not None:
+        raise UsageError("--sbe-message", found="jsonl", expected="parquet or arrow: jsonl has all of every message")
+    return sbe_columns(given, message)
+
+
+def _table(store: Store, kind: str, given: dict[str, Any], sbe: SbeColumns | None) -> Table:
+    level = Level.FRAME if given["frames"] else Level.RECORD
+    if kind == "jsonl":
+        formatter = JsonLines(store, level, payload=not given["no_payload"], sbe=sbe)
+        return Table(level, (), formatter.columns, sbe, formatter)
+    own = tuple(c for c in store.schema(level=level) if not (given["no_payload"] and c.name == "payload"))
+    scanned = [column.name for column in own]
+    if sbe is not None and "payload" not in scanned:
+        scanned.append("payload")
+    return Table(level, own + (sbe.default_columns if sbe is not None else ()), scanned, sbe)
 
 
 def _check_target(path: str, target: Path, force: bool) -> None:
@@ -89,9 +135,7 @@ def _named_when_complete(target: Path, force: bool) -> Iterator[BinaryIO]:
         raise
 
 
-def _copy(
-    store: Store, level: Level, columns: list[str], given: dict[str, Any], sink: Sink, faults: FaultPrinter
-) -> int:
+def _copy(store: Store, table: Table, given: dict[str, Any], sink: Sink, faults: FaultPrinter) -> int:
     infos = store.streams(include_all=given["include_all"])
     sizes = {info.name: info.byte_count for info in infos}
     names = given["streams"] or tuple(sizes)
@@ -101,11 +145,16 @@ def _copy(
         for name in names:
             with faults.of(name):
                 scan = store.scan(
-                    name, columns=columns, start=given["start"], end=given["end"], level=level, on_fault=faults
+                    name,
+                    columns=table.scanned,
+                    start=given["start"],
+                    end=given["end"],
+                    level=table.level,
+                    on_fault=faults,
                 )
                 before = done
                 for batch in scan:
-                    sink(name, batch)
+                    sink(name, table.made(batch))
                     count += batch.row_count
                     if "length" in batch.data:
                         done += sum(batch.to_list("length"))
@@ -115,24 +164,25 @@ def _copy(
 
 
 @contextmanager
-def _jsonl(file: BinaryIO, store: Store, level: Level, columns: list[str]) -> Iterator[Sink]:
-    formatter = JsonLines(store, level, payload="payload" in columns)
+def _jsonl(file: BinaryIO, table: Table) -> Iterator[Sink]:
+    formatter = table.formatter
+    assert formatter is not None
     yield lambda stream, batch: void(file.write(formatter.lines(stream, batch)))
 
 
 @contextmanager
-def _arrow(file: BinaryIO, store: Store, level: Level, columns: list[str]) -> Iterator[Sink]:
+def _arrow(file: BinaryIO, table: Table) -> Iterator[Sink]:
     pa = _pyarrow()
-    with pa.ipc.new_file(file, _arrow_schema(pa, store, level, columns)) as writer:
+    with pa.ipc.new_file(file, _arrow_schema(pa, table)) as writer:
         yield lambda stream, batch: void(writer.write_batch(pa.record_batch(batch)))
 
 
 @contextmanager
-def _parquet(file: BinaryIO, store: Store, level: Level, columns: list[str]) -> Iterator[Sink]:
+def _parquet(file: BinaryIO, table: Table) -> Iterator[Sink]:
     pa = _pyarrow()
     import pyarrow.parquet as pq
 
-    schema = _arrow_schema(pa, store, level, columns)
+    schema = _arrow_schema(pa, table)
     held: list[Any] = []
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
 
@@ -168,8 +218,7 @@ def _pyarrow() -> Any:
     return pyarrow
 
 
-def _arrow_schema(pa: Any, store: Store, level: Level, columns: list[str]) -> Any:
+def _arrow_schema(pa: Any, table: Table) -> Any:
     from everlog.core.arrow import arrow_schema
-    from everlog.core.columns import pick
 
-    return pa.schema(arrow_schema(pick(store.schema(level=level), columns)))
+    return pa.schema(arrow_schema(table.columns))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -13,6 +13,9 @@ from everlog.core.options import option_names
 from everlog.core.store import Store
 from everlog.errors import UsageError
 from everlog.stores import FAMILIES, family_of, storage_of, store_class
+
+if TYPE_CHECKING:
+    from everlog.sbe import SbeColumns, Schema
 
 KEY_VARIABLE = "NATS_STREAMING_ENCRYPTION_KEY"
 """Environment variable that the original server takes its key from."""
@@ -46,8 +49,9 @@ FAMILY_OPTIONS = (
     FamilyOption(
         "--timestamp-from",
         "timestamp_from",
-        "Aeron: where a record's time is: reserved_value:ns, reserved_value:us or reserved_value:ms.",
+        "Aeron: where a record's time is: reserved_value:ns, :us or :ms, or sbe:FIELD, with a unit or not.",
     ),
+    FamilyOption("--archive-dir", "archive_dir", "Aeron Cluster: the node's archive, where it is not beside PATH."),
     FamilyOption("--pre-commit", "pre_commit", "JLog: read the unflushed pre-commit buffer too.", None, True),
     FamilyOption(
         "--encryption-key-file",
@@ -76,6 +80,29 @@ def store_options(command: F) -> F:
     return click.argument("path")(command)
 
 
+def sbe_schema_option(command: F) -> F:
+    """Decorator: ``--sbe-schema``, which is read and checked before anything is opened."""
+
+    def read(_: click.Context, __: click.Parameter, value: str | None) -> Schema | None:
+        if value is None:
+            return None
+        from everlog.sbe import load_schema
+
+        return load_schema(value)
+
+    text = "Decode payloads by this SBE schema, an XML file."
+    return click.option("--sbe-schema", metavar="FILE", callback=read, help=text)(command)
+
+
+def sbe_columns(given: dict[str, Any], message: str | None = None) -> SbeColumns | None:
+    """What decodes payloads, if that was asked for; what it can't decode becomes warnings."""
+    if given["sbe_schema"] is None:
+        return None
+    from everlog.sbe import SbeColumns
+
+    return SbeColumns(given["sbe_schema"], message, warn)
+
+
 def open_given(path: str, family: str | None, given: dict[str, Any], *, warn_of_key: bool = True) -> Store:
     """Open PATH with the options that the user gave. Raises :class:`UsageError` for one that the family does not
     have."""
@@ -90,6 +117,8 @@ def open_given(path: str, family: str | None, given: dict[str, Any], *, warn_of_
         if option.name not in known:
             raise UsageError(option.flag, found=f"a store of family {kind.family}", expected="a family that has this")
         values[option.name] = value
+    if given.get("sbe_schema") is not None and "sbe_schema" in known:
+        values["sbe_schema"] = given["sbe_schema"]
     if given.get("include_all") and "include_all" in known:
         values["include_all"] = True
     if "encryption_key" in values and warn_of_key:

@@ -6,16 +6,19 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from everlog.cli.faults import FaultPrinter
-from everlog.cli.opening import open_given, store_options
+from everlog.cli.opening import open_given, sbe_columns, sbe_schema_option, store_options
 from everlog.cli.records import Formatter, HexDumps, JsonLines, Lines, RawPayloads
 from everlog.core.columns import MAX_BATCH_ROWS, Batch, ColumnData
 from everlog.core.store import Level, Store
 from everlog.errors import UsageError
+
+if TYPE_CHECKING:
+    from everlog.sbe import SbeColumns
 
 SECONDS_BETWEEN_POLLS = 0.5
 
@@ -59,6 +62,7 @@ class Progress:
 @click.option("--delimiter", metavar="TEXT", help=r"With --raw: follows each payload; \n, \t, \0, \xHH are known.")
 @click.option("--hex", "as_hex", is_flag=True, help="A hex dump of each payload.")
 @click.option("--no-payload", is_flag=True, help="Leave payloads out.")
+@sbe_schema_option
 def read(path: str, family: str | None, **given: Any) -> int:
     """Print records of the store at PATH, in address order. A fault is a warning: the records before and behind it are
     printed, and the exit code is 1.
@@ -70,9 +74,10 @@ def read(path: str, family: str | None, **given: Any) -> int:
     )
     faults = FaultPrinter()
     progress = Progress(selection.limit)
+    sbe = sbe_columns(given)
     try:
         with open_given(path, family, given) as store:
-            formatter = _formatter(store, level, given)
+            formatter = _formatter(store, level, given, sbe)
             write_records(store, selection, formatter, progress, faults)
         while given["follow"] and not progress.done:
             time.sleep(SECONDS_BETWEEN_POLLS)
@@ -90,16 +95,18 @@ def _check(given: dict[str, Any]) -> None:
         raise UsageError(" and ".join(forms), expected="one of them")
     if given["no_payload"] and (given["raw"] or given["as_hex"]):
         raise UsageError("--no-payload", expected="not with --raw or --hex")
+    if given["sbe_schema"] is not None and (given["raw"] or given["as_hex"]):
+        raise UsageError("--sbe-schema", expected="not with --raw or --hex")
     if given["delimiter"] is not None and not given["raw"]:
         raise UsageError("--delimiter", expected="with --raw")
 
 
-def _formatter(store: Store, level: Level, given: dict[str, Any]) -> Formatter:
+def _formatter(store: Store, level: Level, given: dict[str, Any], sbe: SbeColumns | None) -> Formatter:
     if given["as_json"]:
-        return JsonLines(store, level, payload=not given["no_payload"])
+        return JsonLines(store, level, payload=not given["no_payload"], sbe=sbe)
     if given["raw"]:
         return RawPayloads(unescaped(given["delimiter"] or ""))
-    return HexDumps() if given["as_hex"] else Lines(payload=not given["no_payload"])
+    return HexDumps() if given["as_hex"] else Lines(payload=not given["no_payload"], sbe=sbe)
 
 
 def unescaped(text: str) -> bytes:

@@ -8,29 +8,36 @@ from __future__ import annotations
 
 from binascii import b2a_base64
 from collections.abc import Callable, Iterable, Iterator
+from itertools import repeat
 from json.encoder import encode_basestring_ascii as quoted
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from everlog.cli.text import printable, time_text
 from everlog.core.columns import Batch, Column, ColumnType
 from everlog.core.store import Level, Store
 
+if TYPE_CHECKING:
+    from everlog.sbe import SbeColumns
+
 COMMON = ("timestamp_ns", "length", "crc32", "payload")
 PREVIEW_BYTES = 60
+PREVIEW_CHARACTERS = 240
 HEX_WIDTH = 16
 
 
 class JsonLines:
-    """One JSON object a line: stream, address, timestamp_ns, length, crc32, payload, then the family's own columns."""
+    """One JSON object a line: stream, address, timestamp_ns, length, crc32, payload, then the family's own columns, and
+    with ``sbe`` the decoded payload."""
 
-    def __init__(self, store: Store, level: Level, *, payload: bool) -> None:
+    def __init__(self, store: Store, level: Level, *, payload: bool, sbe: SbeColumns | None = None) -> None:
         own = [c.name for c in store.family_columns(level) if c.name not in COMMON]
         common = [name for name in COMMON if payload or name != "payload"]
         self._columns = [*common, *own]
-        self._types = {column.name: column.type for column in store.schema(level=level)}
+        self._schema = {column.name: column for column in store.schema(level=level)}
         # Decimal and %08x:%08x addresses are printed from their integers: no text is made for a million records.
         self._address = store.address_columns
-        self.columns = list(dict.fromkeys([*self._address, *self._columns]))
+        self._sbe = sbe
+        self.columns = list(dict.fromkeys([*self._address, *self._columns, *(["payload"] if sbe else [])]))
 
     def lines(self, stream: str, batch: Batch) -> bytes:
         """The batch's lines."""
@@ -44,24 +51,29 @@ class JsonLines:
                 template.append(f", {label}: null")
                 continue
             column = data.to_list(batch.row_count)
-            form, convert = _json_form(name, self._types[name])
+            form, convert = _json_form(self._schema[name])
             if data.null_count:
                 template.append(f", {label}: %s")
                 values.append(_or_null(column, form, convert))
             else:
                 template.append(f", {label}: {form}")
                 values.append(column if convert is None else map(convert, column))
+        if self._sbe is not None:
+            template.append(', "sbe": %s')
+            values.append(text or "null" for text in self._sbe.json_texts(batch))
         template.append("}\n")
         return "".join(map("".join(template).__mod__, zip(*values, strict=True))).encode("ascii")
 
 
-def _json_form(name: str, kind: ColumnType) -> tuple[str, Callable[[Any], str] | None]:
+def _json_form(column: Column) -> tuple[str, Callable[[Any], str] | None]:
     """How a value is written: its part of the template, and what to do with it before."""
-    if name == "crc32":
+    if column.name == "crc32":
         return '"%08x"', None
-    if kind is ColumnType.BINARY:
+    if column.type is ColumnType.BINARY:
         return '"%s"', _base64
-    if kind is ColumnType.UTF8:
+    if column.is_json:
+        return "%s", None
+    if column.type is ColumnType.UTF8:
         return "%s", quoted
     return "%d", None
 
@@ -113,18 +125,21 @@ def hex_line(offset: int, data: bytes) -> str:
 
 
 class Lines:
-    """For people: stream, address, time, length and the start of the payload."""
+    """For people: stream, address, time, length and the start of the payload, decoded where ``sbe`` can do that."""
 
-    def __init__(self, *, payload: bool) -> None:
-        self._payload = payload
+    def __init__(self, *, payload: bool, sbe: SbeColumns | None = None) -> None:
+        self._sbe = sbe if payload else None
         self.columns = ("address", "timestamp_ns", "length") + (("payload",) if payload else ())
 
     def lines(self, stream: str, batch: Batch) -> bytes:
         """The batch's lines."""
         name = printable(stream)
         out = []
-        for address, timestamp_ns, length, *payload in _rows(batch, self.columns):
+        decoded = repeat(None) if self._sbe is None else self._sbe.json_texts(batch)
+        for (address, timestamp_ns, length, *payload), text in zip(_rows(batch, self.columns), decoded, strict=False):
             preview = "".join(f"  {shortened(data)}" for data in payload if data)
+            if text is not None:
+                preview = "  " + text[:PREVIEW_CHARACTERS] + ("..." if len(text) > PREVIEW_CHARACTERS else "")
             out.append(f"{name}  {address}  {time_text(timestamp_ns)}  {length:>8}{preview}\n")
         return "".join(out).encode()
 

@@ -27,7 +27,7 @@ PAYLOAD = "payload"
 TEMPLATE = Column(
     "sbe_template", ColumnType.UTF8, "name of the SBE message; null where the payload is none of the schema"
 )
-JSON = Column("sbe", ColumnType.UTF8, "the SBE message as a JSON object, null where it can't be decoded")
+JSON = Column("sbe", ColumnType.UTF8, "the SBE message as a JSON object, null where it can't be decoded", is_json=True)
 PREFIX = "sbe_"
 
 _NUMBER_TYPES = {
@@ -136,7 +136,7 @@ class SbeColumns:
             if column.name == TEMPLATE.name:
                 data[column.name] = self._template_names(blocks)
             elif column.name == JSON.name:
-                data[column.name] = _text_column([None if f is None else to_json(f) for f in self.objects(batch)])
+                data[column.name] = _text_column(list(self.json_texts(batch)))
             else:
                 data[column.name] = self._fields[column.name].take(blocks)
         return Batch((*batch.schema, *wanted), batch.row_count, data)
@@ -152,6 +152,10 @@ class SbeColumns:
             except CorruptData as error:
                 self._tell_error(error, data[start:end])
                 yield None
+
+    def json_texts(self, batch: Batch) -> Iterator[str | None]:
+        """``objects`` as JSON in ASCII."""
+        return (None if fields is None else to_json(fields) for fields in self.objects(batch))
 
     def _template_names(self, blocks: Blocks) -> ColumnData:
         templates = self.schema.templates

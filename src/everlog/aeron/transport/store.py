@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from everlog.aeron.columns import COLUMNS, POSITION, make_sink, take_batch
 from everlog.aeron.record_times import RecordTimes, check_source
@@ -32,7 +32,9 @@ from everlog.core.storage import ReadableFile, Storage
 from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, Split, Store, StreamInfo
 from everlog.errors import CorruptData, EverlogError, StoreUnavailable, UnknownStream, UsageError
 from everlog.kernel import columns as kernel
-from everlog.sbe import Schema
+
+if TYPE_CHECKING:
+    from everlog.sbe import Schema
 
 NS_PER_MS = 1_000_000
 
