@@ -144,8 +144,8 @@ def test_every_option_is_documented():
 
 
 def test_every_option_of_a_family_can_be_given():
-    # Keys come in files or variables only; include_all has an option of its own; the rest is for Python's callers.
-    elsewhere = {"encryption_key", "include_all", "now_ns", "crc"}
+    # Keys come in files or variables only; include_all and sbe_schema have their own; the rest is for Python.
+    elsewhere = {"encryption_key", "include_all", "sbe_schema", "now_ns", "crc"}
     given = {field for field, _ in FAMILY_OPTIONS.values()}
     known = set().union(*(option_names(store_class(family).options_class) for family in ROOT_FAMILIES))
     assert known - elsewhere == given

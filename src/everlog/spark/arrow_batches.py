@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from everlog.core.columns import Batch, ColumnData
+from everlog.core.columns import Batch, ColumnData, ColumnType
 from everlog.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,7 +20,8 @@ class ArrowBatches:
         self._nulls: dict[str, pa.Array] = {}
 
     def convert(self, batch: Batch) -> pa.RecordBatch:
-        """The batch's columns without a copy; what it has beyond the schema is left out."""
+        """The batch's columns without a copy (but unsigned 64-bit numbers become decimals); what it has beyond the
+        schema is left out."""
         import pyarrow as pa
 
         rows = batch.row_count
@@ -48,6 +49,8 @@ def _array(kind: pa.DataType, data: ColumnData, rows: int) -> pa.Array:
         [data.validity, data.values] if data.offsets is None else [data.validity, data.offsets, data.values]
     )
     held = [None if part is None else pa.py_buffer(part) for part in buffers]
+    if data.type is ColumnType.UINT64:  # Spark has no unsigned numbers
+        return pa.Array.from_buffers(pa.uint64(), rows, held, data.null_count).cast(kind)
     return pa.Array.from_buffers(kind, rows, held, data.null_count)
 
 

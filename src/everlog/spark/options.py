@@ -10,6 +10,8 @@ from typing import Any
 
 from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, as_level
 from everlog.errors import UsageError
+from everlog.sbe import Schema, load_schema
+from everlog.sbe.times import PREFIX
 
 FAIL, SKIP = "fail", "skip"
 MIN_SPLIT_BYTES = 1 << 16
@@ -22,7 +24,8 @@ _FRACTION = re.compile(r"[.,](\d+)")
 class ScanOptions:
     """What a query asks for. ``streams`` are names or glob patterns, none means all; ``start`` and ``end`` are
     addresses as text, ``end`` exclusive; ``start_ns`` and ``end_ns`` likewise in time; ``columns`` are names,
-    ``None`` means the default ones. ``family_options`` go to the stores whose family knows them. ``partitions`` is
+    ``None`` means the default ones. ``sbe_schema`` decodes payloads, ``sbe_message`` names the message that gets typed
+    columns. ``family_options`` go to the stores whose family knows them. ``partitions`` is
     how many tasks to make, ``None`` for as many as suit the size.
     """
 
@@ -40,6 +43,8 @@ class ScanOptions:
     on_fault: str = FAIL
     split_bytes: int = DEFAULT_SPLIT_BYTES
     partitions: int | None = None
+    sbe_schema: Schema | None = None
+    sbe_message: str | None = None
     family_options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -118,6 +123,11 @@ def _level(name: str, value: str) -> Level:
     return as_level(value.strip().lower())
 
 
+def _schema(name: str, value: str) -> Schema:
+    """Read where the query is planned: tasks get the schema, not the file."""
+    return load_schema(_text(name, value))
+
+
 SCAN_OPTIONS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "family": ("family", _text),
     "stream": ("streams", _names),
@@ -132,6 +142,8 @@ SCAN_OPTIONS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "onFault": ("on_fault", _choice(FAIL, SKIP)),
     "splitBytes": ("split_bytes", _split_bytes),
     "partitions": ("partitions", _count),
+    "sbeSchema": ("sbe_schema", _schema),
+    "sbeMessage": ("sbe_message", _text),
 }
 """Option of the data source -> field of :class:`ScanOptions` and how its text is read."""
 
@@ -167,7 +179,13 @@ def parse_options(options: Mapping[str, str]) -> ScanOptions:
     if unknown := sorted(name for name in options if name.lower() not in known):
         raise UsageError("options", found=", ".join(unknown), expected=f"names out of {', '.join(OPTION_NAMES)}")
     paths = _paths(given)
-    return ScanOptions(paths=paths, **_parse(given, SCAN_OPTIONS), family_options=_parse(given, FAMILY_OPTIONS))
+    family_options = _parse(given, FAMILY_OPTIONS)
+    scan = ScanOptions(paths=paths, **_parse(given, SCAN_OPTIONS), family_options=family_options)
+    if scan.sbe_message is not None and scan.sbe_schema is None:
+        raise UsageError("option sbeMessage", found="no sbeSchema", expected="sbeSchema with it")
+    if scan.sbe_schema is not None and family_options.get("timestamp_from", "").startswith(PREFIX):
+        family_options["sbe_schema"] = scan.sbe_schema
+    return scan
 
 
 def _parse(given: Mapping[str, str], table: Mapping[str, tuple[str, Callable[[str, str], Any]]]) -> dict[str, Any]:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 from everlog.core.columns import Batch
 from everlog.core.report import Fault, Severity
-from everlog.core.store import FaultSink, Split, Store
+from everlog.core.store import PAYLOAD, FaultSink, Split, Store
 from everlog.errors import CorruptData, EverlogError, FileChanged, StoreUnavailable, UnknownStream, UnsupportedVersion
+from everlog.sbe.columns import SbeColumns
 from everlog.spark.arrow_batches import ArrowBatches, in_time
 from everlog.spark.options import SKIP, ScanOptions
 from everlog.spark.partitions import StorePartition, StoreSplits
+from everlog.spark.schema import sbe_columns
 from everlog.stores import open_store
 
 if TYPE_CHECKING:
@@ -35,11 +37,12 @@ def read_partition(partition: StorePartition, schema: StructType, scan: ScanOpti
     from pyspark.sql.pandas.types import to_arrow_schema
 
     batches = ArrowBatches(to_arrow_schema(schema, timezone="UTC"))
+    sbe = sbe_columns(scan, LOG.warning)
     for part in partition.parts:
         try:
             with open_store(part.store.path, family=part.store.family, **part.options) as store:
                 for split in part.splits:
-                    yield from _read_split(store, part, split, batches, scan)
+                    yield from _read_split(store, part, split, batches, scan, sbe)
         except (StoreUnavailable, FileChanged, UnknownStream) as error:
             if scan.fail_on_data_loss:
                 raise _lost(part, error) from error
@@ -51,12 +54,15 @@ def read_partition(partition: StorePartition, schema: StructType, scan: ScanOpti
 
 
 def _read_split(
-    store: Store, part: StoreSplits, split: Split, batches: ArrowBatches, scan: ScanOptions
+    store: Store, part: StoreSplits, split: Split, batches: ArrowBatches, scan: ScanOptions, sbe: SbeColumns | None
 ) -> Iterator[pa.RecordBatch]:
     available = {column.name for column in store.schema(level=scan.level)}
     columns = [name for name in batches.schema.names if name in available]
     if scan.has_time_range and "timestamp_ns" not in columns:
         columns.append("timestamp_ns")
+    decoded = {column.name for column in sbe.columns} & set(batches.schema.names) if sbe is not None else set()
+    if decoded and PAYLOAD.name not in columns:
+        columns.append(PAYLOAD.name)
     if not columns:
         columns = ["length"]  # only columns of other families: the rows count all the same
     faults = _Faults(part, split, scan)
@@ -66,7 +72,7 @@ def _read_split(
     ):
         if not batch.row_count:
             continue
-        made = batches.convert(batch)
+        made = batches.convert(batch if sbe is None else sbe.extend(batch, decoded))
         if scan.has_time_range:
             timeless = timeless or _is_timeless(batch)
             made = in_time(made, batch.data["timestamp_ns"], batch.row_count, scan.start_ns, scan.end_ns)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from everlog.core.columns import Column, ColumnType, pick
 from everlog.core.options import option_names
 from everlog.errors import CorruptData, EverlogError, UnsupportedVersion, UsageError
+from everlog.sbe.columns import JSON, SbeColumns
 from everlog.spark.discovery import FoundStore
 from everlog.spark.options import FAMILY_OPTIONS, ScanOptions
 from everlog.stores import FAMILIES, open_store, store_class
@@ -24,6 +25,9 @@ SPARK_TYPES = {
     ColumnType.INT16: "smallint",
     ColumnType.INT32: "int",
     ColumnType.INT64: "bigint",
+    ColumnType.UINT64: "decimal(20,0)",
+    ColumnType.FLOAT32: "float",
+    ColumnType.FLOAT64: "double",
     ColumnType.TIMESTAMP_US: "timestamp",
     ColumnType.UTF8: "string",
     ColumnType.BINARY: "binary",
@@ -45,7 +49,9 @@ def family_options(stores: Iterable[FoundStore], scan: ScanOptions) -> dict[str,
     for field in scan.family_options:
         if not any(field in names for names in known.values()):
             found = f"a store of {' or '.join(families)}"
-            raise UsageError(f"option {spark_names[field]}", found=found, expected="a family that has this option")
+            raise UsageError(
+                f"option {spark_names.get(field, field)}", found=found, expected="a family that has this option"
+            )
     chosen = {f: {k: v for k, v in scan.family_options.items() if k in known[f]} for f in families}
     for family, options in chosen.items():
         if "max_age" in options and "now_ns" in known[family]:
@@ -74,7 +80,14 @@ def table_columns(stores: Iterable[FoundStore], scan: ScanOptions, options: Fami
     always = set.intersection(*({column.name for column in table if not column.nullable} for table in tables))
     columns = {name: replace(column, nullable=name not in always) for name, column in columns.items()}
     names = [name for name in _HEAD if name in columns]
-    return tuple(columns[name] for name in names + [name for name in columns if name not in names])
+    own = tuple(columns[name] for name in names + [name for name in columns if name not in names])
+    sbe = sbe_columns(scan)
+    return own if sbe is None else own + sbe.columns
+
+
+def sbe_columns(scan: ScanOptions, on_problem: Callable[[str], None] | None = None) -> SbeColumns | None:
+    """What decodes payloads, if the query asks for that. Raises :class:`UsageError` for an unknown message."""
+    return None if scan.sbe_schema is None else SbeColumns(scan.sbe_schema, scan.sbe_message, on_problem)
 
 
 def _family_columns(members: list[FoundStore], scan: ScanOptions, options: Mapping[str, Any]) -> tuple[Column, ...]:
@@ -91,10 +104,12 @@ def _family_columns(members: list[FoundStore], scan: ScanOptions, options: Mappi
 
 
 def default_columns(table: tuple[Column, ...], scan: ScanOptions) -> tuple[Column, ...]:
-    """What the option ``columns`` asks for; without it, all but those of :data:`ON_REQUEST`."""
+    """What the option ``columns`` asks for; without it, all but those of :data:`ON_REQUEST`, and without the JSON text
+    where a message has typed columns."""
     if scan.columns is not None:
         return pick(table, scan.columns)
-    return tuple(column for column in table if column.name not in ON_REQUEST)
+    left_out = ON_REQUEST | ({JSON.name} if scan.sbe_message is not None else set())
+    return tuple(column for column in table if column.name not in left_out)
 
 
 def to_struct(columns: Iterable[Column]) -> StructType:
@@ -106,6 +121,9 @@ def to_struct(columns: Iterable[Column]) -> StructType:
         "smallint": types.ShortType(),
         "int": types.IntegerType(),
         "bigint": types.LongType(),
+        "decimal(20,0)": types.DecimalType(20, 0),
+        "float": types.FloatType(),
+        "double": types.DoubleType(),
         "timestamp": types.TimestampType(),
         "string": types.StringType(),
         "binary": types.BinaryType(),

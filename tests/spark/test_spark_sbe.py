@@ -1,0 +1,88 @@
+"""Options ``sbeSchema`` and ``sbeMessage`` in a real session, over messages that sbe-tool's code wrote."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from everlog.errors import UsageError
+from everlog.spark.options import parse_options
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "sbe"
+SCHEMA = GOLDEN / "every-feature.xml"
+
+
+def messages():
+    with gzip.open(GOLDEN / "little.jsonl.gz", "rt", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+@pytest.fixture
+def store(toy):
+    payloads = [bytes.fromhex(line["payload"]) for line in messages()] + [b"plain"]
+    return toy("sbe", {"s": [(n, n, "t", payload) for n, payload in enumerate(payloads)]})
+
+
+def read(spark, store, **options):
+    reader = spark.read.format("everlog-toy").option("sbeSchema", str(SCHEMA))
+    for name, value in options.items():
+        reader = reader.option(name, value)
+    return reader.load(store)
+
+
+@pytest.mark.spark
+def test_template_and_json_text_are_added(spark, store):
+    table = read(spark, store)
+    assert table.dtypes[-2:] == [("sbe_template", "string"), ("sbe", "string")]
+    rows = table.orderBy("number").select("sbe_template", "sbe", "payload").collect()
+    assert [row.sbe_template for row in rows] == [*(line["template"] for line in messages()), None]
+    for row, line in zip(rows, messages(), strict=False):
+        assert json.loads(row.sbe) == {"template": line["template"], **line["fields"]}
+        assert row.payload.hex() == line["payload"]
+    assert rows[-1].sbe is None
+
+
+@pytest.mark.spark
+def test_a_messages_block_has_typed_columns(spark, store):
+    table = read(spark, store, sbeMessage="Everything")
+    types = dict(table.dtypes)
+    assert "sbe" not in types
+    assert types["sbe_time"] == "decimal(20,0)"
+    assert types["sbe_signed8"] == "smallint"
+    assert types["sbe_ratio"] == "float"
+    assert types["sbe_wide"] == "double"
+    assert types["sbe_motor_booster_power"] == "bigint"
+    rows = table.orderBy("number").collect()
+    for row, line in zip(rows, messages(), strict=False):
+        fields = line["fields"]
+        if line["template"] != "Everything":
+            assert row.sbe_time is row.sbe_code is None
+            continue
+        assert row.sbe_time == Decimal(fields["time"])
+        assert (row.sbe_price, row.sbe_ratio, row.sbe_wide) == (fields["price"], fields["ratio"], fields["wide"])
+        assert (row.sbe_side, row.sbe_code, row.sbe_latin) == (fields["side"], fields["code"], fields["latin"])
+        assert list(row.sbe_digest) == fields["digest"]
+        assert row.sbe_motor_booster_power == fields["motor"]["booster"]["power"]
+
+
+@pytest.mark.spark
+def test_decoded_columns_are_read_without_the_payload_and_filtered_as_any(spark, store):
+    table = read(spark, store, sbeMessage="Small", columns="number,sbe_a,sbe")
+    assert table.columns == ["number", "sbe_a", "sbe"]
+    expected = sorted(line["fields"]["a"] for line in messages() if line["template"] == "Small")
+    assert [row.sbe_a for row in table.where("sbe_a is not null").orderBy("sbe_a").collect()] == expected
+
+
+def test_options_are_checked_where_the_query_is_planned(tmp_path):
+    with pytest.raises(UsageError, match="sbeMessage: found no sbeSchema"):
+        parse_options({"path": "/a", "sbeMessage": "Small"})
+    wrong = tmp_path / "wrong.xml"
+    wrong.write_text("<a/>")
+    with pytest.raises(UsageError, match="expected <messageSchema>"):
+        parse_options({"path": "/a", "sbeSchema": str(wrong)})
+    scan = parse_options({"path": "/a", "sbeSchema": str(SCHEMA), "timestampFrom": "sbe:time:ns"})
+    assert scan.family_options == {"timestamp_from": "sbe:time:ns", "sbe_schema": scan.sbe_schema}
