@@ -20,10 +20,11 @@ generated from the same classes by ``tools/generate_layouts.py``. What a class d
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 from everlog.errors import FileChanged
-from everlog.fields import Block, VarData
+from everlog.fields import Block, Enumeration, VarData
 from everlog.fields import Field as Field
 
 Readable = bytes | bytearray | memoryview
@@ -34,8 +35,9 @@ class LayoutError(TypeError):
 
 
 def _field(code: str) -> Any:
-    def declare(offset: int, doc: str = "") -> Any:
-        return Field(offset, code, doc=doc)
+    def declare(offset: int, doc: str = "", *, names: Mapping[int, str] | None = None, null: int | None = None) -> Any:
+        """``names``: of an enumeration's values; ``null``: the value that stands for none."""
+        return Field(offset, code, doc=doc, labels=None if names is None else Enumeration(names), null=null)
 
     return declare
 
@@ -61,8 +63,14 @@ def texts(*names: str) -> tuple[VarData, ...]:
     return tuple(VarData(name, Field(0, "I", name="length"), 4, "ascii") for name in names)
 
 
+def data(name: str) -> VarData:
+    """Bytes behind a struct, after their length as in :func:`texts`."""
+    return VarData(name, Field(0, "I", name="length"), 4)
+
+
 class Layout:
-    """Base of all layouts. ``size`` bytes; ``var_data`` names the length-prefixed texts that follow an SBE block."""
+    """Base of all layouts. ``size`` bytes; ``var_data`` names the length-prefixed texts (or is what :func:`data` gives)
+    that follow an SBE block."""
 
     size: ClassVar[int]
     title: ClassVar[str]
@@ -77,9 +85,16 @@ class Layout:
     registry: ClassVar[list[type[Layout]]] = []
 
     def __init_subclass__(
-        cls, *, size: int, source: str, title: str = "", var_data: tuple[str, ...] = (), big_endian: bool = False
+        cls,
+        *,
+        size: int,
+        source: str,
+        title: str = "",
+        var_data: tuple[str | VarData, ...] = (),
+        big_endian: bool = False,
     ) -> None:
-        cls.size, cls.source, cls.title, cls.var_data = size, source, title or cls.__name__, texts(*var_data)
+        cls.size, cls.source, cls.title = size, source, title or cls.__name__
+        cls.var_data = tuple(part if isinstance(part, VarData) else texts(part)[0] for part in var_data)
         declared = [(name, value) for name, value in vars(cls).items() if isinstance(value, Field)]
         declared.sort(key=lambda pair: pair[1].offset)
         at, index, formats, fields = 0, 0, [], []

@@ -13,6 +13,7 @@ from everlog.errors import NotAStore, UsageError
 FAMILIES: dict[str, tuple[str, str, str]] = {
     "aeron-archive": ("everlog.aeron.archive.store", "ArchiveStore", "archive.catalog"),
     "aeron-driver": ("everlog.aeron.transport.store", "DriverStore", "cnc.dat"),
+    "aeron-cluster": ("everlog.aeron.cluster.store", "ClusterStore", "recording.log"),
     "jlog": ("everlog.jlog.store", "JlogStore", "metastore"),
     "nats-streaming": ("everlog.nats_streaming.store", "NatsStreamingStore", "server.dat"),
 }

@@ -12,7 +12,7 @@ import pytest
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 PATTERNS = {
-    "aeron": ("archive-*/*.tar.gz", "transport/*.tar.gz"),
+    "aeron": ("archive-*/*.tar.gz", "cluster-*/*.tar.gz", "transport/*.tar.gz"),
     "jlog": ("*/before.tar.gz", "*/log.tar.gz"),
     "nats_streaming": ("*.tar.gz", "broken/*.tar.gz"),
 }
@@ -55,6 +55,8 @@ def store_folder(folder: Path) -> Path:
         inside = list(folder.iterdir())
         if (folder / "raft").exists() and (folder / "store").exists():
             return folder / "store"
+        if (folder / "cluster").exists() and (folder / "archive").exists():
+            return folder / "cluster"
         if len(inside) != 1 or not inside[0].is_dir():
             return folder
         folder = inside[0]

@@ -13,6 +13,7 @@ import pytest
 
 from everlog.aeron.transport.faults import CODES as DRIVER_CODES
 from everlog.cli.app import run
+from everlog.aeron.cluster.faults import CODES as CLUSTER_CODES
 from everlog.jlog.faults import CODES
 from everlog.nats_streaming.faults import FAULT_CODES
 
@@ -73,5 +74,5 @@ def test_every_fault_code_in_the_table_is_explained() -> None:
 
 def test_every_code_that_a_family_declares_is_explained() -> None:
     text = PAGE.read_text(encoding="utf-8")
-    missing = [code for code in {*CODES, *FAULT_CODES, *DRIVER_CODES} if f"| `{code}` |" not in text]
+    missing = [code for code in {*CODES, *FAULT_CODES, *DRIVER_CODES, *CLUSTER_CODES} if f"| `{code}` |" not in text]
     assert missing == []

@@ -8,18 +8,22 @@ the schema id.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from everlog.aeron.error_log import DistinctError, read_errors
 from everlog.aeron.frames import version_text
 from everlog.aeron.layouts import ArchiveMarkHeader, SbeMessageHeader
 from everlog.errors import CorruptData
+from everlog.layout import Layout
 from everlog.sbe.decode import decode_texts
 
 ARCHIVE_SCHEMA_ID = 100
 ARCHIVE_TEMPLATE_ID = 200
 LIVENESS_TIMEOUT_MS = 10_000
 """A mark file whose activity is older than this belongs to nobody."""
+
+
+H = TypeVar("H", bound=Layout)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,27 +55,56 @@ class ArchiveMark:
         return {**fields, "version": self.version, "schema_version": self.schema_version, **self.texts}
 
 
+@dataclass(frozen=True, slots=True)
+class MarkBody(Generic[H]):
+    """A mark file of any kind: its block, where it begins, its writer's schema (version 0 and the layout's size where
+    no SBE header says so), texts and errors; ``problem`` says what could not be read."""
+
+    header: H
+    header_offset: int
+    schema_version: int
+    block_length: int
+    texts: dict[str, str]
+    errors: list[DistinctError]
+    problem: str | None
+
+
 def read_archive_mark(data: bytes, name: str = "archive-mark.dat") -> ArchiveMark:
     """Decode a mark file. Raises :class:`CorruptData` when not even its block can be read."""
-    at, schema_version, block_length = 0, 0, ArchiveMarkHeader.size
+    body = read_mark(data, name, ArchiveMarkHeader, ARCHIVE_SCHEMA_ID, ARCHIVE_TEMPLATE_ID)
+    schema_version = body.schema_version
+    if body.header_offset == 0:
+        schema_version = 1 if body.header.header_length > 0 else 0
+    return ArchiveMark(body.header, body.header_offset, schema_version, body.texts, body.errors, body.problem)
+
+
+def read_mark(
+    data: bytes, name: str, layout: type[H], schema_id: int, template_id: int, texts_since: dict[str, int] | None = None
+) -> MarkBody[H]:
+    """Decode a mark file whose block is a ``layout`` with ``header_length`` and ``error_buffer_length``.
+    ``texts_since``: versions of the schema that brought some of its texts. Raises :class:`CorruptData` when not even
+    the block can be read."""
+    at, schema_version, block_length = 0, 0, layout.size
     if len(data) >= SbeMessageHeader.size:
         sbe = SbeMessageHeader.unpack_from(data)
-        if sbe.schema_id == ARCHIVE_SCHEMA_ID and sbe.template_id == ARCHIVE_TEMPLATE_ID:
+        if sbe.schema_id == schema_id and sbe.template_id == template_id:
             at, schema_version, block_length = SbeMessageHeader.size, sbe.version, sbe.block_length
-    if at + max(block_length, ArchiveMarkHeader.size) > len(data):
+    if at + max(block_length, layout.size) > len(data):
         raise CorruptData(name, offset=at, found=f"{len(data)} bytes", expected=f"a header of {block_length} bytes")
-    header = ArchiveMarkHeader.unpack_from(data, at)
-    if at == 0:
-        schema_version = 1 if header.header_length > 0 else 0
+    header = layout.unpack_from(data, at)
+    fields = header.as_dict()
+    header_length, error_length = fields["header_length"], fields["error_buffer_length"]
     problem, texts, errors = None, dict[str, str](), list[DistinctError]()
-    log_start, log_end = header.header_length, header.header_length + header.error_buffer_length
-    if header.header_length < 0 or header.error_buffer_length < 0 or log_end > len(data):
+    log_start, log_end = header_length, header_length + error_length
+    if header_length < 0 or error_length < 0 or log_end > len(data):
         problem = f"an error log at {log_start} to {log_end} in a file of {len(data)} bytes"
-    elif header.header_length:
+    elif header_length:
         errors = read_errors(data, log_start, log_end)
-    text_end = header.header_length if 0 < header.header_length <= len(data) else len(data)
+    text_end = header_length if 0 < header_length <= len(data) else len(data)
+    since = texts_since or {}
+    parts = [part for part in layout.var_data if since.get(part.name, 0) <= schema_version]
     try:
-        texts, _ = decode_texts(ArchiveMarkHeader.var_data, data, at + block_length, text_end, where=name)
+        texts, _ = decode_texts(parts, data, at + block_length, text_end, where=name)
     except CorruptData as error:
         problem = problem or error.found
-    return ArchiveMark(header, at, schema_version, texts, errors, problem)
+    return MarkBody(header, at, schema_version, block_length, texts, errors, problem)

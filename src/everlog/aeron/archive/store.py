@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from everlog.aeron.archive.catalog import CATALOG_NAME, Catalog, CatalogEntry, read_catalog
 from everlog.aeron.archive.checksums import detect_checksum
@@ -26,7 +26,9 @@ from everlog.core.storage import MAX_SMALL_FILE_BYTES, Storage
 from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, Split, Store, StreamInfo
 from everlog.errors import CorruptData, StoreUnavailable, UnknownStream, UsageError
 from everlog.kernel import columns as kernel
-from everlog.sbe import Schema
+
+if TYPE_CHECKING:
+    from everlog.sbe import Schema
 
 MARK_NAME = "archive-mark.dat"
 CHECKSUMS = ("auto", "none", "crc32", "crc32c")
@@ -120,20 +122,21 @@ class ArchiveStore(Store):
         """The recordings; those marked as deleted only with ``include_all``."""
         every = include_all or self.options.include_all
         if self.catalog is None or self.catalog.is_damaged:
-            return [self._info(r) for r in self.recordings().values() if every or not r.is_deleted]
+            return [self.stream_info(r) for r in self.recordings().values() if every or not r.is_deleted]
         return [self._listed(entry) for entry in self.catalog.entries if every or entry.state != "DELETED"]
 
     def _listed(self, entry: CatalogEntry) -> StreamInfo:
-        """As ``_info``. An archive may list very many recordings: of those that are valid and stopped no more is made
-        than is looked at."""
+        """As ``stream_info``. An archive may list very many recordings: of those that are valid and stopped no more is
+        made than is looked at."""
         start, stop = entry.start_position, entry.stop_position
         if entry.state != "VALID" or stop == NULL_POSITION:
-            return self._info(recording_of(entry))
+            return self.stream_info(recording_of(entry))
         first, count = (str(start), None) if stop > start else (None, 0)
         name = str(entry.recording_id)
         return StreamInfo(name, self.family, first, None, str(stop), count, stop - start, RecordingDetails(entry))
 
-    def _info(self, recording: Recording) -> StreamInfo:
+    def stream_info(self, recording: Recording) -> StreamInfo:
+        """A recording as ``ls`` lists it. The end of an active one is found by looking at its last frames."""
         name, start, stop = str(recording.recording_id), recording.start_position, recording.stop_position
         if recording.state == "INVALID" and self.is_purged(recording):
             return StreamInfo(name, self.family, None, None, str(stop), 0, 0, recording.details)

@@ -1,0 +1,1 @@
+"""A cluster node's folder: recording log, node state, mark files, the log and its snapshots, read-only."""

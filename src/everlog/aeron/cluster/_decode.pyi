@@ -1,0 +1,1 @@
+from everlog.aeron.cluster.decode_twin import Decoder as Decoder

@@ -1,0 +1,102 @@
+"""Where a node's archive is: beside the cluster's folder as ``archive``, inside it, or where the user says."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from everlog.aeron.archive.store import ArchiveStore
+from everlog.core.storage import Entry, LocalStorage, ReadableFile, Storage
+from everlog.errors import EverlogError
+
+ARCHIVE_NAME = "archive"
+
+
+class SubStorage:
+    """A folder of a storage, as a storage."""
+
+    def __init__(self, parent: Storage, folder: str) -> None:
+        self.root = f"{parent.root}/{folder}"
+        self._parent = parent
+        self._folder = folder
+
+    def _name(self, name: str) -> str:
+        return f"{self._folder}/{name}" if name else self._folder
+
+    def entries(self, folder: str = "") -> Iterator[Entry]:
+        """As of the parent."""
+        return self._parent.entries(self._name(folder))
+
+    def names(self, folder: str = "") -> list[str]:
+        """As of the parent."""
+        return self._parent.names(self._name(folder))
+
+    def exists(self, name: str) -> bool:
+        """As of the parent."""
+        return self._parent.exists(self._name(name))
+
+    def size(self, name: str) -> int:
+        """As of the parent."""
+        return self._parent.size(self._name(name))
+
+    def open(self, name: str) -> ReadableFile:
+        """As of the parent."""
+        return self._parent.open(self._name(name))
+
+    def read_all(self, name: str) -> bytes:
+        """As of the parent."""
+        return self._parent.read_all(self._name(name))
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveFolder:
+    """The archive's storage, and what leads to it from the cluster's folder: a prefix of its files' names."""
+
+    storage: Storage
+    prefix: str
+
+
+def find_archive(storage: Storage, archive_dir: str | None = None) -> ArchiveFolder | None:
+    """The node's archive; ``None`` where there is none. Raises :class:`StoreUnavailable` or :class:`NotAStore` for an
+    ``archive_dir`` that is not a folder."""
+    if archive_dir is not None:
+        found = _open(archive_dir)
+        is_local = os.path.isdir(archive_dir)
+        return ArchiveFolder(found, (os.path.relpath(archive_dir, storage.root) if is_local else archive_dir) + "/")
+    if storage.exists(ARCHIVE_NAME):
+        inside = SubStorage(storage, ARCHIVE_NAME)
+        if _is_archive(inside):
+            return ArchiveFolder(inside, ARCHIVE_NAME + "/")
+    path = _beside(storage.root)
+    if path is not None:
+        try:
+            found = _open(path)
+            if _is_archive(found):
+                return ArchiveFolder(found, f"../{ARCHIVE_NAME}/")
+        except EverlogError:
+            pass
+    return ArchiveFolder(storage, "") if _is_archive(storage) else None
+
+
+def _beside(root: str) -> str | None:
+    """``archive`` in the folder that ``root`` is in; symbolic links are followed first, as ``..`` would."""
+    if "://" in root and not os.path.exists(root):
+        folder, slash, _ = root.rstrip("/").rpartition("/")
+        return f"{folder}/{ARCHIVE_NAME}" if slash else None
+    return os.path.join(os.path.dirname(os.path.realpath(root)), ARCHIVE_NAME)
+
+
+def _open(path: str) -> Storage:
+    if "://" in path and not os.path.exists(path):
+        from everlog.core.remote import RemoteStorage
+
+        return RemoteStorage(path)
+    return LocalStorage(path)
+
+
+def _is_archive(storage: Storage) -> bool:
+    try:
+        return ArchiveStore.detect(storage)
+    except EverlogError:
+        return False
