@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from everlog.aeron.cluster.faults import CODES as CLUSTER_CODES
 from everlog.aeron.transport.faults import CODES as DRIVER_CODES
 from everlog.cli.app import run
-from everlog.aeron.cluster.faults import CODES as CLUSTER_CODES
 from everlog.jlog.faults import CODES
 from everlog.nats_streaming.faults import FAULT_CODES
 
