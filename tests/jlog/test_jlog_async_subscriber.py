@@ -154,7 +154,7 @@ def test_a_loop_that_was_cancelled_while_it_read_is_gone_on_with(ten, monkeypatc
             with pytest.raises(asyncio.CancelledError):
                 await reading
             monkeypatch.setattr(Subscription, "_read", read)
-            threading.Timer(0.05, go.set).start()
+            asyncio.get_running_loop().call_later(0.05, go.set)  # reading waits for the thread, the event loop does not
             again = [message.payload async for message in subscriber]
             await asyncio.sleep(0.1)
             return again + [message.payload async for message in subscriber]

@@ -131,13 +131,14 @@ class Subscription:
 
     def check_open(self) -> None:
         """Raises :class:`UsageError` when it is closed. In a forked child, open the files anew."""
-        with self._lock:
-            if self.is_closed:
-                raise UsageError("subscriber", found="a closed one", expected="an open one")
-            if self._is_forked:
-                self._open_files(None)
-                self._is_forked = False
-                self._is_ahead = True  # the cursor is where the checkpoint is
+        if self.is_closed:
+            raise UsageError("subscriber", found="a closed one", expected="an open one")
+        if self._is_forked:  # not asked under the lock: an event loop asks, too, while a thread reads
+            with self._lock:
+                if self._is_forked:
+                    self._open_files(None)
+                    self._is_forked = False
+                    self._is_ahead = True  # the cursor is where the checkpoint is
 
     def leave_to_parent(self) -> None:
         """In a forked child: another thread may have held the lock, and locks of files belong to the open file, which
