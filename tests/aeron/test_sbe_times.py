@@ -80,6 +80,13 @@ def test_null_values_cut_messages_and_times_beyond_63_bits_are_no_times(tmp_path
     assert times(write(tmp_path / "a", frames), "sbe:at:ns") == [None, None, None, 2**63 - 1]
 
 
+def test_times_that_nanoseconds_cannot_hold_are_none(tmp_path: Path) -> None:
+    frames = [(one(at), WHOLE) for at in (10, 2**53, 9_223_372_036_854)] + [(b"plain", WHOLE)]
+    folder = write(tmp_path / "a", frames)
+    assert times(folder, "sbe:at:ms") == [10_000_000, None, 9_223_372_036_854_000_000, None]
+    assert times(folder, "sbe:at:ns") == [10, 2**53, 9_223_372_036_854, None]
+
+
 def test_fragments_behind_the_first_have_no_time_though_they_look_like_messages(tmp_path: Path) -> None:
     folder = write(tmp_path / "a", [(one(4), BEGIN), (one(5), 0), (one(6), END), (one(7), WHOLE)])
     assert times(folder, "sbe:at:ns", level="frame") == [4, None, None, 7]

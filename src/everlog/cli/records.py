@@ -10,6 +10,7 @@ from binascii import b2a_base64
 from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
 from json.encoder import encode_basestring_ascii as quoted
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from everlog.cli.text import printable, time_text
@@ -71,11 +72,15 @@ def _json_form(column: Column) -> tuple[str, Callable[[Any], str] | None]:
         return '"%08x"', None
     if column.type is ColumnType.BINARY:
         return '"%s"', _base64
-    if column.is_json:
-        return "%s", None
+    if column.is_json or column.type in (ColumnType.FLOAT32, ColumnType.FLOAT64):
+        return "%s", None if column.is_json else _number
     if column.type is ColumnType.UTF8:
         return "%s", quoted
     return "%d", None
+
+
+def _number(value: float) -> str:
+    return repr(value) if isfinite(value) else quoted(str(value))
 
 
 def _base64(data: bytes) -> str:

@@ -19,6 +19,7 @@ from everlog.sbe.schema import Schema, load_schema
 PREFIX = "sbe:"
 UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 _SCHEMA_UNITS = {"nanosecond": "ns", "microsecond": "us", "millisecond": "ms", "second": "s"}
+MAX_TIME_NS = (1 << 63) - 1
 _OPTION = "timestamp_from"
 
 
@@ -59,8 +60,22 @@ class SbeTimes:
 
     def of(self, batch: Batch) -> ColumnData:
         """Nanoseconds since 1970 for each of the batch's payloads: null where a payload is no such message, is cut,
-        lacks the field or has its null value."""
-        values, _, validity, nulls = blocks_of(self.schema, batch).numbers(self._picks, "q")
-        if self._factor > 1:
-            values = kernel.multiply(values, self._factor, batch.row_count)
-        return ColumnData(ColumnType.INT64, values, None, validity, nulls)
+        lacks the field, has its null value, or a time beyond what 64 bits of nanoseconds hold."""
+        data = ColumnData(ColumnType.INT64, *blocks_of(self.schema, batch).numbers(self._picks, "q"))
+        if self._factor > 1 and batch.row_count:
+            most = MAX_TIME_NS // self._factor
+            if max(data.values) > most or min(data.values) < -most:
+                _forget_beyond(data, most)
+            data.values = kernel.multiply(data.values, self._factor, batch.row_count)
+        return data
+
+
+def _forget_beyond(data: ColumnData, most: int) -> None:
+    """Null where a time has no 64-bit nanoseconds."""
+    rows = len(data.values)
+    bits = bytearray(b"\xff" * ((rows + 7) // 8)) if data.validity is None else bytearray(data.validity)
+    for i, value in enumerate(data.values.tolist()):
+        if not -most <= value <= most:
+            bits[i >> 3] &= ~(1 << (i & 7))
+    data.validity = memoryview(bytes(bits))
+    data.null_count = rows - sum(bits[i >> 3] >> (i & 7) & 1 for i in range(rows))
