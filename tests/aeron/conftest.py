@@ -5,12 +5,15 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
+import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # driver_folder
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "aeron"
 

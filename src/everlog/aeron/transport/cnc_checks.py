@@ -46,6 +46,7 @@ def check_header(cnc: CncFile) -> Iterator[Fault]:
         ("to_clients_buffer_length", is_power_of_two(broadcast), f"a power of two and {BroadcastTrailer.size}"),
         ("counters_metadata_buffer_length", metadata == ratio * values, f"{ratio} times the values' length"),
         ("counters_values_buffer_length", values > 0 and values % VALUE_LENGTH == 0, f"a multiple of {VALUE_LENGTH}"),
+        ("error_log_buffer_length", header.error_log_buffer_length > 0, "more than 0"),
         ("client_liveness_timeout_ns", header.client_liveness_timeout_ns > 0, "more than 0"),
         ("start_timestamp_ms", header.start_timestamp_ms > 0, "a time"),
         ("pid", header.pid > 0, "a process id"),
@@ -56,6 +57,10 @@ def check_header(cnc: CncFile) -> Iterator[Fault]:
             field = CncMetaData.field(name)
             found = f"{name} {header.values[field.index]}"
             yield fault("cnc-field", CNC_NAME, field.offset, found, expected, "what depends on it")
+    length = align(cnc.error_log.end, page) if is_power_of_two(page) else cnc.size
+    if cnc.size > length:
+        found, expected = f"parts up to {cnc.error_log.end}", f"parts that fill {cnc.size} bytes, but for a page"
+        yield fault("cnc-field", CNC_NAME, CncMetaData.field("to_driver_buffer_length").offset, found, expected)
 
 
 def check_counters(cnc: CncFile) -> Iterator[Fault]:
@@ -67,10 +72,14 @@ def check_counters(cnc: CncFile) -> Iterator[Fault]:
     for chunk in range(0, end, CHUNK_BYTES):
         data = cnc.read(cnc.counters_metadata, min(CHUNK_BYTES, end - chunk), chunk)
         if not any(data):
+            if chunk == 0:
+                yield _no_counters(cnc)
             unused_seen = True
             continue
         for at in range(0, len(data) // METADATA_LENGTH * METADATA_LENGTH, METADATA_LENGTH):
             record = CounterMetaData.unpack_from(data, at)
+            if record.state == UNUSED and chunk + at == 0:
+                yield _no_counters(cnc)
             if record.state == UNUSED:
                 unused_seen = True
             elif not unused_seen:
@@ -81,6 +90,11 @@ def check_counters(cnc: CncFile) -> Iterator[Fault]:
     if hidden_from is not None:
         found, expected = f"{hidden} allocated behind one that was never used", "none"
         yield fault("counter-hidden", CNC_NAME, hidden_from, found, expected, "these counters")
+
+
+def _no_counters(cnc: CncFile) -> Fault:
+    found, expected = "the first counter was never used", "the driver's own counters"
+    return fault("counters-missing", CNC_NAME, cnc.counters_metadata.start, found, expected, "all counters")
 
 
 def _check_counter(record: CounterMetaData, offset: int) -> Iterator[Fault]:

@@ -12,6 +12,7 @@ CODES: dict[str, str] = {
     "cnc-field": "A field of cnc.dat's metadata has a value that no driver writes",
     "cnc-short": "cnc.dat ends before its last buffer does",
     "driver-gone": "The driver's heartbeat is older than the timeout: it does not run any more, or hangs",
+    "counters-missing": "There is no counter, and each driver has its own: the metadata's lengths may be wrong",
     "counter-state": "A counter's state is none of the three that there are",
     "counter-label": "The length of a counter's label is out of bounds",
     "counter-key": "A counter's key is not what its type demands",

@@ -206,10 +206,17 @@ def _claimed_term(log: LogBuffer, file: ReadableFile, index: int) -> Term | None
 
 
 def _may_be_mark(log: LogBuffer, file: ReadableFile, high_water_mark: int) -> bool:
-    """Whether the frames where a receiver's mark points to are of the term that it says, if there are any."""
-    index = high_water_mark // log.term_length % TERM_COUNT
-    term = _received_term(log, index, high_water_mark)
-    return term is not None and _searched_term(log, file, index) in (None, term)
+    """Whether the frames where a receiver's mark points to are of the term that it says. Where there are none, no other
+    third may begin with a frame of a term that it can't have."""
+    terms = [_received_term(log, index, high_water_mark) for index in range(TERM_COUNT)]
+    active = high_water_mark // log.term_length % TERM_COUNT
+    if terms[active] is None:
+        return False
+    found = _searched_term(log, file, active)
+    if found is not None:
+        return found == terms[active]
+    starts = [next(_terms_from(log, file, i, HEADER_LENGTH), None) for i in range(TERM_COUNT)]
+    return all(start in (None, term) for start, term in zip(starts, terms, strict=True))
 
 
 def _received_term(log: LogBuffer, index: int, high_water_mark: int) -> Term | None:
@@ -224,12 +231,16 @@ def _received_term(log: LogBuffer, index: int, high_water_mark: int) -> Term | N
 
 def _searched_term(log: LogBuffer, file: ReadableFile, index: int) -> Term | None:
     """The term of the first header in a third of the file that can be one of this log."""
-    for at, header in _headers(file, index * log.term_length, log.term_length):
+    return next(_terms_from(log, file, index, log.term_length), None)
+
+
+def _terms_from(log: LogBuffer, file: ReadableFile, index: int, length: int) -> Iterator[Term]:
+    """The terms that headers in the first ``length`` bytes of a third are of."""
+    for at, header in _headers(file, index * log.term_length, length):
         count = log.term_count_of(header.term_id)
         same = header.stream_id == log.default_header.stream_id and header.session_id == log.default_header.session_id
         if same and at == header.term_offset and count >= 0 and count % TERM_COUNT == index:
-            return Term(index, header.term_id, count * log.term_length, log.term_length)
-    return None
+            yield Term(index, header.term_id, count * log.term_length, log.term_length)
 
 
 def _headers(file: ReadableFile, start: int, length: int) -> Iterator[tuple[int, DataHeader]]:
@@ -242,5 +253,5 @@ def _headers(file: ReadableFile, start: int, length: int) -> Iterator[tuple[int,
             continue
         for at in range(found.start() // FRAME_ALIGNMENT * FRAME_ALIGNMENT, len(data) - 31, FRAME_ALIGNMENT):
             header = DataHeader.unpack_from(data, at)
-            if header.type in (TYPE_DATA, TYPE_PADDING) and HEADER_LENGTH <= header.frame_length <= length:
+            if header.type in (TYPE_DATA, TYPE_PADDING) and HEADER_LENGTH <= header.frame_length <= MAX_TERM_LENGTH:
                 yield chunk + at, header

@@ -64,6 +64,7 @@ class LogScan:
     _window: Window = field(init=False)
     _witness: tuple[int, bytes] | None = field(init=False, default=None)
     _read_again: int = field(init=False, default=-1)
+    _hole: int = field(init=False, default=-1)
 
     def run(self) -> Iterator[None]:
         """Yields each time the sink is to be emptied, and once at the end."""
@@ -113,7 +114,10 @@ class LogScan:
             if self._witness is None:
                 self._witness = self._offset(window.address), self._header(window.address)
             start = window.address
-            status = walker.walk(window.buffer, window.at, window.filled, window.base, window.at_end, self.sink)
+            filled, final = window.filled, window.at_end
+            if start < self._hole:
+                filled, final = self._hole - window.base, True
+            status = walker.walk(window.buffer, window.at, filled, window.base, final, self.sink)
             position = window.base + walker.at
             if position > start:
                 self.end_position = position
@@ -144,6 +148,14 @@ class LogScan:
     def _go_on(self, status: int, position: int) -> bool:
         """Deal with what stopped the walk at ``position``; false when there is no more in this term."""
         window, walker = self._window, self._walker
+        if status in (codes.END, codes.NEED_MORE) and position <= self._hole:
+            if position < self._hole:
+                found = "a message without its last fragment"
+                self._report("incomplete-message", position, found, "a whole message", "the message", note=True)
+                walker.skipping = True
+            window.seek(self._hole)
+            self._hole = -1
+            return True
         if status in (codes.END, codes.NEED_MORE):
             window.seek(position)
             return window.refill() or self._end_of_bytes(position)
@@ -158,7 +170,23 @@ class LogScan:
             self._read_again = position  # written since it was read
             self._restart(message)
             return True
+        if status == codes.FRAME_LENGTH and self._is_before_hole(position, header):
+            window.seek(message)
+            return True
         return self._hole_or_damage(status, position, message, header)
+
+    def _is_before_hole(self, position: int, header: bytes) -> bool:
+        """Whether an intact frame only looks cut because nothing is behind it: in recordings that is damage, here it is
+        a frame that is still missing. Then the walk goes on up to the hole."""
+        window, walker = self._window, self._walker
+        behind = position + align(DataHeader.unpack_from(header).frame_length)
+        nothing = bytes(HEADER_LENGTH)
+        if walker.find(header, 0, HEADER_LENGTH, position) != 0 or self._hole == behind:
+            return False
+        if behind + HEADER_LENGTH > window.base + window.filled or self._header(behind) != nothing:
+            return False
+        self._hole = behind
+        return True
 
     def _end_of_bytes(self, position: int) -> bool:
         """No more bytes in the term: its end, or a message or frame without its own."""
