@@ -150,8 +150,7 @@ class LogScan:
         window, walker = self._window, self._walker
         if status in (codes.END, codes.NEED_MORE) and position <= self._hole:
             if position < self._hole:
-                found = "a message without its last fragment"
-                self._report("incomplete-message", position, found, "a whole message", "the message", note=True)
+                self._report_unfinished(position)
                 walker.skipping = True
             window.seek(self._hole)
             self._hole = -1
@@ -202,8 +201,7 @@ class LogScan:
         if behind > term.end:
             self._report("frame-length", position, f"a frame up to {behind}", f"none beyond {term.end}", "the frame")
             return self._resync(position + HEADER_LENGTH) is not None
-        found, expected = "a message without its last fragment", "a whole message, once it is all there"
-        self._report("incomplete-message", position, found, expected, "the message", note=True)
+        self._report_unfinished(position)
         return False
 
     def _hole_or_damage(self, status: int, position: int, message: int, header: bytes) -> bool:
@@ -220,6 +218,8 @@ class LogScan:
         if length <= 0 and (status == codes.FRAME_LENGTH or not any(header)):
             if log.is_image and behind is not None:
                 self._report("frame-gap", position, "no frame (zeros)", "a frame", lost, message, note=True)
+            elif log.is_image and message < position:
+                self._report_unfinished(message)
             elif not log.is_image:
                 found = (
                     "no frame (zeros)" if length == 0 else f"frame length {length}, of a frame that is being written"
@@ -272,6 +272,10 @@ class LogScan:
             codes.TERM_ID: ("frame-term-id", f"term id {frame.term_id}", str(term_id)),
             codes.STREAM_ID: ("frame-stream-id", f"stream id {frame.stream_id}", str(log.default_header.stream_id)),
         }.get(status, length)
+
+    def _report_unfinished(self, position: int) -> None:
+        found, expected = "a message without its last fragment", "a whole message, once it is all there"
+        self._report("incomplete-message", position, found, expected, "the message", note=True)
 
     def _report_message(self, status: int, position: int, resume: int) -> None:
         """A message that can't be put together although its frames are intact."""
