@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import random
+import re
 import struct
 from pathlib import Path
 
@@ -183,6 +185,40 @@ def test_includes_are_refused_unless_they_are_asked_for_and_then_stay_in_the_fol
     main.write_text(text.format("main.xml"))
     with pytest.raises(InvalidSchema, match=r"more includes|deep"):
         load_schema(main, allow_includes=True)
+
+
+def test_mutated_schemas_are_refused_or_decode_without_a_crash() -> None:
+    _, payloads = golden()
+    text = (GOLDEN / "every-feature.xml").read_bytes()
+    words = [match.span() for match in re.finditer(rb"[\w-]+", text)]
+    others = (
+        b"int8",
+        b"uint64",
+        b"optional",
+        b"constant",
+        b"Motor",
+        b"Flags",
+        b"-1",
+        b"99999",
+        b"ref",
+        b"group",
+        b"data",
+    )
+    draw = random.Random(11)
+    refused = 0
+    for _ in range(400):
+        mutated = bytearray(text)
+        for start, end in sorted(draw.sample(words, draw.choice((1, 2, 4))), reverse=True):
+            mutated[start:end] = draw.choice((*others, text[slice(*draw.choice(words))]))
+        try:
+            schema = parse_schema(bytes(mutated))
+        except InvalidSchema:
+            refused += 1
+            continue
+        for payload in payloads[:4]:
+            with contextlib.suppress(CorruptData):
+                schema.decode(payload)
+    assert 100 < refused < 400
 
 
 # Payloads

@@ -50,10 +50,9 @@ def decode_message(schema: Schema, data: Readable, at: int, where: str) -> Decod
     if not 0 <= at <= end - header.size:
         left = f"{max(0, end - at)} bytes"
         raise CorruptData(where, offset=at, found=left, expected=f"a message header of {header.size} bytes")
-    head = _whole(header.block).unpack_from(data, at)
-    names = {id(field): value for field, value in zip(_leaves(header.block), head, strict=True)}
-    block_length, template_id = names[id(header.block_length)], names[id(header.template_id)]
-    schema_id, version = names[id(header.schema_id)], names[id(header.version)]
+    unpack, block_length_at, template_id_at, schema_id_at, version_at = _head(header.block)
+    head = unpack(data, at)
+    schema_id, template_id, version = head[schema_id_at], head[template_id_at], head[version_at]
     if schema_id != schema.schema_id:
         raise UnknownMessage(where, offset=at, found=f"schema id {schema_id}", expected=str(schema.schema_id))
     message = schema.templates.get(template_id)
@@ -61,8 +60,16 @@ def decode_message(schema: Schema, data: Readable, at: int, where: str) -> Decod
         expected = f"a template of {schema.package or schema.where}"
         raise UnknownMessage(where, offset=at, found=f"template id {template_id}", expected=expected)
     reader = _Reader(data, end, version, where)
-    fields, behind = reader.read(message.block, at + header.size, block_length)
+    fields, behind = reader.read(message.block, at + header.size, head[block_length_at])
     return DecodedMessage(message.name, template_id, version, fields, behind)
+
+
+@lru_cache(maxsize=256)
+def _head(block: Block) -> tuple[Callable[[Readable, int], tuple[Any, ...]], int, int, int, int]:
+    """What unpacks a message header, and the places of its four fields in that."""
+    places = {path: place for place, (path, _) in enumerate(block.fields())}
+    length, template, schema, version = (places[(n,)] for n in ("blockLength", "templateId", "schemaId", "version"))
+    return _whole(block).unpack_from, length, template, schema, version
 
 
 def decode_block(
