@@ -91,6 +91,7 @@ def test_parquet_gets_template_and_json_or_a_messages_typed_columns(everlog: Any
     ("arguments", "complaint"),
     [
         (["read", "STORE", "--sbe-schema", "SCHEMA", "--raw"], "--sbe-schema: expected not with --raw or --hex"),
+        (["read", "STORE", "--sbe-schema", "SCHEMA", "--frames"], "a fragment is no message"),
         (["read", "STORE", "--sbe-schema", "STORE/s.toy"], "s.toy line 1: found"),
         (["read", "STORE", "--sbe-schema", "STORE/none.xml"], "none.xml: found no such file or directory"),
         (["export", "STORE", "OUT.parquet", "--sbe-message", "Small"], "--sbe-message: expected with --sbe-schema"),
@@ -123,3 +124,6 @@ def test_aeron_takes_times_out_of_messages(everlog: Any, tmp_path: Path, monkeyp
     result = everlog(*arguments, "--sbe-schema", SCHEMA)
     assert result.code == 0
     assert [(row["timestamp_ns"], row["sbe"]) for row in result.rows] == [(None, None)]
+    frames = everlog(*arguments, "--sbe-schema", SCHEMA, "--frames")
+    assert (frames.code, [row["timestamp_ns"] for row in frames.rows]) == (0, [None])
+    assert "sbe" not in frames.rows[0]

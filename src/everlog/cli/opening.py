@@ -95,9 +95,14 @@ def sbe_schema_option(command: F) -> F:
 
 
 def sbe_columns(given: dict[str, Any], message: str | None = None) -> SbeColumns | None:
-    """What decodes payloads, if that was asked for; what it can't decode becomes warnings."""
+    """What decodes payloads, if that was asked for; what it can't decode becomes warnings. Raises :class:`UsageError`
+    where payloads are fragments: the bytes of a later one may look like a message."""
     if given["sbe_schema"] is None:
         return None
+    if given["frames"]:
+        if str(given.get("timestamp_from")).startswith("sbe:") and message is None:
+            return None  # the schema is there for the times
+        raise UsageError("--sbe-schema", expected="not with --frames: a fragment is no message")
     from everlog.sbe import SbeColumns
 
     return SbeColumns(given["sbe_schema"], message, warn)

@@ -183,6 +183,9 @@ def parse_options(options: Mapping[str, str]) -> ScanOptions:
     scan = ScanOptions(paths=paths, **_parse(given, SCAN_OPTIONS), family_options=family_options)
     if scan.sbe_message is not None and scan.sbe_schema is None:
         raise UsageError("option sbeMessage", found="no sbeSchema", expected="sbeSchema with it")
+    times_only = scan.sbe_message is None and family_options.get("timestamp_from", "").startswith(PREFIX)
+    if scan.sbe_schema is not None and scan.level is Level.FRAME and not times_only:
+        raise UsageError("option sbeSchema", found="level frame", expected="level record: a fragment is no message")
     if scan.sbe_schema is not None and family_options.get("timestamp_from", "").startswith(PREFIX):
         family_options["sbe_schema"] = scan.sbe_schema
     return scan

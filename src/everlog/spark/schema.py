@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from everlog.core.columns import Column, ColumnType, pick
 from everlog.core.options import option_names
+from everlog.core.store import Level
 from everlog.errors import CorruptData, EverlogError, UnsupportedVersion, UsageError
 from everlog.sbe.columns import JSON, SbeColumns
 from everlog.spark.discovery import FoundStore
@@ -87,7 +88,9 @@ def table_columns(stores: Iterable[FoundStore], scan: ScanOptions, options: Fami
 
 def sbe_columns(scan: ScanOptions, on_problem: Callable[[str], None] | None = None) -> SbeColumns | None:
     """What decodes payloads, if the query asks for that. Raises :class:`UsageError` for an unknown message."""
-    return None if scan.sbe_schema is None else SbeColumns(scan.sbe_schema, scan.sbe_message, on_problem)
+    if scan.sbe_schema is None or scan.level is Level.FRAME:  # then the schema is there for the times
+        return None
+    return SbeColumns(scan.sbe_schema, scan.sbe_message, on_problem)
 
 
 def _family_columns(members: list[FoundStore], scan: ScanOptions, options: Mapping[str, Any]) -> tuple[Column, ...]:
