@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from everlog.aeron.layouts import DataHeader
 from everlog.errors import UsageError
 from everlog.spark.options import parse_options
 
@@ -75,6 +76,25 @@ def test_decoded_columns_are_read_without_the_payload_and_filtered_as_any(spark,
     assert table.columns == ["number", "sbe_a", "sbe"]
     expected = sorted(line["fields"]["a"] for line in messages() if line["template"] == "Small")
     assert [row.sbe_a for row in table.where("sbe_a is not null").orderBy("sbe_a").collect()] == expected
+
+
+@pytest.mark.spark
+def test_times_of_an_aeron_recording_come_out_of_its_messages(spark, tmp_path):
+    payloads = [bytes.fromhex(line["payload"]) for line in messages()]
+    segment = bytearray()
+    for payload in payloads:
+        length = DataHeader.size + len(payload)
+        head = {"frame_length": length, "flags": 0xC0, "type": 1, "term_offset": len(segment), "session_id": 5}
+        frame = DataHeader.pack(**head, stream_id=10, term_id=1) + payload
+        segment += frame.ljust((length + 31) & ~31, b"\0")
+    folder = tmp_path / "archive"
+    folder.mkdir()
+    (folder / "0-0.rec").write_bytes(segment.ljust(1 << 16, b"\0"))
+    options = {"sbeSchema": str(SCHEMA), "timestampFrom": "sbe:time", "columns": "position,timestamp_ns,sbe_template"}
+    rows = spark.read.format("everlog").options(**options).load(str(folder)).orderBy("position").collect()
+    times = [line["fields"].get("time") for line in messages()]
+    assert [row.timestamp_ns for row in rows] == [None if t is None or t >= 2**63 else t for t in times]
+    assert [row.sbe_template for row in rows] == [line["template"] for line in messages()]
 
 
 def test_options_are_checked_where_the_query_is_planned(tmp_path):
