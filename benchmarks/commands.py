@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.generate import aeron_archive, nats_slice, nats_store
+from benchmarks.generate import aeron_archive, driver_folder, nats_slice, nats_store
 from benchmarks.lines import Line, median_seconds
 
 ROWS = 1_000_000
@@ -25,7 +25,8 @@ def run(*arguments: str) -> None:
 
 
 def lines() -> Iterator[Line]:
-    """``read --json`` of a million records, ``ls`` of a small store, ``import everlog``."""
+    """``read --json`` of a million records, ``ls`` of a small store, ``driver stat`` of 1,000 counters, ``import
+    everlog``."""
     with tempfile.TemporaryDirectory(prefix="everlog-bench-") as folder:
         archive = aeron_archive(Path(folder) / "archive", 32, (64 << 20))
         limit = ("--limit", str(ROWS))
@@ -35,6 +36,9 @@ def lines() -> Iterator[Line]:
         yield Line("read-json-1M", took, "s", "<=6")
         small = nats_store(Path(folder) / "small", {"a": nats_slice(b"a", iter([b"x"] * 10))})
         yield Line("ls-small-store", median_seconds(lambda: run("-m", "everlog", "ls", str(small))), "s", "<=0.25")
+        driver = driver_folder(Path(folder) / "driver", 1000)
+        took = median_seconds(lambda: run("-m", "everlog", "driver", str(driver), "stat"))
+        yield Line("driver-stat-1000-counters", took, "s", "<=0.15")
         bare = median_seconds(lambda: run("-c", "pass"))
         imported = median_seconds(lambda: run("-c", "import everlog"))
         yield Line("import-everlog", max(0.0, imported - bare) * 1000, "ms", "<=60")

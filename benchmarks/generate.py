@@ -179,3 +179,24 @@ def nats_store(folder: Path, channels: dict[str, tuple[bytes, bytes]]) -> Path:
         (folder / name / "msgs.1.dat").write_bytes(dat)
         (folder / name / "msgs.1.idx").write_bytes(idx)
     return folder
+
+
+def driver_folder(folder: Path, counter_count: int) -> Path:
+    """A media driver's folder: a ``cnc.dat`` of the usual size, mostly a hole, with counters of publications."""
+    folder.mkdir(parents=True)
+    ring, broadcast, room, errors = (1 << 20) + 768, (1 << 20) + 128, 65_536, 4 << 20
+    lengths = ring, broadcast, room * 512, room * 128, errors
+    with (folder / "cnc.dat").open("wb") as file:
+        file.write(struct.pack("<iiiiii", 512, *lengths))
+        file.write(struct.pack("<qqqi", 10_000_000_000, START_NS // 1_000_000, 4711, 4096))
+        file.seek(128 + ring + broadcast)
+        for number in range(counter_count):
+            channel = b"aeron:udp?endpoint=localhost:24325|alias=stream-%d" % number
+            key = struct.pack("<qiii", number, SESSION_ID, STREAM_ID, len(channel)) + channel
+            label = b"snd-pos: %d %d %d %s" % (number, SESSION_ID, STREAM_ID, channel)
+            file.write(struct.pack("<iiq112si380s", 1, 2, (1 << 63) - 1, key, len(label), label))
+        file.seek(128 + ring + broadcast + room * 512)
+        for number in range(counter_count):
+            file.write(struct.pack("<qqqq96x", number << 20, number, 1, 0))
+        file.truncate((128 + sum(lengths) + 4095) & ~4095)
+    return folder

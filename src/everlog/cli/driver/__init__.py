@@ -21,6 +21,12 @@ VERBS = {
 class Verbs(click.Group):
     """The verbs, each imported when it runs."""
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Options may stand behind DIR where no verb follows."""
+        if len(args) > 1 and not args[0].startswith("-") and all(arg.startswith("-") for arg in args[1:]):
+            args = [*args[1:], args[0]]
+        return super().parse_args(ctx, args)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All verbs, sorted."""
         return sorted(VERBS)
