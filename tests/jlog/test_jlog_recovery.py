@@ -112,13 +112,27 @@ def test_two_torn_messages_one_behind_the_other_give_none(make, written):
 def test_frames_in_a_torn_payload_are_not_given(make):
     inner = make.message(b"inner one", 1) + make.message(b"inner two", 2)
     whole = make.message(b"first", 9)
-    for cut in range(1, 30):
+    for cut in range(1, 29):
         torn = make.message(inner + b"t" * 29, 10)[:-cut]
         rows, faults = read(make.folder({"00000000": whole + torn}))
         assert rows == [(1, b"first")]
         assert faults == [("torn-record", "00000000", 21)]
         rows, faults = read(make.folder({"00000000": whole + torn + make.message(b"behind" * 9, 11)}))
         assert rows == [(1, b"first"), (3, b"behind" * 9)]
+
+
+@pytest.mark.parametrize("length", [0, 5, 40, 100, 2000])
+def test_messages_that_waited_in_a_buffer_are_given_behind_a_header_that_is_alone(make, length):
+    """A writer was killed behind a header; another one wrote out what had waited since before."""
+    whole = make.message(b"first", 9)
+    orphan = make.message(b"x" * length, 10)[:16]
+    waited = [make.message(b"waited %d" % i * (i + 1), 5) for i in range(6)]
+    rows, faults = read(make.folder({"00000000": whole + orphan + b"".join(waited)}))
+    if length == 0:  # a message without payload, as far as anybody can tell
+        assert rows == [(1, b"first"), (2, b""), *((i + 3, b"waited %d" % i * (i + 1)) for i in range(6))]
+    else:
+        assert rows == [(1, b"first"), *((i + 3, b"waited %d" % i * (i + 1)) for i in range(6))]
+        assert [fault[1:] for fault in faults] == [("00000000", len(whole))]
 
 
 def test_the_magic_in_a_damaged_payload_does_not_stop_the_search_for_the_next_message(make):

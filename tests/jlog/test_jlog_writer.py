@@ -651,3 +651,13 @@ def test_threads_that_append_in_all_ways_get_the_addresses_of_their_own_messages
     assert found == {str(address): message for address, message in given.items()}
     assert len(found) == 1800
     assert len(list(journal.glob("0000000?"))) > 5
+
+
+def test_a_torn_message_that_may_hold_others_is_kept_aside_before_it_is_cut(journal: Path, make: Any) -> None:
+    whole = make.message(b"first", 9)
+    torn = make.message(make.message(b"inner", 1) + b"t" * 50, 10)[:-20]
+    written_by_hand(journal, 0, whole + torn)
+    with Writer(journal) as writer:
+        writer.append(b"second")
+    assert read(journal) == [b"first", b"second"]
+    assert (journal / f"cut.00000000.{len(whole)}").read_bytes() == torn

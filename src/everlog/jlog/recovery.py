@@ -8,8 +8,10 @@ no whole one.
 * A place counts as the beginning of a message when its header is plausible and is confirmed: by another plausible
   header (or the end of the data) right behind its message, or by the index. In a journal of version 1.x, whose magic is
   0, four more must follow.
-* Inside the extent that a plausible header declares, only headers not older than it count: messages that were written
-  behind a torn one are later; frames that are somebody's payload are earlier.
+* Inside the extent that a plausible header declares, headers not older than it count: messages that were written
+  behind a torn one are later; frames that are somebody's payload are earlier. Older ones count where their chain does
+  not end with that extent, but goes on over its end, or to the end of the data: a payload's frames do neither, messages
+  that had waited in a buffer do.
 * A message that ends right at another header, or at the end of the data, and has such headers inside, the last of which
   ends exactly where it does, was torn as well (the original's readers give one message made of two here).
 * Even one that nothing confirms tells, inside the extent of a message that nothing right follows, that this one was
@@ -195,12 +197,35 @@ def find_message(
 ) -> int | None:
     """Where the next message begins, at or behind ``start``; ``inside`` is the header whose extent the search begins
     in."""
+    dead: set[int] = set()
     for header in _candidates(data, start, data.end, framing):
-        if inside is not None and header.offset < inside.end and header.timestamp_us < inside.timestamp_us:
+        if (
+            inside is not None
+            and header.offset < inside.end
+            and header.timestamp_us < inside.timestamp_us
+            and not _leads_out(data, header, inside, framing, dead)
+        ):
             continue
         if header.end <= data.end and (is_followed(data, header, framing) or _index_confirms(header, index)):
             return header.offset
     return None
+
+
+def _leads_out(data: SegmentData, inner: Header, outer: Header, framing: Framing, dead: set[int]) -> bool:
+    """Whether the chain of messages from ``inner`` on goes over the end of ``outer``, or to the end of the data before
+    that. ``dead`` are headers from which none does; more are added."""
+    path: list[int] = []
+    link: Header | None = inner
+    while link is not None and link.offset not in dead and data.steps_left > 0:
+        data.steps_left -= 1
+        path.append(link.offset)
+        if link.end >= min(outer.end, data.end):
+            if link.end != outer.end and link.end <= data.end and is_followed(data, link, framing):
+                return True
+            break
+        link = data.header(link.end, framing)
+    dead.update(path)
+    return False
 
 
 def is_followed(data: SegmentData, header: Header, framing: Framing) -> bool:
@@ -219,6 +244,11 @@ def is_followed(data: SegmentData, header: Header, framing: Framing) -> bool:
             return False
         link = following
     return True
+
+
+def holds_header(data: SegmentData, start: int, framing: Framing) -> bool:
+    """Whether a plausible header is anywhere from ``start`` to the end of the data."""
+    return next(_candidates(data, start, data.end, framing), None) is not None
 
 
 def detect_framing(data: SegmentData, at: int, preferred: Framing | None) -> Framing | None:

@@ -21,7 +21,7 @@ from everlog.jlog.framing import Framing
 from everlog.jlog.index import ENTRY, read_index
 from everlog.jlog.journal import SOURCES
 from everlog.jlog.names import index_name
-from everlog.jlog.recovery import SegmentData
+from everlog.jlog.recovery import SegmentData, holds_header
 from everlog.jlog.segments import SegmentReader
 from everlog.kernel.columns import RowSink
 
@@ -73,7 +73,8 @@ def settle(storage: WritableStorage, log: int, file: WritableFile, framing: Fram
             tail = Tail(header.end, last[0] + 1)
         if tail.end < size:
             code = faults[-1].code if faults else "torn-record"
-            _set_aside(storage, log, file, tail.end, size, code)
+            is_torn = code in TORN and not holds_header(SegmentData(file, 0, size), tail.end + 1, reader.framing)
+            _set_aside(storage, log, file, tail.end, size, "" if is_torn else code)
             if index is not None:
                 _trim(index, tail.end)
             file.truncate(tail.end)
@@ -87,8 +88,9 @@ def _take(sink: RowSink) -> tuple[int, int] | None:
 
 
 def _set_aside(storage: WritableStorage, log: int, file: WritableFile, end: int, size: int, code: str) -> None:
+    """Keep what is cut, unless it is nothing but a torn message or zeros (``code`` is empty)."""
     kept = ""
-    if code not in TORN:
+    if code:
         if size - end > MAX_SMALL_FILE_BYTES:
             raise LimitExceeded(
                 file.name,
@@ -104,7 +106,7 @@ def _set_aside(storage: WritableStorage, log: int, file: WritableFile, end: int,
         file.name,
         size - end,
         end,
-        code,
+        code or "torn",
         f", kept in {kept}" if kept else "",
     )
 
