@@ -661,3 +661,15 @@ def test_a_torn_message_that_may_hold_others_is_kept_aside_before_it_is_cut(jour
         writer.append(b"second")
     assert read(journal) == [b"first", b"second"]
     assert (journal / f"cut.00000000.{len(whole)}").read_bytes() == torn
+
+
+def test_a_buffer_of_ones_own_is_taken_away_again_and_the_journals_stays(journal: Path) -> None:
+    with Writer(journal, durability="buffered", buffer_bytes=5000) as writer:
+        writer.append(b"one")
+        assert (journal / "pre_commit").stat().st_size > 5000
+    assert (journal / "pre_commit").read_bytes() == bytes(4)
+    alter(journal, buffer_bytes=2000)
+    with Writer(journal, durability="buffered") as writer:
+        writer.append(b"two")
+    assert (journal / "pre_commit").stat().st_size == 2004
+    assert read(journal) == [b"one", b"two"]

@@ -74,6 +74,7 @@ class PreCommitBuffer:
                 self._file.write_at(0, bytes(START))
                 head = bytes(START)
             self._capacity = self._file.size() - START
+            self._was_there = self._capacity > 0
             used = min(JlogPreCommit.unpack_from(head).used, self._capacity)
             self._appender = buffer_appender(self._file, framing.magic, used, 0)
         except BaseException:
@@ -158,6 +159,13 @@ class PreCommitBuffer:
         if self._capacity >= JlogFlushNote.size:
             self._file.write_at(self._note_at, bytes(JlogFlushNote.size))
         self._is_note_old = False
+
+    def take_away(self) -> None:
+        """Before :meth:`close`: where the journal had no buffer, leave none, if nothing waits: writers of the C library
+        use one that they find, and two of them damage it."""
+        if not self._was_there and not self.used:
+            self._appender.close()
+            self._file.truncate(START)
 
     def close(self) -> None:
         """Give the file and its lock back."""

@@ -374,6 +374,8 @@ class Writer:
                 if self._pid == os.getpid():
                     self._flush_buffer()
                     self._group.settle(self._sync_segment)
+                    if self._buffer is not None:
+                        self._buffer.take_away()
             finally:
                 self._release()
 
