@@ -26,8 +26,8 @@ JOURNAL_GROUPS = {
 
 
 def main(names: list[str]) -> int:
-    """Run the named groups; without names those that need nothing from elsewhere, or leave out what can't be had. ``jlog``
-    stands for all journal groups."""
+    """Run the named groups; without names those that need nothing from elsewhere, or leave out what can't be had.
+    ``jlog`` stands for all journal groups."""
     groups = GROUPS | JOURNAL_GROUPS
     names = [part for name in names for part in (JOURNAL_GROUPS if name == "jlog" else [name])]
     if unknown := [name for name in names if name not in groups]:
