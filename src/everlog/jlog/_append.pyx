@@ -294,12 +294,7 @@ cdef class Appender:
         cdef Py_buffer view
         cdef const uint8_t* body
         cdef int64_t now_us = checked_time(-1), time_us
-        self.enter()
-        try:
-            self.take_lock()
-        except BaseException:
-            PyThread_release_lock(self.mutex)
-            raise
+        self.enter_locked()
         try:
             with nogil:
                 status = self.prepare(&error)
@@ -340,20 +335,14 @@ cdef class Appender:
             status = self.wrote(size - base, count)
             return status, count, self.last
         finally:
-            everlog_lock(self.fd, 0)
-            PyThread_release_lock(self.mutex)
+            self.leave_locked()
 
     def append_framed(self, const uint8_t[::1] data not None, int64_t count):
         """See the twin."""
         cdef int status = DONE, error = 0
         cdef const uint8_t* bytes_ = &data[0] if data.shape[0] else NULL
         cdef int64_t length = data.shape[0]
-        self.enter()
-        try:
-            self.take_lock()
-        except BaseException:
-            PyThread_release_lock(self.mutex)
-            raise
+        self.enter_locked()
         try:
             with nogil:
                 status = self.prepare(&error)
@@ -364,11 +353,24 @@ cdef class Appender:
                     else:
                         status = self.wrote(length, count)
         finally:
-            everlog_lock(self.fd, 0)
-            PyThread_release_lock(self.mutex)
+            self.leave_locked()
         if error:
             failed(error, self.segment.name)
         return status
+
+    cdef int enter_locked(self) except -1:
+        """As :meth:`enter`, and with the file's lock."""
+        self.enter()
+        try:
+            self.take_lock()
+        except BaseException:
+            PyThread_release_lock(self.mutex)
+            raise
+        return 0
+
+    cdef void leave_locked(self) noexcept:
+        everlog_lock(self.fd, 0)
+        PyThread_release_lock(self.mutex)
 
     cdef int take_lock(self) except -1:
         cdef int error
