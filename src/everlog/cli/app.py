@@ -15,6 +15,8 @@ from everlog.cli.text import complain
 from everlog.errors import EverlogError
 
 COMMANDS = {
+    "archive": ("everlog.cli.archive", "Look at an Aeron archive, as Aeron's ArchiveTool does."),
+    "cluster": ("everlog.cli.cluster", "Look at an Aeron Cluster node, as Aeron's ClusterTool does."),
     "driver": ("everlog.cli.driver", "Look at an Aeron media driver: counters, errors, loss, streams, log buffers."),
     "export": ("everlog.cli.export", "Write records to a Parquet, Arrow or JSON lines file."),
     "info": ("everlog.cli.listing", "Show the store's state: descriptors, subscriptions, clients, ..."),
@@ -68,8 +70,8 @@ class Commands(click.Group):
 @click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="everlog")
 def cli() -> None:
-    """Open, list, read, verify and export durable message streams: Aeron archives, JLog journals, NATS Streaming
-    stores.
+    """Open, list, read, verify and export durable message streams: Aeron archives and clusters, JLog journals, NATS
+    Streaming stores.
 
     Opening and reading never change a byte. Exit codes: 0 fine, 1 faults found, 2 wrong usage or no store.
     """

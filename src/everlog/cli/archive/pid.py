@@ -1,0 +1,18 @@
+"""``everlog archive DIR pid``."""
+
+from __future__ import annotations
+
+import click
+
+from everlog.cli.archive.recordings import json_option, open_archive, require_mark
+from everlog.cli.text import json_line
+
+
+@click.command
+@json_option
+@click.pass_obj
+def pid(folder: str, as_json: bool) -> None:
+    """Print the process id of the archive, as its mark file says; the process may be gone."""
+    with open_archive(folder) as store:
+        number = require_mark(store).header.pid
+    click.echo(json_line({"pid": number}) if as_json else str(number))

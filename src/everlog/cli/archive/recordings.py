@@ -1,0 +1,100 @@
+"""What the verbs share: the archive's folder, its mark file and its descriptors as lines, ``--json``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from everlog.aeron.archive.catalog import Catalog, CatalogEntry
+from everlog.aeron.archive.recordings import recording_of
+from everlog.aeron.archive.store import MARK_NAME, ArchiveStore, load_mark
+from everlog.aeron.layouts import ArchiveMarkHeader, DescriptorHeader, RecordingDescriptor
+from everlog.aeron.mark_file import ARCHIVE_SCHEMA_ID, ARCHIVE_TEMPLATE_ID, ArchiveMark
+from everlog.cli.aeron_text import Name, clock_text, sbe_text
+from everlog.cli.faults import FaultPrinter
+from everlog.cli.text import printable
+from everlog.errors import CorruptData, NotAStore, StoreUnavailable, UsageError
+from everlog.stores import storage_of
+
+F = TypeVar("F", bound=Callable[..., Any])
+NOT_DONE = 1
+SCHEMA_ID, SCHEMA_VERSION, MARK_SCHEMA_VERSION = 101, 14, 2
+DESCRIPTOR_HEADER_ID, DESCRIPTOR_ID = 21, 22
+
+
+def json_option(command: F) -> F:
+    """Decorator: ``--json``."""
+    return click.option("--json", "as_json", is_flag=True, help="JSON, one object a line.")(command)
+
+
+def open_archive(folder: str, **options: Any) -> ArchiveStore:
+    """The store. Raises :class:`NotAStore`."""
+    storage = storage_of(folder)
+    if not ArchiveStore.detect(storage):
+        raise NotAStore(folder, found="no catalog and no segments", expected="an Aeron archive's folder")
+    return ArchiveStore.open(storage, options)
+
+
+def require_catalog(store: ArchiveStore, faults: FaultPrinter) -> Catalog:
+    """The catalog; what is wrong in it is told. Raises :class:`CorruptData` where there is none."""
+    if store.catalog is None:
+        fault = store.catalog_fault
+        assert fault is not None
+        raise CorruptData(f"{store.path}/{fault.file}", offset=fault.offset, found=fault.found, expected=fault.expected)
+    for fault in store.catalog.faults:
+        faults(fault)
+    return store.catalog
+
+
+def require_mark(store: ArchiveStore) -> ArchiveMark:
+    """The mark file. Raises :class:`StoreUnavailable` where there is none."""
+    mark = load_mark(store.storage)
+    if mark is None:
+        raise StoreUnavailable(f"{store.path}/{MARK_NAME}", found="no file", expected="a mark file")
+    return mark
+
+
+def entry_of(catalog: Catalog, recording_id: int) -> CatalogEntry:
+    """A recording's entry. Raises :class:`UsageError`."""
+    for entry in catalog.entries:
+        if entry.recording_id == recording_id:
+            return entry
+    raise UsageError("RECORDING", found=f"no recording {recording_id}", expected="one of the catalog's")
+
+
+def mark_lines(store: ArchiveStore, mark: ArchiveMark) -> list[str]:
+    """The mark file: where it is, when it was written, what it says."""
+    header = mark.header
+    fields = {**header.as_dict(), **mark.texts}
+    version = mark.schema_version if mark.header_offset else MARK_SCHEMA_VERSION
+    lengths = ArchiveMarkHeader.size, ArchiveMarkHeader.size
+    ids = ARCHIVE_TEMPLATE_ID, ARCHIVE_SCHEMA_ID
+    return [
+        f"INFO: mark file exists: {printable(os.path.abspath(os.path.join(store.path, MARK_NAME)))}",
+        clock_text(header.start_timestamp, header.activity_timestamp),
+        sbe_text("MarkFileHeader", *ids, (version, MARK_SCHEMA_VERSION), lengths, fields),
+    ]
+
+
+def descriptor_text(entry: CatalogEntry) -> str:
+    """A recording's descriptor."""
+    values = RecordingDescriptor(entry.values).as_dict()
+    version, length = (SCHEMA_VERSION, SCHEMA_VERSION), (RecordingDescriptor.size, RecordingDescriptor.size)
+    fields = {**values, **entry.texts}
+    return sbe_text("RecordingDescriptor", DESCRIPTOR_ID, SCHEMA_ID, version, length, fields)
+
+
+def descriptor_header_text(entry: CatalogEntry) -> str:
+    """The header of a recording's entry. Its last byte is reserved."""
+    reserved = int.from_bytes(entry.data[entry.offset + DescriptorHeader.size - 1 :][:1], "little", signed=True)
+    fields = {"length": entry.length, "state": Name(entry.state), "checksum": entry.checksum, "reserved": reserved}
+    version, length = (SCHEMA_VERSION, SCHEMA_VERSION), (DescriptorHeader.size, DescriptorHeader.size)
+    return sbe_text("RecordingDescriptorHeader", DESCRIPTOR_HEADER_ID, SCHEMA_ID, version, length, fields)
+
+
+def entry_json(entry: CatalogEntry) -> dict[str, Any]:
+    """A recording as one object."""
+    return {"recording_id": entry.recording_id, **recording_of(entry).details, "checksum": entry.checksum}

@@ -1,0 +1,129 @@
+"""``everlog cluster DIR describe-latest-cm-snapshot``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from everlog.aeron.cluster.messages import Message, decode_message, fields_json
+from everlog.aeron.cluster.recording_log import Entry
+from everlog.aeron.cluster.scanning import RawMessage, raw_messages
+from everlog.aeron.cluster.snapshot import snapshot_stream
+from everlog.aeron.cluster.store import ClusterStore
+from everlog.aeron.frames import HEADER_LENGTH
+from everlog.cli.cluster.node import NOT_DONE, Node, json_option, require_mark
+from everlog.cli.faults import FaultPrinter
+from everlog.cli.text import complain, json_line, printable
+from everlog.errors import CorruptData
+
+NULL_LONG, NULL_INT = -(1 << 63), 0
+UNITS = {"MILLIS": "MILLISECONDS", "MICROS": "MICROSECONDS", "NANOS": "NANOSECONDS"}
+HEX_WIDTH = 16
+_UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+@click.command
+@json_option
+@click.pass_obj
+def describe_latest_cm_snapshot(node: Node, as_json: bool) -> int:
+    """Print what is in the consensus module's latest valid snapshot: sessions, timers, pending messages. With --json
+    one object for each message. Exit code 1 when there is none, or it is not whole.
+    """
+    with node.open() as store:
+        index = store.recording_log.latest_snapshot()
+        if index is None:
+            click.echo("Snapshot not found")
+            return NOT_DONE
+        entry = store.recording_log.entries[index]
+        faults = FaultPrinter()
+        end = None
+        for raw, message in _messages(store, entry, faults):
+            if as_json:
+                kind, fields = message.kind, fields_json(message)
+                click.echo(f'{{"position": {raw.position}, "kind": {json_line(kind)}, "fields": {fields}}}')
+            else:
+                click.echo("\n".join(_lines(store, entry, raw, message)))
+            if message.fields.get("mark") == "END":
+                end = raw.end_position
+        member_id = require_mark(store).header.member_id
+    faults.close()
+    if end is None:
+        complain(f"recording {entry.recording_id}: found no end marker, expected a whole snapshot")
+        return NOT_DONE
+    if not as_json:
+        tail = f"memberId={member_id} recordingId={entry.recording_id} length={end}"
+        click.echo(f"Consensus Module Snapshot End: {tail}")
+    return faults.exit_code
+
+
+def _messages(store: ClusterStore, entry: Entry, faults: FaultPrinter) -> Iterator[tuple[RawMessage, Message]]:
+    """Up to the end marker."""
+    stream = snapshot_stream(entry.recording_id)
+    context = store.context(stream)
+    if context is None or store.archive_folder is None:
+        faults(store.missing(stream))
+        return
+    for raw in raw_messages(store.archive_folder.storage, context.archive, on_fault=faults):
+        message = decode_message(raw.data, stream)
+        if message is None:
+            expected = "a message of the cluster"
+            raise CorruptData(stream, offset=raw.position, found="a message of another schema", expected=expected)
+        yield raw, message
+        if message.fields.get("mark") == "END":
+            return
+
+
+def _lines(store: ClusterStore, entry: Entry, raw: RawMessage, message: Message) -> Iterator[str]:
+    """A message as the original prints it."""
+    fields = message.fields
+    if message.kind == "snapshot-marker":
+        if fields["mark"] == "BEGIN":
+            unit = UNITS[fields["time_unit"] or "MILLIS"]
+            yield f"Snapshot: appVersion={fields['app_version'] or 0} timeUnit={unit}"
+        elif fields["mark"] == "END":
+            recording = store.recording_of(entry.recording_id)
+            term = raw.position if recording is None else raw.position % recording.term_buffer_length
+            yield f"End Snapshot, offset={term + HEADER_LENGTH}, length={len(raw.data)}"
+            yield from hex_lines(raw.data)
+    elif message.kind == "session-message":
+        yield f"Pending Message: length={len(raw.data)} clusterSessionId={fields['cluster_session_id']}"
+    elif message.kind == "cluster-session":
+        names = ("clusterSessionId", "correlationId", "openedLogPosition", "timeOfLastActivity")
+        values = fields["cluster_session_id"], *(fields[name] for name in _SESSION)
+        pairs = " ".join(f"{name}={value}" for name, value in zip(names, values, strict=True))
+        reason, channel = fields["close_reason"] or "NULL_VAL", printable(fields["response_channel"])
+        rest = f"closeReason={reason} responseStreamId={fields['response_stream_id']} responseChannel={channel}"
+        yield f"Cluster Session: {pairs} {rest}"
+    elif message.kind == "scheduled-timer":
+        yield f"Timer: correlationId={fields['correlation_id']} deadline={fields['deadline']}"
+    elif message.kind == "consensus-module":
+        yield f"Consensus Module State: nextSessionId={fields['next_session_id']} {_tracked(fields)}"
+        yield from hex_lines(raw.data)
+    elif message.kind == "pending-message-tracker":
+        yield f"Pending Message Tracker: {_tracked(fields)} serviceId={fields['service_id']}"
+
+
+_SESSION = ("correlation_id", "opened_log_position", "time_of_last_activity")
+
+
+def _tracked(fields: dict[str, Any]) -> str:
+    following = _or(fields["next_service_session_id"], NULL_LONG)
+    logged = _or(fields["log_service_session_id"], NULL_LONG)
+    capacity = _or(fields["pending_message_capacity"], NULL_INT)
+    return f"nextServiceSessionId={following} logServiceSessionId={logged} pendingMessageCapacity={capacity}"
+
+
+def _or(value: int | None, null: int) -> int:
+    return null if value is None else value
+
+
+def hex_lines(data: bytes) -> Iterator[str]:
+    """The original's hex dump, and the empty line behind it; what could steer a terminal is a space."""
+    for at in range(0, len(data), HEX_WIDTH):
+        row = data[at : at + HEX_WIDTH]
+        text = _UNSAFE.sub(" ", row.decode("utf-8", "replace"))
+        yield f"{at:06d}:  {''.join(f'{byte:02x} ' for byte in row):<{3 * HEX_WIDTH}}  |  {text}"
+    yield ""

@@ -1,0 +1,99 @@
+"""What the verbs share: the node's folder, its mark files as lines, ``--json``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+
+from everlog.aeron.cluster.layouts import ClusterMarkHeader
+from everlog.aeron.cluster.mark_file import (
+    MARK_NAME,
+    SCHEMA_ID,
+    SCHEMA_VERSION,
+    TEMPLATE_ID,
+    ClusterMark,
+    load_mark,
+    service_mark_names,
+)
+from everlog.aeron.cluster.store import ClusterStore
+from everlog.cli.aeron_text import Name, clock_text, sbe_text
+from everlog.cli.text import printable
+from everlog.core.storage import LocalStorage, Storage
+from everlog.errors import EverlogError, NotAStore, StoreUnavailable
+from everlog.stores import storage_of
+
+F = TypeVar("F", bound=Callable[..., Any])
+NOT_DONE = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A folder on the command line."""
+
+    folder: str
+    archive_dir: str | None = None
+
+    def open(self) -> ClusterStore:
+        """Its store. Raises :class:`NotAStore`."""
+        return open_node(self.folder, self.archive_dir)
+
+
+def open_node(folder: str, archive_dir: str | None = None) -> ClusterStore:
+    """The store of a cluster folder. Raises :class:`NotAStore`."""
+    storage = storage_of(folder)
+    if not ClusterStore.detect(storage):
+        raise NotAStore(folder, found="no recording log and no mark file", expected="a cluster node's folder")
+    return ClusterStore.open(storage, {"archive_dir": archive_dir})
+
+
+def json_option(command: F) -> F:
+    """Decorator: ``--json``."""
+    return click.option("--json", "as_json", is_flag=True, help="One JSON object.")(command)
+
+
+def require_mark(store: ClusterStore) -> ClusterMark:
+    """The consensus module's mark file. Raises :class:`StoreUnavailable`."""
+    mark = store.mark()
+    if mark is None:
+        raise StoreUnavailable(f"{store.path}/{MARK_NAME}", found="no file", expected="a mark file")
+    return mark
+
+
+def service_marks(store: ClusterStore, own: ClusterMark | None) -> list[ClusterMark]:
+    """The services' mark files: beside the consensus module's, else in the folder that it names."""
+    storage: Storage = store.storage
+    named = own.body.texts.get("services_cluster_dir", "") if own is not None else ""
+    if named and not service_mark_names(storage.names()) and os.path.isdir(named):
+        storage = LocalStorage(named)
+    found = []
+    for name in service_mark_names(storage.names()):
+        try:
+            mark = load_mark(storage, name)
+        except EverlogError as error:
+            raise type(error)(name, offset=error.offset, found=error.found, expected=error.expected) from error
+        found += [] if mark is None else [mark]
+    return found
+
+
+def heading(mark: ClusterMark) -> str:
+    """``Type: CONSENSUS_MODULE 06:25:15 (start: ..., activity: ...)``."""
+    return f"Type: {mark.component} {clock_text(mark.header.start_timestamp, mark.header.activity_timestamp)}"
+
+
+def mark_text(mark: ClusterMark) -> str:
+    """The header and its texts."""
+    fields: dict[str, Any] = {**mark.header.as_dict(), **mark.body.texts}
+    fields["component_type"] = Name(mark.component)
+    body = mark.body
+    version = body.schema_version if body.header_offset else SCHEMA_VERSION
+    lengths = body.block_length, ClusterMarkHeader.size
+    return sbe_text("MarkFileHeader", TEMPLATE_ID, SCHEMA_ID, (version, SCHEMA_VERSION), lengths, fields)
+
+
+def exists_text(mark: ClusterMark) -> str:
+    """What the original says of each service's mark file before it opens it."""
+    return f"INFO: mark file exists: {printable(os.path.abspath(mark.path))}"

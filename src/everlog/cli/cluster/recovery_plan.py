@@ -1,0 +1,42 @@
+"""``everlog cluster DIR recovery-plan``."""
+
+from __future__ import annotations
+
+import click
+
+from everlog.aeron.cluster.recovery_plan import RecoveryPlan, plan_recovery
+from everlog.aeron.cluster.state import service_count
+from everlog.cli.aeron_text import camel
+from everlog.cli.cluster.node import Node, json_option
+from everlog.cli.text import json_line
+from everlog.errors import StoreUnavailable
+
+
+@click.command
+@click.argument("services", metavar="[SERVICE_COUNT]", type=click.IntRange(min=0, max=128), required=False)
+@json_option
+@click.pass_obj
+def recovery_plan(node: Node, services: int | None, as_json: bool) -> None:
+    """Print which snapshots a start would load, and which part of the log it would replay. SERVICE_COUNT: by default as
+    many as there are mark files and snapshots of. Exit code 1 when the node could not start so.
+    """
+    with node.open() as store:
+        if store.archive is None:
+            expected, hint = "the node's archive beside it", "--archive-dir"
+            raise StoreUnavailable(store.path, found="no archive", expected=expected, hint=hint)
+        count = services if services is not None else service_count(store, len(store.service_mark_names()))
+        plan = plan_recovery(store.recording_log.entries, store.archive.recordings(), count)
+    click.echo(json_line(plan.to_dict()) if as_json else plan_text(plan))
+
+
+def plan_text(plan: RecoveryPlan) -> str:
+    """The plan as the original prints it."""
+    snapshots = ", ".join(f"Snapshot[{_pairs(snapshot._asdict())}]" for snapshot in plan.snapshots)
+    fields = plan.to_dict()
+    log = "null" if plan.log is None else f"Log[{_pairs(fields['log'])}]"
+    numbers = {key: value for key, value in fields.items() if key not in ("snapshots", "log")}
+    return f"RecoveryPlan[{_pairs(numbers)}, snapshots=[{snapshots}], log={log}]"
+
+
+def _pairs(fields: dict[str, int]) -> str:
+    return ", ".join(f"{camel(key)}={value}" for key, value in fields.items())
