@@ -10,12 +10,13 @@ import pytest
 from driver_folder import cnc, folder, image, losses, publication
 
 import everlog
+from everlog.aeron.transport import cnc_file
 from everlog.aeron.transport.cnc_file import CncFile, driver_errors
 from everlog.aeron.transport.log_scan import LogScan
 from everlog.aeron.transport.loss_report import load_losses
 from everlog.core.report import Fault
 from everlog.core.store import Store
-from everlog.errors import CorruptData, EverlogError, StoreUnavailable, UnsupportedVersion
+from everlog.errors import CorruptData, EverlogError, LimitExceeded, StoreUnavailable, UnsupportedVersion
 from everlog.stores import open_store
 from everlog.testing.memory_storage import MemoryStorage
 
@@ -272,3 +273,24 @@ def test_an_unknown_stream_is_told() -> None:
         ):
             with pytest.raises(everlog.UnknownStream):
                 list(store.read(name))
+
+
+def test_counters_and_errors_come_in_any_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = MemoryStorage({"cnc.dat": cnc()})
+    with CncFile.open(storage) as file:
+        whole = file.counters(), file.errors()
+    for chunk in (512, 1024, 1536):
+        monkeypatch.setattr(cnc_file, "CHUNK_BYTES", chunk)
+        with CncFile.open(storage) as file:
+            assert (file.counters(), file.errors()) == whole
+
+
+def test_more_counters_than_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cnc_file, "CHUNK_BYTES", 512)
+    monkeypatch.setattr(cnc_file, "MAX_USED_BYTES", 1024)
+    storage = MemoryStorage({"cnc.dat": cnc()})
+    with CncFile.open(storage) as file, pytest.raises(LimitExceeded, match="expected at most 1024"):
+        file.counters()
+    with opened() as store:
+        assert exercise(store) == MESSAGES
+        assert "cnc-field" in {fault.code for fault in store.verify().faults}

@@ -23,7 +23,7 @@ from everlog.aeron.transport.counters import (
 )
 from everlog.aeron.transport.layouts import BroadcastTrailer, CncMetaData, RingBufferTrailer
 from everlog.core.storage import ReadableFile, Storage
-from everlog.errors import CorruptData, StoreUnavailable, UnsupportedVersion
+from everlog.errors import CorruptData, LimitExceeded, StoreUnavailable, UnsupportedVersion
 
 CNC_NAME = "cnc.dat"
 SUPPORTED = 0, 2
@@ -32,6 +32,8 @@ CHUNK_BYTES = 64 << 10
 MAX_READS = 4
 """How often counters are read anew when they changed meanwhile."""
 MAX_BUFFER_BYTES = (1 << 31) - 1
+MAX_USED_BYTES = 256 << 20
+"""Of the counters' metadata (half a million counters) and of the error log: more is refused."""
 DRIVER_TIMEOUT_MS = 10_000
 """A driver whose heartbeat is older than this, and no client's timeout is longer, is gone."""
 NS_PER_MS = 1_000_000
@@ -137,6 +139,7 @@ class CncFile:
             if used < CHUNK_BYTES:
                 break
             at += used
+            self._check_used(at, self.counters_metadata)
         return b"".join(pieces)
 
     # The rest
@@ -155,7 +158,17 @@ class CncFile:
             if len(piece) < CHUNK_BYTES or not any(piece):
                 break
             at += CHUNK_BYTES
+            self._check_used(at, self.error_log)
         return b"".join(pieces)
+
+    def _check_used(self, length: int, region: Region) -> None:
+        if length > MAX_USED_BYTES:
+            raise LimitExceeded(
+                self._file.name,
+                offset=region.start,
+                found=f"over {length} bytes in use",
+                expected=f"at most {MAX_USED_BYTES}",
+            )
 
     def to_driver_trailer(self) -> RingBufferTrailer | None:
         """The trailer of the clients' commands; ``None`` where the file does not hold it."""
