@@ -16,7 +16,6 @@ from everlog.stores import detect
 FOLDERS = {
     "aeron/archive": "aeron-archive",
     "aeron/cluster": "aeron-cluster",
-    "aeron/cluster": "aeron-cluster",
     "aeron/transport": "aeron-driver",
     "jlog": "jlog",
     "nats_streaming": "nats-streaming",
