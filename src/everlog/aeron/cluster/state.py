@@ -137,7 +137,7 @@ def explain(store: ClusterStore, view: NodeView | None = None) -> list[str]:
     lines += _snapshot(store, view)
     lines += _election(store)
     lines += _errors(view)
-    return [line for line in lines if line]
+    return [line[0].upper() + line[1:] for line in lines if line]
 
 
 def _identity(view: NodeView) -> str:
