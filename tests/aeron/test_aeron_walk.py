@@ -295,3 +295,16 @@ def test_both_walkers_agree_on_hostile_bytes() -> None:
             "skipping": generator.random() < 0.2,
         }
         assert walk(twin, bytes(data), **options) == walk(compiled, bytes(data), **options), case
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_walking_goes_on_behind_padding_with_bytes_in_it(pair: Pair) -> None:
+    module, columns, _ = pair
+    data = frame(0, b"a") + frame(64, b"not zero", kind=0) + frame(128, b"b")
+    walker = module.Walker(walk_twin.Geometry(INITIAL_TERM, TERM, STREAM, MTU, len(data)), True, None)
+    walker.select(0, 1 << 62, False)
+    sink = columns.RowSink([], 100, 1 << 20)
+    status = walker.walk(data, 0, len(data), 0, True, sink)
+    assert (status, walker.at, walker.resume) == (walk_twin.PADDING_DATA, 64, 128)
+    status = walker.walk(data, walker.resume, len(data), 0, True, sink)
+    assert (status, walker.at, sink.row_count) == (walk_twin.END, 192, 2)

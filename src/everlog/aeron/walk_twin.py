@@ -115,7 +115,10 @@ class Walker:
                 return self._stopped(END, at)
             status, kind, flags, length = self._frame(data, at, end, base, final)
             if status:
-                return self._stopped(status, at)
+                resume = self.resume
+                self._stopped(status, at)
+                self.resume = resume if status == PADDING_DATA else at
+                return status
             behind = at + align(length)
             if kind == TYPE_PADDING or base + at < self.first:
                 self.skipping = self.skipping or kind != TYPE_PADDING
