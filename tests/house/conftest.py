@@ -12,7 +12,7 @@ import pytest
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 PATTERNS = {
-    "aeron": ("archive-*/*.tar.gz", "cluster-*/*.tar.gz", "transport/*.tar.gz"),
+    "aeron": ("archive-*/*.tar.gz", "cluster-3node/node*.tar.gz", "cluster-killed/*.tar.gz", "transport/*.tar.gz"),
     "jlog": ("*/before.tar.gz", "*/log.tar.gz"),
     "nats_streaming": ("*.tar.gz", "broken/*.tar.gz"),
 }

@@ -200,7 +200,11 @@ def _log(store: ClusterStore, view: NodeView) -> list[str]:
     if not view.is_log_open:
         return [where + "."]
     if was_killed(view):
-        return [where + ", by its frames: the recording has no stop position. The archive sets it when it starts."]
+        text = where + ", by its frames: the recording has no stop position. The archive sets it when it starts."
+        behind = (
+            "Whether it fell behind the other members shows when it is compared with them: everlog cluster DIR compare."
+        )
+        return [text] if view.leader == view.member_id else [text, behind]
     return [where + " now: it is being recorded."]
 
 

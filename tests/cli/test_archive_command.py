@@ -1,0 +1,176 @@
+"""``everlog archive``: the lines of Aeron's ArchiveTool, and what is better than there."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import re
+import sys
+import tarfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from everlog.cli.app import run
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "aeron"
+Call = Callable[..., tuple[int, list[str], str]]
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch) -> Iterator[Call]:
+    """Runs one command line in the zone of the golden output."""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+
+    def run_command(*arguments: object) -> tuple[int, list[str], str]:
+        out, err = io.BytesIO(), io.StringIO()
+        text = io.TextIOWrapper(out, encoding="utf-8", write_through=True)
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", text)
+            patch.setattr(sys, "stderr", err)
+            code = run([str(argument) for argument in arguments])
+            text.flush()
+        return code, out.getvalue().decode().split("\n"), err.getvalue()
+
+    yield run_command
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.fixture(scope="module")
+def unpack(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    root = tmp_path_factory.mktemp("archives")
+
+    def unpacked(name: str) -> Path:
+        folder = root / name
+        if not folder.exists():
+            folder.mkdir(parents=True)
+            with tarfile.open(GOLDEN / f"{name}.tar.gz") as tar:
+                tar.extractall(folder, filter="data")
+        (inner,) = folder.iterdir()
+        return inner
+
+    return unpacked
+
+
+def printed(name: str) -> list[str]:
+    """What the original printed: between the command line and the exit code."""
+    return [here(line) for line in (GOLDEN / name).read_text(errors="replace").split("\n")[1:-2]]
+
+
+def here(line: str) -> str:
+    """Without local paths and the time of day."""
+    line = re.sub(r"(mark file exists: |file=)\S*?([\w-]+\.(?:dat|rec))", r"\1\2", line)
+    return re.sub(r"\d\d:\d\d:\d\d \(start", "NOW (start", line)
+
+
+@pytest.mark.parametrize(
+    ("verb", "name", "code"),
+    [
+        ("describe", "describe", 0),
+        ("describe 11", "describe-11", 0),
+        ("describe-all", "describe-all", 0),
+        ("count-entries", "count-entries", 0),
+        ("pid", "pid", 0),
+        ("verify", "verify", 0),
+        ("verify -a", "verify-a", 0),
+        (
+            "verify -a -checksum io.aeron.archive.checksum.Crc32",
+            "verify-checksum-without-checksums",
+            1,
+        ),
+    ],
+)
+def test_lines_are_those_of_the_original(
+    call: Call, unpack: Callable[[str], Path], verb: str, name: str, code: int
+) -> None:
+    found, lines, err = call("archive", unpack("archive-basic/archive"), *verb.split())
+    assert found == code
+    assert [here(line) for line in lines[:-1]] == printed(f"archive-basic/tool-{name}.txt")
+    assert err == ""
+
+
+def test_checksums_are_compared(call: Call, unpack: Callable[[str], Path]) -> None:
+    folder = unpack("archive-basic/archive-checksum-crc32")
+    found, lines, _ = call("archive", folder, "verify", "-a", "-checksum", "org.agrona.checksum.Crc32")
+    assert (found, lines[:-1]) == (0, printed("archive-basic/tool-verify-checksum-crc32.txt"))
+    found, lines, _ = call("archive", folder, "verify", "3", "-checksum", "Crc32c")
+    assert found == 1
+    assert re.fullmatch(r"\(recordingId=3\) ERR: invalid Catalog checksum: expected=-?\d+, actual=-?\d+", lines[0])
+    assert call("archive", folder, "verify", "-checksum", "Adler32")[0] == 2
+
+
+@pytest.mark.parametrize("name", ["torn-half-crc", "torn-half-plain", "torn-page-crc", "torn-page-plain"])
+def test_a_torn_tail_that_the_original_calls_ok_is_an_error_and_nothing_is_written(
+    call: Call, unpack: Callable[[str], Path], name: str
+) -> None:
+    folder = unpack(f"archive-crash/{name}")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    found, lines, _ = call("archive", folder, "verify")
+    assert found == 1
+    assert [line.split(" ")[1] if "file=" not in line else "ERR:" for line in lines[:-1]] == ["OK", "OK", "ERR:", "OK"]
+    assert "torn-frame" in lines[2]
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_failed_checksum_has_the_originals_words(call: Call, unpack: Callable[[str], Path]) -> None:
+    # torn-half-crc: the original says recorded=593884281 (expected=1161092524); everlog calls the tail torn. In the
+    # middle of a recording it says the same words.
+    (line,) = [line for line in printed("archive-crash/tool-torn-half-crc-verify-checksum.txt") if "ERR" in line]
+    assert line == "(recordingId=2, file=2-655360.rec) ERR: checksum failed recorded=593884281 (expected=1161092524)"
+    folder = unpack("archive-crash/torn-half-crc")
+    _, lines, _ = call("archive", folder, "verify", "2", "--json")
+    (fault, *_) = json.loads(lines[0])["faults"]
+    numbers = [int(fault[key].rpartition(" ")[2], 16) for key in ("found", "expected")]
+    assert numbers == [593884281, 1161092524]
+
+
+def test_dump_prints_the_first_frames_of_every_recording(call: Call, unpack: Callable[[str], Path]) -> None:
+    code, lines, _ = call("archive", unpack("archive-basic/archive"), "dump", "3")
+    expected = printed("archive-basic/tool-dump-3.txt")
+    end = next(i for i, line in enumerate(expected) if line.startswith("398048 bytes of (from 398240) remaining"))
+    assert code == 0
+    assert [here(line) for line in lines[: end + 1]] == expected[: end + 1]
+    # The original asks, and stops at the deleted recording 8.
+    assert [line for line in lines if re.fullmatch(r"Recording \d+", line)] == [f"Recording {n}" for n in range(14)]
+    assert lines[lines.index("Recording 8") :].index("Recording is deleted") < 8
+
+
+def test_dump_as_json_has_the_payloads(call: Call, unpack: Callable[[str], Path]) -> None:
+    folder = unpack("archive-basic/archive")
+    code, lines, _ = call("archive", folder, "dump", "4", "--json")
+    frames = [json.loads(line) for line in lines[:-1]]
+    read = [
+        json.loads(line) for line in call("read", folder, "--json", "--frames", "--stream", "0", "--limit", 4)[1][:-1]
+    ]
+    assert code == 0
+    assert [(f["position"], f["data"]) for f in frames[:4]] == [(r["position"], r["payload"]) for r in read]
+    assert base64.b64decode(frames[0]["data"]) == b" "
+
+
+def test_errors_says_that_the_driver_is_not_here(call: Call, unpack: Callable[[str], Path]) -> None:
+    code, lines, err = call("archive", unpack("archive-basic/archive"), "errors")
+    assert code == 1
+    assert lines[:5] == printed("archive-basic/tool-errors.txt")[:5]
+    assert "the media driver's errors can't be told" in err
+
+
+def test_a_recording_that_is_none_and_a_folder_that_is_none_are_wrong_usage(
+    call: Call, unpack: Callable[[str], Path], tmp_path: Path
+) -> None:
+    code, _, err = call("archive", unpack("archive-basic/archive"), "describe", "99")
+    assert (code, "no recording 99" in err) == (2, True)
+    assert call("archive", tmp_path, "describe")[0] == 2
+    assert call("archive", tmp_path / "nowhere", "pid")[0] == 2
+    assert call("archive", unpack("archive-basic/archive"), "polish")[0] == 2
+
+
+@pytest.mark.parametrize("verb", ["describe", "describe-all", "count-entries", "pid", "errors", "verify"])
+def test_every_verb_has_json(call: Call, unpack: Callable[[str], Path], verb: str) -> None:
+    _, lines, _ = call("archive", unpack("archive-basic/archive"), verb, "--json")
+    assert all(isinstance(json.loads(line), dict) for line in lines[:-1])
+    assert len(lines) == {"describe": 14, "describe-all": 15, "verify": 15}.get(verb, 2)
