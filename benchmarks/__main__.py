@@ -12,6 +12,7 @@ GROUPS = {
     "sbe": "SBE messages into columns against the package of that name",
     "commands": "the command line, start to end",
     "listing": "listing large archives and many channels",
+    "cluster": "a cluster's log, message by message, and a long recording log",
     "memory": "private memory while reading a store of 4 GiB",
     "spark": "the Spark data source against Parquet",
 }

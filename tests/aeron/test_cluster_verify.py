@@ -353,3 +353,17 @@ def test_snapshots_that_differ_are_a_note(tmp_path: Path) -> None:
     other = member(Node.make(), 1)
     other.snapshots[0] = snapshot_of(1, 2, other.snapshot_position, 0, b"STATE")
     assert compare(first, other.write(tmp_path / "b")) == [("note", "replica-snapshot")]
+
+
+def test_a_log_whose_beginning_was_purged_is_compared_from_there_on(tmp_path: Path) -> None:
+    first = Node.make().write(tmp_path / "a")
+    whole = member(Node.make(), 1)
+    other = whole.write(tmp_path / "b")
+    catalog = bytearray((tmp_path / "b/archive/archive.catalog").read_bytes())
+    start = 32 + 32 + 40
+    assert catalog[start : start + 8] == bytes(8)
+    catalog[start : start + 8] = whole.base.to_bytes(8, "little")
+    (tmp_path / "b/archive/archive.catalog").write_bytes(catalog)
+    assert compare(first, other) == []
+    assert compare(other, first) == []
+    assert ("note", "log-purged") in found(other)

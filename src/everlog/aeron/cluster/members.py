@@ -11,7 +11,7 @@ from everlog.aeron.cluster.snapshot import snapshot_stream
 from everlog.aeron.cluster.state import leader_of
 from everlog.aeron.cluster.store import ClusterStore
 
-MAX_TERMS = 1000
+MAX_TERMS = 100
 """So many terms, the latest, are asked for who led them."""
 
 
@@ -40,9 +40,10 @@ def read_members(store: ClusterStore, member_id: int) -> Members:
     """Who led each term, by its first message in the log; and the list of members that snapshots of older versions
     have."""
     members = Members(member_id, endpoints={member_id: ""})
-    if store.log_recording_id is not None and store.context(LOG) is not None:
+    context = None if store.log_recording_id is None else store.context(LOG)
+    if context is not None:
         for entry in store.recording_log.terms[-MAX_TERMS:]:
-            leader = leader_of(store, entry)
+            leader = leader_of(store, entry, context)
             members.leader_member_id = leader
             if leader is not None:
                 members.endpoints.setdefault(leader, "")

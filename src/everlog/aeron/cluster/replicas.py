@@ -38,11 +38,14 @@ class Replica:
 
     store: ClusterStore
     label: str
+    log_start: int = 0
     log_end: int = 0
     faults: list[Fault] = field(default_factory=list)
 
     def rows(self) -> Iterator[Row]:
         """Its log. Damage is kept: ``verify`` tells of it."""
+        context = self.store.context(LOG)
+        self.log_start = 0 if context is None else context.archive.segments.start_position
         for batch in self.store.scan(LOG, columns=_COLUMNS, on_fault=self.faults.append, max_rows=MAX_ROWS):
             for row in batch.rows():
                 self.log_end = row[1]
@@ -120,10 +123,10 @@ def _compare_logs(first: Replica, other: Replica, report: Report) -> None:
     ours, theirs = first.rows(), other.rows()
     a, b = next(ours, None), next(theirs, None)
     while a is not None and b is not None:
-        if a.position < b.position and _is_before(other, a):
+        if a.position < min(b.position, other.log_start):
             a = next(ours, None)
             continue
-        if b.position < a.position and _is_before(first, b):
+        if b.position < min(a.position, first.log_start):
             b = next(theirs, None)
             continue
         if a != b:
@@ -143,12 +146,6 @@ def _compare_logs(first: Replica, other: Replica, report: Report) -> None:
             found = f"{replica.label}'s log ends at position {replica.log_end}"
             expected = f"{by.log_end}, where {by.label}'s ends: {by.log_end - replica.log_end} bytes more"
             _add(report, replica, "replica-behind", LOG, found, expected, repair=CATCH_UP, note=True)
-
-
-def _is_before(replica: Replica, row: Row) -> bool:
-    """Whether a message lies before the beginning of a node's log."""
-    context = replica.store.context(LOG)
-    return context is not None and row.position < context.archive.segments.start_position
 
 
 def _tell_difference(first: Replica, other: Replica, a: Row, b: Row, report: Report) -> None:

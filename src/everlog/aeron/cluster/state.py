@@ -12,7 +12,7 @@ from everlog.aeron.cluster.mark_file import ClusterMark, load_mark
 from everlog.aeron.cluster.messages import decode_message
 from everlog.aeron.cluster.recording_log import Entry
 from everlog.aeron.cluster.recovery_plan import RecoveryPlan, plan_recovery
-from everlog.aeron.cluster.scanning import LOG, raw_messages
+from everlog.aeron.cluster.scanning import LOG, MessageContext, raw_messages
 from everlog.aeron.cluster.snapshot import complete_sets
 from everlog.errors import EverlogError
 
@@ -45,9 +45,9 @@ def service_count(store: ClusterStore, marks: int) -> int:
     return max([marks, *(service_id + 1 for service_id in ids)])
 
 
-def leader_of(store: ClusterStore, entry: Entry) -> int | None:
-    """Who led a term, by the first message of it in the log."""
-    context = store.context(LOG)
+def leader_of(store: ClusterStore, entry: Entry, context: MessageContext | None = None) -> int | None:
+    """Who led a term, by the first message of it in the log. ``context``: of the log, where it is at hand."""
+    context = context or store.context(LOG)
     if context is None or store.archive_folder is None:
         return None
     start = max(entry.term_base_log_position, context.archive.segments.start_position)

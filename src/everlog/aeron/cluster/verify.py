@@ -6,6 +6,7 @@ It changes nothing. What a restart heals by itself, such as a killed node's open
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -21,7 +22,6 @@ from everlog.aeron.cluster.verify_log import LogCheck
 from everlog.aeron.cluster.verify_recording_log import check_entries
 from everlog.aeron.cluster.verify_snapshots import SnapshotCheck
 from everlog.core.report import Fault, Progress, Report, Severity
-from everlog.core.storage import Entry as FolderEntry
 from everlog.errors import CorruptData, EverlogError, UnsupportedVersion
 
 if TYPE_CHECKING:
@@ -39,8 +39,6 @@ class Verification:
     report: Report
     progress: Progress | None
     marks: dict[str, ClusterMark] = field(default_factory=dict)
-    files: list[FolderEntry] = field(default_factory=list)
-    done_bytes: int = 0
 
     def run(self) -> None:
         """Everything, one part after the other."""
@@ -160,14 +158,15 @@ class Verification:
         if store.archive_folder is None:
             self.report.add(store.missing(LOG))
             return
-        self.files = [entry for entry in store.archive_folder.storage.entries() if entry.is_file]
+        parsed = (parse_segment_name(entry.name) for entry in store.archive_folder.storage.entries() if entry.is_file)
+        segments = Counter(item[0] for item in parsed if item is not None)
         log = LogCheck(store, self.report)
         streams = [info.name for info in store.streams(include_all=True)]
         for number, stream in enumerate(streams):
             if self.progress is not None:
                 self.progress(stream, number, len(streams))
             self.report.stream_count += 1
-            self.report.segment_count += self._segments(stream)
+            self.report.segment_count += segments[store.recording_id(stream)]
             file = store.archive_folder.prefix.rstrip("/")
             self._guarded(file, log.run if stream == LOG else lambda stream=stream: self._check_snapshot(stream, log))  # type: ignore[misc]
         SnapshotCheck(store, self.report, len(self.marks) - (MARK_NAME in self.marks)).run()
@@ -176,11 +175,6 @@ class Verification:
         entry: Entry = self.store.snapshots(include_invalid=True)[stream]
         log.scan(stream)
         SnapshotCheck(self.store, self.report, 0).check_recording(stream, entry)
-
-    def _segments(self, stream: str) -> int:
-        recording_id = self.store.recording_id(stream)
-        parsed = (parse_segment_name(entry.name) for entry in self.files)
-        return sum(item is not None and item[0] == recording_id for item in parsed)
 
     def add(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from everlog.errors import EverlogError
 if TYPE_CHECKING:
     from everlog.aeron.cluster.store import ClusterStore
 
-_COLUMNS = ("position", "end_position", "kind", "leadership_term_id", "timestamp_ns", "length")
+_COLUMNS = ("position", "end_position", "kind", "leadership_term_id", "timestamp_ns", "fields")
 _PLACED = {"new-leadership-term", "cluster-action"}
 """Kinds with a field that says where the message ends."""
 _KNOWN = {"session-message", "timer", "session-open", "session-close", "membership-change", *_PLACED}
@@ -38,10 +39,13 @@ class LogCheck:
     _time: int | None = None
     _told: dict[str, int] = field(default_factory=dict)
     _started: set[int] = field(default_factory=set)
+    _entries: dict[int, Entry] = field(default_factory=dict)
+    _context: MessageContext | None = None
 
     def run(self) -> None:
         """The whole log."""
-        context = self.store.context(LOG)
+        self._context = context = self.store.context(LOG)
+        self._entries = {entry.leadership_term_id: entry for entry in reversed(self.store.recording_log.terms)}
         end = self.scan(LOG)
         if context is None:
             return
@@ -68,15 +72,16 @@ class LogCheck:
         # Most batches hold messages of one term and of ordinary kinds: then nothing more needs a look.
         if set(terms) == {self._term} and set(kinds) <= _KNOWN - _PLACED:
             return
-        positions, ends = batch.to_list("position"), batch.to_list("end_position")
-        for position, end, kind, term in zip(positions, ends, kinds, terms, strict=True):
+        positions, ends, texts = (batch.to_list(name) for name in ("position", "end_position", "fields"))
+        for position, end, kind, term, text in zip(positions, ends, kinds, terms, texts, strict=True):
+            fields: dict[str, Any] = json.loads(text) if kind in _PLACED else {}
             if kind in _PLACED:
-                self._check_placed(kind, position, end)
+                self._check_placed(kind, position, end, fields)
             elif kind not in _KNOWN and kind != "undecodable":
                 found = f"a message of kind {kind}"
                 self._add("message-unknown", position, found, "a message of the log", "nothing: it is given", note=True)
             if kind == "new-leadership-term":
-                self._check_new_term(position, term)
+                self._check_new_term(position, term, fields)
             elif term is not None and self._term is not None and term != self._term:
                 self._add("term-log", position, f"a message of term {term}", f"term {self._term}", "nothing by itself")
 
@@ -91,34 +96,18 @@ class LogCheck:
             self._add("log-time", position, found, "a time that does not go back", "nothing", note=True)
         self._time = times[-1]
 
-    def _fields(self, position: int) -> dict[str, Any]:
-        from everlog.aeron.cluster.messages import decode_message
-        from everlog.aeron.cluster.scanning import raw_messages
-
-        context, folder = self.store.context(LOG), self.store.archive_folder
-        assert context is not None
-        assert folder is not None
-        found = raw_messages(folder.storage, context.archive, position, on_fault=lambda fault: None, max_rows=1)
-        raw = next(found, None)
-        try:
-            message = None if raw is None else decode_message(raw.data)
-        except EverlogError:
-            message = None
-        return {} if message is None else message.fields
-
-    def _check_placed(self, kind: str, position: int, end: int) -> None:
-        named = self._fields(position).get("log_position")
+    def _check_placed(self, kind: str, position: int, end: int, fields: dict[str, Any]) -> None:
+        named = fields["log_position"]
         if named is not None and named != end:
             self._add("log-position", position, f"log position {named} in a {kind}", str(end), "nothing by itself")
 
-    def _check_new_term(self, position: int, term: int | None) -> None:
+    def _check_new_term(self, position: int, term: int | None, fields: dict[str, Any]) -> None:
         """The first message of a term: recording.log has the term, from this position on."""
         self._term = term
-        if term is None or not self.store.recording_log.terms:
+        if term is None or not self._entries:
             return
         self._started.add(term)
-        entry = next((e for e in self.store.recording_log.terms if e.leadership_term_id == term), None)
-        base = self._fields(position).get("term_base_log_position")
+        entry, base = self._entries.get(term), fields["term_base_log_position"]
         if entry is None:
             found, expected = f"the start of term {term}", "a term of recording.log"
             self._add("term-log", position, found, expected, "nothing: recording.log loses it", repair=COPY)
@@ -188,7 +177,7 @@ class LogCheck:
         note: bool = False,
     ) -> None:
         self._told[code] = self._told.get(code, 0) + 1
-        context = self.store.context(LOG)
+        context = self._context
         if self._told[code] > MAX_TOLD or context is None:
             return
         name, offset = context.archive.segments.place(position)
