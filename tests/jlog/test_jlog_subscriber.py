@@ -26,7 +26,7 @@ from everlog.errors import (
 from everlog.jlog.addresses import Address
 from everlog.jlog.message import Message
 from everlog.jlog.subscriber import Subscriber
-from everlog.jlog.subscriptions import write_checkpoint
+from everlog.jlog.subscriptions import add_subscriber, write_checkpoint
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "jlog"
 
@@ -708,3 +708,14 @@ def test_no_whole_message_of_a_damaged_journal_is_lost_and_none_is_invented(tmp_
         got = [(len(m.payload), f"{zlib.crc32(m.payload):08x}") for m in subscriber]
     assert [message for message in written if message in got] == got
     assert len(written) - len(got) <= 1
+
+
+def test_a_checkpoint_said_again_at_a_finished_segments_end_does_not_go_back_to_it(by_hand):
+    """The segment is removed by then."""
+    by_hand.segments([b"a"], [])
+    add_subscriber(by_hand.path, "s")
+    with Subscriber(by_hand.path, "s") as subscriber:
+        assert subscriber.read_payloads() == [b"a"]
+        for _ in range(3):
+            subscriber.checkpoint()
+            assert (by_hand.path / "cp.73").read_bytes() == bytes.fromhex("0100000000000000")

@@ -103,7 +103,8 @@ class Checkpointer:
         is_newer = address.log > self.address.log
         self.address = address
         if is_newer:
-            for log in [log for log in self._ends if log < address.log]:
+            # The end that led here stays: the last message before it may be said to be done once more.
+            for log in [log for log, (_, following) in self._ends.items() if following < address.log]:
                 del self._ends[log]
             self._crossings += 1
             if self._crossings >= self._crossings_enough:
