@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from cluster_folder import (
 
 import everlog
 from everlog.aeron.cluster.faults import CODES
-from everlog.aeron.cluster.recording_log import SNAPSHOT, STANDBY_SNAPSHOT, encode_entry
+from everlog.aeron.cluster.recording_log import SNAPSHOT, STANDBY_SNAPSHOT, encode_entry, read_recording_log
 from everlog.aeron.cluster.replicas import compare_nodes
 from everlog.aeron.cluster.store import ClusterStore
 from everlog.errors import StoreUnavailable
@@ -85,7 +86,36 @@ def test_a_log_that_has_no_start_of_a_term(tmp_path: Path) -> None:
 def test_a_term_in_the_log_that_the_recording_log_does_not_know(tmp_path: Path) -> None:
     node = Node.make()
     node.log.add(new_term(2, node.log.end, node.log.end))
-    assert found(node.write(tmp_path)) == [("fault", "term-log")]
+    assert found(node.write(tmp_path / "newer")) == [("note", "term-log")]
+    node.entries[3] = term(3, node.log.end)
+    node.log.add(new_term(3, node.log.end, node.log.end))
+    assert ("fault", "term-log") in found(node.write(tmp_path / "between"))
+
+
+def test_a_backup_may_lack_terms(tmp_path: Path) -> None:
+    node = Node.make()
+    node.entries[3] = term(3, node.base + 128)
+    node.files["cluster-mark.dat"] = mark_of(3, -1)
+    codes = [pair for pair in found(node.write(tmp_path)) if pair[1] in ("term-gap", "term-position")]
+    assert codes == [("note", "term-gap"), ("note", "term-position")]
+
+
+def test_a_recording_log_made_of_a_snapshot_is_right_and_explained() -> None:
+    golden = Path(__file__).resolve().parent.parent / "golden/aeron/cluster-3node/copy-node0-after-seed-recording.log"
+    log = read_recording_log(golden.read_bytes())
+    assert (log.last_term, log.latest_snapshot(), len(log.entries)) == (None, 1, 2)
+
+
+def test_a_seeded_node_has_no_log_yet_and_no_unfinished_election(golden_archive: Unpack, tmp_path: Path) -> None:
+    golden = Path(__file__).resolve().parent.parent / "golden/aeron/cluster-3node/copy-node0-after-seed-recording.log"
+    path = Path(shutil.copytree(golden_archive("cluster-3node/node0"), tmp_path / "node")) / "cluster"
+    (path / "recording.log").write_bytes(golden.read_bytes())
+    assert found(path) == []
+    text = summary(path)
+    assert "There is no log yet." in text
+    assert "stood or voted" not in text
+    with everlog.open_store(path) as store:
+        assert [info.name for info in store.streams()] == ["snapshot-1", "snapshot-2"]
 
 
 def test_a_message_of_another_term_than_the_one_begun(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from everlog.cli.app import run
 ROOT = Path(__file__).resolve().parents[2]
 STORES = {
     "archive": "aeron/archive-basic/archive.tar.gz",
+    "node0": "aeron/cluster-3node/node0.tar.gz",
+    "node1": "aeron/cluster-3node/node1.tar.gz",
     "journal": "jlog/basic/log.tar.gz",
     "store": "nats_streaming/basic_sigterm.tar.gz",
     "path/to/store": "aeron/archive-basic/archive.tar.gz",

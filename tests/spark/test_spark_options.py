@@ -12,7 +12,7 @@ from everlog.errors import UsageError
 from everlog.spark.options import FAMILY_OPTIONS, OPTION_NAMES, SCAN_OPTIONS, ScanOptions, parse_options
 from everlog.stores import store_class
 
-ROOT_FAMILIES = ("aeron-archive", "jlog", "nats-streaming")
+ROOT_FAMILIES = ("aeron-archive", "aeron-cluster", "jlog", "nats-streaming")
 
 
 def parse(**options: str) -> ScanOptions:

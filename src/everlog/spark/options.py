@@ -150,6 +150,7 @@ SCAN_OPTIONS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
 FAMILY_OPTIONS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "timestampFrom": ("timestamp_from", _text),
     "checksum": ("checksum", _choice("auto", "none", "crc32", "crc32c")),
+    "archiveDir": ("archive_dir", _text),
     "preCommit": ("pre_commit", _flag),
     "encryptionKeyFile": ("encryption_key_file", _text),
     "encryptionKeyEnv": ("encryption_key_env", _text),

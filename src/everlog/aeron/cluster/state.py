@@ -227,7 +227,8 @@ def _election(store: ClusterStore) -> list[str]:
         return []
     last = store.recording_log.last_term
     known = -1 if last is None else last.leadership_term_id
-    if state is None or state.candidate_term_id <= known:
+    was_seeded = last is None and bool(store.recording_log.entries)  # then what came before is not known
+    if state is None or was_seeded or state.candidate_term_id <= known:
         return []
     return [
         f"It stood or voted for term {state.candidate_term_id} at {time_ms(state.timestamp)}, when its log ended at "

@@ -27,7 +27,8 @@ from everlog.errors import CorruptData, EverlogError, UnsupportedVersion
 if TYPE_CHECKING:
     from everlog.aeron.cluster.store import ClusterStore
 
-CONSENSUS_MODULE_TYPE, CONTAINER_TYPE = 1, 2
+CONTAINER_TYPE = 2
+BACKUP_TYPES = (3, 4)
 SEED = "ClusterTool seed-recording-log-from-snapshot, or a copy from another node"
 
 
@@ -125,7 +126,9 @@ class Verification:
             return
         for fault in store.recording_log.faults:
             self.report.add(fault)
-        for fault in check_entries(store.recording_log):
+        own = self.marks.get(MARK_NAME)
+        is_backup = own is not None and own.header.component_type in BACKUP_TYPES
+        for fault in check_entries(store.recording_log, is_backup=is_backup):
             self.report.add(fault)
 
     def _check_node_state(self) -> None:
