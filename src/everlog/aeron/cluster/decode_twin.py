@@ -16,7 +16,6 @@ from everlog.aeron.cluster import messages
 from everlog.aeron.cluster.messages import (
     BY_TEMPLATE,
     EXTENSION,
-    HEADER_BYTES,
     KINDS,
     SCHEMA_ID,
     SESSION_MESSAGE,
@@ -129,6 +128,3 @@ def _validity(items: list[int | None] | list[int] | list[bytes | None] | list[by
         if item is not None:
             bits[i >> 3] |= 1 << (i & 7)
     return memoryview(bytes(bits)), nulls
-
-
-assert HEADER_BYTES == 8

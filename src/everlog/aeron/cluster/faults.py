@@ -35,6 +35,7 @@ CODES = {
     "service-mark-missing": "There is no mark file of a service that has snapshots",
     "component-killed": "A component did not close its mark file and gives no sign of life: it was killed, or it hangs",
     "component-failed": "A component failed while it started",
+    "unreadable": "A file can't be read, or was cut while it was read",
     "archive-missing": "The node's archive was not found; log and snapshots were not looked at",
     "replica-behind": "A node's log ends before another's",
     "replica-terms": "Two nodes contradict each other about a leadership term",
