@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from everlog.core import storage as seam
 from everlog.core.storage import LocalStorage
 from everlog.errors import CorruptData, EverlogError, FileChanged, NotAStore, StoreUnavailable
 
@@ -75,3 +76,22 @@ def test_an_error_keeps_its_fields_between_processes() -> None:
     assert str(copy) == "7-0.rec at offset 4096: found frame_length -17, expected 32..65536 (cut it)"
     assert (copy.where, copy.offset, copy.exit_code, copy.hint) == ("7-0.rec", 4096, 1, "cut it")
     assert EverlogError.exit_code == 2
+
+
+def test_a_file_whose_closing_was_interrupted_closes_no_other_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close = os.close
+
+    def interrupted(descriptor: int) -> None:
+        close(descriptor)
+        raise KeyboardInterrupt
+
+    file = LocalStorage(folder).open("a.dat")
+    with monkeypatch.context() as patched:
+        patched.setattr(seam.os, "close", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            file.close()
+    with LocalStorage(folder).open("a.dat") as other:  # has the same descriptor
+        file.close()
+        assert other.read_at(0, 2) == b"01"

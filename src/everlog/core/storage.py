@@ -153,9 +153,9 @@ class LocalFile(FileBase):
 
     def close(self) -> None:
         """Give the descriptor back; a second call does nothing."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        fd, self._fd = self._fd, -1  # first: what is thrown between must not have another file closed later
+        if fd >= 0:
+            os.close(fd)
 
     def __del__(self) -> None:
         self.close()
