@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
+import weakref
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from everlog.core import writable
 from everlog.core.writable import LocalWritableStorage, locked
 from everlog.errors import NotAStore, WriteFailed
 
@@ -100,6 +104,100 @@ def test_a_held_file_is_free_when_its_process_dies(storage: LocalWritableStorage
         other.kill()
         other.communicate()
         assert file.hold()
+
+
+def forked(work: Callable[[], None]) -> int:
+    """A child that does the work, says so, and lives until it is killed."""
+    ready = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            work()
+            os.write(ready[1], b".")
+            time.sleep(60)
+        finally:
+            os._exit(1)
+    os.close(ready[1])
+    assert os.read(ready[0], 1) == b"."
+    os.close(ready[0])
+    return pid
+
+
+def end(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+
+@pytest.mark.parametrize("take", ["lock", "hold"])
+@pytest.mark.parametrize("is_hooked", [True, False])
+def test_closing_gives_the_lock_back_beside_a_child_that_has_the_file_too(
+    storage: LocalWritableStorage, monkeypatch: pytest.MonkeyPatch, take: str, is_hooked: bool
+) -> None:
+    if not is_hooked:  # as it is before the child has closed it
+        monkeypatch.setattr(writable, "_files", weakref.WeakSet())
+    file = storage.open_writable("f")
+    assert getattr(file, take)()
+    child = forked(lambda: None)
+    try:
+        with storage.open_writable("f") as other:
+            assert other.lock(wait=False) is (take != "lock")
+            assert other.hold() is (take != "hold")
+        file.close()
+        with storage.open_writable("f") as other:
+            assert other.lock(wait=False)
+            assert other.hold()
+    finally:
+        end(child)
+
+
+@pytest.mark.parametrize("take", ["lock", "hold"])
+def test_a_lock_ends_with_its_process_beside_a_child_of_it(
+    storage: LocalWritableStorage, tmp_path: Path, take: str
+) -> None:
+    def work() -> None:
+        file = storage.open_writable("f")
+        assert getattr(file, take)()
+        (tmp_path / "child").write_text(str(forked(lambda: None)))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    pid = os.fork()
+    if pid == 0:
+        try:
+            work()
+        finally:
+            os._exit(1)
+    assert os.waitpid(pid, 0)[1] == signal.SIGKILL
+    try:
+        with storage.open_writable("f") as other:
+            assert other.lock(wait=False)
+            assert other.hold()
+    finally:
+        os.kill(int((tmp_path / "child").read_text()), signal.SIGKILL)
+
+
+def test_a_child_that_closes_the_file_leaves_the_locks_to_its_parent(storage: LocalWritableStorage) -> None:
+    file = storage.open_writable("f")
+    assert file.lock()
+    assert file.hold()
+    child = forked(file.close)
+    try:
+        with storage.open_writable("f") as other:
+            assert not other.lock(wait=False)
+            assert not other.hold()
+    finally:
+        end(child)
+        file.close()
+
+
+def test_whether_a_file_still_has_its_name(storage: LocalWritableStorage) -> None:
+    with storage.open_writable("f") as file:
+        assert file.is_current()
+        assert storage.publish("f", b"new", replace=True)
+        assert not file.is_current()
+        with storage.open_writable("f") as new:
+            assert new.is_current()
+            assert storage.remove("f")
+            assert not new.is_current()
 
 
 def test_publishing_shows_the_whole_file_or_none(storage: LocalWritableStorage, tmp_path: Path) -> None:

@@ -6,6 +6,9 @@ its place that fails, or forgets what was not synced.
 Locks are those that other programs see too. Where the system has open file description locks (Linux) they are used: a
 process's ordinary ``fcntl`` locks vanish when *any* descriptor of the file is closed, so a reader in another thread
 would unlock a writer. They exclude holders of ordinary ``fcntl`` locks, in other processes and in this one.
+
+Locks belong to the open file, which a forked child has too: it closes what its parent has open for writing, and whoever
+closes a file gives its lock back first.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import stat
 import struct
 import sys
 import time
+import weakref
 from collections.abc import Iterator
 from typing import Any, Protocol
 
@@ -70,6 +74,9 @@ class WritableFile(ReadableFile, Protocol):
         """Mark the file as in use, until it is closed or the process dies. Independent of ``lock``, and seen by everlog
         only. False when somebody holds it."""
 
+    def is_current(self) -> bool:
+        """Whether its name still is this file's: it was not deleted, nor another one put in its place."""
+
 
 class WritableStorage(Storage, Protocol):
     """A folder whose files are written."""
@@ -113,13 +120,16 @@ def write_failed(where: str, error: OSError) -> WriteFailed:
 
 
 class LocalWritableFile(LocalFile):
-    """A local file, written with ``pwrite``."""
+    """A local file, written with ``pwrite``. A forked child has it closed."""
 
-    __slots__ = ()
+    __slots__ = ("__weakref__", "_locker", "_path")
 
     def __init__(self, path: str, name: str, flags: int, mode: int) -> None:
         self.name = name
+        self._path = path
         self._fd = -1
+        self._locker = 0
+        _files.add(self)
         try:
             self._fd = open_patiently(
                 path, os.O_RDWR | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK | os.O_NOFOLLOW | flags, mode
@@ -165,6 +175,7 @@ class LocalWritableFile(LocalFile):
 
     def lock(self, *, wait: bool = True) -> bool:
         """See :class:`WritableFile`."""
+        self._locker = os.getpid()
         return self._set_lock(fcntl.F_WRLCK, wait=wait)
 
     def unlock(self) -> None:
@@ -190,6 +201,7 @@ class LocalWritableFile(LocalFile):
 
     def hold(self) -> bool:
         """See :class:`WritableFile`."""
+        self._locker = os.getpid()
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -197,6 +209,33 @@ class LocalWritableFile(LocalFile):
                 return False
             raise write_failed(self.name, error) from error
         return True
+
+    def is_current(self) -> bool:
+        """See :class:`WritableFile`."""
+        try:
+            return os.path.samestat(os.fstat(self._fd), os.stat(self._path, follow_symlinks=False))
+        except OSError:
+            return False
+
+    def close(self) -> None:
+        """Give locks and descriptor back; a second call does nothing."""
+        if self._fd >= 0 and self._locker == os.getpid():
+            # A child that was forked this moment may have the open file still, and would have the locks with it.
+            with contextlib.suppress(WriteFailed, OSError):
+                self._set_lock(fcntl.F_UNLCK, wait=True)
+                fcntl.flock(self._fd, fcntl.LOCK_UN)
+        super().close()
+
+
+_files: weakref.WeakSet[LocalWritableFile] = weakref.WeakSet()
+
+
+def _close_in_child() -> None:
+    for file in list(_files):
+        file.close()
+
+
+os.register_at_fork(after_in_child=_close_in_child)
 
 
 @contextlib.contextmanager

@@ -125,6 +125,10 @@ class CrashingFile(FileBase):
             inode.held_by = self
         return True
 
+    def is_current(self) -> bool:
+        """See :class:`WritableFile`."""
+        return self._storage.is_named(self.name, self._open())
+
     def close(self) -> None:
         """Give lock and mark back; a second call does nothing."""
         inode, self._inode = self._inode, None
@@ -246,6 +250,10 @@ class CrashingStorage:
         if inode is None:
             raise StoreUnavailable(name, found=os.strerror(errno.ENOENT).lower(), expected="a file")
         return inode
+
+    def is_named(self, name: str, inode: Inode) -> bool:
+        """Whether a file has that name."""
+        return self._inodes.get(name) is inode
 
     # Writing
 

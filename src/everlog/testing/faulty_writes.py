@@ -200,6 +200,10 @@ class FaultyWritableFile(FileBase):
         """As the inner file."""
         return self._inner.hold()
 
+    def is_current(self) -> bool:
+        """As the inner file."""
+        return self._inner.is_current()
+
     def close(self) -> None:
         """Close the inner file."""
         self._inner.close()
