@@ -12,7 +12,7 @@ import pytest
 from everlog.errors import FileChanged, StoreUnavailable, UsageError
 from everlog.jlog.repair import PARTS, plan_repair
 from everlog.jlog.store import JlogStore
-from everlog.testing.crashing_storage import CrashingStorage
+from everlog.testing.crashing_storage import CrashingFile, CrashingStorage
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "jlog"
 DAMAGED = sorted(path.name for path in GOLDEN.iterdir() if path.name.startswith("e_"))
@@ -507,6 +507,56 @@ def test_nothing_is_changed_while_a_process_has_a_file_open_that_must_not(make, 
         assert files_of(storage) == before
         plan.apply()
         assert faults(storage) == []
+
+
+@pytest.mark.parametrize("is_emptied", [False, True], ids=["rewritten", "deleted"])
+def test_repair_locks_an_index_before_its_segment_as_readers_and_writers_do(make, frames, monkeypatch, is_emptied):
+    """Who has the index waits for the segment: what repair did to them in the other order would wait for ever."""
+    damaged = frames[1][:30] if is_emptied else frames[1] + b"\xee" * 20 + frames[3]
+    files = {"00000000": frames[0], "00000001": damaged, "00000001.idx": make.index(0, 50), "00000002": frames[2]}
+    storage = journal(make, files, log=2, limit=10)
+    plan = plan_repair(storage)
+    (step,) = [step for step in plan.steps if step.file == "00000001"]
+    assert type(step).__name__ == ("DeleteSegment" if is_emptied else "RewriteSegment")
+    other = storage.open_writable("00000001.idx")
+    other.lock()
+    lock = CrashingFile.lock
+
+    def lock_when_the_other_is_done(file, *, wait=True):
+        if file.name == other.name:
+            with storage.open_writable("00000001") as segment:
+                assert lock(segment, wait=False), "the other one, which has the index, waits for the segment"
+            other.unlock()
+        return lock(file, wait=wait)
+
+    monkeypatch.setattr(CrashingFile, "lock", lock_when_the_other_is_done)
+    step.apply(None)
+    assert "00000001.idx" not in storage.names()
+
+
+@pytest.mark.parametrize("is_emptied", [False, True], ids=["rewritten", "deleted"])
+def test_an_index_that_a_reader_makes_while_its_segment_is_repaired_stops_the_repair(
+    make, frames, monkeypatch, is_emptied
+):
+    damaged = frames[1][:30] if is_emptied else frames[1] + b"\xee" * 20 + frames[3]
+    storage = journal(make, {"00000000": frames[0], "00000001": damaged, "00000002": frames[2]}, log=2, limit=10)
+    plan = plan_repair(storage)
+    (step,) = [step for step in plan.steps if step.file == "00000001"]
+    lock = CrashingFile.lock
+
+    def lock_and_let_a_reader_in(file, *, wait=True):
+        if file.name == "00000001":
+            storage.open_writable("00000001.idx", create=True).close()
+        return lock(file, wait=wait)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CrashingFile, "lock", lock_and_let_a_reader_in)
+        with pytest.raises(FileChanged):
+            step.apply(None)
+    assert storage.read_all("00000001") == damaged
+    repaired(storage)
+    assert storage.read_all("00000000") == frames[0]
+    assert set(faults(storage)) <= {"missing-segments"}
 
 
 def test_a_torn_end_and_a_wrong_index_are_repaired_while_writers_are_at_work(make, frames):

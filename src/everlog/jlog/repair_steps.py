@@ -248,7 +248,7 @@ class RewriteSegment(SegmentStep):
 
     def apply(self, backup: Backup | None) -> str:
         """See :class:`RepairStep`."""
-        with journal_locked(self.storage):
+        with journal_locked(self.storage), index_locked(self.storage, self.log) as index:
             self.check()
             with self.storage.open_writable(self.file) as file, locked(file):
                 self.compare(file)
@@ -256,7 +256,7 @@ class RewriteSegment(SegmentStep):
                 try:
                     self._write_draft(file)
                     if self.state.stretches:
-                        remove_index(self.storage, self.log)
+                        drop_index(self.storage, self.log, index)
                     self.storage.rename(self.draft, self.file)
                 except BaseException:
                     with contextlib.suppress(EverlogError):
@@ -309,13 +309,13 @@ class DeleteSegment(SegmentStep):
 
     def apply(self, backup: Backup | None) -> str:
         """See :class:`RepairStep`."""
-        with journal_locked(self.storage):
+        with journal_locked(self.storage), index_locked(self.storage, self.log) as index:
             self.check()
             with self.storage.open_writable(self.file) as file, locked(file):
                 if self.state.size:
                     self.compare(file)
                 keep(backup, file)
-                remove_index(self.storage, self.log)
+                drop_index(self.storage, self.log, index)
                 self.storage.remove(self.file)
                 self.storage.sync_folder()
         return f"deleted {self.file}"
@@ -342,17 +342,37 @@ class DeleteIndex(JournalStep):
         return f"deleted {self.file}"
 
 
-def remove_index(storage: WritableStorage, log: int) -> None:
-    """Empty an index under its lock, then delete it: a reader that has it open fills it again, all others make a new
-    one. On disk on return, so that an old index never meets new data."""
+@contextlib.contextmanager
+def index_locked(storage: WritableStorage, log: int) -> Iterator[WritableFile | None]:
+    """A segment's index, locked, if it has one. Who locks the segment too locks the index first, as the C library's
+    readers do, and writers that cut a torn end."""
     name = index_name(log)
     if not storage.exists(name):
+        yield None
         return
     with storage.open_writable(name) as file, locked(file):
-        file.truncate(0)
-        file.sync()
-    storage.remove(name)
-    storage.sync_folder()
+        yield file
+
+
+def drop_index(storage: WritableStorage, log: int, index: WritableFile | None) -> None:
+    """Empty an index that is locked, then delete it: a reader that has it open fills it again, all others make a new
+    one. On disk on return, so that an old index never meets new data. Raises :class:`FileChanged` for one that a reader
+    has made since: it can't be locked behind the segment."""
+    name = index_name(log)
+    if index is not None:
+        index.truncate(0)
+        index.sync()
+        storage.remove(name)
+        storage.sync_folder()
+    elif storage.exists(name):
+        raise changed(name, "a file", "none")
+
+
+def remove_index(storage: WritableStorage, log: int) -> None:
+    """Empty an index under its lock, then delete it. Not while the segment is locked."""
+    with index_locked(storage, log) as index:
+        if index is not None:
+            drop_index(storage, log, index)
 
 
 @dataclass(frozen=True, kw_only=True)
