@@ -2,8 +2,8 @@
 one Spark pipeline.
 
 Unpacks the golden stores, verifies all of them in one job, loads them into one DataFrame, prints a table for each
-family, answers a question in SQL and writes Parquet. Everything it writes is below one folder, which a second run
-makes anew.
+family, answers a question in SQL, asks Aeron's clusters and drivers some more, and writes Parquet. Everything it writes
+is below one folder, which a second run makes anew.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from everlog.errors import EverlogError, StoreUnavailable
-from everlog.spark import demo_tables
+from everlog.spark import demo_aeron, demo_tables
 from everlog.spark.discovery import find_stores
 from everlog.spark.java import find_java
 from everlog.spark.session import local_session
@@ -136,12 +136,37 @@ def _pipeline(console: Console, spark: SparkSession, output: Path, groups: list[
     console.print(demo_tables.totals(reports, summary))
     console.print(f"\n[bold]{QUESTION}[/bold]")
     console.print(demo_tables.answer([row.asDict() for row in spark.sql(ANSWER).collect()], stores))
+    _show_clusters(console, spark, summary)
+    _show_drivers(console, reports, stores)
+    console.print()
     parquet = output / "parquet"
     with _step(console, f"write Parquet to {parquet}"):
         messages.write.mode("overwrite").partitionBy("family").parquet(str(parquet.resolve()))
         written = spark.read.parquet(str(parquet.resolve())).count()
     read = sum(row["records"] for row in summary)
     console.print(f"{written:,} rows in Parquet, {read:,} read from the stores")
+
+
+def _show_clusters(console: Console, spark: SparkSession, summary: list[dict[str, Any]]) -> None:
+    """Who sent what when, and whether the members have the same of it. Without a cluster nothing is shown."""
+    if not any(row["family"] == demo_aeron.CLUSTER for row in summary):
+        return
+    console.print()
+    console.print(demo_tables.sessions([row.asDict() for row in spark.sql(demo_aeron.SESSIONS).collect()]))
+    found = list(demo_aeron.compare_clusters(summary))
+    if found:
+        console.print()
+        console.print(demo_tables.comparisons(found))
+
+
+def _show_drivers(console: Console, reports: list[dict[str, Any]], stores: Path) -> None:
+    folders = [report["store"] for report in reports if report["family"] == demo_aeron.DRIVER and not report["error"]]
+    if not folders:
+        return
+    drivers = demo_aeron.driver_counters(folders)
+    for table in (demo_tables.system_counters(drivers, stores), demo_tables.other_counters(drivers, stores)):
+        console.print()
+        console.print(table)
 
 
 def load(spark: SparkSession, stores: Path, groups: list[Group]) -> DataFrame:

@@ -10,8 +10,26 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from everlog.spark.demo_aeron import Comparison, DriverCounters
+
 Row = dict[str, Any]
 MAX_CODES = 3
+BAR_WIDTH = 24
+_NUMBERS = frozenset(
+    (
+        "streams",
+        "records",
+        "bytes",
+        "middle message",
+        "stores",
+        "session",
+        "term",
+        "messages",
+        "members",
+        "same",
+        "value",
+    )
+)
 
 
 def family_tables(reports: list[Row], summary: list[Row], stores: Path) -> Iterator[Table]:
@@ -54,6 +72,59 @@ def answer(rows: list[Row], stores: Path) -> Table:
     return table
 
 
+def sessions(rows: list[Row]) -> Table:
+    """Messages of each cluster session in each second."""
+    table = _table(
+        "client messages of the clusters, by second, session and term; held by how many members",
+        *("cluster", "second", "session", "term", "messages", "bytes", "held by", "sent"),
+    )
+    most = max((row["messages"] for row in rows), default=1)
+    for before, row in zip([None, *rows], rows, strict=False):
+        if before is not None and before["cluster"] != row["cluster"]:
+            table.add_section()
+        numbers = (f"{row[name]:,}" for name in ("session", "term", "messages", "bytes"))
+        held = str(row["most"]) if row["fewest"] == row["most"] else f"{row['fewest']} to {row['most']}"
+        bar = "█" * max(1, round(BAR_WIDTH * row["messages"] / most))
+        table.add_row(row["cluster"], row["second"], *numbers, held, Text(bar, style="cyan"))
+    return table
+
+
+def comparisons(found: list[Comparison]) -> Table:
+    """Whether the members of each cluster have the same log."""
+    table = _table("members compared", "cluster", "members", "same", "bytes", "faults", "what differs")
+    for one in found:
+        report = one.report
+        codes = _faults({"error": None, "faults": [fault.to_dict() for fault in report.faults]})
+        differs = "\n".join(fault.found for fault in report.faults)
+        counts = f"{report.record_count:,}", f"{report.byte_count:,}"
+        table.add_row(one.cluster, ", ".join(one.nodes), *counts, codes, differs)
+    return table
+
+
+def system_counters(drivers: list[DriverCounters], stores: Path) -> Table:
+    """The system counters that are not 0 in all drivers, side by side."""
+    names = [short_name(driver.store, stores) for driver in drivers]
+    table = _table("what the media drivers counted", "system counter")
+    for name in names:
+        table.add_column(name, justify="right", overflow="fold")
+    labels = {number: label for driver in drivers for number, label in driver.labels.items()}
+    for number in sorted(labels):
+        values = [driver.system.get(number) for driver in drivers]
+        if any(values):
+            table.add_row(labels[number], *("" if value is None else f"{value:,}" for value in values))
+    return table
+
+
+def other_counters(drivers: list[DriverCounters], stores: Path) -> Table:
+    """Each driver's largest counters of streams, clients and services."""
+    table = _table("the largest of their other counters, one of each type", "store", "counter", "value")
+    for driver in drivers:
+        for label, value in driver.others:
+            table.add_row(short_name(driver.store, stores), label, f"{value:,}")
+        table.add_section()
+    return table
+
+
 def short_name(store: str, stores: Path) -> str:
     """A store's path below the folders that say how it was opened and of which family it is."""
     path = Path(store)
@@ -66,8 +137,7 @@ def short_name(store: str, stores: Path) -> str:
 def _table(title: str | None, *columns: str) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
     for name in columns:
-        numeric = name in ("streams", "records", "bytes", "middle message", "stores")
-        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+        table.add_column(name, justify="right" if name in _NUMBERS else "left", overflow="fold")
     return table
 
 
