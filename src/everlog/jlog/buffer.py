@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from everlog.core.writable import WritableFile, WritableStorage
 from everlog.errors import LimitExceeded, StoreUnavailable
@@ -38,15 +39,19 @@ class Waiting:
         return len(self.starts)
 
 
+def _check_in_time(deadline: float) -> None:
+    if time.monotonic() >= deadline:
+        raise StoreUnavailable(
+            PRE_COMMIT,
+            found="a pre-commit buffer that another writer has",
+            expected="one writer with it at a time",
+            hint="durability 'written' needs no buffer",
+        )
+
+
 def _wait_until(deadline: float, is_free: Callable[[], bool]) -> None:
     while not is_free():
-        if time.monotonic() >= deadline:
-            raise StoreUnavailable(
-                PRE_COMMIT,
-                found="a pre-commit buffer that another writer has",
-                expected="one writer with it at a time",
-                hint="durability 'written' needs no buffer",
-            )
+        _check_in_time(deadline)
         time.sleep(0.01)
 
 
@@ -54,6 +59,23 @@ def _is_mapped(storage: WritableStorage) -> bool:
     """Whether a writer of the C library may have it. That one maps what there is of it when it is opened, and has no
     lock on it from then on; even one without a buffer says with each message that nothing waits, whoever's it is."""
     return storage.is_open_elsewhere(PRE_COMMIT) is True
+
+
+def _open_locked(storage: WritableStorage, mode: int, deadline: float) -> WritableFile:
+    """The file, locked. One that was written anew while this process waited for its lock is left, and the new one is
+    opened."""
+    while True:
+        _wait_until(deadline, lambda: not _is_mapped(storage))
+        file = storage.open_writable(PRE_COMMIT, create=True, mode=mode)
+        try:
+            _wait_until(deadline, partial(file.lock, wait=False))
+            if file.is_current():
+                return file
+            _check_in_time(deadline)
+        except BaseException:
+            file.close()
+            raise
+        file.close()
 
 
 class PreCommitBuffer:
@@ -64,11 +86,8 @@ class PreCommitBuffer:
         self._is_note_old = False  # nothing waited any more, but the note could not be deleted
         self.is_flush_begun = False
         """A flush failed: some of what waits may be in the journal."""
-        deadline = time.monotonic() + wait_s
-        _wait_until(deadline, lambda: not _is_mapped(storage))
-        self._file: WritableFile = storage.open_writable(PRE_COMMIT, create=True, mode=mode)
+        self._file = _open_locked(storage, mode, time.monotonic() + wait_s)
         try:
-            _wait_until(deadline, lambda: self._file.lock(wait=False))
             head = self._file.read_at(0, START)
             if len(head) < START:
                 self._file.write_at(0, bytes(START))

@@ -131,17 +131,34 @@ def alter(
 def _resize_buffer(storage: WritableStorage, buffer_bytes: int, mode: int) -> None:
     from everlog.jlog.writer import Writer
 
+    new = bytes(JlogPreCommit.size + buffer_bytes)
     found = read_pre_commit(storage)
     if found is not None and found.used:
         Writer(storage, durability="written").close()
         found = read_pre_commit(storage)
-        if found is not None and found.used:
-            raise UsageError(PRE_COMMIT, found="a buffer in use by a writer", expected="none: close the writer first")
+        _refuse_used(0 if found is None else found.used)
+    if found is None and storage.publish(PRE_COMMIT, new, replace=False, mode=mode):
+        return
     if found is not None and found.capacity == buffer_bytes:
         return
     if storage.is_open_elsewhere(PRE_COMMIT):
-        raise UsageError(PRE_COMMIT, found="a writer that has it open", expected="none: close the writers first")
-    storage.publish(PRE_COMMIT, bytes(JlogPreCommit.size + buffer_bytes), replace=True, mode=mode)
+        raise _in_use("a writer that has it open")
+    # Its lock until the new one is there: what a writer that comes meanwhile puts into the old one would be lost.
+    with storage.open_writable(PRE_COMMIT) as file:
+        if not file.lock(wait=False) or not file.is_current():
+            raise _in_use("a writer that has it open")
+        head = file.read_at(0, JlogPreCommit.size)
+        _refuse_used(JlogPreCommit.unpack_from(head).used if len(head) == JlogPreCommit.size else 0)
+        storage.publish(PRE_COMMIT, new, replace=True, mode=mode)
+
+
+def _refuse_used(used: int) -> None:
+    if used:
+        raise _in_use("a buffer in use by a writer")
+
+
+def _in_use(found: str) -> UsageError:
+    return UsageError(PRE_COMMIT, found=found, expected="none: close the writers first")
 
 
 def _segment_bytes(value: int) -> int:

@@ -62,6 +62,8 @@ class SettleBuffer(JournalStep):
             with self.storage.open_writable(PRE_COMMIT) as file:
                 if not file.lock(wait=False):
                     raise StoreUnavailable(PRE_COMMIT, found="a writer that has it", expected="none")
+                if not file.is_current():
+                    raise changed(PRE_COMMIT, "a new file", "the one")
                 if file.read_at(0, START) != self.old_head:
                     raise changed(PRE_COMMIT, file.read_at(0, START).hex(), self.old_head.hex())
                 keep(backup, file)

@@ -1,0 +1,131 @@
+"""The pre-commit buffer beside others that open, look at or replace its file at the same moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import everlog
+from everlog.core.writable import LocalWritableFile, LocalWritableStorage
+from everlog.errors import FileChanged, UsageError
+from everlog.jlog import Writer, alter, create
+from everlog.jlog.repair import plan_repair
+from everlog.testing.crashing_storage import CrashingFile, CrashingStorage
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    """An empty one with a buffer."""
+    create(tmp_path / "j", buffer_bytes=4096)
+    return tmp_path / "j"
+
+
+def read(path: Path) -> list[bytes]:
+    with everlog.open_store(path) as store:
+        return [record.payload for record in store.read("journal")]
+
+
+def used(path: Path) -> int:
+    return int.from_bytes((path / "pre_commit").read_bytes()[:4], "little")
+
+
+class Between(LocalWritableStorage):
+    """Somebody else comes at one moment: after the buffer was ``asked`` for, or ``opened``."""
+
+    def __init__(self, root: Path, moment: str, other: Callable[[], Any]) -> None:
+        super().__init__(root)
+        self.moment = moment
+        self.other = other
+        self.results: list[Any] = []
+
+    def come(self, moment: str, name: str) -> None:
+        if moment == self.moment and name == "pre_commit" and not self.results:
+            self.results.append("on its way")
+            self.results.append(self.other())
+
+    def is_open_elsewhere(self, name: str) -> bool | None:
+        found = super().is_open_elsewhere(name)
+        self.come("asked", name)
+        return found
+
+    def open_writable(self, name: str, **options: Any) -> LocalWritableFile:
+        file = super().open_writable(name, **options)
+        self.come("opened", name)
+        return file
+
+
+def test_a_buffered_writer_that_opens_while_the_buffer_is_resized_keeps_its_messages(journal: Path) -> None:
+    def open_and_append() -> Writer:
+        writer = Writer(journal, durability="buffered")
+        writer.append(b"acknowledged")
+        return writer
+
+    storage = Between(journal, "asked", open_and_append)
+    with pytest.raises(UsageError, match="a writer that has it open"):
+        alter(storage, buffer_bytes=8192)
+    assert used(journal) == 28, "the writer's buffer is the journal's"
+    storage.results[1].close()
+    assert read(journal) == [b"acknowledged"]
+
+
+def test_what_a_writer_left_while_the_buffer_is_resized_stays(journal: Path, make: Any) -> None:
+    left = make.message(b"left by one that died")
+
+    def open_append_and_die() -> None:
+        (journal / "pre_commit").write_bytes(len(left).to_bytes(4, "little") + left + bytes(4096 - len(left)))
+
+    with pytest.raises(UsageError, match="in use"):
+        alter(Between(journal, "asked", open_append_and_die), buffer_bytes=8192)
+    alter(journal, buffer_bytes=8192)
+    assert read(journal) == [b"left by one that died"]
+
+
+def test_a_buffered_writer_leaves_a_file_that_was_replaced_while_it_waited_for_its_lock(journal: Path) -> None:
+    def replace() -> None:
+        LocalWritableStorage(journal).publish("pre_commit", bytes(4 + 8192), replace=True)
+
+    with Writer(Between(journal, "opened", replace), durability="buffered") as writer:
+        writer.append(b"acknowledged")
+        assert used(journal) == 28
+        assert (journal / "pre_commit").stat().st_size == 4 + 8192
+    assert read(journal) == [b"acknowledged"]
+
+
+def test_a_buffer_made_while_one_is_to_be_made_is_not_replaced(tmp_path: Path) -> None:
+    create(tmp_path / "j")
+    writers: list[Writer] = []
+
+    class Made(LocalWritableStorage):
+        def publish(self, name: str, data: bytes, **options: Any) -> bool:
+            if name == "pre_commit" and not writers:
+                writers.append(Writer(tmp_path / "j", durability="buffered", buffer_bytes=1000))
+                writers[0].append(b"acknowledged")
+            return super().publish(name, data, **options)
+
+    with pytest.raises(UsageError, match="writer"):
+        alter(Made(tmp_path / "j"), buffer_bytes=8192)
+    assert used(tmp_path / "j") == 28
+    writers[0].close()
+    assert read(tmp_path / "j") == [b"acknowledged"]
+
+
+def test_a_repair_does_not_write_over_a_buffer_that_was_replaced_meanwhile(
+    make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = (52).to_bytes(4, "little") + make.message(b"w" * 20) + bytes(60)
+    storage = CrashingStorage({"metastore": make.metastore(), "00000000": b"", "pre_commit": old})
+    (step,) = plan_repair(storage).steps
+    lock = CrashingFile.lock
+
+    def replace_and_lock(file: CrashingFile, *, wait: bool = True) -> bool:
+        if file.name == "pre_commit":
+            storage.publish("pre_commit", old + b"new", replace=True)
+        return lock(file, wait=wait)
+
+    monkeypatch.setattr(CrashingFile, "lock", replace_and_lock)
+    with pytest.raises(FileChanged):
+        step.apply(None)
+    assert storage.read_all("pre_commit") == old + b"new"
