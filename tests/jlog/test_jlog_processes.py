@@ -243,7 +243,7 @@ for number in range(3):
     written.append(b"0:%d" % number)
 for limit in range(57, 57 + 40):
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
-    for call in (lambda: written.append(b"1:" + b"0" * 500), lambda: written.append_many([b"1:1", b"1:" + b"0" * 500])):
+    for call in (lambda: written.append(b"1:" + b"0" * 500), lambda: written.append_many([b"1:" + b"0" * 500, b"1:1"])):
         try:
             call()
             sys.exit("no error")

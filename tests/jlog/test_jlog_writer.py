@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import struct
@@ -424,8 +425,8 @@ def test_a_write_that_did_not_fit_leaves_nothing_in_the_way(journal: Path, kerne
         [sys.executable, "-c", LIMITED, str(journal), kernel], check=True, capture_output=True, text=True, timeout=60
     )
     said = os.strerror(errno.EFBIG).lower()
-    assert done.stdout.splitlines() == [f"{said} | 0", f"{said} | 0", "00000000:00000002"]
-    assert read(journal) == [b"a" * 50, b"d"]
+    assert done.stdout.splitlines() == [f"{said} | 0", f"{said} | 1", "00000000:00000003"]
+    assert read(journal) == [b"a" * 50, b"b" * 5, b"d"]
 
 
 def test_threads_that_wait_for_the_disk_share_a_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -673,3 +674,141 @@ def test_a_buffer_of_ones_own_is_taken_away_again_and_the_journals_stays(journal
         writer.append(b"two")
     assert (journal / "pre_commit").stat().st_size == 2004
     assert read(journal) == [b"one", b"two"]
+
+
+LIMITED_BATCH = """
+import resource, signal, sys
+from everlog.jlog import Writer, append, append_twin
+from everlog.errors import WriteFailed
+if sys.argv[2] == "twin":
+    append.Appender = append_twin.Appender
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+with Writer(sys.argv[1]) as writer:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, resource.RLIM_INFINITY))
+    try:
+        writer.append_many([b"x" * 90_000] * 20)
+    except WriteFailed as error:
+        print(error.appended)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    print(writer.append(b"y"))
+"""
+
+
+def test_a_batch_that_fails_keeps_what_readers_may_have(journal: Path, kernel: str) -> None:
+    """They take no lock: a message that is cut away again would give its number to another one."""
+    alter(journal, segment_bytes=1 << 30)
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED_BATCH, str(journal), kernel],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stdout.splitlines() == ["11", "00000000:0000000c"]  # 11 of 90,016 bytes are below a million
+    assert read(journal) == [*([b"x" * 90_000] * 11), b"y"]
+
+
+def test_what_can_be_no_message_is_told_before_anything_of_its_batch_is_written(journal: Path) -> None:
+    alter(journal, segment_bytes=1 << 30)
+    with Writer(journal) as writer:
+        for bad, error in ((None, TypeError), ("text", TypeError), (5, TypeError)):
+            with pytest.raises(error):
+                writer.append_many([*([b"y" * 90_000] * 9), bad])
+        with pytest.raises(UsageError):
+            writer.append_many([b"y" * 90_000] * 3, [1, 2, (1 << 32) * 10**9])
+        assert read(journal) == []
+        writer.append(b"z")
+    assert read(journal) == [b"z"]
+
+
+def test_a_list_that_changes_while_it_is_appended_does_no_harm(journal: Path) -> None:
+    payloads = [b"x" * 100] * 20_000
+    with Writer(journal) as writer:
+        thread = threading.Thread(
+            target=lambda: [payloads.clear() or payloads.extend([b"x" * 100] * 9) for _ in "ab" * 99]
+        )
+        thread.start()
+        for _ in range(20):
+            writer.append_many(payloads, [1] * len(payloads) if len(payloads) == 9 else None)
+        thread.join()
+    assert set(read(journal)) <= {b"x" * 100}
+
+
+def test_an_interrupt_while_waiting_for_a_sync_leaves_the_writer_usable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(tmp_path / "j")
+    with Writer(tmp_path / "j", durability="synced") as writer:
+        writer.append(b"1")
+        for place in ("_gather", "_lead"):
+            with monkeypatch.context() as patched:
+                patched.setattr(writer._group, place, lambda *rest: (_ for _ in ()).throw(KeyboardInterrupt))
+                with pytest.raises(KeyboardInterrupt):
+                    writer.append(b"2")
+            done = threading.Thread(target=lambda: writer.append(b"3"))
+            done.start()
+            done.join(10)
+            assert not done.is_alive()
+        with monkeypatch.context() as patched:
+            patched.setattr(type(writer._segment), "sync", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+            with pytest.raises(KeyboardInterrupt):
+                writer.sync()
+        writer.sync()
+
+
+def test_a_sync_that_failed_is_told_by_every_later_one(journal: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system tells a failure once; a later sync that succeeds brings nothing of it to the disk."""
+    writer = Writer(journal)
+    writer.append(b"1")
+
+    def fail(self: Any) -> None:
+        raise WriteFailed("00000000", found="input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(writer._segment), "sync", fail)
+        with pytest.raises(WriteFailed, match="input/output"):
+            writer.sync()
+    for _ in range(2):
+        with pytest.raises(WriteFailed, match=r"input/output error.*a sync failed before"):
+            writer.sync()
+    writer.append(b"2")
+    writer.close()
+    assert read(journal) == [b"1", b"2"]
+
+
+def test_addresses_of_the_highest_segments_are_right(journal: Path) -> None:
+    (journal / "metastore").write_bytes(struct.pack("<IIII", 0xFFFFFFF0, 4096, 1, 0x663A7318))
+    with Writer(journal) as writer:
+        assert str(writer.append(b"1")) == "fffffff0:00000001"
+        assert str(writer.append(b"2", 5)) == "fffffff0:00000002"
+        assert str(writer.append_many([b"3", b"4"])) == "fffffff0:00000004"
+
+
+def test_a_segment_that_was_deleted_is_made_anew(journal: Path) -> None:
+    """The original's clean deletes the one that is written, too, where there is no subscriber."""
+    with Writer(journal) as writer:
+        writer.append(b"gone")
+        (journal / "00000000").unlink()
+        writer.append(b"there")
+    assert read(journal) == [b"there"]
+
+
+def test_a_journal_of_another_user_is_told_from_none(journal: Path) -> None:
+    program = (
+        "import os, sys\n"
+        "from everlog.jlog import Writer, Subscriber\n"
+        "from everlog.errors import NotAStore, StoreUnavailable\n"
+        "if os.geteuid() == 0:\n    os.setgroups([]); os.setegid(65534); os.seteuid(65534)\n"
+        "else:\n    os.chmod(sys.argv[1], 0)\n"
+        "for make in (lambda: Writer(sys.argv[1]), lambda: Subscriber(sys.argv[1], 's')):\n"
+        "    try:\n        make()\n"
+        "    except StoreUnavailable as error:\n        print(error.found)\n"
+    )
+    for folder in [journal.parent, *journal.parent.parents][:3]:
+        with contextlib.suppress(OSError):
+            folder.chmod(folder.stat().st_mode | 0o011)
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(journal)], check=True, capture_output=True, text=True, timeout=60
+    )
+    journal.chmod(0o750)
+    assert done.stdout.splitlines() == ["permission denied"] * 2

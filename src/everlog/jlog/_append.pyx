@@ -48,6 +48,7 @@ cdef extern from *:
     #include <stdint.h>
     #include <string.h>
     #include <sys/mman.h>
+    #include <sys/stat.h>
     #include <sys/time.h>
     #include <sys/types.h>
     #include <sys/uio.h>
@@ -122,7 +123,12 @@ cdef extern from *:
     static void everlog_publish(void* base, uint32_t used, uint32_t magic) {
         __atomic_store_n((uint64_t*)base, (uint64_t)magic << 32 | used, __ATOMIC_RELEASE);
     }
-    static int64_t everlog_size(int fd) { return (int64_t)lseek(fd, 0, SEEK_END); }
+    /* Bytes, -1 with errno, or -2 when the file has no name any more. */
+    static int64_t everlog_size(int fd) {
+        struct stat status;
+        if (fstat(fd, &status) != 0) return -1;
+        return status.st_nlink ? (int64_t)status.st_size : -2;
+    }
     static int everlog_truncate(int fd, int64_t size) { return ftruncate(fd, (off_t)size); }
     """
     int everlog_lock(int fd, int take) nogil
@@ -170,10 +176,29 @@ cdef int check_length(int64_t stored, int64_t length) except -1:
     return 0
 
 
+cdef int check_messages(list payloads, Py_ssize_t start, list timestamps_us, list lengths) except -1:
+    """What can't be written is told before anything is."""
+    cdef Py_buffer view
+    cdef Py_ssize_t at
+    for at in range(start, len(payloads)):
+        payload = payloads[at]
+        if PyBytes_CheckExact(payload):
+            check_length(PyBytes_GET_SIZE(payload), -1 if lengths is None else lengths[at])
+        else:
+            PyObject_GetBuffer(payload, &view, PyBUF_SIMPLE)
+            PyBuffer_Release(&view)
+            check_length(view.len, -1 if lengths is None else lengths[at])
+        if timestamps_us is not None:
+            checked_time(timestamps_us[at])
+    return 0
+
+
 cdef class Appender:
     """See the twin."""
 
-    cdef readonly int64_t log, end, marker, last, limit
+    cdef readonly int64_t log, end, marker, limit
+    cdef readonly uint64_t last
+    cdef readonly Py_ssize_t kept
     cdef int fd, metastore_fd, header_bytes, provider
     cdef uint32_t magic
     cdef uint8_t* chunk
@@ -193,6 +218,7 @@ cdef class Appender:
         self.log, self.end, self.marker = log, end, marker
         self.magic, self.header_bytes, self.provider = magic, framing.header_bytes, int(framing.provider)
         self.last = 0
+        self.kept = 0
         self.chunk = <uint8_t*>malloc(CHUNK_BYTES)
         if self.chunk == NULL:
             raise MemoryError()
@@ -226,7 +252,7 @@ cdef class Appender:
 
     def append_inside(self, payload):
         """See the twin."""
-        cdef int64_t last
+        cdef uint64_t last
         if not PyBytes_CheckExact(payload):
             return None
         self.enter()
@@ -286,14 +312,15 @@ cdef class Appender:
                 failed(error, self.segment.name)
             PyErr_CheckSignals()
 
-    def append_many(self, payloads, Py_ssize_t start, timestamps_us=None, lengths=None):
+    def append_many(self, list payloads not None, Py_ssize_t start, list timestamps_us=None, list lengths=None):
         """See the twin."""
         cdef int status = DONE, error = 0
-        cdef int64_t base, size, used = 0, stored, total, length
-        cdef Py_ssize_t at, count = 0, n = len(payloads)
+        cdef int64_t size, used = 0, stored, total, length
+        cdef Py_ssize_t at, count = 0, waiting = 0
         cdef Py_buffer view
-        cdef const uint8_t* body
         cdef int64_t now_us = checked_time(-1), time_us
+        self.kept = 0
+        check_messages(payloads, start, timestamps_us, lengths)
         self.enter_locked()
         try:
             with nogil:
@@ -302,38 +329,40 @@ cdef class Appender:
                 failed(error, self.segment.name)
             if status != DONE:
                 return status, 0, 0
-            base = size = self.end  # `size` is what is written and framed, `size - used` what is written
+            size = self.end  # of what is written and framed; `self.end` is behind what is written
             try:
-                for at in range(start, n):
-                    payload = payloads[at]
+                for at in range(start, len(payloads)):
                     time_us = now_us if timestamps_us is None else checked_time(timestamps_us[at])
-                    PyObject_GetBuffer(payload, &view, PyBUF_SIMPLE)
+                    PyObject_GetBuffer(payloads[at], &view, PyBUF_SIMPLE)
                     try:
-                        body, stored = <const uint8_t*>view.buf, view.len
+                        stored = view.len
                         length = stored if lengths is None or lengths[at] < 0 else lengths[at]
                         check_length(stored, length)
                         total = self.header_bytes + stored
-                        if used + total > CHUNK_BYTES:
-                            self.put(self.chunk, used, NULL, 0, size - used)
-                            used = 0
+                        if used + total > CHUNK_BYTES and waiting:
+                            self.put(self.chunk, used, NULL, 0)
+                            self.wrote(used, waiting)
+                            used = waiting = 0
                         put_header(self.chunk + used, self.magic, self.header_bytes, time_us, length, stored)
                         if total > CHUNK_BYTES:
-                            self.put(self.chunk, self.header_bytes, body, stored, size)
+                            self.put(self.chunk, self.header_bytes, view.buf, stored)
+                            self.wrote(total, 1)
                         else:
-                            memcpy(self.chunk + used + self.header_bytes, body, stored)
+                            memcpy(self.chunk + used + self.header_bytes, view.buf, stored)
                             used += total
+                            waiting += 1
                     finally:
                         PyBuffer_Release(&view)
                     size += total
                     count += 1
                     if size >= self.limit:
                         break
-                self.put(self.chunk, used, NULL, 0, size - used)
+                self.put(self.chunk, used, NULL, 0)
+                self.wrote(used, waiting)
             except BaseException:
-                everlog_truncate(self.fd, base)
+                self.kept = count - waiting + self.keep_whole()
                 raise
-            status = self.wrote(size - base, count)
-            return status, count, self.last
+            return ENDED if self.end >= self.limit else DONE, count, self.last
         finally:
             self.leave_locked()
 
@@ -349,7 +378,7 @@ cdef class Appender:
                 if status == DONE and error == 0:
                     error = everlog_write(self.fd, NULL, 0, bytes_, length, self.end)
                     if error:
-                        everlog_truncate(self.fd, self.end)
+                        self.keep_whole()
                     else:
                         status = self.wrote(length, count)
         finally:
@@ -383,10 +412,10 @@ cdef class Appender:
                 failed(error, self.segment.name)
             PyErr_CheckSignals()
 
-    cdef int put(self, const void* head, int64_t head_bytes, const void* body, int64_t body_bytes, int64_t at) except -1:
+    cdef int put(self, const void* head, int64_t head_bytes, const void* body, int64_t body_bytes) except -1:
         cdef int error
         with nogil:
-            error = everlog_write(self.fd, head, head_bytes, body, body_bytes, at)
+            error = everlog_write(self.fd, head, head_bytes, body, body_bytes, self.end)
         if error:
             failed(error, self.segment.name)
         return 0
@@ -394,12 +423,24 @@ cdef class Appender:
     cdef int wrote(self, int64_t length, int64_t count) noexcept nogil:
         self.end += length
         self.marker += count
-        self.last = self.log << 32 | (self.marker - 1)
+        self.last = <uint64_t>self.log << 32 | <uint64_t>(self.marker - 1)
         return ENDED if self.end >= self.limit else DONE
+
+    cdef Py_ssize_t keep_whole(self) noexcept nogil:
+        """After a write of several messages that failed: readers may have those which are whole. Cut what is behind
+        them; how many there are."""
+        cdef int64_t size = everlog_size(self.fd), marker = self.marker
+        cdef int error = 0
+        if size > self.end:
+            self.follow(size, &error)
+            everlog_truncate(self.fd, self.end)
+        return self.marker - marker
 
     cdef int prepare(self, int* error) noexcept nogil:
         """Under the lock: whether this is the place to write to."""
         cdef int64_t size = everlog_size(self.fd), log
+        if size == -2:  # deleted: what is written there nobody reads
+            return MOVED
         if size < 0:
             error[0] = errno
             return UNKNOWN
@@ -424,27 +465,25 @@ cdef class Appender:
         return u32_at(head + JLOG_METASTORE_STORAGE_LOG)
 
     cdef bint follow(self, int64_t size, int* error) noexcept nogil:
-        """Go on over what others wrote."""
+        """Go on over what others wrote, as far as it is whole; False when that is not all."""
         cdef int64_t at = self.end, marker = self.marker, base = at, filled = 0, stored, want
         while at < size:
             if size - at < self.header_bytes:
-                return False
+                break
             if at + self.header_bytes > base + filled:
                 base = at
                 want = size - at
                 filled = everlog_read(self.fd, self.chunk, CHUNK_BYTES if want > CHUNK_BYTES else want, base)
                 if filled < self.header_bytes:
                     error[0] = <int>-filled if filled < 0 else 0
-                    return False
+                    break
             stored = stored_length(self.chunk + (at - base), self.magic, self.provider)
             if stored < 0 or at + self.header_bytes + stored > size:
-                return False
+                break
             at += self.header_bytes + stored
             marker += 1
-        if at != size:
-            return False
         self.end, self.marker = at, marker
-        return True
+        return at == size
 
 
 cdef class BufferAppender:

@@ -67,6 +67,7 @@ class Appender:
         self.marker = marker
         self.last = 0
         self.limit = 0
+        self.kept = 0
         self._segment = segment
         self._metastore = metastore
         self._framing = Framing(magic)
@@ -109,24 +110,22 @@ class Appender:
         lengths: Sequence[int] | None = None,
     ) -> tuple[int, int, int]:
         """``payloads[start:]``, as many as go into this segment; the status, how many were written, and the address of
-        the last."""
-        frames: list[bytes] = []
-        count = 0
+        the last. Raises as :meth:`append`; but readers may have some of them already: those stay, ``kept`` of them."""
+        self.kept = 0
+        framed = []
+        for at in range(start, len(payloads)):
+            timestamp = NOW if timestamps_us is None else timestamps_us[at]
+            length = AS_STORED if lengths is None else lengths[at]
+            framed.append(b"".join(frame(self._framing, payloads[at], timestamp, length)))
         with self._mutex, locked(self._segment):
             status = self._prepare()
             if status != DONE:
                 return status, 0, 0
-            size = self.end
-            for at in range(start, len(payloads)):
-                timestamp = NOW if timestamps_us is None else timestamps_us[at]
-                length = AS_STORED if lengths is None else lengths[at]
-                head, body = frame(self._framing, payloads[at], timestamp, length)
-                frames += [head, body]
-                size += len(head) + len(body)
+            size, count = self.end, 0
+            while count < len(framed) and size < self.limit:
+                size += len(framed[count])
                 count += 1
-                if size >= self.limit:
-                    break
-            status = self._write(b"".join(frames), count)
+            status = self._write(b"".join(framed[:count]), count)
             return status, count, self.last
 
     def append_framed(self, data: Any, count: int) -> int:
@@ -138,7 +137,7 @@ class Appender:
     def _prepare(self) -> int:
         """Under the lock: whether this is the place to write to."""
         size = self._segment.size()
-        if self._refresh() != self.log:
+        if self._refresh() != self.log or not self._segment.is_current():  # of a deleted one nobody reads
             return MOVED
         if size != self.end and not self._follow(size):
             return UNKNOWN
@@ -154,34 +153,37 @@ class Appender:
         return values.storage_log
 
     def _follow(self, size: int) -> bool:
-        """Go on over what others wrote, up to ``size``; False where it does not end with a whole message."""
-        at, marker = self.end, self.marker
-        while at < size:
-            header = self._framing.parse(self._segment.read_at(at, self._framing.header_bytes), 0, at)
+        """Go on over what others wrote, up to ``size``, as far as it is whole; False when that is not all."""
+        while self.end < size:
+            header = self._framing.parse(self._segment.read_at(self.end, self._framing.header_bytes), 0, self.end)
             if header is None or header.end > size:
                 return False
-            at, marker = header.end, marker + 1
-        if at != size:
-            return False
-        self.end, self.marker = at, marker
-        return True
+            self.end, self.marker = header.end, self.marker + 1
+        return self.end == size
 
     def _write(self, data: Any, count: int) -> int:
         try:
             self._segment.write_at(self.end, data)
         except (OSError, EverlogError):
-            self._cut()
+            self.kept = self._keep_whole()
             raise
         self.end += memoryview(data).nbytes
         self.marker += count
         self.last = self.log << 32 | (self.marker - 1)
         return ENDED if self.end >= self.limit else DONE
 
-    def _cut(self) -> None:
+    def _keep_whole(self) -> int:
+        """After a write that failed: readers may have the messages that are whole. Cut what is behind them; how many
+        there are."""
+        marker = self.marker
         try:
-            self._segment.truncate(self.end)
+            size = self._segment.size()
+            if size > self.end:
+                self._follow(size)
+                self._segment.truncate(self.end)
         except (OSError, EverlogError):
-            return  # the next append finds the torn message
+            pass  # the next append finds what is torn
+        return self.marker - marker
 
 
 class BufferAppender:

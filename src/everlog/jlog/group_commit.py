@@ -31,20 +31,21 @@ class Round:
     def check(self) -> None:
         """Raise the error, a new one for each thread that waited."""
         error = self.error
+        if not self.is_done:
+            raise WriteFailed("sync", found="an interrupted one", expected="one that ends")
         if error is not None:
             raise WriteFailed(error.where, found=error.found, expected=error.expected, hint=error.hint) from error
 
 
 class GroupCommit:
-    """``sync`` must cover every append that joined before it is called. One sync runs at a time, so a failure, which
-    the system tells only once, meets the appends that it concerns."""
+    """The ``sync`` that callers give must cover every append that joined before it is called. One sync runs at a time,
+    so a failure, which the system tells only once, meets the appends that it concerns."""
 
-    def __init__(self, sync: Callable[[], None]) -> None:
-        self._sync = sync
+    def __init__(self) -> None:
         self._open = Round()
         self._last_threads: set[int] = set()
         self._last_seconds = 0.0
-        self._is_busy = False
+        self._leader: object | None = None
         self._changed = threading.Condition()
         self._joined = threading.Condition(threading.Lock())
         self._awaited = 0
@@ -58,26 +59,45 @@ class GroupCommit:
                 self._joined.notify()
             return joined
 
-    def wait(self, joined: Round) -> None:
+    def wait(self, joined: Round, sync: Callable[[], None]) -> None:
         """Return when the round is on disk. Raises the sync's error."""
-        with self._changed:
-            while not joined.is_done and self._is_busy:
-                self._changed.wait()
+        me = object()
+        try:
+            with self._changed:
+                while not joined.is_done and self._leader is not None:
+                    self._changed.wait()
+                if not joined.is_done:
+                    self._leader = me
             if not joined.is_done:
-                self._is_busy = True
-        if not joined.is_done:
-            self._gather()
-            self._lead(self._sync)
+                self._gather()
+                self._lead(sync)
+        except BaseException:
+            self._step_down(me)
+            raise
         joined.check()
 
     def settle(self, sync: Callable[[], None]) -> None:
         """Sync now, for all that have joined so far, with ``sync``: the file is about to be another one. Raises its
         error."""
+        me = object()
+        try:
+            with self._changed:
+                while self._leader is not None:
+                    self._changed.wait()
+                self._leader = me
+            done = self._lead(sync)
+        except BaseException:
+            self._step_down(me)
+            raise
+        done.check()
+
+    def _step_down(self, me: object) -> None:
+        """After Ctrl-C: if ``me`` leads, let another one."""
         with self._changed:
-            while self._is_busy:
-                self._changed.wait()
-            self._is_busy = True
-        self._lead(sync).check()
+            if self._leader is me:
+                self._leader = None
+                self._awaited = 0
+                self._changed.notify_all()
 
     def _gather(self) -> None:
         """Wait a little for the threads of the last round that are not in this one yet."""
@@ -89,11 +109,12 @@ class GroupCommit:
             self._awaited = 0
 
     def _lead(self, sync: Callable[[], None]) -> Round:
-        with self._joined:
-            closed, self._open = self._open, Round()
-        begun = time.monotonic()
+        closed = self._open
         error: EverlogError | None = WriteFailed("sync", found="an interrupted one", expected="one that ends")
+        begun = time.monotonic()
         try:
+            with self._joined:
+                self._open = Round()
             sync()
             error = None
         except EverlogError as failure:
@@ -101,7 +122,9 @@ class GroupCommit:
         finally:
             self._last_threads, self._last_seconds = closed.threads, time.monotonic() - begun
             with self._changed:
+                if self._open is closed:
+                    self._open = Round()
                 closed.error, closed.is_done = error, True
-                self._is_busy = False
+                self._leader = None
                 self._changed.notify_all()
         return closed

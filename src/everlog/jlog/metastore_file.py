@@ -26,7 +26,7 @@ class MetastoreFile:
     """Raises :class:`NotAStore` without a metastore, :class:`CorruptData` for one that a writer must not use."""
 
     def __init__(self, storage: WritableStorage) -> None:
-        if not storage.exists(METASTORE):
+        if not storage.exists(METASTORE) and METASTORE not in storage.names():  # who may not look is told so
             raise NotAStore(
                 storage.root,
                 found="no metastore",

@@ -39,8 +39,10 @@ BEGINNING, END = "beginning", "end"
 def subscriber_name(name: str | bytes) -> str:
     """A name as it is kept: bytes that are not UTF-8 as surrogates. Any bytes do, since the file's name is their hex
     text; one to 126 of them. Raises :class:`UsageError`."""
+    if not isinstance(name, str | bytes):
+        raise UsageError("subscriber", found=repr(name)[:80], expected="a name, as text or bytes")
     try:
-        raw = name.encode("utf-8", "surrogateescape") if isinstance(name, str) else bytes(name)
+        raw = name.encode("utf-8", "surrogateescape") if isinstance(name, str) else name
     except UnicodeEncodeError as error:
         raise UsageError("subscriber", found=repr(name), expected="a name that can be encoded") from error
     kept = raw.decode("utf-8", "surrogateescape")

@@ -32,7 +32,7 @@ _writers: weakref.WeakSet[Writer] = weakref.WeakSet()
 
 
 class Writer:
-    """Appends messages to a journal. For many threads at once.
+    """Appends messages to a journal. For many threads at once, but not for signal handlers.
 
     ``durability`` is one of :class:`Durability`, or ``None``: ``synced`` where the journal's safety is ``safe``, else
     ``written``. ``buffer_bytes`` is the size of the buffer of ``buffered``; ``None``: what the journal has, else 1 MiB.
@@ -51,12 +51,13 @@ class Writer:
             raise UsageError("buffer_bytes", found=str(buffer_bytes), expected=f"1 to {MAX_BUFFER_BYTES}")
         self._storage = storage_of(journal)
         self._lock = threading.Lock()
-        self._group = GroupCommit(self._sync_segment)
+        self._group = GroupCommit()
         self._segment: WritableFile | None = None
         self._appender: Appender | None = None
         self._plain: Appender | None = None  # the same, where an append is nothing but that
         self._buffer: PreCommitBuffer | None = None
         self._is_closed = False
+        self._failed_sync: EverlogError | None = None
         self._has_looked = False  # for checkpoints past the end
         self._pid = os.getpid()
         self._metastore = MetastoreFile(self._storage)
@@ -178,17 +179,17 @@ class Writer:
             if status == ENDED:
                 self._end_segment()
         if joined is not None:
-            self._group.wait(joined)
+            self._group.wait(joined, self._sync_segment)
         return Address(last)
 
     def append_many(self, payloads: Iterable[Any], timestamps_ns: Sequence[int] | None = None) -> Address | None:
         """Append messages, in order, with as few writes as can be; the address of the last, or ``None`` for no message,
         or where they are in the buffer.
 
-        When it raises, the messages before a segment's end may be there: a prefix of the whole, as after a crash. The
-        error's ``appended`` says how many.
+        When it raises, the first ones may be there, as after a crash; the ``appended`` of :class:`WriteFailed` says how
+        many. What can't be a message (:class:`TypeError`, :class:`UsageError`) is told before any is.
         """
-        listed = payloads if isinstance(payloads, list | tuple) else list(payloads)
+        listed = list(payloads)  # one of our own: the caller's may change meanwhile
         times = None if timestamps_ns is None else [microseconds_of(time_ns) for time_ns in timestamps_ns]
         if times is not None and len(times) != len(listed):
             raise UsageError("timestamps_ns", found=f"{len(times)} times", expected=f"{len(listed)}, one a message")
@@ -208,7 +209,11 @@ class Writer:
             with self._lock:
                 while done < len(listed):
                     current = self._appender or self._open_appender()
-                    status, count, at = current.append_many(listed, done, times, lengths)
+                    try:
+                        status, count, at = current.append_many(listed, done, times, lengths)
+                    except BaseException:
+                        done += current.kept
+                        raise
                     done += count
                     if status > ENDED:
                         self._resolve(status)
@@ -219,7 +224,7 @@ class Writer:
                     if status == ENDED:
                         self._end_segment()
             if joined is not None:
-                self._group.wait(joined)
+                self._group.wait(joined, self._sync_segment)
         except (OSError, OverflowError, EverlogError) as error:
             self._refuse(error, done)
         return last
@@ -329,8 +334,13 @@ class Writer:
 
     def _sync_segment(self) -> None:
         segment = self._segment
-        if segment is not None:
-            segment.sync()
+        try:
+            if segment is not None:
+                segment.sync()
+        except EverlogError as error:
+            if not self._is_synced:  # else those whom it concerns are told
+                self._failed_sync = self._failed_sync or error
+            raise
 
     # Flushing
 
@@ -342,12 +352,22 @@ class Writer:
             self._flush_buffer()
 
     def sync(self) -> None:
-        """Return when everything that was appended is on disk, what waits in the buffer too."""
+        """Return when everything that was appended is on disk, what waits in the buffer too. Raises
+        :class:`WriteFailed`, and from then on again: what an earlier sync failed for may be lost, and no later one
+        tells."""
         with self._lock:
             self._check_open()
             self._flush_buffer()
             self._group.settle(self._sync_segment)
             self._metastore.sync_names()
+            failed = self._failed_sync
+        if failed is not None:
+            raise WriteFailed(
+                failed.where,
+                found=failed.found,
+                expected=failed.expected,
+                hint="a sync failed before: what was appended until then may be lost; append it with a new writer",
+            )
 
     def _flush_buffer(self) -> None:
         buffer = self._buffer
@@ -370,6 +390,8 @@ class Writer:
         if self._is_closed:
             return
         with self._lock:
+            if self._is_closed:
+                return
             try:
                 if self._pid == os.getpid():
                     self._flush_buffer()
@@ -397,7 +419,7 @@ class Writer:
                 "writer", found="a buffered one, opened before the fork", expected="one opened in this process"
             )
         self._metastore = MetastoreFile(self._storage)
-        self._group = GroupCommit(self._sync_segment)
+        self._group = GroupCommit()
         self._pid = os.getpid()
 
     def __enter__(self) -> Self:
