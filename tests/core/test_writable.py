@@ -133,10 +133,10 @@ def end(pid: int) -> None:
 def test_closing_gives_the_lock_back_beside_a_child_that_has_the_file_too(
     storage: LocalWritableStorage, monkeypatch: pytest.MonkeyPatch, take: str, is_hooked: bool
 ) -> None:
-    if not is_hooked:  # as it is before the child has closed it
-        monkeypatch.setattr(writable, "_files", weakref.WeakSet())
     file = storage.open_writable("f")
     assert getattr(file, take)()
+    if not is_hooked:  # as it is before the child has closed it
+        monkeypatch.setattr(writable, "_files", weakref.WeakSet())
     child = forked(lambda: None)
     try:
         with storage.open_writable("f") as other:

@@ -7,9 +7,11 @@ import os
 
 import pytest
 
-from everlog.core.writable import LocalWritableStorage
-from everlog.errors import SubscriberExists
+from everlog.core.writable import LocalWritableFile, LocalWritableStorage
+from everlog.errors import SubscriberExists, UnknownSubscriber
+from everlog.jlog import sessions
 from everlog.jlog.subscriber import Subscriber
+from everlog.jlog.subscriptions import remove_subscriber
 
 FILE = "cp.7e73"  # ~s
 
@@ -99,3 +101,70 @@ def test_a_forked_child_leaves_the_session_to_its_parent(two):
         with pytest.raises(SubscriberExists):
             Subscriber(two.path, "~s")
     assert FILE not in two.names()
+
+
+def test_one_that_begins_as_soon_as_another_one_is_not_held_keeps_its_checkpoint(two, monkeypatch):
+    close, begun = LocalWritableFile.close, []
+
+    def closing(file):
+        is_held = file is held and file._fd >= 0
+        close(file)
+        if is_held:
+            begun.append(Subscriber(two.path, "~s"))
+
+    first = Subscriber(two.path, "~s")
+    held = first._open._checkpointer.file.file
+    monkeypatch.setattr(LocalWritableFile, "close", closing)
+    first.close()
+    assert FILE in two.names()
+    two.append(1, b"new")
+    assert payloads(begun[0]) == [b"new"]
+    begun[0].close()
+    assert FILE not in two.names()
+
+
+def test_one_that_ends_does_so_under_the_lock_under_which_others_begin(two, monkeypatch):
+    remove, locks = LocalWritableStorage.remove, []
+
+    def removing(storage, name):
+        with storage.open_writable("metastore") as metastore:
+            locks.append((name, metastore.lock(wait=False)))
+        return remove(storage, name)
+
+    monkeypatch.setattr(LocalWritableStorage, "remove", removing)
+    Subscriber(two.path, "~s").close()
+    assert locks == [(FILE, False)]
+
+
+def test_one_that_ends_leaves_what_was_added_under_its_name_meanwhile(two):
+    first = Subscriber(two.path, "~s")
+    assert remove_subscriber(two.path, "~s")
+    second = Subscriber(two.path, "~s")
+    first.close()
+    assert FILE in two.names()
+    second.close()
+    assert FILE not in two.names()
+
+
+def test_one_that_was_left_may_be_removed_while_it_is_taken_over(two, monkeypatch):
+    two.put_checkpoint(b"~s", 0, 1)
+    is_over = sessions.is_over
+
+    def removing(storage, file):
+        assert remove_subscriber(storage, "~s")
+        return is_over(storage, file)
+
+    monkeypatch.setattr(sessions, "is_over", removing)
+    with Subscriber(two.path, "~s"):
+        assert two.checkpoint(b"~s") == (1, 1)
+
+
+def test_one_that_is_removed_whenever_it_is_added_says_so(two, monkeypatch):
+    publish = LocalWritableStorage.publish
+
+    def removing(storage, name, data, **options):
+        return publish(storage, name, data, **options) and storage.remove(name)
+
+    monkeypatch.setattr(LocalWritableStorage, "publish", removing)
+    with pytest.raises(UnknownSubscriber, match="removed each time"):
+        Subscriber(two.path, "~s")

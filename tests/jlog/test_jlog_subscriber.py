@@ -579,7 +579,37 @@ def test_threads_with_a_subscriber_each_get_everything(by_hand):
     assert [name for name in by_hand.names() if not name.startswith("cp.")] == ["0000001d"]
 
 
+@pytest.mark.parametrize("every", [1, 3])
+def test_a_loop_whose_subscriber_is_closed_with_a_message_in_hand_ends(ten, every):
+    subscriber = Subscriber(ten.path, "x", checkpoint_every=every)
+    got = []
+    for message in subscriber.follow():
+        got.append(message.payload)
+        if len(got) == 5:
+            thread = threading.Thread(target=subscriber.close)
+            thread.start()
+            thread.join()
+    assert got == [b"m%d" % i for i in range(5)]
+    assert ten.checkpoint(b"x") == (0, 4)
+
+
 # Fork
+
+
+def test_a_forked_child_checkpoints_what_is_done_in_the_loop_it_was_forked_in(ten):
+    with Subscriber(ten.path, "x", checkpoint_every=2) as subscriber:
+        read = iter(subscriber)
+        assert [next(read).payload for _ in range(2)] == [b"m0", b"m1"]
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                code = 0 if [m.payload for m in read] == [b"m%d" % i for i in range(2, 10)] else 2
+                subscriber.close()
+            finally:
+                os._exit(code)
+        assert os.waitpid(child, 0)[1] == 0
+        assert ten.checkpoint(b"x") == (0, 10)
 
 
 def test_a_forked_child_reads_and_checkpoints_with_files_of_its_own(ten):

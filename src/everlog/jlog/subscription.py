@@ -32,7 +32,7 @@ from everlog.jlog.message import Message, messages_of
 from everlog.jlog.metastore_file import MetastoreFile
 from everlog.jlog.names import checkpoint_name
 from everlog.jlog.opening import JournalPath, storage_of
-from everlog.jlog.sessions import begin_session, is_session
+from everlog.jlog.sessions import begin_session, end_session, is_session
 from everlog.jlog.subscriptions import BEGINNING, END, CheckpointFile, add_subscriber, as_address, subscriber_name
 
 if TYPE_CHECKING:
@@ -168,9 +168,11 @@ class Subscription:
             finally:
                 self.is_closed = True
                 self._pending.clear()  # which ends the loop that gives them
-                self._close_files()
-                if is_session(self.subscriber) and os.getpid() == self._owner:
-                    self.storage.remove(checkpoint_name(self.subscriber))
+                try:
+                    if is_session(self.subscriber) and os.getpid() == self._owner:
+                        end_session(self.storage, self._metastore, self._checkpointer.file)
+                finally:
+                    self._close_files()
 
     # Reading
 
@@ -277,9 +279,10 @@ class Subscription:
         return self.every is not None and self.done_count >= self.every
 
     def write_done(self) -> None:
-        """With ``checkpoint_every``: write the checkpoint for what is done."""
+        """With ``checkpoint_every``: write the checkpoint for what is done, unless it is closed, which wrote it."""
         with self._lock:
-            if self.every is not None and self.done_count:
+            if self.every is not None and self.done_count and not self.is_closed:
+                self.check_open()
                 done = self.done
                 self._checkpointer.write(done.address if isinstance(done, Message) else done)
                 self.done_count = 0
