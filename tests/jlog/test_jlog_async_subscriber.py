@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from everlog.errors import UnknownSubscriber, UsageError
-from everlog.jlog import subscription
+from everlog.jlog import async_subscriber, subscription
 from everlog.jlog.addresses import Address
 from everlog.jlog.async_subscriber import AsyncSubscriber
 from everlog.jlog.subscription import Subscription
@@ -203,6 +203,86 @@ def test_opening_can_fail_and_must_come_first(ten):
             subscriber.follow()
 
     run(work())
+
+
+def slow_opening(monkeypatch):
+    """Openings wait for ``go``; what they have opened."""
+    go, opened = threading.Event(), []
+
+    def slowly(*arguments, **options):
+        go.wait(20)
+        opened.append(Subscription(*arguments, **options))
+        return opened[-1]
+
+    monkeypatch.setattr(async_subscriber, "Subscription", slowly)
+    return go, opened
+
+
+def test_tasks_that_open_it_at_the_same_time_open_it_once(ten, monkeypatch):
+    go, opened = slow_opening(monkeypatch)
+
+    async def work():
+        subscriber = AsyncSubscriber(ten.path, "x")
+        tasks = [asyncio.create_task(subscriber.open()) for _ in range(3)]
+        await asyncio.sleep(0)
+        tasks[0].cancel()  # the others wait on
+        await asyncio.sleep(0)
+        go.set()
+        assert await asyncio.gather(*tasks[1:]) == [subscriber, subscriber]
+        assert [is_open.is_closed for is_open in opened] == [False]
+        assert await subscriber.read_payloads() == ALL
+        await subscriber.close()
+        assert [is_open.is_closed for is_open in opened] == [True]
+
+    run(work())
+
+
+def test_what_nobody_waits_for_any_more_is_closed_and_can_be_opened_again(ten, monkeypatch):
+    go, opened = slow_opening(monkeypatch)
+
+    async def work():
+        subscriber = AsyncSubscriber(ten.path, "x")
+        tasks = [asyncio.create_task(subscriber.open()) for _ in range(2)]
+        await asyncio.sleep(0)
+        for task in tasks:
+            task.cancel()
+        assert all(
+            isinstance(got, asyncio.CancelledError) for got in await asyncio.gather(*tasks, return_exceptions=True)
+        )
+        go.set()
+        async with subscriber:
+            while len(opened) < 2 or sum(is_open.is_closed for is_open in opened) < 1:
+                await asyncio.sleep(0.001)
+            assert await subscriber.read_payloads() == ALL
+        assert [is_open.is_closed for is_open in opened] == [True, True]
+
+    run(work())
+
+
+def test_an_opening_that_failed_for_all_who_waited_is_tried_again(ten):
+    async def work():
+        subscriber = AsyncSubscriber(ten.path, "y")
+        got = await asyncio.gather(subscriber.open(), subscriber.open(), return_exceptions=True)
+        assert [type(error) for error in got] == [UnknownSubscriber] * 2
+        ten.put_checkpoint(b"y", 0, 4)
+        async with subscriber:
+            return await subscriber.read_payloads()
+
+    assert run(work()) == ALL[4:]
+
+
+def test_a_loop_ends_when_another_task_closes_it_and_the_checkpoint_is_of_what_was_done(ten):
+    async def work():
+        subscriber = await AsyncSubscriber(ten.path, "x", checkpoint_every=1).open()
+        got = []
+        async for message in subscriber:
+            got.append(message.payload)
+            if len(got) == 3:
+                await subscriber.close()
+        return got
+
+    assert run(work()) == ALL[:3]
+    assert ten.checkpoint(b"x") == (0, 2)
 
 
 def test_a_session_ends_with_it(ten):

@@ -24,6 +24,14 @@ from everlog.jlog.subscription import Place, Subscription
 from everlog.jlog.waiting import Waiting
 
 
+class _Opening:
+    """One that is being opened in a thread, and how many tasks wait for it."""
+
+    def __init__(self, make: Callable[[], Subscription]) -> None:
+        self.future = asyncio.ensure_future(asyncio.to_thread(make))
+        self.waiting_count = 0
+
+
 class AsyncSubscriber:
     """A subscriber of a journal, for ``async with``, which opens and closes it; ``await subscriber.open()`` does too.
 
@@ -44,16 +52,26 @@ class AsyncSubscriber:
             Subscription, journal, name, create=create, checkpoint_every=checkpoint_every, sync=sync, on_fault=on_fault
         )
         self._subscription: Subscription | None = None
+        self._opening: _Opening | None = None
 
     async def open(self) -> Self:
-        """Open it, if it is not."""
+        """Open it, if it is not. Tasks that do so at the same time wait for the same opening; it goes on until the last
+        of them is cancelled."""
         if self._subscription is None:
-            opening = asyncio.ensure_future(asyncio.to_thread(self._make))
+            opening = self._opening
+            if opening is None:
+                opening = self._opening = _Opening(self._make)
+            opening.waiting_count += 1
             try:
-                self._subscription = await asyncio.shield(opening)
-            except asyncio.CancelledError:
-                opening.add_done_callback(_close_opened)
+                self._subscription = await asyncio.shield(opening.future)
+            except BaseException as error:
+                is_last = opening.waiting_count == 1 or not isinstance(error, asyncio.CancelledError)
+                if is_last and self._opening is opening and self._subscription is None:
+                    self._opening = None
+                    opening.future.add_done_callback(_close_opened)
                 raise
+            finally:
+                opening.waiting_count -= 1
         return self
 
     @property
@@ -143,6 +161,6 @@ class AsyncSubscriber:
 
 
 def _close_opened(opening: asyncio.Future[Subscription]) -> None:
-    """Of an ``open`` that was cancelled."""
+    """Of an ``open`` that every task has given up."""
     if not opening.cancelled() and opening.exception() is None:
         opening.result().close(is_clean=False)
