@@ -129,3 +129,58 @@ def test_a_repair_does_not_write_over_a_buffer_that_was_replaced_meanwhile(
     with pytest.raises(FileChanged):
         step.apply(None)
     assert storage.read_all("pre_commit") == old + b"new"
+
+
+class Looked(LocalWritableStorage):
+    """Others have the buffer open, each time that somebody asks, for the first few times."""
+
+    def __init__(self, root: Path, times: int) -> None:
+        super().__init__(root)
+        self.times = times
+
+    def is_open_elsewhere(self, name: str) -> bool | None:
+        if name != "pre_commit" or self.times == 0:
+            return super().is_open_elsewhere(name)
+        self.times -= 1
+        return True
+
+
+def leave(journal: Path, message: bytes) -> None:
+    """What a writer that was killed left."""
+    (journal / "pre_commit").write_bytes(len(message).to_bytes(4, "little") + message + bytes(4096 - len(message)))
+
+
+@pytest.mark.parametrize("durability", ["written", "synced", "buffered"])
+def test_a_left_buffer_is_written_out_though_others_look_at_it_at_the_same_moment(
+    journal: Path, make: Any, durability: str
+) -> None:
+    leave(journal, make.message(b"left by one that died"))
+    Writer(Looked(journal, 3), durability=durability).close()
+    assert read(journal) == [b"left by one that died"]
+
+
+def test_a_left_buffer_is_written_out_though_another_had_its_lock_for_a_moment(
+    journal: Path, make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave(journal, make.message(b"left by one that died"))
+    lock = LocalWritableFile.lock
+    refused: list[str] = []
+
+    def lock_at_the_second_time(file: LocalWritableFile, *, wait: bool = True) -> bool:
+        if file.name == "pre_commit" and not refused:
+            refused.append(file.name)
+            return False
+        return lock(file, wait=wait)
+
+    monkeypatch.setattr(LocalWritableFile, "lock", lock_at_the_second_time)
+    Writer(journal, durability="written").close()
+    assert refused
+    assert read(journal) == [b"left by one that died"]
+
+
+def test_a_writer_does_not_wait_for_ever_for_a_buffer_whose_writer_lives(journal: Path, make: Any) -> None:
+    leave(journal, make.message(b"of one that lives"))
+    with Writer(Looked(journal, -1), durability="written") as writer:
+        writer.append(b"mine")
+    assert read(journal) == [b"mine"]
+    assert used(journal) > 0

@@ -7,23 +7,27 @@ left is written out by the next one; messages of it that are in the journal alre
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 from everlog.core.writable import WritableFile, WritableStorage
-from everlog.errors import LimitExceeded, StoreUnavailable
+from everlog.errors import LimitExceeded, StoreUnavailable, WriteFailed
 from everlog.jlog.append import buffer_appender
 from everlog.jlog.framing import Framing
 from everlog.jlog.layouts import FLUSH_NOTE_MAGIC, JlogFlushNote, JlogPreCommit
 from everlog.jlog.names import PRE_COMMIT
+from everlog.jlog.pre_commit import read_pre_commit
 
 DEFAULT_BUFFER_BYTES = 1 << 20
 MAX_BUFFER_BYTES = 1 << 30
 START = JlogPreCommit.size
 SECONDS_FOR_THE_LOCK = 1.0
 """The C library holds the lock for a moment while it opens the file."""
+TRIES_FOR_A_LEFT_BUFFER = 12
+"""Under 0.1 s: so long a writer of another durability that finds messages waiting is held up by one that lives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +53,16 @@ def _check_in_time(deadline: float) -> None:
         )
 
 
+def _pause() -> None:
+    """A chance length: who asks whether somebody has the file open has it open too, so that two in step would each keep
+    the other from it."""
+    time.sleep(random.uniform(0.002, 0.01))
+
+
 def _wait_until(deadline: float, is_free: Callable[[], bool]) -> None:
     while not is_free():
         _check_in_time(deadline)
-        time.sleep(0.01)
+        _pause()
 
 
 def _is_mapped(storage: WritableStorage) -> bool:
@@ -190,3 +200,22 @@ class PreCommitBuffer:
         """Give the file and its lock back."""
         self._appender.close()
         self._file.close()
+
+
+def left_buffer(storage: WritableStorage, framing: Framing, mode: int) -> PreCommitBuffer | None:
+    """The buffer, if messages wait in it whose writer is dead. Tried for as long as they wait: somebody who has the
+    file open for a moment only, as another writer that starts, or who looks how much waits, may not be told from a
+    writer that lives."""
+    for number in range(TRIES_FOR_A_LEFT_BUFFER):
+        if number:
+            _pause()
+        found = read_pre_commit(storage)
+        if found is None or not found.readable:
+            return None
+        try:
+            return PreCommitBuffer(storage, framing, mode, wait_s=0.0)
+        except WriteFailed:
+            raise
+        except StoreUnavailable:
+            continue
+    return None

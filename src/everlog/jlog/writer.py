@@ -11,20 +11,24 @@ from types import TracebackType
 from typing import Any, NoReturn, Self
 
 from everlog.core.writable import WritableFile, write_failed
-from everlog.errors import EverlogError, StoreUnavailable, UnsupportedVersion, UsageError, WriteFailed
+from everlog.errors import EverlogError, UnsupportedVersion, UsageError, WriteFailed
 from everlog.jlog.addresses import Address
 from everlog.jlog.append import AS_STORED, ENDED, FULL, MOVED, NOW, Appender, appender, check_length, microseconds_of
-from everlog.jlog.buffer import DEFAULT_BUFFER_BYTES, MAX_BUFFER_BYTES, SECONDS_FOR_THE_LOCK, PreCommitBuffer
+from everlog.jlog.buffer import (
+    DEFAULT_BUFFER_BYTES,
+    MAX_BUFFER_BYTES,
+    SECONDS_FOR_THE_LOCK,
+    PreCommitBuffer,
+    left_buffer,
+)
 from everlog.jlog.buffer_recovery import write_out
 from everlog.jlog.compression import lz4_encoder
 from everlog.jlog.durability import Durability
 from everlog.jlog.framing import MAX_MESSAGE_BYTES, Framing, Provider
 from everlog.jlog.group_commit import GroupCommit, Round
 from everlog.jlog.metastore_file import SAFE, MetastoreFile
-from everlog.jlog.names import PRE_COMMIT
 from everlog.jlog.opening import JournalPath, storage_of
 from everlog.jlog.past_end import set_back
-from everlog.jlog.pre_commit import read_pre_commit
 from everlog.jlog.tail import Tail, known_tail, settle
 
 _log = logging.getLogger("everlog.jlog")
@@ -94,19 +98,12 @@ class Writer:
 
     def _rescue_buffer(self) -> None:
         """Write out what a dead writer left in the buffer; one that lives keeps it."""
-        found = read_pre_commit(self._storage)
-        if found is None or not found.readable or self._storage.is_open_elsewhere(PRE_COMMIT):
-            return
-        try:
-            buffer = PreCommitBuffer(self._storage, self._framing, self._metastore.mode, wait_s=0.0)
-        except WriteFailed:
-            raise
-        except StoreUnavailable:  # somebody has taken it meanwhile
-            return
-        try:
-            self._take_over(buffer)
-        finally:
-            buffer.close()
+        buffer = left_buffer(self._storage, self._framing, self._metastore.mode)
+        if buffer is not None:
+            try:
+                self._take_over(buffer)
+            finally:
+                buffer.close()
 
     def _take_over(self, buffer: PreCommitBuffer) -> None:
         count = self._write_out(buffer)
