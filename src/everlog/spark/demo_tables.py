@@ -25,7 +25,7 @@ _NUMBERS = frozenset(
         "session",
         "term",
         "messages",
-        "members",
+        "held by",
         "same",
         "value",
     )
