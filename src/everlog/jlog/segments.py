@@ -187,8 +187,12 @@ class SegmentReader:
     def _reaches_far(self, data: SegmentData, window: Window) -> bool:
         """Whether a message needs a larger buffer and nothing right follows it: then look first, before memory is spent
         on it."""
+        room = len(window.buffer)
+        seen = self.framing.parse(memoryview(window.buffer)[: window.filled], window.at, window.address)
+        if seen is not None and seen.end + self.framing.header_bytes - window.address <= room:
+            return False  # nothing to look at in the file
         header = data.header(window.address, self.framing)
-        if header is None or header.end + self.framing.header_bytes - window.address <= len(window.buffer):
+        if header is None or header.end + self.framing.header_bytes - window.address <= room:
             return False
         return header.end > data.end or not is_followed(data, header, self.framing)
 
