@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from everlog.layout import Layout, gap, i32, i64, u8, u16
+from everlog.layout import Layout, gap, i8, i32, i64, u8, u16
 
 
 class DataHeader(Layout, size=32, title="Data frame header", source="Aeron protocol specification, Data Frame"):
@@ -20,24 +20,50 @@ class DataHeader(Layout, size=32, title="Data frame header", source="Aeron proto
 
 
 class CatalogHeader(Layout, size=32, title="Catalog header", source="aeron-archive-codecs.xml, CatalogHeader"):
-    """At the start of ``archive.catalog``. Version 2 left all but version and length zero and gave it 1024 bytes."""
+    """At the start of ``archive.catalog`` from version 3 on."""
 
     version: int = i32(0, "major << 16 | minor << 8 | patch")
-    length: int = i32(4, "32 (version 2: 1024, the length of each entry)")
+    length: int = i32(4, "32")
     next_recording_id: int = i64(8)
-    alignment: int = i32(16, "entries are padded to multiples of it: 64 (version 2: 0, meaning 1024)")
+    alignment: int = i32(16, "entries are padded to multiples of it: 64")
     _reserved = gap(20, 12)
+
+
+class OldCatalogHeader(
+    Layout,
+    size=1024,
+    title="Catalog header up to version 2",
+    source="aeron-archive-codecs.xml of Aeron 1.31, CatalogHeader",
+):
+    """At the start of ``archive.catalog``. Recording N has entry N: 1024 bytes at (N + 1) * 1024."""
+
+    version: int = i32(0, "major << 16 | minor << 8 | patch; up to Aeron 1.16 the number of its SBE schema, 0 or 2")
+    entry_length: int = i32(4, "1024")
+    _unused = gap(8, 1016)
 
 
 class DescriptorHeader(
     Layout, size=32, title="Catalog entry header", source="aeron-archive-codecs.xml, RecordingDescriptorHeader"
 ):
-    """Before each recording's descriptor in the catalog."""
+    """Before each recording's descriptor in a catalog from version 3 on."""
 
     length: int = i32(0, "bytes of the descriptor, padding included; 0: no further entry")
     state: int = i32(4, "0 invalid, 1 valid, 2 deleted")
     checksum: int = i32(8, "of the descriptor with its padding; 0 where no checksum is configured")
     _reserved = gap(12, 20)
+
+
+class OldDescriptorHeader(
+    Layout,
+    size=32,
+    title="Catalog entry header up to version 2",
+    source="aeron-archive-codecs.xml of Aeron 1.31, RecordingDescriptorHeader",
+):
+    """Before each recording's descriptor in a catalog of version 0, 1 or 2."""
+
+    length: int = i32(0, "bytes of the descriptor, without padding; 0: no further entry")
+    valid: int = i8(4, "0 invalid (purged recordings, too), 1 valid")
+    _unused = gap(5, 27, "Aeron 1.7 left an SBE message header in the last 8 bytes")
 
 
 class RecordingDescriptor(
@@ -82,7 +108,8 @@ class ArchiveMarkHeader(
     source="aeron-archive-mark-codecs.xml, MarkFileHeader",
     var_data=("control_channel", "local_control_channel", "events_channel", "aeron_directory"),
 ):
-    """Behind an SBE message header (template 200, schema 100); older archives wrote it without one, at offset 0."""
+    """Behind an SBE message header (template 200, schema 100); older archives wrote it without one, at offset 0. Aeron
+    1.7 and older had no mark file."""
 
     version: int = i32(0, "major << 16 | minor << 8 | patch; 0 while an archive is starting")
     _unused = gap(4, 4)

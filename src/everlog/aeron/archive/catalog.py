@@ -1,7 +1,9 @@
-"""``archive.catalog``: a header, then an entry for each recording. Versions 3.x and 2.x. Source: Catalog,
-aeron-archive-codecs.xml.
+"""``archive.catalog``: a header, then an entry for each recording. Versions 0.x to 3.x. Source: Catalog,
+aeron-archive-codecs.xml, of Aeron 1.7 to 1.53.
 
-An entry that does not make sense is a fault; reading goes on at the next place where one can begin and does.
+Up to version 2 the header and each entry have 1024 bytes, and recording N has entry N. From version 3 on entries
+are as long as they need to be. An entry that does not make sense is a fault; reading goes on at the next place where
+one can begin and does.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from everlog.aeron.archive.segments import Naming
 from everlog.aeron.frames import (
     FRAME_ALIGNMENT,
     MAX_FRAME_LENGTH,
@@ -21,15 +24,26 @@ from everlog.aeron.frames import (
     is_power_of_two,
     version_text,
 )
-from everlog.aeron.layouts import CatalogHeader, DescriptorHeader, RecordingDescriptor
+from everlog.aeron.layouts import (
+    CatalogHeader,
+    DescriptorHeader,
+    OldCatalogHeader,
+    OldDescriptorHeader,
+    RecordingDescriptor,
+)
 from everlog.core.report import Fault
 from everlog.errors import CorruptData, UnsupportedVersion
 from everlog.sbe.decode import decode_texts
 
 CATALOG_NAME = "archive.catalog"
-MAJOR_VERSIONS = (2, 3)
+NAMING = {0: Naming.INDEX, 1: Naming.START_SEGMENT, 2: Naming.POSITION, 3: Naming.POSITION}
+"""By major version: how segment files are named."""
+
+LAST_OLD_MAJOR = 2
+"""Up to it entries have ``OLD_ENTRY_BYTES``."""
+
 ALIGNMENT = 64
-OLD_ALIGNMENT = 1024
+OLD_ENTRY_BYTES = OldCatalogHeader.size
 MAX_ALIGNMENT = 4096
 LENGTH_PREFIX_BYTES = RecordingDescriptor.var_data[0].data_offset
 MIN_DESCRIPTOR_BYTES = RecordingDescriptor.size + len(RecordingDescriptor.var_data) * LENGTH_PREFIX_BYTES
@@ -85,6 +99,8 @@ class Catalog:
     header: CatalogHeader
     size: int
     alignment: int
+    is_old: bool
+    naming: Naming
     entries: list[CatalogEntry] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     is_damaged: bool = False
@@ -95,49 +111,81 @@ class Catalog:
         return {
             "version": version_text(header.version),
             "length": header.length,
-            "next_recording_id": header.next_recording_id,
+            "next_recording_id": None if self.is_old else header.next_recording_id,
             "alignment": self.alignment,
             "capacity": self.size,
             "entry_count": len(self.entries),
         }
 
 
-def read_catalog(data: bytes, name: str = CATALOG_NAME) -> Catalog:
-    """Decode a catalog. Raises :class:`CorruptData` when it has no header, :class:`UnsupportedVersion` for one that
-    is neither 2 nor 3."""
+def read_catalog(data: bytes, name: str = CATALOG_NAME, size: int | None = None) -> Catalog:
+    """Decode a catalog. ``size``: of its file, where ``data`` lacks zeros at its end. Raises :class:`CorruptData` when
+    it has no header, :class:`UnsupportedVersion` for a version above 3."""
+    # The oldest have no version but 0: what is not zero in their header is the length.
     if len(data) < CatalogHeader.size or not any(data[: CatalogHeader.size]):
         found = f"{len(data)} bytes" if len(data) < CatalogHeader.size else "zeros"
         raise CorruptData(name, offset=0, found=found, expected=f"a header of {CatalogHeader.size} bytes")
     header = CatalogHeader.unpack_from(data)
-    if header.version >> 16 not in MAJOR_VERSIONS:
-        expected = " or ".join(f"{major}.x" for major in MAJOR_VERSIONS)
+    naming = NAMING.get(header.version >> 16)
+    if naming is None:
+        expected = f"{min(NAMING)}.x to {max(NAMING)}.x"
         raise UnsupportedVersion(name, offset=0, found=f"version {version_text(header.version)}", expected=expected)
-    old = header.alignment == 0
-    alignment = OLD_ALIGNMENT if old else header.alignment
-    catalog = Catalog(header, len(data), alignment)
-    if not is_power_of_two(alignment) or not FRAME_ALIGNMENT <= alignment <= MAX_ALIGNMENT:
-        _fault(
-            catalog,
-            name,
-            CatalogHeader.field("alignment").offset,
-            "catalog-header",
-            f"alignment {alignment}",
-            f"{ALIGNMENT}",
-        )
-        catalog.alignment = ALIGNMENT
-    length = OLD_ALIGNMENT if old else CatalogHeader.size
-    if header.length != length:
-        _fault(
-            catalog,
-            name,
-            CatalogHeader.field("length").offset,
-            "catalog-header",
-            f"length {header.length}",
-            str(length),
-        )
-    _read_entries(catalog, data, length, name)
+    is_old = _is_old(header)
+    alignment = OLD_ENTRY_BYTES if is_old else header.alignment
+    catalog = Catalog(header, len(data) if size is None else size, alignment, is_old, naming)
+    _check_header(catalog, name)
+    if is_old:
+        _read_old_entries(catalog, data, name)
+    else:
+        _read_entries(catalog, data, CatalogHeader.size, name)
     _check_ids(catalog, name)
     return catalog
+
+
+def _is_old(header: CatalogHeader) -> bool:
+    """Version, length and alignment tell. Should one of them be damaged, the other two still do."""
+    signs = (header.version >> 16 <= LAST_OLD_MAJOR, header.length == OLD_ENTRY_BYTES, header.alignment == 0)
+    return sum(signs) > 1
+
+
+def _check_header(catalog: Catalog, name: str) -> None:
+    """Take what does not fit to the other fields for damaged."""
+    header, is_old = catalog.header, catalog.is_old
+    if is_old != (header.version >> 16 <= LAST_OLD_MAJOR):
+        expected = "0.x to 2.x" if is_old else "3.x"
+        found = f"version {version_text(header.version)}"
+        _fault(catalog, name, 0, "catalog-header", found, f"{expected}, as length and alignment say")
+        catalog.naming = Naming.POSITION
+    alignment_at = CatalogHeader.field("alignment").offset
+    if is_old and header.alignment:
+        _fault(catalog, name, alignment_at, "catalog-header", f"alignment {header.alignment}", "0")
+    alignment = catalog.alignment
+    if not is_power_of_two(alignment) or not FRAME_ALIGNMENT <= alignment <= MAX_ALIGNMENT:
+        _fault(catalog, name, alignment_at, "catalog-header", f"alignment {alignment}", f"{ALIGNMENT}")
+        catalog.alignment = ALIGNMENT
+    length = OLD_ENTRY_BYTES if is_old else CatalogHeader.size
+    if header.length != length:
+        at = CatalogHeader.field("length").offset
+        _fault(catalog, name, at, "catalog-header", f"length {header.length}", str(length))
+
+
+def _read_old_entries(catalog: Catalog, data: bytes, name: str) -> None:
+    """Each entry has its place, so one that is damaged costs no other."""
+    for at in range(OLD_ENTRY_BYTES, len(data) - OldDescriptorHeader.size + 1, OLD_ENTRY_BYTES):
+        entry = _old_entry(data, at)
+        if isinstance(entry, CatalogEntry):
+            catalog.entries.append(entry)
+            continue
+        code, offset, found, expected = entry
+        if code == "catalog-end" and _NOT_ZERO.search(data, at) is None:
+            return
+        _fault(catalog, name, offset, "catalog-entry" if code == "catalog-end" else code, found, expected, "the entry")
+        catalog.is_damaged = True
+    rest = len(data) % OLD_ENTRY_BYTES
+    if 0 < rest < OldDescriptorHeader.size and any(data[-rest:]):
+        found, expected = f"{rest} bytes", f"an entry of {OLD_ENTRY_BYTES} bytes"
+        _fault(catalog, name, len(data) - rest, "catalog-entry", found, expected, "the entries from here on")
+        catalog.is_damaged = True
 
 
 def _read_entries(catalog: Catalog, data: bytes, at: int, name: str) -> None:
@@ -164,7 +212,7 @@ def _check_end(catalog: Catalog, data: bytes, at: int, name: str) -> None:
     following = catalog.header.next_recording_id
     if _NOT_ZERO.search(data, at) is not None:
         found, expected = f"{len(data) - at} bytes", f"an entry's header of {DescriptorHeader.size} bytes"
-    elif not catalog.is_damaged and catalog.header.alignment and following > last + 1:
+    elif not catalog.is_damaged and following > last + 1:
         found, expected = "the file's end", f"an entry with an id up to {following - 1}, or zeros"
     else:
         return
@@ -183,6 +231,7 @@ def _next_entry(catalog: Catalog, data: bytes, at: int) -> int:
 
 
 _unpack_head = DescriptorHeader.struct.unpack_from
+_unpack_old_head = OldDescriptorHeader.struct.unpack_from
 _unpack_descriptor = RecordingDescriptor.struct.unpack_from
 
 Problem = tuple[str, int, str, str]
@@ -191,15 +240,32 @@ Problem = tuple[str, int, str, str]
 
 def _entry(data: bytes, at: int) -> CatalogEntry | Problem:
     length, state_code, checksum = _unpack_head(data, at)
+    state = STATES.get(state_code)
+    if length and state is None:
+        return "catalog-entry", at + DescriptorHeader.field("state").offset, f"state {state_code}", "0, 1 or 2"
+    return _descriptor(data, at, length, len(data), state or "", checksum)
+
+
+def _old_entry(data: bytes, at: int) -> CatalogEntry | Problem:
+    length, valid = _unpack_old_head(data, at)
+    if length and valid not in (0, 1):
+        return "catalog-entry", at + OldDescriptorHeader.field("valid").offset, f"valid {valid}", "0 or 1"
+    entry = _descriptor(data, at, length, min(at + OLD_ENTRY_BYTES, len(data)), STATES[valid & 1], 0)
+    number = at // OLD_ENTRY_BYTES - 1
+    if isinstance(entry, CatalogEntry) and entry.recording_id != number:
+        offset = at + OldDescriptorHeader.size + RecordingDescriptor.field("recording_id").offset
+        return "catalog-entry", offset, f"recording id {entry.recording_id}", f"{number}, by its place"
+    return entry
+
+
+def _descriptor(data: bytes, at: int, length: int, limit: int, state: str, checksum: int) -> CatalogEntry | Problem:
+    """The descriptor of the entry at ``at``, which ends before ``limit``."""
     body = at + DescriptorHeader.size
-    room = len(data) - body
+    room = limit - body
     if length == 0:
         return "catalog-end", at, "length 0", "an entry"
     if not MIN_DESCRIPTOR_BYTES <= length <= room:
         return "catalog-entry", at, f"length {length}", f"{MIN_DESCRIPTOR_BYTES} to {room}"
-    state = STATES.get(state_code)
-    if state is None:
-        return "catalog-entry", at + DescriptorHeader.field("state").offset, f"state {state_code}", "0, 1 or 2"
     values = _unpack_descriptor(data, body)
     problem = descriptor_problem(values)
     if problem is not None:
@@ -256,7 +322,7 @@ def _check_ids(catalog: Catalog, name: str) -> None:
         kept.append(entry)
     catalog.entries = kept
     following = catalog.header.next_recording_id
-    if catalog.header.alignment and following < last + 1:
+    if not catalog.is_old and following < last + 1:
         offset = CatalogHeader.field("next_recording_id").offset
         _fault(catalog, name, offset, "catalog-header", f"next recording id {following}", f"{last + 1} or more")
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from everlog.aeron.archive.catalog import CatalogEntry
-from everlog.aeron.archive.segments import segment_name
+from everlog.aeron.archive.segments import MAX_POSITION, SPARE_BYTES, Naming, segment_name
 from everlog.aeron.frames import (
     FRAME_ALIGNMENT,
     HEADER_LENGTH,
@@ -121,23 +121,39 @@ def recording_of(entry: CatalogEntry) -> Recording:
     )
 
 
-def recording_from_files(storage: Storage, recording_id: int, bases: list[int]) -> Recording | None:
+def recording_from_files(
+    storage: Storage, recording_id: int, numbers: list[int], naming: Naming = Naming.POSITION
+) -> Recording | None:
     """A recording that no catalog knows, from the headers in its files; ``None`` where they hold no frame. Its end
-    is not known."""
-    for base in bases:
-        with storage.open(segment_name(recording_id, base)) as file:
+    is not known. Where files are counted, its start is not known either: positions are those since the term in which
+    it started."""
+    for number in numbers:
+        with storage.open(segment_name(recording_id, number)) as file:
             size = file.size()
-            segment_length = size if is_power_of_two(size) and MIN_TERM_LENGTH <= size <= MAX_SEGMENT_LENGTH else 0
+            segment_length = _segment_length(size)
             for at, header in _first_frames(file, size):
                 term_length = _term_length(file, at, header, segment_length or MAX_SEGMENT_LENGTH)
                 if segment_length == 0:
-                    steps = [b - a for a, b in itertools.pairwise(bases) if is_power_of_two(b - a)]
+                    steps = [b - a for a, b in itertools.pairwise(numbers) if is_power_of_two(b - a)]
                     segment_length = max(min(steps, default=term_length), term_length)
+                base = number * segment_length if naming is Naming.INDEX else number
+                if base + at > MAX_POSITION:
+                    return None
                 position = base + at
                 initial = wrap_int32(header.term_id - position // term_length)
                 ids = header.session_id, header.stream_id
+                if naming is Naming.INDEX and number:
+                    position = 0
+                elif at >= term_length:
+                    position = base
                 return Recording(recording_id, "UNKNOWN", position, None, initial, segment_length, term_length, 0, *ids)
     return None
+
+
+def _segment_length(size: int) -> int:
+    """Of a file of that size; 0 where it was cut."""
+    lengths = (size, size - SPARE_BYTES)
+    return next((n for n in lengths if is_power_of_two(n) and MIN_TERM_LENGTH <= n <= MAX_SEGMENT_LENGTH), 0)
 
 
 def _first_frames(file: ReadableFile, size: int) -> Iterator[tuple[int, DataHeader]]:

@@ -163,9 +163,7 @@ class Scan:
         segments = context.segments
         base = segments.base(available)
         size = reader.size(base)
-        following = base + segments.segment_length
-        while following < context.limit and reader.size(following) is None:
-            following += segments.segment_length
+        following = reader.next_base(base, context.limit)
         lost = f"positions {position} to {min(following, context.limit)}"
         if size is None:
             count = (following - base) // segments.segment_length
@@ -241,9 +239,7 @@ class Scan:
             window.seek(window.base + window.filled - rest)
             if window.refill():
                 continue
-            base = self.context.segments.base(max(window.address, position)) + self.context.segments.segment_length
-            while base < limit and self.reader.size(base) is None:
-                base += self.context.segments.segment_length
+            base = self.reader.next_base(self.context.segments.base(max(window.address, position)), limit)
             if base >= limit:
                 return None
             self._restart(base)

@@ -1,65 +1,124 @@
-"""Segment files: ``<recording id>-<position of the first byte>.rec``, each ``segment_file_length`` long, preallocated.
+"""Segment files: ``<recording id>-<number>.rec``, each ``segment_file_length`` long, preallocated.
 
-Names are of version 2 and later, where positions are absolute. Source: Archive.segmentFileName,
-AeronArchive.segmentFileBasePosition.
+What the number counts depends on the catalog's version. Source: Archive.segmentFileName, Archive.segmentFileIndex of
+Aeron 1.7 to 1.21, Archive.segmentFilePosition of 1.22, AeronArchive.segmentFileBasePosition.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from enum import Enum
 
+from everlog.aeron.frames import HEADER_LENGTH, MIN_TERM_LENGTH
 from everlog.aeron.position import segment_base
 from everlog.core.storage import ReadableFile, Storage
 from everlog.errors import FileChanged
 
 SEGMENT_NAME = re.compile(r"(0|[1-9][0-9]{0,18})-(0|[1-9][0-9]{0,18})\.rec", re.ASCII)
 MAX_POSITION = (1 << 63) - 1
+SPARE_BYTES = HEADER_LENGTH
+"""Aeron 1.7 and older made each file longer than the segment, by a frame's header of zeros."""
 
 
-def segment_name(recording_id: int, base: int) -> str:
-    """The file that begins at position ``base``."""
-    return f"{recording_id}-{base}.rec"
+class Naming(Enum):
+    """What the number in a segment file's name is. A recording's first segment begins where the term of its start
+    position does.
+
+    ``INDEX``, catalogs 0.x: the file's index in the recording. ``START_SEGMENT``, 1.x: bytes; the index times the
+    segment length, plus the start position rounded down to a multiple of the segment length (which need not be where
+    the first segment begins). ``POSITION``, from 2.x on: the position at which the file begins.
+    """
+
+    INDEX = 0
+    START_SEGMENT = 1
+    POSITION = 2
+
+
+def segment_name(recording_id: int, number: int) -> str:
+    """The file of that number; from version 2 on it is the position at which it begins."""
+    return f"{recording_id}-{number}.rec"
 
 
 def parse_segment_name(name: str) -> tuple[int, int] | None:
-    """Recording id and first position, or ``None`` for another file."""
+    """Recording id and number, or ``None`` for another file."""
     match = SEGMENT_NAME.fullmatch(name)
     if match is None:
         return None
-    recording_id, base = int(match[1]), int(match[2])
-    return None if max(recording_id, base) > MAX_POSITION else (recording_id, base)
+    recording_id, number = int(match[1]), int(match[2])
+    return None if max(recording_id, number) > MAX_POSITION else (recording_id, number)
 
 
 def index_segments(names: list[str]) -> dict[int, list[int]]:
-    """Recording id to the positions at which its files begin, in order."""
+    """Recording id to the numbers of its files, in order."""
     index: dict[int, list[int]] = {}
     for name in names:
         parsed = parse_segment_name(name)
         if parsed is not None:
             index.setdefault(parsed[0], []).append(parsed[1])
-    for bases in index.values():
-        bases.sort()
+    for numbers in index.values():
+        numbers.sort()
     return index
+
+
+def is_bytes(number: int) -> bool:
+    """Whether a number other than 0 counts bytes: segments begin where terms do. As an index it would be beyond 4 GiB
+    at least, and 8 TiB with segments of the usual length."""
+    return number > 0 and number % MIN_TERM_LENGTH == 0
+
+
+def naming_by_files(index: dict[int, list[int]], claimed: Naming = Naming.POSITION) -> Naming:
+    """What the files' numbers are: ``claimed``, if not all of them tell that this can't be."""
+    seen = {is_bytes(number) for numbers in index.values() for number in numbers if number > 0}
+    if seen == {False}:
+        return Naming.INDEX
+    return Naming.POSITION if claimed is Naming.INDEX and seen == {True} else claimed
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentMap:
-    """Where a recording's positions lie: its id, start and lengths."""
+    """Where a recording's positions lie: its id, start and lengths, and how its files are named."""
 
     recording_id: int
     start_position: int
     term_length: int
     segment_length: int
+    naming: Naming = Naming.POSITION
 
     def base(self, position: int) -> int:
         """The first position of the segment that holds ``position``."""
         return segment_base(self.start_position, position, self.term_length, self.segment_length)
 
+    def number(self, base: int) -> int:
+        """The number in the name of the file that begins at position ``base``."""
+        if self.naming is Naming.POSITION:
+            return base
+        index = (base - self.base(self.start_position)) // self.segment_length
+        if self.naming is Naming.INDEX:
+            return index
+        return index * self.segment_length + (self.start_position & -self.segment_length)
+
+    def base_of(self, number: int) -> int | None:
+        """The position at which the file with that number begins; ``None`` where no segment of the recording can
+        have it."""
+        first = self.base(self.start_position)
+        if self.naming is Naming.INDEX:
+            return None if is_bytes(number) else first + number * self.segment_length
+        base = number + first - self.number(first)
+        return None if base < 0 or (base - first) % self.segment_length else base
+
+    def name(self, base: int) -> str:
+        """The file that begins at position ``base``."""
+        return segment_name(self.recording_id, self.number(base))
+
+    def bases(self, numbers: list[int]) -> list[int]:
+        """The positions at which files with these numbers begin, without those that can't be segments."""
+        return [base for base in map(self.base_of, numbers) if base is not None]
+
     def place(self, position: int) -> tuple[str, int]:
         """File name and offset of ``position``."""
         base = self.base(position)
-        return segment_name(self.recording_id, base), position - base
+        return self.name(base), position - base
 
 
 class SegmentReader:
@@ -96,7 +155,7 @@ class SegmentReader:
     def sample(self, position: int, length: int) -> bytes:
         """Like ``read``, within one file. Raises :class:`FileChanged` when the file was cut meanwhile."""
         base = self.segments.base(position)
-        size = self.size(base) or 0
+        size = min(self.size(base) or 0, self.segments.segment_length)
         wanted = max(min(length, size - (position - base)), 0)
         data = self.read(position, wanted)
         if len(data) < wanted:
@@ -109,10 +168,22 @@ class SegmentReader:
         file = self._open(base)
         return None if file is None else file.size()
 
+    def next_base(self, base: int, limit: int) -> int:
+        """The position before ``limit`` at which the next file behind the one at ``base`` begins; else where one
+        would begin at ``limit`` or behind it. A damaged stop position may be so far off that stepping from one file
+        to the next never ends."""
+        length = self.segments.segment_length
+        following = base + length
+        if following < limit and self.size(following) is None:
+            numbers = index_segments(self._storage.names()).get(self.segments.recording_id, [])
+            end = base - (base - limit) // length * length
+            following = min((b for b in self.segments.bases(numbers) if base < b < limit), default=end)
+        return following
+
     def _open(self, base: int) -> ReadableFile | None:
         if base != self._base:
             self.close()
-            name = segment_name(self.segments.recording_id, base)
+            name = self.segments.name(base)
             if not self._storage.exists(name):
                 return None
             self._file = self._storage.open(name)

@@ -8,11 +8,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from everlog.aeron.archive.catalog import CATALOG_NAME, Catalog, CatalogEntry, read_catalog
+from everlog.aeron.archive.catalog import CATALOG_NAME, CatalogEntry
+from everlog.aeron.archive.catalog_file import load_catalog
 from everlog.aeron.archive.checksums import detect_checksum
 from everlog.aeron.archive.recordings import Recording, RecordingDetails, recording_from_files, recording_of
 from everlog.aeron.archive.scan import FOREVER, Scan, ScanContext
-from everlog.aeron.archive.segments import SegmentMap, SegmentReader, index_segments, parse_segment_name, segment_name
+from everlog.aeron.archive.segments import (
+    Naming,
+    SegmentMap,
+    SegmentReader,
+    index_segments,
+    naming_by_files,
+    parse_segment_name,
+    segment_name,
+)
 from everlog.aeron.columns import COLUMNS, POSITION, make_sink, take_batch
 from everlog.aeron.frames import HEADER_LENGTH, NULL_POSITION
 from everlog.aeron.mark_file import ArchiveMark, read_archive_mark
@@ -22,7 +31,7 @@ from everlog.aeron.walk import Geometry
 from everlog.core.columns import Batch, Column
 from everlog.core.options import fill
 from everlog.core.report import Fault, Progress, Report, Severity
-from everlog.core.storage import MAX_SMALL_FILE_BYTES, Storage
+from everlog.core.storage import Storage
 from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, Split, Store, StreamInfo
 from everlog.errors import CorruptData, StoreUnavailable, UnknownStream, UsageError
 from everlog.kernel import columns as kernel
@@ -31,6 +40,7 @@ if TYPE_CHECKING:
     from everlog.sbe import Schema
 
 MARK_NAME = "archive-mark.dat"
+MAX_SPLITS = 65_536
 CHECKSUMS = ("auto", "none", "crc32", "crc32c")
 
 
@@ -68,11 +78,12 @@ class ArchiveStore(Store):
         self._times = RecordTimes(options.timestamp_from, options.sbe_schema)
         self._names: dict[int, list[int]] | None = None
         self._recordings: dict[int, Recording] | None = None
+        self._naming: Naming | None = None
         self.catalog, self.catalog_fault = load_catalog(storage)
 
     @classmethod
     def open(cls, storage: Storage, options: Mapping[str, Any]) -> Self:
-        """Reads the catalog. Raises :class:`UnsupportedVersion` for a catalog that is neither of version 2 nor 3."""
+        """Reads the catalog. Raises :class:`UnsupportedVersion` for a catalog of a version above 3."""
         return cls(storage, fill(Options, options))
 
     @classmethod
@@ -84,10 +95,30 @@ class ArchiveStore(Store):
     # Recordings
 
     def segment_index(self) -> dict[int, list[int]]:
-        """Recording id to the positions at which its segment files begin, as of the first call."""
+        """Recording id to the numbers in its segment files' names, as of the first call."""
         if self._names is None:
             self._names = index_segments(self.storage.names())
         return self._names
+
+    @property
+    def naming(self) -> Naming:
+        """How segment files are named: by the catalog's version, unless that was damaged."""
+        if self._naming is None:
+            catalog = self.catalog
+            is_sure = catalog is not None and not catalog.is_old
+            claimed = Naming.POSITION if catalog is None else catalog.naming
+            self._naming = claimed if is_sure else naming_by_files(self.segment_index(), claimed)
+        return self._naming
+
+    def segment_map(self, recording: Recording) -> SegmentMap:
+        """Where a recording's positions lie."""
+        return SegmentMap(
+            recording.recording_id,
+            recording.start_position,
+            recording.term_buffer_length,
+            recording.segment_file_length,
+            self.naming,
+        )
 
     def recordings(self) -> dict[int, Recording]:
         """All recordings by id: those of the catalog and, where that is missing or damaged, those that only files
@@ -97,16 +128,17 @@ class ArchiveStore(Store):
             if self.catalog is not None:
                 found = {entry.recording_id: recording_of(entry) for entry in self.catalog.entries}
             if self.catalog is None or self.catalog.is_damaged:
-                for recording_id in sorted(self.segment_index().keys() - found.keys()):
-                    recording = recording_from_files(self.storage, recording_id, self.segment_index()[recording_id])
+                index = self.segment_index()
+                for recording_id in sorted(index.keys() - found.keys()):
+                    recording = recording_from_files(self.storage, recording_id, index[recording_id], self.naming)
                     if recording is not None:
                         found[recording_id] = recording
             self._recordings = found if list(found) == sorted(found) else dict(sorted(found.items()))
         return self._recordings
 
     def is_purged(self, recording: Recording) -> bool:
-        """Whether nothing of it is left, as is right when it was deleted: version 2 marked as INVALID what later
-        versions mark as DELETED."""
+        """Whether nothing of it is left, as is right when it was deleted: up to version 2 that was marked as INVALID
+        what later versions mark as DELETED."""
         return recording.state in ("INVALID", "DELETED") and recording.recording_id not in self.segment_index()
 
     def recording(self, stream: str) -> Recording:
@@ -152,18 +184,25 @@ class ArchiveStore(Store):
         """How far an active recording has come, by the frames of its last term that has any."""
         context = self.scan_context(recording, checksum="none")
         with_reader = SegmentReader(self.storage, context.segments)
-        start, term = recording.start_position, recording.term_buffer_length
-        position = context.limit
-        while position > start:
-            position = max(start, term_start(position - 1, term))
-            if any(with_reader.read(position, HEADER_LENGTH)):
-                break
+        position = self._last_term(recording, with_reader)
         sink = kernel.RowSink([], 1 << 62, 1 << 62)
         scan = Scan(context, with_reader, sink, lambda fault: None, False, position, FOREVER)
         for _ in scan.run():
             sink.reset()
         with_reader.close()
         return scan.end_position
+
+    def _last_term(self, recording: Recording, reader: SegmentReader) -> int:
+        """The position of the first frame of the last term that has one."""
+        start, segments = recording.start_position, reader.segments
+        bases = segments.bases(self.segment_index().get(recording.recording_id, []))
+        for base in sorted(bases, reverse=True):
+            position = base + segments.segment_length
+            while position > max(base, start):
+                position = max(start, term_start(position - 1, segments.term_length))
+                if any(reader.read(position, HEADER_LENGTH)):
+                    return position
+        return start
 
     # Scans
 
@@ -188,15 +227,10 @@ class ArchiveStore(Store):
 
     def scan_context(self, recording: Recording, *, checksum: str | None = None) -> ScanContext:
         """What a scan needs to know of a recording; finds out which checksum its frames have."""
-        segments = SegmentMap(
-            recording.recording_id,
-            recording.start_position,
-            recording.term_buffer_length,
-            recording.segment_file_length,
-        )
+        segments = self.segment_map(recording)
         last_base, is_live = None, False
         if recording.is_active:
-            bases = self.segment_index().get(recording.recording_id, [])
+            bases = segments.bases(self.segment_index().get(recording.recording_id, []))
             last_base = max((b for b in bases if b >= segments.base(recording.start_position)), default=None)
             is_live = self.is_live()
         plain: tuple[int, ...] = ()
@@ -214,7 +248,8 @@ class ArchiveStore(Store):
         return ScanContext(segments, geometry, recording.stop_position, last_base, kind, is_live)
 
     def _detect(self, recording: Recording, segments: SegmentMap) -> tuple[str, tuple[int, ...]]:
-        bases = [b for b in self.segment_index().get(recording.recording_id, []) if b > recording.start_position]
+        numbers = self.segment_index().get(recording.recording_id, [])
+        bases = [base for base in segments.bases(numbers) if base > recording.start_position]
         starts = {recording.start_position, *bases[:1], *bases[len(bases) // 2 :][:1], *bases[-1:]}
         reader = SegmentReader(self.storage, segments)
         try:
@@ -267,7 +302,7 @@ class ArchiveStore(Store):
         first = recording.start_position if start is None else max(start, recording.start_position)
         stop = context.limit if end is None else min(end, context.limit)
         length = recording.segment_file_length
-        step = max(split_bytes // length, 1) * length
+        step = max(split_bytes // length, 1, (stop - first) // (length * MAX_SPLITS)) * length
         found = []
         while first < stop:
             behind = min(context.segments.base(first) + step, stop)
@@ -321,30 +356,6 @@ def invalid_note(recording: Recording) -> Fault:
         "ArchiveTool mark-valid, once its frames are verified",
         Severity.NOTE,
         str(recording.recording_id),
-    )
-
-
-def load_catalog(storage: Storage) -> tuple[Catalog | None, Fault | None]:
-    """The catalog, or what is wrong with it."""
-    if not storage.exists(CATALOG_NAME):
-        return None, _no_catalog("no file", None)
-    with storage.open(CATALOG_NAME) as file:
-        data = file.read_at(0, min(file.size(), MAX_SMALL_FILE_BYTES))
-    try:
-        return read_catalog(data), None
-    except CorruptData as error:
-        return None, _no_catalog(error.found or "", error.offset)
-
-
-def _no_catalog(found: str, offset: int | None) -> Fault:
-    return Fault(
-        "catalog-missing" if offset is None else "catalog-header",
-        CATALOG_NAME,
-        offset,
-        found,
-        "a catalog",
-        "channels, times and stop positions; recordings are found by their segment files",
-        "restore it from a copy",
     )
 
 

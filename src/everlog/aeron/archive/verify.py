@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from everlog.aeron.archive.catalog import CATALOG_NAME, CatalogEntry
+from everlog.aeron.archive.catalog import CATALOG_NAME, NAMING, CatalogEntry
 from everlog.aeron.archive.recordings import Recording, recording_of
 from everlog.aeron.archive.scan import FOREVER, Scan, ScanContext
-from everlog.aeron.archive.segments import SegmentReader, parse_segment_name, segment_name
+from everlog.aeron.archive.segments import SPARE_BYTES, Naming, SegmentReader, parse_segment_name
 from everlog.aeron.archive.tail import check_tail
-from everlog.aeron.frames import HEADER_LENGTH
+from everlog.aeron.frames import HEADER_LENGTH, version_text
 from everlog.aeron.layouts import DescriptorHeader, RecordingDescriptor
 from everlog.aeron.walk import Walker
 from everlog.core.report import Fault, Progress, Report, Severity
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from everlog.aeron.archive.store import ArchiveStore
 
 MARK_NAME = "archive-mark.dat"
-SUPPORTED_MAJOR = (2, 3)
 STEP_ROWS = 1 << 20
 _CRCS = (Crc32(IEEE), Crc32(CASTAGNOLI))
 
@@ -92,6 +91,14 @@ class Verification:
             return
         for fault in store.catalog.faults:
             self.report.add(fault)
+        if store.naming is not store.catalog.naming:
+            found = f"version {version_text(store.catalog.header.version)}"
+            expected = "0.x, as segment files are counted"
+            if store.naming is Naming.POSITION:
+                expected = "1.x or 2.x, as segment files are named by positions"
+            lost = "nothing: files are read as they are named"
+            repair = "none: a migration that broke off, or a damaged version; correct the version"
+            self._add("catalog-header", CATALOG_NAME, 0, found, expected, lost, repair)
         for entry in store.catalog.entries:
             self._check_entry(entry)
 
@@ -143,8 +150,8 @@ class Verification:
             return
         at = mark.header_offset
         version = mark.header.version
-        if version and version >> 16 not in SUPPORTED_MAJOR:
-            expected = "2.x or 3.x: the real archive does not start"
+        if version and version >> 16 not in NAMING:
+            expected = "0.x to 3.x: no archive starts"
             self._add(
                 "mark-file", MARK_NAME, at, f"version {mark.version}", expected, lost, "delete it while no archive runs"
             )
@@ -190,22 +197,27 @@ class Verification:
         stream, segments = str(recording.recording_id), context.segments
         first = segments.base(recording.start_position)
         last = None if recording.stop_position is None else segments.base(max(recording.stop_position - 1, first))
+        # Aeron 1.7 and older put a frame's header of zeros behind each segment.
+        longest = segments.segment_length + (SPARE_BYTES if segments.naming is Naming.INDEX else 0)
         for entry in files:
             parsed = parse_segment_name(entry.name)
             assert parsed is not None
-            base = parsed[1]
+            base = segments.base_of(parsed[1])
             self.report.segment_count += 1
-            if (base - first) % segments.segment_length:
-                expected = f"{first} and a multiple of {segments.segment_length}"
+            if base is None:
+                number = segments.number(first)
+                found, expected = f"position {parsed[1]}", f"{number} and a multiple of {segments.segment_length}"
+                if segments.naming is Naming.INDEX:
+                    expected = "the number of the segment, counted from 0"
                 lost, repair = "what is in it", "rename or remove it"
-                self._add("segment-name", entry.name, None, f"position {base}", expected, lost, repair, stream=stream)
+                self._add("segment-name", entry.name, None, found, expected, lost, repair, stream=stream)
             elif base < first:
                 found, expected = "a file before the start position", f"none before {first}"
                 repair = "delete-detached-segments or attach-segments through the archive"
                 self._add("segment-detached", entry.name, None, found, expected, "nothing", repair, True, stream)
             elif last is not None and base > last:
                 self._behind_the_stop(recording, context, entry, base)
-            elif entry.size > segments.segment_length:
+            elif entry.size > longest:
                 expected = f"{segments.segment_length} bytes"
                 self._add(
                     "segment-long",
@@ -279,16 +291,23 @@ class Verification:
             repair = "none needed: the archive sets it when it starts"
             self._add("recording-active", CATALOG_NAME, offset, found, expected, "nothing", repair, True, stream)
         segments = context.segments
-        for base in range(segments.base(end), context.limit, segments.segment_length):
+        for base in sorted(segments.bases(self.store.segment_index().get(recording.recording_id, []))):
             # The file that the end lies in is preallocated, and so is the next one when the end is where that begins.
             if base <= end or reader.size(base) is None or any(reader.read(base, HEADER_LENGTH)):
                 continue
             found = "zeros, behind a segment that is not full"
             expected = f"no file behind the end at {end}"
             lost = "nothing; the real archive takes its end for the stop position, and a replay fails"
-            name = segment_name(recording.recording_id, base)
             self._add(
-                "segment-empty", name, 0, found, expected, lost, "remove it before the archive starts", False, stream
+                "segment-empty",
+                segments.name(base),
+                0,
+                found,
+                expected,
+                lost,
+                "remove it before the archive starts",
+                False,
+                stream,
             )
         fault = check_tail(context, reader, end)
         if fault is not None and not any(f.address == fault.address and f.stream == stream for f in self.report.faults):

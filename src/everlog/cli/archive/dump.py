@@ -10,7 +10,7 @@ import click
 
 from everlog.aeron.archive.catalog import CatalogEntry
 from everlog.aeron.archive.recordings import recording_of
-from everlog.aeron.archive.segments import SegmentMap, SegmentReader
+from everlog.aeron.archive.segments import SegmentReader
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.frames import (
     FLAG_BEGIN,
@@ -164,8 +164,7 @@ class _Frames:
         if recording.is_deleted or self._store.is_purged(recording):
             return
         term = recording.term_buffer_length
-        segments = SegmentMap(recording.recording_id, recording.start_position, term, recording.segment_file_length)
-        reader = SegmentReader(self._store.storage, segments)
+        reader = SegmentReader(self._store.storage, self._store.segment_map(recording))
         position = recording.start_position
         try:
             while recording.stop_position is None or position < recording.stop_position:
