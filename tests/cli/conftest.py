@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -78,3 +79,24 @@ def clean(tmp_path: Path) -> Path:
     folder.mkdir()
     (folder / "s.toy").write_bytes(b"".join(toy_line(n, n * 10**9, "t", b"%d" % n) for n in range(10, 15)))
     return folder
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., tuple[int, list[str], str]]]:
+    """Runs one command line in the zone of the golden output."""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+
+    def run_command(*arguments: object) -> tuple[int, list[str], str]:
+        out, err = io.BytesIO(), io.StringIO()
+        text = io.TextIOWrapper(out, encoding="utf-8", write_through=True)
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", text)
+            patch.setattr(sys, "stderr", err)
+            code = run([str(argument) for argument in arguments])
+            text.flush()
+        return code, out.getvalue().decode().split("\n"), err.getvalue()
+
+    yield run_command
+    monkeypatch.undo()
+    time.tzset()

@@ -2,44 +2,19 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
-import sys
 import tarfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from everlog.cli.app import run
 from everlog.cli.cluster.java_map import java_map_order
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "aeron"
 Call = Callable[..., tuple[int, list[str], str]]
 Node = Callable[[str], Path]
-
-
-@pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch) -> Iterator[Call]:
-    """Runs one command line in the zone of the golden output."""
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-
-    def run_command(*arguments: object) -> tuple[int, list[str], str]:
-        out, err = io.BytesIO(), io.StringIO()
-        text = io.TextIOWrapper(out, encoding="utf-8", write_through=True)
-        with monkeypatch.context() as patch:
-            patch.setattr(sys, "stdout", text)
-            patch.setattr(sys, "stderr", err)
-            code = run([str(argument) for argument in arguments])
-            text.flush()
-        return code, out.getvalue().decode().split("\n"), err.getvalue()
-
-    yield run_command
-    monkeypatch.undo()
-    time.tzset()
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,9 @@ LogBufferDescriptor, AeronArchive."""
 
 from __future__ import annotations
 
+FOREVER = 1 << 62
+"""A position behind all others."""
+
 
 def wrap_int32(value: int) -> int:
     """As a Java ``int``: term ids wrap."""

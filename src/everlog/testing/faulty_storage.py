@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from everlog.core.storage import Entry, FileBase, ReadableFile, Storage
+from everlog.core.storage import FileBase, ReadableFile, Storage
 from everlog.errors import StoreUnavailable
+from everlog.testing.passing_storage import PassingStorage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,39 +25,22 @@ class Faults:
     cut_offset: int = 0
 
 
-class FaultyStorage:
+class FaultyStorage(PassingStorage):
     """Another storage, with faults. ``read_count`` tells how many reads there were, to choose where the next run
     fails."""
 
     def __init__(self, inner: Storage, faults: Faults | None = None) -> None:
-        self.root = inner.root
+        super().__init__(inner)
         self.read_count = 0
-        self._inner = inner
         self._faults = faults or Faults()
-
-    def entries(self, folder: str = "") -> Iterator[Entry]:
-        """As the inner storage gives them."""
-        return self._inner.entries(folder)
-
-    def names(self, folder: str = "") -> list[str]:
-        """As the inner storage gives them."""
-        return self._inner.names(folder)
-
-    def exists(self, name: str) -> bool:
-        """As the inner storage says."""
-        return self._inner.exists(name)
-
-    def size(self, name: str) -> int:
-        """As the inner storage says: the length before a cut."""
-        return self._inner.size(name)
 
     def open(self, name: str) -> FaultyFile:
         """A file whose reads count and fail."""
-        return FaultyFile(self._inner.open(name), self)
+        return FaultyFile(self._reads.open(name), self)
 
     def read_all(self, name: str) -> bytes:
         """Counts as one read."""
-        data = self._inner.read_all(name)
+        data = self._reads.read_all(name)
         return data[: self.allow(name, 0, len(data))]
 
     def allow(self, name: str, offset: int, length: int) -> int:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from everlog.core.storage import Entry, FileBase, ReadableFile
+from everlog.core.storage import FileBase
 from everlog.core.writable import WritableFile, WritableStorage, write_failed
+from everlog.testing.passing_storage import PassingStorage
 from everlog.testing.unsynced import is_in_place
 
 OPERATIONS = frozenset({"open", "write", "truncate", "sync", "publish", "rename", "remove", "sync_folder", "lock"})
@@ -33,7 +33,7 @@ class WriteFaults:
     part_bytes: int | None = None
 
 
-class FaultyWrites:
+class FaultyWrites(PassingStorage):
     """Another writable storage, with faults; see :class:`everlog.core.writable.WritableStorage`.
 
     ``operation_count`` tells how many there were, ``failed`` what failed, as ``write 00000000``. ``faults`` may be
@@ -41,7 +41,7 @@ class FaultyWrites:
     """
 
     def __init__(self, inner: WritableStorage, faults: WriteFaults | None = None) -> None:
-        self.root = inner.root
+        super().__init__(inner)
         self.operation_count = 0
         self.failed: list[str] = []
         self.faults = faults or WriteFaults()
@@ -70,32 +70,6 @@ class FaultyWrites:
         """Raise the error."""
         error = self.faults.error
         raise write_failed(name, OSError(error, os.strerror(error)))
-
-    # Reading, as the inner storage does it
-
-    def entries(self, folder: str = "") -> Iterator[Entry]:
-        """As the inner storage gives them."""
-        return self._inner.entries(folder)
-
-    def names(self, folder: str = "") -> list[str]:
-        """As the inner storage gives them."""
-        return self._inner.names(folder)
-
-    def exists(self, name: str) -> bool:
-        """As the inner storage says."""
-        return self._inner.exists(name)
-
-    def size(self, name: str) -> int:
-        """As the inner storage says."""
-        return self._inner.size(name)
-
-    def open(self, name: str) -> ReadableFile:
-        """A file of the inner storage: reads do not fail."""
-        return self._inner.open(name)
-
-    def read_all(self, name: str) -> bytes:
-        """As the inner storage gives it."""
-        return self._inner.read_all(name)
 
     # Writing
 

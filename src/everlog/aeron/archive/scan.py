@@ -13,7 +13,7 @@ from everlog.aeron import walk_twin as codes
 from everlog.aeron.archive.segments import SegmentMap, SegmentReader
 from everlog.aeron.frames import FLAG_BEGIN, HEADER_LENGTH, MAX_MESSAGE_BYTES, TYPE_DATA, align
 from everlog.aeron.layouts import DataHeader
-from everlog.aeron.position import term_id_of, term_offset_of, term_start
+from everlog.aeron.position import FOREVER, term_id_of, term_offset_of, term_start
 from everlog.aeron.walk import Geometry, Walker
 from everlog.core.report import Fault, Severity
 from everlog.core.store import FaultSink
@@ -22,7 +22,6 @@ from everlog.kernel.columns import RowSink
 from everlog.kernel.crc32 import CASTAGNOLI, IEEE, Crc32
 
 POLYNOMIALS = {"crc32": IEEE, "crc32c": CASTAGNOLI}
-FOREVER = 1 << 62
 WINDOW_BYTES = MAX_MESSAGE_BYTES * 2
 """Most of a recording that is held at once: a message of the largest length with its headers."""
 

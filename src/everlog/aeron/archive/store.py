@@ -12,7 +12,7 @@ from everlog.aeron.archive.catalog import CATALOG_NAME, CatalogEntry
 from everlog.aeron.archive.catalog_file import load_catalog
 from everlog.aeron.archive.checksums import detect_checksum
 from everlog.aeron.archive.recordings import Recording, RecordingDetails, recording_from_files, recording_of
-from everlog.aeron.archive.scan import FOREVER, Scan, ScanContext
+from everlog.aeron.archive.scan import Scan, ScanContext
 from everlog.aeron.archive.segments import (
     Naming,
     SegmentMap,
@@ -22,17 +22,18 @@ from everlog.aeron.archive.segments import (
     parse_segment_name,
     segment_name,
 )
-from everlog.aeron.columns import COLUMNS, POSITION, make_sink, take_batch
+from everlog.aeron.columns import COLUMNS, make_sink, take_batch
 from everlog.aeron.frames import HEADER_LENGTH, NULL_POSITION
 from everlog.aeron.mark_file import ArchiveMark, read_archive_mark
-from everlog.aeron.position import term_start
+from everlog.aeron.position import FOREVER, term_start
+from everlog.aeron.positional_store import PositionalStore
 from everlog.aeron.record_times import RecordTimes, check_source
 from everlog.aeron.walk import Geometry
 from everlog.core.columns import Batch, Column
 from everlog.core.options import fill
 from everlog.core.report import Fault, Progress, Report, Severity
 from everlog.core.storage import Storage
-from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, Split, Store, StreamInfo
+from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, Split, StreamInfo
 from everlog.errors import CorruptData, StoreUnavailable, UnknownStream, UsageError
 from everlog.kernel import columns as kernel
 
@@ -65,7 +66,7 @@ class Options:
         check_source(self.timestamp_from, self.sbe_schema)
 
 
-class ArchiveStore(Store):
+class ArchiveStore(PositionalStore):
     """A folder with ``archive.catalog``, ``archive-mark.dat`` and ``<id>-<position>.rec`` files, or what is left of
     them."""
 
@@ -209,21 +210,6 @@ class ArchiveStore(Store):
     def family_columns(self, level: Level = Level.RECORD) -> tuple[Column, ...]:
         """The same at both levels."""
         return COLUMNS
-
-    @property
-    def address_columns(self) -> tuple[str, ...]:
-        """The position."""
-        return (POSITION.name,)
-
-    def parse_address(self, text: str) -> int:
-        """A position: a decimal number of 0 or more."""
-        if not text.isascii() or not text.isdecimal() or int(text) >= FOREVER:
-            raise UsageError("address", found=repr(text), expected="a position: a decimal number")
-        return int(text)
-
-    def format_address(self, address: int) -> str:
-        """Decimal."""
-        return str(address)
 
     def scan_context(self, recording: Recording, *, checksum: str | None = None) -> ScanContext:
         """What a scan needs to know of a recording; finds out which checksum its frames have."""

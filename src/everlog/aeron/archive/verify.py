@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 from everlog.aeron.archive.catalog import CATALOG_NAME, NAMING, CatalogEntry
 from everlog.aeron.archive.recordings import Recording, recording_of
-from everlog.aeron.archive.scan import FOREVER, Scan, ScanContext
+from everlog.aeron.archive.scan import Scan, ScanContext
 from everlog.aeron.archive.segments import SPARE_BYTES, Naming, SegmentReader, parse_segment_name
 from everlog.aeron.archive.tail import check_tail
 from everlog.aeron.frames import HEADER_LENGTH, version_text
 from everlog.aeron.layouts import DescriptorHeader, RecordingDescriptor
+from everlog.aeron.position import FOREVER
 from everlog.aeron.walk import Walker
 from everlog.core.report import Fault, Progress, Report, Severity
 from everlog.core.storage import Entry

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any, Self
 
 from everlog.aeron.archive.recordings import Recording
-from everlog.aeron.archive.scan import FOREVER
 from everlog.aeron.archive.store import CHECKSUMS, ArchiveStore
 from everlog.aeron.cluster.archive_folder import ArchiveFolder, find_archive
 from everlog.aeron.cluster.mark_file import LINK_NAME, MARK_NAME, ClusterMark, load_mark, service_mark_names
@@ -18,12 +17,12 @@ from everlog.aeron.cluster.node_state_file import NODE_STATE_NAME, NodeState, re
 from everlog.aeron.cluster.recording_log import RECORDING_LOG_NAME, SNAPSHOT, Entry, RecordingLog, read_recording_log
 from everlog.aeron.cluster.scanning import COLUMNS, LOG, MessageContext, raw_messages, walk_messages
 from everlog.aeron.cluster.snapshot import SnapshotContent, read_content, service_label, snapshot_entries
-from everlog.aeron.columns import POSITION
+from everlog.aeron.positional_store import PositionalStore
 from everlog.core.columns import Batch, Column
 from everlog.core.options import fill
 from everlog.core.report import Fault, Progress, Report
 from everlog.core.storage import Storage
-from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, Split, Store, StreamInfo
+from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, Split, StreamInfo
 from everlog.errors import EverlogError, UnknownStream, UsageError
 
 DEFAULT_UNIT_NS = UNIT_NS["MILLIS"]
@@ -49,7 +48,7 @@ class Options:
             raise UsageError("checksum", found=repr(self.checksum), expected=", ".join(CHECKSUMS))
 
 
-class ClusterStore(Store):
+class ClusterStore(PositionalStore):
     """A folder with ``recording.log``, ``node-state.dat`` and ``cluster-mark*.dat``, or what is left of them, and the
     archive beside it."""
 
@@ -211,21 +210,6 @@ class ClusterStore(Store):
     def family_columns(self, level: Level = Level.RECORD) -> tuple[Column, ...]:
         """The same at both levels: a message of the cluster is one record."""
         return COLUMNS
-
-    @property
-    def address_columns(self) -> tuple[str, ...]:
-        """The position."""
-        return (POSITION.name,)
-
-    def parse_address(self, text: str) -> int:
-        """A position: a decimal number of 0 or more."""
-        if not text.isascii() or not text.isdecimal() or int(text) >= FOREVER:
-            raise UsageError("address", found=repr(text), expected="a position: a decimal number")
-        return int(text)
-
-    def format_address(self, address: int) -> str:
-        """Decimal."""
-        return str(address)
 
     def context(self, stream: str) -> MessageContext | None:
         """What a scan needs to know; ``None`` where the recording is not there. Raises :class:`UnknownStream`."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from everlog.aeron import walk_twin as codes
 from everlog.aeron.frames import HEADER_LENGTH, MAX_MESSAGE_BYTES, TYPE_PADDING, align
 from everlog.aeron.layouts import DataHeader
-from everlog.aeron.position import term_id_of, term_offset_of
+from everlog.aeron.position import FOREVER, term_id_of, term_offset_of
 from everlog.aeron.transport.faults import fault
 from everlog.aeron.transport.log_buffers import TERM_COUNT, LogBuffer, Term, read_raw_tails
 from everlog.aeron.walk import Geometry, Walker
@@ -23,7 +23,6 @@ from everlog.core.store import FaultSink
 from everlog.core.window import Window
 from everlog.kernel.columns import RowSink
 
-FOREVER = 1 << 62
 WINDOW_BYTES = MAX_MESSAGE_BYTES * 2
 MESSAGE_STATUS = (codes.INCOMPLETE, codes.TOO_LONG, codes.ORPHAN, codes.PADDING_DATA)
 

@@ -10,7 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from everlog.aeron.columns import COLUMNS, POSITION, make_sink, take_batch
+from everlog.aeron.columns import COLUMNS, make_sink, take_batch
+from everlog.aeron.position import FOREVER
+from everlog.aeron.positional_store import PositionalStore
 from everlog.aeron.record_times import RecordTimes, check_source
 from everlog.aeron.transport.cnc_file import CNC_NAME, CncFile
 from everlog.aeron.transport.counters import PUBLISHER_POSITION, RECEIVER_HWM, RECEIVER_POSITION, Counter
@@ -23,14 +25,14 @@ from everlog.aeron.transport.log_buffers import (
     read_log_buffer,
     terms_of,
 )
-from everlog.aeron.transport.log_scan import FOREVER, LogContext, LogScan
+from everlog.aeron.transport.log_scan import LogContext, LogScan
 from everlog.aeron.transport.loss_report import LOSS_REPORT_NAME, load_losses
 from everlog.core.columns import Batch, Column
 from everlog.core.options import fill
 from everlog.core.report import Fault, Progress, Report
 from everlog.core.storage import ReadableFile, Storage
-from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, Split, Store, StreamInfo
-from everlog.errors import CorruptData, EverlogError, StoreUnavailable, UnknownStream, UsageError
+from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, Split, StreamInfo
+from everlog.errors import CorruptData, EverlogError, StoreUnavailable, UnknownStream
 from everlog.kernel import columns as kernel
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ class Options:
         check_source(self.timestamp_from, self.sbe_schema)
 
 
-class DriverStore(Store):
+class DriverStore(PositionalStore):
     """A folder with ``cnc.dat``, ``loss-report.dat``, ``publications`` and ``images``, or what is left of them, whether
     its driver runs or not."""
 
@@ -164,21 +166,6 @@ class DriverStore(Store):
     def family_columns(self, level: Level = Level.RECORD) -> tuple[Column, ...]:
         """As those of archives; the same at both levels."""
         return COLUMNS
-
-    @property
-    def address_columns(self) -> tuple[str, ...]:
-        """The position."""
-        return (POSITION.name,)
-
-    def parse_address(self, text: str) -> int:
-        """A position: a decimal number of 0 or more."""
-        if not text.isascii() or not text.isdecimal() or int(text) >= FOREVER:
-            raise UsageError("address", found=repr(text), expected="a position: a decimal number")
-        return int(text)
-
-    def format_address(self, address: int) -> str:
-        """Decimal."""
-        return str(address)
 
     def walk(self, stream: str, request: ScanRequest) -> Iterator[Batch]:
         """Messages (or data frames) in position order."""
