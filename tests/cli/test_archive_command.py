@@ -5,14 +5,20 @@ from __future__ import annotations
 import base64
 import json
 import re
+import shutil
+import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "aeron"
+TESTS = Path(__file__).resolve().parents[1]
+GOLDEN = TESTS / "golden" / "aeron"
 Call = Callable[..., tuple[int, list[str], str]]
+
+sys.path.insert(0, str(TESTS / "aeron"))
+from described import write_archive  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +38,9 @@ def unpack(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 
 def printed(name: str) -> list[str]:
-    """What the original printed: between the command line and the exit code."""
-    return [here(line) for line in (GOLDEN / name).read_text(errors="replace").split("\n")[1:-2]]
+    """What the original printed: between the command line and the exit code, where those were written down, too."""
+    lines = [here(line) for line in (GOLDEN / name).read_text(errors="replace").split("\n")[:-1]]
+    return lines[1:-1] if lines[0].startswith("$ ") else lines
 
 
 def here(line: str) -> str:
@@ -66,6 +73,56 @@ def test_lines_are_those_of_the_original(
     assert found == code
     assert [here(line) for line in lines[:-1]] == printed(f"archive-basic/tool-{name}.txt")
     assert err == ""
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_cluster_nodes_archive_is_described_as_by_the_original(
+    call: Call, unpack: Callable[[str], Path], number: int
+) -> None:
+    code, lines, err = call("archive", unpack(f"cluster-3node/node{number}") / "archive", "describe-all")
+    assert (code, err) == (0, "")
+    assert [here(line) for line in lines[:-1]] == printed(f"cluster-3node/archivetool-node{number}-describe-all.txt")
+
+
+def test_values_of_an_archive_that_was_not_kept_are_printed_as_by_the_original(call: Call, tmp_path: Path) -> None:
+    # Of node 2 there is only what the tool printed: a folder with these values gives the same lines.
+    lines = printed("cluster-3node/archivetool-node2-describe-all.txt")
+    write_archive(tmp_path, lines)
+    code, found, err = call("archive", tmp_path, "describe-all")
+    assert (code, err) == (0, "")
+    assert [here(line) for line in found[:-1]] == lines
+    assert len(lines) == 9
+
+
+@pytest.fixture(scope="module")
+def last_checksums(unpack: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What ArchiveTool's ``checksum`` without ``-a`` makes: checksums in each recording's last segment file only."""
+    folder = tmp_path_factory.mktemp("last") / "archive"
+    shutil.copytree(unpack("archive-basic/archive-checksum-crc32"), folder)
+    bases: dict[str, list[int]] = {}
+    for path in folder.glob("*.rec"):
+        recording, base = path.stem.split("-")
+        bases.setdefault(recording, []).append(int(base))
+    for recording, all_bases in bases.items():
+        for base in sorted(all_bases)[:-1]:
+            name = f"{recording}-{base}.rec"
+            shutil.copy(unpack("archive-basic/archive") / name, folder / name)
+    return folder
+
+
+def test_checksums_of_last_segments_only_are_compared_as_by_the_original(call: Call, last_checksums: Path) -> None:
+    verify = ["verify", "-checksum", "org.agrona.checksum.Crc32"]
+    found, lines, _ = call("archive", last_checksums, *verify)
+    assert (found, lines[:-1]) == (0, printed("archive-basic/tool-verify-checksum-last.txt"))
+    found, lines, _ = call("archive", last_checksums, *verify, "-a")
+    first, *others = printed("archive-basic/tool-verify-checksum-last-a.txt")
+    assert (found, [here(line) for line in lines[1:-1]]) == (1, others)
+    # The original takes a recording's files as the folder happens to list them, and tells of the first one.
+    assert first == ("(recordingId=0, file=0-131072.rec) ERR: checksum failed recorded=-1458262100 (expected=78330853)")
+    assert here(lines[0]).startswith("(recordingId=0, file=0-0.rec) ERR: checksum failed recorded=-1458262100 ")
+    whole = [json.loads(line) for line in call("archive", last_checksums, *verify, "-a", "--json")[1][:-1]]
+    seen = {(f["file"], int(f["expected"].rpartition(" ")[2], 16)) for f in whole[0]["faults"]}
+    assert ("0-131072.rec", 78330853) in seen
 
 
 def test_checksums_are_compared(call: Call, unpack: Callable[[str], Path]) -> None:
@@ -109,7 +166,10 @@ def test_dump_prints_the_first_frames_of_every_recording(call: Call, unpack: Cal
     end = next(i for i, line in enumerate(expected) if line.startswith("398048 bytes of (from 398240) remaining"))
     assert code == 0
     assert [here(line) for line in lines[: end + 1]] == expected[: end + 1]
-    # The original asks, and stops at the deleted recording 8.
+    further = expected[end + 3 : expected.index("397824 bytes of (from 398240) remaining in recording id 0")]
+    twice = [here(line) for line in call("archive", unpack("archive-basic/archive"), "dump", "6")[1]]
+    assert twice[end + 1 : end + 1 + len(further)] == further
+    # The original asks after each three, and stops at the deleted recording 8.
     assert [line for line in lines if re.fullmatch(r"Recording \d+", line)] == [f"Recording {n}" for n in range(14)]
     assert lines[lines.index("Recording 8") :].index("Recording is deleted") < 8
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -12,9 +13,13 @@ import pytest
 
 from everlog.cli.cluster.java_map import java_map_order
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "aeron"
+TESTS = Path(__file__).resolve().parents[1]
+GOLDEN = TESTS / "golden" / "aeron"
 Call = Callable[..., tuple[int, list[str], str]]
 Node = Callable[[str], Path]
+
+sys.path.insert(0, str(TESTS / "aeron"))
+from described import write_marks  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +62,16 @@ def test_final_lines_are_those_of_the_original(call: Call, node: Node, number: i
     code, lines, err = call("cluster", node(f"cluster-3node/node{number}"), verb)
     assert (code, err) == (0, "")
     assert texts(lines) == printed(f"cluster-3node/tool-final-node{number}-{verb}.txt")
+
+
+def test_values_of_a_node_that_was_not_kept_are_printed_as_by_the_original(call: Call, tmp_path: Path) -> None:
+    # Of node 2 there is only what the tool printed: mark files with these values give the same lines.
+    lines = printed("cluster-3node/tool-final-node2-describe.txt")
+    write_marks(tmp_path, lines)
+    code, found, err = call("cluster", tmp_path, "describe")
+    assert (code, err) == (0, "")
+    assert texts(found) == lines
+    assert len(lines) == 5
 
 
 def test_a_recording_log_of_two_services_is_printed_as_the_original_does(call: Call, node: Node) -> None:
