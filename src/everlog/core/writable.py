@@ -57,8 +57,9 @@ class WritableFile(ReadableFile, Protocol):
     def truncate(self, size: int) -> None:
         """Cut, or lengthen with zeros. Raises :class:`WriteFailed`."""
 
-    def sync(self) -> None:
-        """Return when what was written is on disk. Raises :class:`WriteFailed`: it must then be taken as lost."""
+    def sync(self, *, times: bool = False) -> None:
+        """Return when what was written is on disk, with ``times`` the file's times, too. Raises :class:`WriteFailed`:
+        it must then be taken as lost."""
 
     def lock(self, *, wait: bool = True) -> bool:
         """Lock the whole file against other processes, and other open files of this one; False when somebody has it and
@@ -163,11 +164,11 @@ class LocalWritableFile(LocalFile):
         except OSError as error:
             raise write_failed(self.name, error) from error
 
-    def sync(self) -> None:
+    def sync(self, *, times: bool = False) -> None:
         """See :class:`WritableFile`."""
         try:
             if _IS_LINUX:
-                os.fdatasync(self._fd)
+                (os.fsync if times else os.fdatasync)(self._fd)
             else:
                 fcntl.fcntl(self._fd, getattr(fcntl, "F_FULLFSYNC", 51))
         except OSError as error:

@@ -12,11 +12,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from everlog.core.durability import Durability as Durability
     from everlog.jlog.addresses import Address as Address
     from everlog.jlog.async_subscriber import AsyncSubscriber as AsyncSubscriber
     from everlog.jlog.creation import alter as alter
     from everlog.jlog.creation import create as create
-    from everlog.jlog.durability import Durability as Durability
     from everlog.jlog.message import Message as Message
     from everlog.jlog.removal import clean as clean
     from everlog.jlog.subscriber import Subscriber as Subscriber
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     from everlog.jlog.writer import Writer as Writer
 
 _HOMES = {
-    "Address": "addresses",
-    "AsyncSubscriber": "async_subscriber",
-    "Durability": "durability",
-    "Message": "message",
-    "Subscriber": "subscriber",
-    "Writer": "writer",
-    "add_subscriber": "subscriptions",
-    "alter": "creation",
-    "clean": "removal",
-    "create": "creation",
-    "list_subscribers": "subscriptions",
-    "remove_subscriber": "subscriptions",
+    "Address": "everlog.jlog.addresses",
+    "AsyncSubscriber": "everlog.jlog.async_subscriber",
+    "Durability": "everlog.core.durability",
+    "Message": "everlog.jlog.message",
+    "Subscriber": "everlog.jlog.subscriber",
+    "Writer": "everlog.jlog.writer",
+    "add_subscriber": "everlog.jlog.subscriptions",
+    "alter": "everlog.jlog.creation",
+    "clean": "everlog.jlog.removal",
+    "create": "everlog.jlog.creation",
+    "list_subscribers": "everlog.jlog.subscriptions",
+    "remove_subscriber": "everlog.jlog.subscriptions",
 }
 """Name to module: each is imported when it is asked for, so that reading a journal costs no import of what writes."""
 
@@ -47,4 +47,4 @@ __all__ = list(_HOMES)
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(importlib.import_module(_HOMES[name]), name)

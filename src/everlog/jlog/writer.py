@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
+from everlog.core.durability import Durability
+from everlog.core.group_commit import GroupCommit, Round
 from everlog.core.writable import WritableFile, write_failed
 from everlog.errors import EverlogError, UnsupportedVersion, UsageError, WriteFailed
 from everlog.jlog.addresses import Address
@@ -23,9 +25,7 @@ from everlog.jlog.buffer import (
 )
 from everlog.jlog.buffer_recovery import write_out
 from everlog.jlog.compression import lz4_encoder
-from everlog.jlog.durability import Durability
 from everlog.jlog.framing import MAX_MESSAGE_BYTES, Framing, Provider
-from everlog.jlog.group_commit import GroupCommit, Round
 from everlog.jlog.metastore_file import SAFE, MetastoreFile
 from everlog.jlog.opening import JournalPath, storage_of
 from everlog.jlog.past_end import set_back

@@ -80,7 +80,7 @@ class CrashingFile(FileBase):
             self._open(to_write=True).change(change)
             self._storage.done(what)
 
-    def sync(self) -> None:
+    def sync(self, *, times: bool = False) -> None:
         """See :class:`WritableFile`. Keeps the content, not the name."""
         with self._storage.changed:
             self._open().sync()

@@ -148,14 +148,14 @@ class FaultyWritableFile(FileBase):
         self._storage.check("truncate", self.name)
         self._inner.truncate(size)
 
-    def sync(self) -> None:
+    def sync(self, *, times: bool = False) -> None:
         """When it fails, what was not synced is lost at a power cut."""
         if self._storage.is_failing("sync", self.name):
             lose = getattr(self._inner, "lose_unsynced", None)
             if lose is not None:
                 lose()
             self._storage.fail(self.name)
-        self._inner.sync()
+        self._inner.sync(times=times)
 
     def lock(self, *, wait: bool = True) -> bool:
         """See :class:`WritableFile`."""

@@ -31,7 +31,7 @@ from everlog.aeron.layouts import (
     OldDescriptorHeader,
     RecordingDescriptor,
 )
-from everlog.core.report import Fault
+from everlog.core.report import Fault, Severity
 from everlog.errors import CorruptData, UnsupportedVersion
 from everlog.sbe.decode import decode_texts
 
@@ -56,7 +56,7 @@ class CatalogEntry:
     """A recording as the catalog has it: ``offset`` and fields of the entry's header, the descriptor's ``values`` in
     the order of its layout, and its strings. There may be very many: nothing is made of them before it is asked for."""
 
-    data: bytes
+    data: bytes = field(repr=False)
     offset: int
     length: int
     state: str
@@ -86,6 +86,11 @@ class CatalogEntry:
         return self.values[6]
 
     @property
+    def head(self) -> bytes:
+        """The bytes of the entry's header."""
+        return self.data[self.offset : self.offset + DescriptorHeader.size]
+
+    @property
     def body(self) -> bytes:
         """The bytes that the checksum is over."""
         start = self.offset + DescriptorHeader.size
@@ -94,7 +99,8 @@ class CatalogEntry:
 
 @dataclass(slots=True)
 class Catalog:
-    """What could be read; ``faults`` says what could not. ``is_damaged``: recordings may be missing."""
+    """What could be read; ``faults`` says what could not. ``is_damaged``: recordings may be missing. Behind
+    ``used`` bytes there are only zeros."""
 
     header: CatalogHeader
     size: int
@@ -104,6 +110,7 @@ class Catalog:
     entries: list[CatalogEntry] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     is_damaged: bool = False
+    used: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """The header as plain values."""
@@ -133,6 +140,7 @@ def read_catalog(data: bytes, name: str = CATALOG_NAME, size: int | None = None)
     is_old = _is_old(header)
     alignment = OLD_ENTRY_BYTES if is_old else header.alignment
     catalog = Catalog(header, len(data) if size is None else size, alignment, is_old, naming)
+    catalog.used = len(data.rstrip(b"\0"))
     _check_header(catalog, name)
     if is_old:
         _read_old_entries(catalog, data, name)
@@ -190,7 +198,7 @@ def _read_old_entries(catalog: Catalog, data: bytes, name: str) -> None:
 
 def _read_entries(catalog: Catalog, data: bytes, at: int, name: str) -> None:
     while at + DescriptorHeader.size <= len(data):
-        entry = _entry(data, at)
+        entry = read_entry(data, at)
         if isinstance(entry, CatalogEntry):
             catalog.entries.append(entry)
             at += align(entry.length + DescriptorHeader.size, catalog.alignment)
@@ -199,6 +207,9 @@ def _read_entries(catalog: Catalog, data: bytes, at: int, name: str) -> None:
         if code == "catalog-end" and _NOT_ZERO.search(data, at) is None:
             return
         behind = _next_entry(catalog, data, at)
+        if code == "catalog-end" and behind >= len(data) and _is_unfinished(catalog, data, at):
+            _unfinished(catalog, name, at)
+            return
         lost = "the entries up to the next intact one" if behind < len(data) else "the entries from here on"
         _fault(catalog, name, offset, "catalog-entry" if code == "catalog-end" else code, found, expected, lost)
         catalog.is_damaged = True
@@ -220,11 +231,27 @@ def _check_end(catalog: Catalog, data: bytes, at: int, name: str) -> None:
     catalog.is_damaged = True
 
 
+def _is_unfinished(catalog: Catalog, data: bytes, at: int) -> bool:
+    """Whether the bytes behind the last entry are those of an addition that was broken off: an entry's header is
+    written last. The next id tells that it is not the last of several that are gone."""
+    last = catalog.entries[-1].recording_id if catalog.entries else -1
+    is_blank = not any(data[at : at + DescriptorHeader.size])
+    return is_blank and not catalog.is_damaged and catalog.header.next_recording_id <= last + 2
+
+
+def _unfinished(catalog: Catalog, name: str, at: int) -> None:
+    found, expected = "a descriptor behind a header of zeros", "zeros"
+    lost = "the recording, if it was ever finished: then it has segment files"
+    repair = "none needed: who writes next overwrites it"
+    catalog.faults.append(Fault("catalog-unfinished", name, at, found, expected, lost, repair, Severity.NOTE))
+    catalog.is_damaged = True  # so that files of the recording, if there are any, are read
+
+
 def _next_entry(catalog: Catalog, data: bytes, at: int) -> int:
     """The offset of the next intact entry behind ``at``, or the end of the data."""
     at += catalog.alignment
     while at + DescriptorHeader.size <= len(data):
-        if data[at] | data[at + 1] and isinstance(_entry(data, at), CatalogEntry):
+        if data[at] | data[at + 1] and isinstance(read_entry(data, at), CatalogEntry):
             return at
         at += catalog.alignment
     return len(data)
@@ -238,7 +265,8 @@ Problem = tuple[str, int, str, str]
 """Fault code, offset, found, expected."""
 
 
-def _entry(data: bytes, at: int) -> CatalogEntry | Problem:
+def read_entry(data: bytes, at: int) -> CatalogEntry | Problem:
+    """The entry at an offset, of a catalog from version 3 on, or what is wrong with it."""
     length, state_code, checksum = _unpack_head(data, at)
     state = STATES.get(state_code)
     if length and state is None:

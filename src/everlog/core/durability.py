@@ -1,4 +1,4 @@
-"""What an append promises."""
+"""What an append promises, in words that all families share."""
 
 from __future__ import annotations
 

@@ -1,0 +1,272 @@
+"""A catalog that is written: recordings are added, their positions and states change in place.
+
+Each change is made in an order in which the catalog can be read after a crash behind any write:
+
+==========================  =======================================================================================
+after                       a crash leaves
+==========================  =======================================================================================
+a longer file               zeros behind the last entry
+a new entry's descriptor    bytes behind the last entry, which its header of zeros hides
+the next recording id       an id that nobody gets
+a new entry's header        the recording
+an extension's session id   the old recording with the new session's id, which says nothing while it is stopped
+positions, ids and times    the change; an entry's checksum, if it has one, of before (verify notes that)
+an entry's checksum         the change
+==========================  =======================================================================================
+
+One thread at a time may use a writer. Source: Catalog.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Self
+
+from everlog.aeron.archive.catalog import CATALOG_NAME, Catalog, CatalogEntry, read_entry
+from everlog.aeron.archive.catalog_bytes import (
+    CHECKSUMS,
+    MAX_CATALOG_BYTES,
+    STATE_CODES,
+    Descriptor,
+    encode_body,
+    encode_entry_header,
+    encode_header,
+    to_int32,
+)
+from everlog.aeron.archive.catalog_file import load_catalog
+from everlog.aeron.archive.recordings import Recording, recording_of
+from everlog.aeron.frames import NULL_POSITION, NULL_TIMESTAMP, align
+from everlog.aeron.layouts import CatalogHeader, DescriptorHeader, RecordingDescriptor
+from everlog.core.report import Severity
+from everlog.core.writable import WritableFile, WritableStorage
+from everlog.errors import CorruptData, LimitExceeded, StoreExists, UnknownStream, UnsupportedVersion, UsageError
+
+DEFAULT_CAPACITY = 1 << 20
+MIN_CAPACITY = CatalogHeader.size
+WRITABLE_MAJOR = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class CatalogOptions:
+    """``capacity``: bytes of a new catalog's file, which grows by half where it is too small. ``checksum`` of the
+    entries: ``none``, ``crc32`` or ``crc32c``. ``sync_level``: 0 leaves it to the system when changes reach the disk, 1
+    waits for them, 2 for the file's times too (Aeron's ``catalogFileSyncLevel``)."""
+
+    capacity: int = DEFAULT_CAPACITY
+    checksum: str = "none"
+    sync_level: int = 0
+
+    def __post_init__(self) -> None:
+        if not MIN_CAPACITY <= self.capacity <= MAX_CATALOG_BYTES:
+            raise UsageError("capacity", found=str(self.capacity), expected=f"{MIN_CAPACITY} to {MAX_CATALOG_BYTES}")
+        if self.checksum != "none" and self.checksum not in CHECKSUMS:
+            raise UsageError("checksum", found=repr(self.checksum), expected=f"none, {', '.join(CHECKSUMS)}")
+        if self.sync_level not in (0, 1, 2):
+            raise UsageError("catalog_file_sync_level", found=str(self.sync_level), expected="0, 1 or 2")
+
+
+class CatalogWriter:
+    """The catalog of an archive, open for writing. ``create`` and ``open`` make one."""
+
+    def __init__(self, storage: WritableStorage, file: WritableFile, catalog: Catalog, options: CatalogOptions) -> None:
+        self._storage = storage
+        self._file = file
+        self._options = options
+        self.alignment = catalog.alignment
+        self.version = catalog.header.version
+        self.capacity = catalog.size
+        self.next_recording_id = catalog.header.next_recording_id
+        self._entries = {entry.recording_id: entry for entry in catalog.entries}
+        self._offsets = {entry.recording_id: entry.offset for entry in catalog.entries}
+        self._end = CatalogHeader.size
+        if catalog.entries:
+            last = catalog.entries[-1]
+            self._end = last.offset + align(DescriptorHeader.size + last.length, self.alignment)
+            self.next_recording_id = max(self.next_recording_id, last.recording_id + 1)
+        self._dirty_end = max(catalog.used, self._end)
+        self._is_closed = False
+
+    @classmethod
+    def create(cls, storage: WritableStorage, options: CatalogOptions) -> Self:
+        """Make a catalog without recordings, on disk on return. Raises :class:`StoreExists`, :class:`WriteFailed`.
+
+        A crash leaves none, or a whole one that is too short, which ``open`` lengthens.
+        """
+        if not storage.publish(CATALOG_NAME, encode_header(0), replace=False, mode=0o644, sync=True):
+            raise StoreExists(storage.root, found="an archive", expected="a folder without a catalog")
+        return cls.open(storage, options)
+
+    @classmethod
+    def open(cls, storage: WritableStorage, options: CatalogOptions) -> Self:
+        """Open the catalog that is there. Raises :class:`UnsupportedVersion` for one that has to be migrated first,
+        :class:`CorruptData` for one that is damaged: writing would overwrite what may still be rescued."""
+        catalog, fault = load_catalog(storage)
+        if catalog is None:
+            assert fault is not None
+            raise CorruptData(CATALOG_NAME, offset=fault.offset, found=fault.found, expected=fault.expected)
+        if catalog.is_old or catalog.header.version >> 16 != WRITABLE_MAJOR:
+            found = f"version {catalog.to_dict()['version']}"
+            raise UnsupportedVersion(
+                CATALOG_NAME, found=found, expected="3.x", hint="everlog archive DIR migrate makes it one"
+            )
+        first = next((fault for fault in catalog.faults if fault.severity is Severity.FAULT), None)
+        if first is not None:
+            hint = "everlog verify says all that is wrong, everlog repair what can be done"
+            raise CorruptData(CATALOG_NAME, offset=first.offset, found=first.found, expected=first.expected, hint=hint)
+        file = storage.open_writable(CATALOG_NAME)
+        try:
+            writer = cls(storage, file, catalog, options)
+            if writer.capacity < options.capacity:
+                writer._grow(options.capacity)
+        except BaseException:
+            file.close()
+            raise
+        return writer
+
+    # What is there
+
+    def __contains__(self, recording_id: int) -> bool:
+        return recording_id in self._entries
+
+    def recording_ids(self) -> list[int]:
+        """All, in order, whatever their state."""
+        return list(self._entries)
+
+    def entry(self, recording_id: int) -> CatalogEntry:
+        """Raises :class:`UnknownStream`."""
+        entry = self._entries.get(recording_id)
+        if entry is None:
+            raise UnknownStream(
+                self._storage.root, found=f"no recording {recording_id}", expected="a recording id, as ls lists them"
+            )
+        return entry
+
+    def recording(self, recording_id: int) -> Recording:
+        """The recording as it is now. Raises :class:`UnknownStream`."""
+        return recording_of(self.entry(recording_id))
+
+    # Changes
+
+    def add(self, descriptor: Descriptor) -> int:
+        """Add a recording; its id, which is ``next_recording_id`` whatever the descriptor says. Raises
+        :class:`UsageError`, :class:`LimitExceeded` (the catalog is full), :class:`WriteFailed`; then there is no new
+        recording."""
+        recording_id = self.next_recording_id
+        descriptor = replace(descriptor, recording_id=recording_id)
+        body = encode_body(descriptor, self.alignment)
+        header = encode_entry_header(body, "VALID", self._options.checksum)
+        start = self._end
+        behind = start + len(header) + len(body)
+        if behind > self.capacity:
+            self._grow(self._capacity_for(behind))
+        # Behind the last entry there may be what an addition left that was not finished.
+        self._file.write_at(start, bytes(max(self._dirty_end - start, len(header))))
+        self._dirty_end = max(self._dirty_end, behind)
+        self._file.write_at(start + len(header), body)
+        next_id = (recording_id + 1).to_bytes(8, "little")
+        self._file.write_at(CatalogHeader.field("next_recording_id").offset, next_id)
+        self._sync()
+        self._file.write_at(start, header)
+        self._sync()
+        self._remember(recording_id, start, header + body)
+        self._end = self._dirty_end = behind
+        self.next_recording_id = recording_id + 1
+        return recording_id
+
+    def set_stop(self, recording_id: int, position: int, timestamp_ms: int | None = None) -> None:
+        """Say where a recording stops, and when it did, where that is new. Raises :class:`WriteFailed`."""
+        changes = {"stop_position": position}
+        if timestamp_ms is not None:
+            changes["stop_timestamp"] = timestamp_ms
+        self._change(recording_id, changes)
+
+    def set_start(self, recording_id: int, position: int) -> None:
+        """Say where a recording starts. Raises :class:`WriteFailed`."""
+        self._change(recording_id, {"start_position": position})
+
+    def extend(self, recording_id: int, session_id: int, control_session_id: int = 0, correlation_id: int = 0) -> None:
+        """Make a stopped recording active again, for a session. Raises :class:`WriteFailed`."""
+        self._change(recording_id, {"session_id": session_id})
+        changes = {"control_session_id": control_session_id, "correlation_id": correlation_id}
+        self._change(recording_id, {**changes, "stop_timestamp": NULL_TIMESTAMP, "stop_position": NULL_POSITION})
+
+    def set_state(self, recording_id: int, state: str) -> None:
+        """``VALID``, ``INVALID`` or ``DELETED``. Raises :class:`WriteFailed`."""
+        entry = self.entry(recording_id)
+        at = self._offsets[recording_id] + DescriptorHeader.field("state").offset
+        self._file.write_at(at, STATE_CODES[state].to_bytes(4, "little"))
+        self._sync()
+        entry.state = state
+
+    def set_checksum(self, recording_id: int) -> None:
+        """Write an entry's checksum, as the options say; 0 for none. Raises :class:`WriteFailed`."""
+        entry = self.entry(recording_id)
+        crc = CHECKSUMS.get(self._options.checksum)
+        value = 0 if crc is None else to_int32(crc.checksum(entry.body))
+        at = self._offsets[recording_id] + DescriptorHeader.field("checksum").offset
+        self._file.write_at(at, value.to_bytes(4, "little", signed=True))
+        entry.checksum = value & 0xFFFFFFFF
+
+    def _change(self, recording_id: int, changes: dict[str, int]) -> None:
+        """Fields of one descriptor, with one write: they lie within 64 bytes that no page's end divides, or are one."""
+        entry = self.entry(recording_id)
+        body = bytearray(entry.body)
+        fields = [RecordingDescriptor.field(name) for name in changes]
+        for field, value in zip(fields, changes.values(), strict=True):
+            body[field.offset : field.end] = value.to_bytes(field.size, "little", signed=True)
+        first, end = min(f.offset for f in fields), max(f.end for f in fields)
+        offset = self._offsets[recording_id]
+        self._file.write_at(offset + DescriptorHeader.size + first, body[first:end])
+        self._remember(recording_id, offset, entry.head + bytes(body))
+        if self._options.checksum != "none":
+            self.set_checksum(recording_id)
+        self._sync()
+
+    def _remember(self, recording_id: int, offset: int, data: bytes) -> None:
+        entry = read_entry(data, 0)
+        assert isinstance(entry, CatalogEntry), "an entry that was written can be read"
+        self._entries[recording_id], self._offsets[recording_id] = entry, offset
+
+    # The file
+
+    def _capacity_for(self, needed: int) -> int:
+        if needed > MAX_CATALOG_BYTES:
+            raise LimitExceeded(
+                CATALOG_NAME,
+                found=f"{needed} bytes",
+                expected=f"at most {MAX_CATALOG_BYTES}",
+                hint="everlog archive DIR compact takes out recordings that are deleted",
+            )
+        capacity = self.capacity
+        while capacity < needed:
+            capacity = min(max(capacity + capacity // 2, MIN_CAPACITY + 1), MAX_CATALOG_BYTES)
+        return capacity
+
+    def _grow(self, capacity: int) -> None:
+        self._file.truncate(capacity)
+        self._file.sync()
+        self.capacity = capacity
+
+    def _sync(self) -> None:
+        if self._options.sync_level:
+            self._file.sync(times=self._options.sync_level > 1)
+
+    def close(self) -> None:
+        """Sync, as the original does, and give the file back; a second call does nothing. Raises
+        :class:`WriteFailed`."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        try:
+            self._file.sync()
+        finally:
+            self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
