@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from everlog.core.storage import LocalFile, LocalStorage, ReadableFile, Storage, open_patiently
-from everlog.errors import WriteFailed
+from everlog.errors import UsageError, WriteFailed
 
 _IS_LINUX = sys.platform.startswith("linux")
 _SET_LOCK, _SET_LOCK_WAIT = (37, 38) if _IS_LINUX else (fcntl.F_SETLK, fcntl.F_SETLKW)
@@ -340,6 +340,16 @@ class LocalWritableStorage(LocalStorage):
         except OSError:
             return False
         return abs(age_s) < quiet_s and _gets_lease(path, os.O_RDONLY, fcntl.F_RDLCK) is not True
+
+
+def writable(storage: Storage) -> WritableStorage:
+    """The same folder, to be written. Raises :class:`UsageError` for one that is not local."""
+    if hasattr(storage, "open_writable"):
+        found: WritableStorage = storage  # type: ignore[assignment]
+        return found
+    if isinstance(storage, LocalStorage):
+        return LocalWritableStorage(storage.root)
+    raise UsageError(storage.root, found="a store that is not on this machine", expected="a local folder")
 
 
 def _gets_lease(path: str, flags: int, kind: int) -> bool | None:

@@ -36,8 +36,8 @@ from typing import Any
 
 from everlog.core.repair import RepairPlan, RepairStep
 from everlog.core.report import Progress, Severity
-from everlog.core.storage import LocalStorage, Storage
-from everlog.core.writable import LocalWritableStorage, WritableStorage
+from everlog.core.storage import Storage
+from everlog.core.writable import WritableStorage, writable
 from everlog.errors import EverlogError, UsageError
 from everlog.jlog.checkpoints import read_checkpoints
 from everlog.jlog.framing import LEGACY, PLAIN, Framing
@@ -68,16 +68,6 @@ _DATA = frozenset(
 )
 _INDEX = frozenset({"index-misaligned", "index-past-end", "index-wrong", "index-closed-early"})
 _MAGIC = frozenset({"magic-differs", "framing-changes"})
-
-
-def writable(storage: Storage) -> WritableStorage:
-    """The same folder, to be written. Raises :class:`UsageError` for one that is not local."""
-    if hasattr(storage, "open_writable"):
-        found: WritableStorage = storage  # type: ignore[assignment]
-        return found
-    if isinstance(storage, LocalStorage):
-        return LocalWritableStorage(storage.root)
-    raise UsageError(storage.root, found="a journal that is not on this machine", expected="a local folder")
 
 
 def plan_repair(storage: Storage, *, parts: Collection[str] = PARTS, progress: Progress | None = None) -> RepairPlan:
