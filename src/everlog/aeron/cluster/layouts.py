@@ -245,7 +245,7 @@ class ConsensusModuleState(
     next_session_id: int = i64(0)
     next_service_session_id: int = i64(8, null=NULL_LONG)
     log_service_session_id: int = i64(16, null=NULL_LONG)
-    pending_message_capacity: int = i32(24)
+    pending_message_capacity: int = i32(24, null=0)
 
 
 class ClusterMembers(
@@ -268,5 +268,5 @@ class PendingMessageTracker(
 
     next_service_session_id: int = i64(0)
     log_service_session_id: int = i64(8)
-    pending_message_capacity: int = i32(16)
+    pending_message_capacity: int = i32(16, null=0)
     service_id: int = i32(20)

@@ -19,7 +19,7 @@ from everlog.cli.faults import FaultPrinter
 from everlog.cli.text import complain, json_line, printable
 from everlog.errors import CorruptData
 
-NULL_LONG, NULL_INT = -(1 << 63), 0
+NULL_LONG, NULL_CAPACITY = -(1 << 63), 0
 UNITS = {"MILLIS": "MILLISECONDS", "MICROS": "MICROSECONDS", "NANOS": "NANOSECONDS"}
 HEX_WIDTH = 16
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -112,7 +112,7 @@ _SESSION = ("correlation_id", "opened_log_position", "time_of_last_activity")
 def _tracked(fields: dict[str, Any]) -> str:
     following = _or(fields["next_service_session_id"], NULL_LONG)
     logged = _or(fields["log_service_session_id"], NULL_LONG)
-    capacity = _or(fields["pending_message_capacity"], NULL_INT)
+    capacity = _or(fields["pending_message_capacity"], NULL_CAPACITY)
     return f"nextServiceSessionId={following} logServiceSessionId={logged} pendingMessageCapacity={capacity}"
 
 
