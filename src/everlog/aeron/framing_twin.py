@@ -1,0 +1,233 @@
+"""Messages into frames: the bytes that a recording holds from a position on.
+
+A message up to ``mtu_length - 32`` bytes is one frame with both flags; a longer one is cut into frames of the MTU's
+length, the last one shorter: the first has the begin flag, the last the end flag, and each has the message's reserved
+value. A message lies within one term: where its frames do not fit in the rest of it, a padding frame takes the rest,
+and the message begins the next term. Of a padding frame only the header is recorded: type 0, both flags, reserved value
+0, the rest's length. A term that is filled exactly has none. Between a payload's end and the next multiple of 32 are
+zeros. With a checksum, each data frame's session id gives way to the checksum of what is behind its header, up to the
+aligned length; padding keeps its own.
+
+Source: ExclusivePublication (appendUnfragmentedMessage, appendFragmentedMessage, handleEndOfLog), HeaderWriter,
+RecordingWriter (onBlock, computeChecksum), TermBlockScanner. What is given is checked in
+:mod:`everlog.aeron.framing_inputs`.
+
+This is the readable twin of ``_framer.pyx``.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any, Final
+
+from everlog.aeron.frames import (
+    FLAG_BEGIN,
+    FLAG_END,
+    HEADER_LENGTH,
+    TYPE_DATA,
+    TYPE_PADDING,
+    UNFRAGMENTED,
+    align,
+)
+from everlog.aeron.framing_inputs import (
+    CHECKSUMS,
+    Framing,
+    Integers,
+    check_payloads,
+    checked_reserved,
+    column_range,
+    contiguous,
+    framed_length,
+    payload_bytes,
+)
+from everlog.aeron.layouts import DataHeader
+from everlog.aeron.position import term_id_of, term_offset_of
+from everlog.errors import UsageError
+from everlog.kernel.crc32 import Crc32
+
+_HEADER: Final = DataHeader.struct
+_SESSION_ID_AT: Final = DataHeader.field("session_id").offset
+
+
+class Framer:
+    """Frames messages into a buffer of ``capacity`` bytes, more where a message could be longer. Not for several
+    threads at once.
+
+    ``start_position`` is where the buffer's first byte goes, ``length`` how many bytes are framed; ``position`` is
+    behind the last frame, of padding too, of which only the header is in the buffer. Raises :class:`UsageError` as
+    :class:`Framing`, and for a payload that is longer than ``max_message_length`` or no contiguous buffer, and a
+    reserved value that is no int64.
+    """
+
+    def __init__(
+        self,
+        *,
+        initial_term_id: int,
+        term_length: int,
+        mtu_length: int,
+        session_id: int,
+        stream_id: int,
+        checksum: str = "none",
+        capacity: int = 1 << 20,
+    ) -> None:
+        framing = Framing(
+            initial_term_id=initial_term_id,
+            term_length=term_length,
+            mtu_length=mtu_length,
+            session_id=session_id,
+            stream_id=stream_id,
+            checksum=checksum,
+        )
+        polynomial = CHECKSUMS[checksum]
+        self.framing = framing
+        self.capacity = framing.capacity(capacity)
+        self.max_message_length = framing.max_message_length
+        self.max_payload_length = framing.max_payload_length
+        self.start_position = self.position = self.length = 0
+        self._end = 0
+        self._is_padded = False
+        self._crc = None if polynomial is None else Crc32(polynomial)
+        self._buffer = memoryview(bytearray(self.capacity))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing more can be framed before :meth:`begin`: padding is the last frame, or the end is reached."""
+        return self._is_padded or self.position == self._end
+
+    def begin(self, position: int, end: int) -> None:
+        """Empty the buffer: the next frame goes to ``position``, and none reaches past ``end``, a term's end. Raises
+        :class:`UsageError`."""
+        self.framing.check_range(position, end)
+        self.start_position = self.position = position
+        self.length = 0
+        self._end = end
+        self._is_padded = False
+
+    def view(self) -> memoryview:
+        """The bytes framed so far, read-only; valid until the next call of :meth:`begin`."""
+        return self._buffer[: self.length].toreadonly()
+
+    def frame(self, payload: Any, reserved_value: int = 0) -> bool:
+        """One message. False when the buffer is to be emptied first: then nothing was done, but that padding was
+        written if the message does not fit in the rest of the term."""
+        return self._put(payload_bytes(payload, self.max_message_length), checked_reserved(reserved_value))
+
+    def frame_many(self, payloads: Sequence[Any], start: int, reserved_values: Any = None) -> int:
+        """``payloads[start:]``, of a list or tuple, until the buffer is to be emptied: how many messages it took. Their
+        reserved values are at the same places of ``reserved_values``, a list, a tuple or an int64 buffer.
+
+        A message that can't be framed raises where it is the first; behind others it only ends the call.
+        """
+        check_payloads(payloads, start)
+        reserved = Integers.of_reserved(reserved_values, len(payloads))
+        at = start
+        while at < len(payloads) and not self.is_full:
+            try:
+                payload = payload_bytes(payloads[at], self.max_message_length)
+                value = checked_reserved(reserved[at])
+            except UsageError:
+                if at == start:
+                    raise
+                break
+            if not self._put(payload, value):
+                break
+            at += 1
+        return at - start
+
+    def frame_column(self, data: Any, offsets: Any, start: int, stop: int, reserved_values: Any = None) -> int:
+        """Messages ``start`` to ``stop`` of a column as Arrow lays out binary values, until the buffer is to be
+        emptied: how many it took. Message ``i`` is ``data[offsets[i]:offsets[i + 1]]``; ``offsets`` is a buffer of
+        int32 or int64. Else as :meth:`frame_many`; raises :class:`UsageError` for offsets that are outside of ``data``
+        or go back, too."""
+        column = contiguous(data, "data")
+        places = Integers.of_offsets(offsets, start, stop)
+        reserved = Integers.of_reserved(reserved_values, stop)
+        at = start
+        while at < stop and not self.is_full:
+            try:
+                first, last = column_range(places[at], places[at + 1], column.nbytes, at)
+                payload = payload_bytes(column[first:last], self.max_message_length)
+                value = checked_reserved(reserved[at])
+            except UsageError:
+                if at == start:
+                    raise
+                break
+            if not self._put(payload, value):
+                break
+            at += 1
+        return at - start
+
+    def frame_block(self, block: Any) -> int:
+        """Frames as they lie in a log buffer from ``position`` on, as many as there is room for: how many bytes of
+        ``block`` it took. They are copied as they are, but for the checksum. A padding frame is there with all its
+        bytes, or, as the last of the block, with only its header; it is the last that is taken.
+
+        Raises :class:`CorruptData` with the offset of the first frame that does not belong at its position; then
+        nothing was taken.
+        """
+        source = contiguous(block, "block")
+        length, position, at = self.length, self.position, 0
+        is_padded = self._is_padded
+        while at < source.nbytes and not is_padded and position != self._end:
+            if self.capacity - length < HEADER_LENGTH:
+                break
+            header = bytes(source[at : at + HEADER_LENGTH])
+            if fault := self.framing.fault(header, position, at, source.nbytes - at):
+                raise fault
+            frame_length, _, _, kind, *_ = _HEADER.unpack_from(header)
+            behind = align(frame_length)
+            is_padded = kind == TYPE_PADDING
+            kept = HEADER_LENGTH if is_padded else behind
+            if self.capacity - length < kept:
+                break
+            self._buffer[length : length + kept] = header + source[at + HEADER_LENGTH : at + kept]
+            if not is_padded:
+                self._sign(length, behind)
+            length += kept
+            position += behind
+            at = min(at + behind, source.nbytes)
+        self.length, self.position, self._is_padded = length, position, is_padded
+        return at
+
+    def _put(self, payload: bytes, reserved_value: int) -> bool:
+        if self.is_full:
+            return False
+        framed = framed_length(len(payload), self.max_payload_length)
+        rest = self.framing.term_length - term_offset_of(self.position, self.framing.term_length)
+        room = self.capacity - self.length
+        if framed > rest:
+            if room >= HEADER_LENGTH:
+                self._put_frame(TYPE_PADDING, UNFRAGMENTED, rest, b"", 0)
+                self.position += rest - HEADER_LENGTH
+                self._is_padded = True
+            return False
+        if framed > room:
+            return False
+        flags = FLAG_BEGIN
+        for begin in range(0, max(1, len(payload)), self.max_payload_length):
+            part = payload[begin : begin + self.max_payload_length]
+            if begin + len(part) == len(payload):
+                flags |= FLAG_END
+            self._put_frame(TYPE_DATA, flags, HEADER_LENGTH + len(part), part, reserved_value)
+            flags = 0
+        return True
+
+    def _put_frame(self, kind: int, flags: int, length: int, payload: bytes, reserved_value: int) -> None:
+        framing, at = self.framing, self.length
+        term_offset = term_offset_of(self.position, framing.term_length)
+        term_id = term_id_of(self.position, framing.initial_term_id, framing.term_length)
+        header = _HEADER.pack(
+            length, 0, flags, kind, term_offset, framing.session_id, framing.stream_id, term_id, reserved_value
+        )
+        behind = align(HEADER_LENGTH + len(payload))
+        self._buffer[at : at + behind] = (header + payload).ljust(behind, b"\0")
+        if kind == TYPE_DATA:
+            self._sign(at, behind)
+        self.length += behind
+        self.position += behind
+
+    def _sign(self, at: int, length: int) -> None:
+        if self._crc is not None:
+            checksum = self._crc.checksum(self._buffer, at + HEADER_LENGTH, at + length)
+            struct.pack_into("<I", self._buffer, at + _SESSION_ID_AT, checksum)

@@ -1,0 +1,806 @@
+"""The framer and its twin: golden recordings framed again from their messages, frames worked out by hand, hostile
+input."""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from everlog.aeron import framing_twin
+from everlog.errors import CorruptData, UsageError
+
+Unpack = Callable[[str], Path]
+Truth = Callable[[str], dict[str, Any]]
+
+FRAMERS = [pytest.param(framing_twin.Framer, id="twin")]
+TERM, MTU, INITIAL_TERM, SESSION, STREAM = 64 << 10, 256, 7, -99, 1001
+HEADER = struct.Struct("<iBBHiiiiq")
+ARCHIVES = {
+    "none": "archive-basic/archive",
+    "crc32": "archive-basic/archive-checksum-crc32",
+    "crc32c": "archive-basic/archive-checksum-crc32c",
+}
+RECORDINGS = [0, 1, 2, 3, 5, 6, 7, 9, 11, 12, 13]
+"""All of the golden archive but the extended one, the purged one and the empty one."""
+
+
+@pytest.fixture(params=FRAMERS)
+def framer_of(request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """Makes a framer, of a stream of this module's unless told otherwise."""
+
+    def make(**options: Any) -> Any:
+        mine = {"initial_term_id": INITIAL_TERM, "term_length": TERM, "mtu_length": MTU}
+        return request.param(**(mine | {"session_id": SESSION, "stream_id": STREAM} | options))
+
+    return make
+
+
+def frame(position: int, payload: bytes, **other: int) -> bytes:
+    """A frame as it is to be on disk, worked out apart."""
+    length = other.get("length", 32 + len(payload))
+    names = {"flags": 0xC0, "kind": 1, "reserved": 0, "session": SESSION, "stream": STREAM, "version": 0} | other
+    header = HEADER.pack(
+        length,
+        names["version"],
+        names["flags"],
+        names["kind"],
+        other.get("term_offset", position % TERM),
+        names["session"],
+        names["stream"],
+        other.get("term_id", INITIAL_TERM + position // TERM),
+        names["reserved"],
+    )
+    return header + payload + bytes(-len(payload) % 32)
+
+
+def padding(position: int) -> bytes:
+    return frame(position, b"", kind=0, length=TERM - position % TERM)
+
+
+def golden_payload(seed: int, sizes: list[int], index: int) -> bytes:
+    """The payload that the generator of the golden archives published."""
+    length = sizes[index % len(sizes)]
+    return bytes((seed * 31 + index * 7 + length + j * (1 + (index & 3))) & 0xFF for j in range(length))
+
+
+def golden_messages(recording: dict[str, Any]) -> tuple[list[bytes], list[int]]:
+    """Payloads and reserved values of a golden recording."""
+    notes = recording["notes"]
+    sizes = {notes["seed"]: notes["sizes"], notes.get("extendSeed", -1): notes.get("extendSizes")}
+    reserved = [row[2] for row in recording["replay"]["messages"]]
+    return [golden_payload(value >> 32, sizes[value >> 32], value & 0xFFFFFFFF) for value in reserved], reserved
+
+
+def golden_framer(framer_of: Callable[..., Any], recording: dict[str, Any], checksum: str, capacity: int = 1) -> Any:
+    names = {
+        "initial_term_id": "initialTermId",
+        "term_length": "termBufferLength",
+        "mtu_length": "mtuLength",
+        "session_id": "sessionId",
+        "stream_id": "streamId",
+    }
+    options = {ours: recording[theirs] for ours, theirs in names.items()}
+    return framer_of(**options, checksum=checksum, capacity=capacity)
+
+
+def segments_of(folder: Path, recording: dict[str, Any]) -> dict[int, bytes]:
+    """A recording's segment files from the one on in which it starts, by their base position."""
+    found = {}
+    for path in folder.glob(f"{recording['recordingId']}-*.rec"):
+        base = int(path.stem.partition("-")[2])
+        if base + recording["segmentFileLength"] > recording["startPosition"]:
+            found[base] = path.read_bytes()
+    return found
+
+
+def written(framer: Any, segments: dict[int, bytes], start: int, step: Callable[[Any], bool]) -> dict[int, bytes]:
+    """Segment files that hold what the framer gives, called as long as ``step`` says so."""
+    files = {base: bytearray(len(data)) for base, data in segments.items()}
+
+    def flush(position: int) -> int:
+        base = max(base for base in files if base <= position)
+        at = framer.start_position - base
+        if framer.length:
+            files[base][at : at + framer.length] = framer.view()
+        return base + len(files[base])
+
+    framer.begin(start, max(base for base in files if base <= start) + len(next(iter(files.values()))))
+    while step(framer):
+        flush(framer.start_position)
+        position = framer.position
+        end = max([base + len(data) for base, data in files.items() if base <= position])
+        framer.begin(position, end)
+    flush(framer.start_position)
+    return {base: bytes(data) for base, data in files.items()}
+
+
+def one_by_one(payloads: list[bytes], reserved: list[int]) -> Callable[[Any], bool]:
+    at = 0
+
+    def step(framer: Any) -> bool:
+        nonlocal at
+        while at < len(payloads) and framer.frame(payloads[at], reserved[at]):
+            at += 1
+        return bool(at < len(payloads))
+
+    return step
+
+
+def many(payloads: list[bytes], reserved: Any) -> Callable[[Any], bool]:
+    at = 0
+
+    def step(framer: Any) -> bool:
+        nonlocal at
+        at += framer.frame_many(payloads, at, reserved)
+        return bool(at < len(payloads))
+
+    return step
+
+
+def column(payloads: list[bytes], reserved: Any, code: str) -> Callable[[Any], bool]:
+    offsets, at = array.array(code, [0]), 0
+    for payload in payloads:
+        offsets.append(offsets[-1] + len(payload))
+    data = b"".join(payloads)
+
+    def step(framer: Any) -> bool:
+        nonlocal at
+        at += framer.frame_column(data, offsets, at, len(payloads), reserved)
+        return bool(at < len(payloads))
+
+    return step
+
+
+def blocks(segments: dict[int, bytes], stop: int, limit: int) -> Callable[[Any], bool]:
+    """What is recorded, given again in blocks of whole frames, a padding frame as a block of its own."""
+
+    def block_at(position: int) -> Iterator[bytes]:
+        base = max(base for base in segments if base <= position)
+        data, at, total = segments[base], position - base, 0
+        while base + at < stop and at < len(data):
+            length, _, _, kind, *_ = HEADER.unpack_from(data, at)
+            behind = (length + 31) & -32
+            if total and (kind == 0 or total + behind > limit):
+                return
+            yield data[at : at + behind]
+            at, total = at + behind, total + behind
+
+    def step(framer: Any) -> bool:
+        while not framer.is_full and framer.position < stop:
+            block = b"".join(block_at(framer.position))
+            if framer.frame_block(block) < len(block):
+                return True
+        return bool(framer.position < stop)
+
+    return step
+
+
+@pytest.mark.parametrize("checksum", ARCHIVES)
+@pytest.mark.parametrize("recording_id", RECORDINGS)
+def test_the_messages_of_a_golden_recording_give_its_segment_files(
+    framer_of: Callable[..., Any], golden_archive: Unpack, golden_truth: Truth, recording_id: int, checksum: str
+) -> None:
+    recordings = golden_truth("archive-basic/truth")["recordings"]
+    (recording,) = [r for r in recordings if r["recordingId"] == recording_id]
+    segments = segments_of(golden_archive(ARCHIVES[checksum]), recording)
+    payloads, reserved = golden_messages(recording)
+    start, stop = recording["startPosition"], recording["stopPosition"]
+    assert len(payloads) == len(recording["replay"]["messages"]) > 0
+    ways = {
+        "one by one": one_by_one(payloads, reserved),
+        "many, reserved values of a list": many(payloads, reserved),
+        "many, reserved values of a buffer": many(payloads, array.array("q", reserved)),
+        "column of int32 offsets": column(payloads, array.array("q", reserved), "i"),
+        "column of int64 offsets": column(payloads, tuple(reserved), "q"),
+    }
+    for name, way in ways.items():
+        framer = golden_framer(framer_of, recording, checksum)
+        assert written(framer, segments, start, way) == segments, name
+        assert framer.position == stop, name
+
+
+@pytest.mark.parametrize("checksum", ARCHIVES)
+@pytest.mark.parametrize("recording_id", RECORDINGS)
+@pytest.mark.parametrize("limit", [4096, 1 << 20])
+def test_the_frames_of_a_golden_recording_taken_in_blocks_give_its_segment_files(
+    framer_of: Callable[..., Any],
+    golden_archive: Unpack,
+    golden_truth: Truth,
+    recording_id: int,
+    checksum: str,
+    limit: int,
+) -> None:
+    recordings = golden_truth("archive-basic/truth")["recordings"]
+    (recording,) = [r for r in recordings if r["recordingId"] == recording_id]
+    plain = segments_of(golden_archive(ARCHIVES["none"]), recording)
+    framer = golden_framer(framer_of, recording, checksum)
+    found = written(framer, plain, recording["startPosition"], blocks(plain, recording["stopPosition"], limit))
+    assert found == segments_of(golden_archive(ARCHIVES[checksum]), recording)
+    assert framer.position == recording["stopPosition"]
+
+
+@pytest.mark.parametrize("checksum", ARCHIVES)
+def test_an_extended_golden_recording_is_framed_by_two_framers(
+    framer_of: Callable[..., Any], golden_archive: Unpack, golden_truth: Truth, checksum: str
+) -> None:
+    (recording,) = [r for r in golden_truth("archive-basic/truth")["recordings"] if r["recordingId"] == 4]
+    segments = segments_of(golden_archive(ARCHIVES[checksum]), recording)
+    payloads, reserved = golden_messages(recording)
+    first, middle = recording["notes"]["messageCount"], recording["notes"]["firstStopPosition"]
+    before = golden_framer(framer_of, recording | {"sessionId": recording["files"]["frames"][0][6]}, checksum)
+    files = written(before, segments, 0, many(payloads[:first], reserved))
+    assert before.position == middle
+    behind = golden_framer(framer_of, recording, checksum)
+    later = written(behind, segments, middle, many(payloads[first:], reserved[first:]))
+    for base, data in later.items():
+        files[base] = bytes(a | b for a, b in zip(files[base], data, strict=True))
+    assert files == segments
+
+
+def test_a_framer_before_its_first_begin_takes_nothing(framer_of: Callable[..., Any]) -> None:
+    framer = framer_of()
+    assert framer.is_full
+    assert (framer.start_position, framer.position, framer.length, bytes(framer.view())) == (0, 0, 0, b"")
+    assert framer.frame(b"a") is False
+    assert framer.frame_many([b"a"], 0) == 0
+    assert framer.frame_column(b"a", array.array("i", [0, 1]), 0, 1) == 0
+    assert framer.frame_block(frame(0, b"a")) == 0
+
+
+@pytest.mark.parametrize(
+    ("term_length", "longest"),
+    [(64 << 10, 8 << 10), (16 << 20, 2 << 20), (128 << 20, 16 << 20), (1 << 30, 16 << 20)],
+)
+def test_a_message_is_as_long_as_an_eighth_of_a_term_and_16_mib_at_most(
+    framer_of: Callable[..., Any], term_length: int, longest: int
+) -> None:
+    framer = framer_of(term_length=term_length, mtu_length=8192, capacity=1)
+    assert framer.max_message_length == longest
+    assert framer.max_payload_length == 8160
+    framer.begin(0, term_length)
+    assert framer.frame(bytes(longest))
+    behind = framer.length
+    assert behind == longest + 32 * -(-longest // 8160) + -longest % 32
+    with pytest.raises(UsageError, match=f"message: found {longest + 1} bytes, expected at most {longest}"):
+        framer.frame(bytes(longest + 1))
+    assert framer.length == framer.position == behind
+
+
+def test_short_messages_are_one_frame_each_and_what_is_behind_them_is_zero(framer_of: Callable[..., Any]) -> None:
+    framer = framer_of()
+    payloads = [b"", b"a", b"b" * 31, b"c" * 32, b"d" * 33, b"e" * 223, b"f" * 224]
+    framer.begin(0, TERM)
+    assert framer.frame(b"\xff" * 224)  # the buffer isn't clean
+    framer.begin(2 * TERM + 96, 3 * TERM)
+    expected, position = b"", 2 * TERM + 96
+    for index, payload in enumerate(payloads):
+        assert framer.frame(payload, index - 3)
+        expected += frame(position + len(expected), payload, reserved=index - 3)
+    assert bytes(framer.view()) == expected
+    assert (framer.start_position, framer.position) == (position, position + len(expected))
+    assert framer.length == len(expected)
+    assert not framer.is_full
+
+
+@pytest.mark.parametrize(("length", "flags"), [(225, [0x80, 0x40]), (448, [0x80, 0x40]), (449, [0x80, 0, 0x40])])
+def test_long_messages_are_cut_at_the_mtu(framer_of: Callable[..., Any], length: int, flags: list[int]) -> None:
+    framer = framer_of()
+    payload = bytes(i % 251 for i in range(length))
+    framer.begin(64, TERM)
+    assert framer.frame(payload, -(1 << 63))
+    expected = b""
+    for index, flag in enumerate(flags):
+        part = payload[224 * index : 224 * (index + 1)]
+        expected += frame(64 + len(expected), part, flags=flag, reserved=-(1 << 63))
+    assert bytes(framer.view()) == expected
+
+
+@pytest.mark.parametrize("length", [0, 1, 32, 224, 225, 3000])
+def test_a_message_that_does_not_fit_in_the_term_leaves_padding_and_begins_the_next(
+    framer_of: Callable[..., Any], length: int
+) -> None:
+    framed = length + 32 * max(1, -(-length // 224))
+    framed += -framed % 32
+    payload, position = b"x" * length, TERM - framed
+    framer = framer_of()
+    framer.begin(position, 4 * TERM)
+    assert framer.frame(payload)  # it fills the term exactly: no padding
+    assert framer.length == framed
+    assert framer.position == TERM
+    assert not framer.is_full
+    if framed == 32:
+        return
+    framer.begin(position + 32, 4 * TERM)
+    assert not framer.frame(payload)
+    assert bytes(framer.view()) == padding(position + 32)
+    assert framer.is_full
+    assert (framer.start_position, framer.position, framer.length) == (position + 32, TERM, 32)
+    assert not framer.frame(b"")  # behind padding nothing is framed
+    assert framer.frame_many([b""], 0) == 0
+    assert framer.frame_block(frame(TERM, b"")) == 0
+    assert framer.length == 32
+    framer.begin(framer.position, 4 * TERM)
+    assert framer.frame(payload)
+    assert framer.position == TERM + framed
+
+
+def test_frames_go_on_in_the_next_term_where_nothing_is_padded_and_stop_at_the_end(
+    framer_of: Callable[..., Any],
+) -> None:
+    framer = framer_of()
+    payloads = [bytes([i]) * 224 for i in range(256)]
+    ways: tuple[Callable[[], int], ...] = (
+        lambda: framer.frame_many(payloads * 3, 0),
+        lambda: framer.frame_column(b"".join(payloads * 3), array.array("q", range(0, 224 * 769, 224)), 0, 768),
+        lambda: sum(framer.frame(payload) for payload in payloads * 3),
+        lambda: framer.frame_block(b"".join(frame(256 * i, payloads[i % 256]) for i in range(512))) // 256,
+    )
+    for way in ways:
+        framer.begin(0, 2 * TERM)
+        assert way() == 512
+        assert framer.is_full
+        assert framer.position == framer.length == 2 * TERM
+        view = framer.view()
+        assert bytes(view[TERM - 256 : TERM]) == frame(TERM - 256, payloads[255])
+        assert bytes(view[TERM : TERM + 256]) == frame(TERM, payloads[0])
+        assert not framer.frame(b"")
+        assert framer.length == 2 * TERM
+
+
+def test_a_message_that_does_not_fit_in_the_buffer_is_left_without_padding(framer_of: Callable[..., Any]) -> None:
+    framer = framer_of(capacity=1)
+    assert framer.capacity == 64 << 10
+    messages = [bytes(8192)] * 8  # 9376 bytes each: 36 frames of 256, one of 160
+    offsets = array.array("i", range(0, 8192 * 9, 8192))
+    ways: tuple[Callable[[], int], ...] = (
+        lambda: framer.frame_many(messages, 0),
+        lambda: framer.frame_column(bytes(8192 * 8), offsets, 0, 8),
+        lambda: sum(framer.frame(message) for message in messages),
+    )
+    for way in ways:
+        framer.begin(TERM // 2, 2 * TERM)
+        assert framer.frame_many([b"x" * 224] * 128, 0) == 128  # to the term's end
+        assert way() == 3
+        assert framer.length == TERM // 2 + 3 * 9376
+        assert framer.position == TERM + 3 * 9376
+        assert not framer.is_full
+
+
+def test_padding_waits_for_room_in_the_buffer(framer_of: Callable[..., Any]) -> None:
+    framer = framer_of(capacity=65536 + 8)
+    framer.begin(TERM // 2, 4 * TERM)
+    assert framer.frame_many([b"x" * 224] * 1000, 0) == 256
+    assert framer.length == 65536
+    framer.begin(TERM + 32, 4 * TERM)
+    assert framer.frame_many([b"x" * 224] * 255, 0) == 255
+    assert not framer.frame(b"x" * 224)
+    assert framer.position == 2 * TERM
+    framer.begin(64, 4 * TERM)
+    assert framer.frame_many([b"x" * 32] * 1022, 0) == 1022  # 65,408 bytes
+    assert framer.frame_many([b"x" * 32, b"y" * 224], 0) == 1
+    assert (framer.position, framer.length, framer.is_full) == (TERM, 65472, False)
+    assert not framer.frame(b"x" * 224)
+    assert (framer.position, framer.length, framer.is_full) == (TERM, 65472, False)
+
+
+def test_term_ids_wrap_and_positions_are_large(framer_of: Callable[..., Any]) -> None:
+    framer = framer_of(initial_term_id=2**31 - 1)
+    framer.begin(TERM - 32, 2 * TERM)
+    assert framer.frame_many([b"", b""], 0) == 2
+    assert bytes(framer.view()) == frame(TERM - 32, b"", term_id=2**31 - 1) + frame(TERM, b"", term_id=-(2**31))
+    both = bytes(framer.view())
+    framer.begin(TERM - 32, 2 * TERM)
+    assert framer.frame_block(both) == 64
+    framer = framer_of()
+    start = (1 << 62) - 64
+    framer.begin(start, 1 << 62)
+    assert framer.frame_many([b"", b"", b""], 0) == 2
+    term_id = ((INITIAL_TERM + start // TERM + 2**31) % 2**32) - 2**31
+    assert bytes(framer.view()[:32]) == frame(start, b"", term_id=term_id)
+    assert framer.position == 1 << 62
+    assert framer.is_full
+
+
+def test_a_checksum_is_over_the_payload_and_its_padding_and_takes_the_session_ids_place(
+    framer_of: Callable[..., Any],
+) -> None:
+    def signed(value: int) -> int:
+        return value - (1 << 32 if value >> 31 else 0)
+
+    framer = framer_of(checksum="crc32")
+    framer.begin(0, TERM)
+    assert framer.frame_many([b"abc", b"", b"x" * 300], 0) == 3
+    parts = (b"abc".ljust(32, b"\0"), b"", b"x" * 224, (b"x" * 76).ljust(96, b"\0"))
+    crcs = [signed(zlib.crc32(part)) for part in parts]
+    assert crcs[1] == 0
+    expected = frame(0, b"abc", session=crcs[0]) + frame(64, b"", session=0)
+    expected += frame(96, b"x" * 224, flags=0x80, session=crcs[2])
+    expected += frame(352, b"x" * 76, flags=0x40, session=crcs[3])
+    assert bytes(framer.view()) == expected
+    framer.begin(TERM - 32, 2 * TERM)
+    assert not framer.frame(b"abc")
+    assert bytes(framer.view()) == padding(TERM - 32)  # with the session id
+
+
+def test_the_bytes_behind_a_payload_of_a_block_are_kept_and_checked(framer_of: Callable[..., Any]) -> None:
+    dirty = frame(0, b"abc")[:35] + b"\x01" * 29
+    framer = framer_of(checksum="crc32")
+    framer.begin(0, TERM)
+    assert framer.frame_block(dirty) == 64
+    assert bytes(framer.view()[32:]) == dirty[32:]
+    assert struct.unpack_from("<I", framer.view(), 12) == (zlib.crc32(dirty[32:]),)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_padding_of_a_block_is_taken_last_and_only_its_header_kept(framer_of: Callable[..., Any], whole: bool) -> None:
+    framer = framer_of(checksum="crc32")
+    position = TERM - 256
+    block = frame(position, b"a") + padding(position + 64)
+    block += b"\x07" * (192 - 32) + frame(TERM, b"later") if whole else b""
+    framer.begin(position, 4 * TERM)
+    assert framer.frame_block(block) == (256 if whole else 96)
+    assert framer.length == 96
+    assert bytes(framer.view()[64:]) == padding(position + 64)
+    assert framer.is_full
+    assert framer.position == TERM
+
+
+def test_padding_of_a_block_may_lie_in_mid_term(framer_of: Callable[..., Any]) -> None:
+    framer = framer_of()
+    framer.begin(0, TERM)
+    block = frame(0, bytes(64), kind=0) + frame(96, b"a")
+    assert framer.frame_block(block) == 96
+    assert (framer.length, framer.position, framer.is_full) == (32, 96, True)
+    framer.begin(96, TERM)
+    assert framer.frame_block(block[96:]) == 64
+    assert framer.position == 160
+
+
+def test_a_block_is_taken_as_far_as_the_buffer_goes(framer_of: Callable[..., Any]) -> None:
+    framer = framer_of(capacity=65536 + 100)
+    block = b"".join(frame(1024 * i, bytes([i]) * 992) for i in range(100) if i < 64)
+    block += b"".join(frame(TERM + 1024 * i, bytes([i]) * 992) for i in range(64))
+    framer.begin(0, 2 * TERM)
+    assert framer.frame_block(block) == 65536
+    assert bytes(framer.view()) == block[:65536]
+    framer.begin(framer.position, 2 * TERM)
+    assert framer.frame_block(memoryview(block)[65536:]) == 65536
+    assert bytes(framer.view()) == block[65536:]
+    assert framer.frame_block(b"") == 0
+    framer.begin(2 * TERM - 32, 3 * TERM)
+    assert framer.frame_block(b"") == 0
+
+
+WRONG: dict[str, tuple[bytes, str]] = {
+    "zeros": (bytes(64), "type 0|frame_length 0"),
+    "negative": (frame(64, b"abc", length=-35), "frame_length -35"),
+    "shorter than a header": (frame(64, b"abc", length=31), "frame_length 31"),
+    "past the block": (frame(64, b"abc", length=65), "frame_length 65"),
+    "longer than any frame": (frame(64, bytes(65_536), length=65_537), "frame_length 65537"),
+    "largest": (frame(64, b"abc", length=2**31 - 1), "frame_length 2147483647"),
+    "type": (frame(64, b"abc", kind=2), "type 2"),
+    "type's high byte": (frame(64, b"abc", kind=257), "type 257"),
+    "term offset": (frame(64, b"abc", term_offset=96), "term_offset 96"),
+    "term id": (frame(64, b"abc", term_id=8), "term_id 8"),
+    "stream": (frame(64, b"abc", stream=-1001), "stream_id -1001"),
+    "session": (frame(64, b"abc", session=99), "session_id 99"),
+    "half a header": (frame(64, b"")[:31], "31 bytes"),
+    "one byte": (b"\x20", "1 bytes"),
+    "padding past the term": (frame(64, b"", kind=0, length=TERM - 63), f"frame_length {TERM - 63}"),
+    "padding partly there": (frame(64, b"", kind=0, length=128) + bytes(32), "frame_length 128"),
+    "padding of another session": (frame(64, b"", kind=0, length=TERM - 64, session=1), "session_id 1"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_wrong_frame_of_a_block_is_told_and_nothing_is_taken(framer_of: Callable[..., Any], case: str) -> None:
+    wrong, text = WRONG[case]
+    framer = framer_of()
+    framer.begin(0, TERM)
+    with pytest.raises(CorruptData, match=f"block at offset 64: found ({text}), expected"):
+        framer.frame_block(frame(0, b"good") + wrong)
+    assert (framer.length, framer.position, framer.is_full) == (0, 0, False)
+    assert framer.frame_block(frame(0, b"good")) == 64
+    with pytest.raises(CorruptData) as error:
+        framer.frame_block(wrong)
+    assert error.value.offset == 0
+    assert bytes(framer.view()) == frame(0, b"good")
+    assert framer.frame(b"good")
+    assert bytes(framer.view()) == frame(0, b"good") + frame(64, b"good")
+
+
+def test_a_data_frame_of_a_block_may_not_reach_past_the_term(framer_of: Callable[..., Any]) -> None:
+    framer = framer_of()
+    framer.begin(TERM - 32, 2 * TERM)
+    with pytest.raises(CorruptData, match=r"frame_length 33, expected 32\.\.32"):
+        framer.frame_block(frame(TERM - 32, b"a"))
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        bytearray(b"abcd"),
+        memoryview(b"abcd"),
+        array.array("i", [0x64636261]),
+        (ctypes.c_char * 4).from_buffer_copy(b"abcd"),
+        memoryview(b"abcd").cast("B", (2, 2)),
+        memoryview(b"xabcdx")[1:5],
+    ],
+)
+def test_payloads_are_anything_with_a_contiguous_buffer(framer_of: Callable[..., Any], payload: Any) -> None:
+    framer = framer_of()
+    framer.begin(0, TERM)
+    assert framer.frame(payload)
+    assert framer.frame_many((b"abcd", payload, b"abcd"), 1) == 2
+    assert framer.frame_column(payload, array.array("i", [0, 1, 4]), 0, 2) == 2
+    assert bytes(framer.view()) == b"".join(
+        frame(64 * i, data) for i, data in enumerate([b"abcd", b"abcd", b"abcd", b"a", b"bcd"])
+    )
+
+
+@pytest.mark.parametrize("payload", ["text", None, 7, memoryview(b"abcd")[::2], [1], 1.5, bytes(8193)])
+def test_what_is_no_message_is_refused_and_changes_nothing(framer_of: Callable[..., Any], payload: Any) -> None:
+    framer = framer_of()
+    framer.begin(0, TERM)
+    with pytest.raises(UsageError, match=r"^message: found "):
+        framer.frame(payload)
+    with pytest.raises(UsageError, match=r"^message: found "):
+        framer.frame_many([b"a", payload], 1)
+    assert framer.length == 0
+    assert framer.frame_many([b"a", payload, b"b"], 0) == 1  # what is before it is taken
+    assert bytes(framer.view()) == frame(0, b"a")
+
+
+@pytest.mark.parametrize("value", [1 << 63, -(1 << 63) - 1, 1 << 200, None, "1", 1.0])
+def test_a_reserved_value_that_is_no_int64_is_refused(framer_of: Callable[..., Any], value: Any) -> None:
+    framer = framer_of()
+    framer.begin(0, TERM)
+    with pytest.raises(UsageError, match=r"^reserved value: found "):
+        framer.frame(b"a", value)
+    with pytest.raises(UsageError, match=r"^reserved value: found "):
+        framer.frame_many([b"a"], 0, [value])
+    with pytest.raises(UsageError, match=r"^reserved value: found "):
+        framer.frame_column(b"a", array.array("i", [0, 1]), 0, 1, (value,))
+    assert framer.length == 0
+    assert framer.frame_many([b"a", b"b"], 0, [5, value]) == 1
+    assert bytes(framer.view()) == frame(0, b"a", reserved=5)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1],
+        (1,),
+        array.array("q", [1]),
+        array.array("Q", [1, 2]),
+        array.array("i", [1, 2]),
+        array.array("d", [1, 2]),
+        bytes(16),
+        memoryview(array.array("q", [1, 2, 3, 4]))[::2],
+        5,
+        "ab",
+        iter([1, 2]),
+        memoryview(bytes(32)).cast("q", (2, 2)),
+    ],
+)
+def test_reserved_values_that_do_not_fit_the_messages_are_refused(framer_of: Callable[..., Any], values: Any) -> None:
+    framer = framer_of()
+    framer.begin(0, TERM)
+    with pytest.raises(UsageError, match=r"^reserved_values: found "):
+        framer.frame_many([b"a", b"b"], 0, values)
+    with pytest.raises(UsageError, match=r"^reserved_values: found "):
+        framer.frame_column(b"ab", array.array("i", [0, 1, 2]), 1, 2, values)
+    assert framer.length == 0
+
+
+def test_reserved_values_are_at_the_places_of_their_messages(framer_of: Callable[..., Any]) -> None:
+    expected = frame(0, b"b", reserved=-2) + frame(64, b"c", reserved=2**62)
+    values = [1, -2, 2**62]
+    for given in (values, (*values, 4), array.array("q", values), (ctypes.c_int64 * 3)(*values)):
+        framer = framer_of()
+        framer.begin(0, TERM)
+        assert framer.frame_many([b"a", b"b", b"c"], 1, given) == 2
+        assert bytes(framer.view()) == expected
+        framer.begin(0, TERM)
+        assert framer.frame_column(b"abc", array.array("q", [0, 1, 2, 3]), 1, 3, given) == 2
+        assert bytes(framer.view()) == expected
+
+
+@pytest.mark.parametrize("code", ["i", "q"])
+@pytest.mark.parametrize("offsets", [[0, 1, 0], [0, 1, 5], [0, 1, -1], [0, 1, -(2**31)], [0, 1, 2**31 - 1]])
+def test_offsets_that_go_back_or_past_the_data_end_the_call_and_raise_in_the_next(
+    framer_of: Callable[..., Any], code: str, offsets: list[int]
+) -> None:
+    framer = framer_of()
+    framer.begin(0, TERM)
+    values = array.array(code, offsets)
+    assert framer.frame_column(b"abcd", values, 0, 2) == 1
+    found = f"^offsets: found 1 to {offsets[2]} for message 1, expected ascending, in 0 to 4"
+    with pytest.raises(UsageError, match=found):
+        framer.frame_column(b"abcd", values, 1, 2)
+    assert bytes(framer.view()) == frame(0, b"a")
+    with pytest.raises(UsageError, match=r"^offsets: found -1 to 1"):
+        framer.frame_column(b"abcd", array.array(code, [-1, 1]), 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("offsets", "start", "stop", "where"),
+    [
+        (array.array("i", [0, 1]), 0, 2, "stop"),
+        (array.array("i", [0, 1]), 0, 1 << 80, "stop"),
+        (array.array("i", [0, 1]), 0, -1, "stop"),
+        (array.array("i", []), 0, 1, "stop"),
+        (array.array("i", [0, 1]), -1, 1, "start"),
+        (array.array("i", [0, 1]), 2, 1, "start"),
+        (array.array("i", [0, 1]), None, 1, "start"),
+        (array.array("I", [0, 1]), 0, 1, "offsets"),
+        (array.array("h", [0, 1]), 0, 1, "offsets"),
+        ([0, 1], 0, 1, "offsets"),
+        (None, 0, 1, "offsets"),
+        (memoryview(array.array("i", [0, 1, 2, 3]))[::2], 0, 1, "offsets"),
+        (bytes(8), 0, 1, "offsets"),
+    ],
+)
+def test_a_column_without_the_offsets_that_are_asked_for_is_refused(
+    framer_of: Callable[..., Any], offsets: Any, start: Any, stop: Any, where: str
+) -> None:
+    framer = framer_of()
+    framer.begin(0, TERM)
+    with pytest.raises(UsageError, match=f"^{where}: found "):
+        framer.frame_column(b"a", offsets, start, stop)
+    assert framer.length == 0
+
+
+def test_what_has_no_contiguous_buffer_is_no_column_and_no_block(framer_of: Callable[..., Any]) -> None:
+    framer = framer_of()
+    framer.begin(0, TERM)
+    for data in ("text", None, memoryview(bytes(64))[::2], 5):
+        with pytest.raises(UsageError, match=r"^data: found "):
+            framer.frame_column(data, array.array("i", [0, 1]), 0, 1)
+        with pytest.raises(UsageError, match=r"^block: found "):
+            framer.frame_block(data)
+
+
+def test_an_empty_column_and_an_empty_list_give_nothing(framer_of: Callable[..., Any]) -> None:
+    framer = framer_of()
+    framer.begin(0, TERM)
+    assert framer.frame_many([], 0) == 0
+    assert framer.frame_many([b"a"], 1) == 0
+    assert framer.frame_column(b"", array.array("i", [0]), 0, 0) == 0
+    assert framer.frame_column(b"", array.array("i", []), 0, 0) == 0
+    assert framer.frame_column(b"", array.array("i", [0, 0, 0]), 0, 2) == 2
+    assert bytes(framer.view()) == frame(0, b"") + frame(32, b"")
+
+
+@pytest.mark.parametrize("payloads", ["ab", b"ab", None, {b"a": 1}, iter([b"a"]), 5])
+def test_only_lists_and_tuples_are_many_messages(framer_of: Callable[..., Any], payloads: Any) -> None:
+    framer = framer_of()
+    framer.begin(0, TERM)
+    with pytest.raises(UsageError, match=r"^payloads: found "):
+        framer.frame_many(payloads, 0)
+
+
+@pytest.mark.parametrize("start", [-1, 2, 1 << 70, None, 0.0])
+def test_messages_start_within_their_list(framer_of: Callable[..., Any], start: Any) -> None:
+    framer = framer_of()
+    framer.begin(0, TERM)
+    with pytest.raises(UsageError, match=r"^start: found "):
+        framer.frame_many([b"a"], start)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("initial_term_id", 1 << 31),
+        ("initial_term_id", -(1 << 31) - 1),
+        ("session_id", 1 << 99),
+        ("stream_id", "1"),
+        ("term_length", 32 << 10),
+        ("term_length", 2 << 30),
+        ("term_length", (64 << 10) + 1),
+        ("term_length", 1 << 200),
+        ("term_length", 65536.0),
+        ("mtu_length", 32),
+        ("mtu_length", 65),
+        ("mtu_length", 0),
+        ("mtu_length", -1408),
+        ("mtu_length", (8 << 10) + 32),
+        ("mtu_length", 1 << 64),
+        ("checksum", "CRC-32"),
+        ("checksum", None),
+        ("capacity", 0),
+        ("capacity", -1),
+        ("capacity", 1 << 80),
+        ("capacity", None),
+    ],
+)
+def test_a_framer_is_not_made_for_what_aeron_would_refuse(framer_of: Callable[..., Any], name: str, value: Any) -> None:
+    with pytest.raises(UsageError, match=f"^{name}: found "):
+        framer_of(**{name: value})
+
+
+def test_an_mtu_is_at_most_65504_bytes(framer_of: Callable[..., Any]) -> None:
+    assert framer_of(term_length=1 << 20, mtu_length=65_504).max_payload_length == 65_472
+    with pytest.raises(UsageError, match="mtu_length: found 65536"):
+        framer_of(term_length=1 << 20, mtu_length=65_536)
+
+
+@pytest.mark.parametrize(
+    ("position", "end", "where"),
+    [
+        (-32, TERM, "position"),
+        (1, TERM, "position"),
+        (TERM + 32, TERM, "position"),
+        (1 << 70, TERM, "position"),
+        (None, TERM, "position"),
+        (0, TERM - 32, "end"),
+        (0, -TERM, "end"),
+        (0, (1 << 62) + TERM, "end"),
+        (0, 1 << 90, "end"),
+        (0, "x", "end"),
+    ],
+)
+def test_frames_begin_at_multiples_of_32_and_end_at_a_terms_end(
+    framer_of: Callable[..., Any], position: Any, end: Any, where: str
+) -> None:
+    framer = framer_of()
+    framer.begin(0, TERM)
+    assert framer.frame(b"a")
+    with pytest.raises(UsageError, match=f"^{where}: found "):
+        framer.begin(position, end)
+    assert framer.length == 64  # as it was
+
+
+def test_a_view_can_not_be_written_to_and_keeps_the_buffer(framer_of: Callable[..., Any]) -> None:
+    framer = framer_of()
+    framer.begin(0, TERM)
+    assert framer.frame(b"abc")
+    view = framer.view()
+    assert view.readonly
+    assert (view.format, view.nbytes) == ("B", 64)
+    del framer
+    assert bytes(view) == frame(0, b"abc")
+
+
+def test_a_payload_that_changes_later_does_not_change_what_was_framed(framer_of: Callable[..., Any]) -> None:
+    framer = framer_of()
+    framer.begin(0, TERM)
+    payload = bytearray(b"abc")
+    assert framer.frame_many([payload], 0) == 1
+    payload[:] = b"xyz"
+    payload += bytes(1000)  # nothing holds its buffer
+    assert bytes(framer.view()) == frame(0, b"abc")
+
+
+def test_an_index_that_empties_the_list_of_messages_ends_the_call(framer_of: Callable[..., Any]) -> None:
+    framer = framer_of()
+
+    class Emptying:
+        def __index__(self) -> int:
+            payloads.clear()
+            return 3
+
+    payloads = [b"a"] * 1000
+    framer.begin(0, TERM)
+    assert framer.frame_many(payloads, 0, [1, Emptying()] + [2] * 998) == 2
+    assert bytes(framer.view()) == frame(0, b"a", reserved=1) + frame(64, b"a", reserved=3)
+
+
+def test_an_index_that_begins_anew_is_framed_where_the_buffer_then_goes_to(framer_of: Callable[..., Any]) -> None:
+    framer = framer_of()
+
+    class Beginning:
+        def __index__(self) -> int:
+            framer.begin(TERM, 2 * TERM)
+            return 3
+
+    framer.begin(0, TERM)
+    assert framer.frame_many([b"a", b"b", b"c"], 0, [1, Beginning(), 2]) == 3
+    assert bytes(framer.view()) == frame(TERM, b"b", reserved=3) + frame(TERM + 64, b"c", reserved=2)
