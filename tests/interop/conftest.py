@@ -1,4 +1,5 @@
-"""The C library as a peer on the same journals. Where it can't be had, tests are skipped with the reason."""
+"""The real systems as peers on the same files: JLog's C library, Aeron's archive. Where one can't be had, tests are
+skipped with the reason."""
 
 from __future__ import annotations
 
@@ -9,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))  # c_library
+sys.path.insert(0, str(Path(__file__).parent))  # c_library, java_archive
 import c_library
+import java_archive
 
 
 def _library(version: str) -> c_library.Library:
@@ -49,3 +51,27 @@ def start_2_6(library_with_buffer: c_library.Library) -> Iterator[Callable[..., 
     """The same, of JLog 2.6."""
     with c_library.peers(c_library.program(library_with_buffer)) as make:
         yield make
+
+
+@pytest.fixture(scope="session")
+def aeron_jar() -> Path:
+    """The jar with the real Aeron, for its tools."""
+    try:
+        return java_archive.prepare(download=os.environ.get("EVERLOG_INTEROP") == "download")
+    except java_archive.Missing as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture
+def start_archive(aeron_jar: Path) -> Iterator[Callable[..., java_archive.JavaArchive]]:
+    """Starts the real archive on a folder, ``start_archive(folder, ArchiveOptions(...))``, as often as wanted; all end
+    with the test."""
+    started: list[java_archive.JavaArchive] = []
+
+    def start(folder: Path, options: java_archive.ArchiveOptions | None = None) -> java_archive.JavaArchive:
+        started.append(java_archive.JavaArchive(aeron_jar, folder, options or java_archive.ArchiveOptions()))
+        return started[-1]
+
+    yield start
+    for archive in started:
+        archive.kill()

@@ -1,0 +1,107 @@
+"""Java programs of ours around the real Aeron: finds a Java, gets the jar, compiles, builds the command line.
+
+The jar is ``io.aeron:aeron-all`` of Maven Central, which Maven (``mvn``) fetches once to ``~/.cache/everlog-interop``
+with the checksum that the repository gives, and which is held against the SHA-256 below before each use.
+``EVERLOG_AERON_JAR`` names another one, such as a later release. Nothing of it is part of the project.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+from everlog.errors import MissingDependency
+from everlog.spark.java import find_java
+
+ARTIFACT, VERSION = "io.aeron:aeron-all", "1.51.0"
+SHA256 = "9686a7c6bb3c464f7ac76ceaf7a0c67249e3499aa8142872a6d1b2f398bca458"
+COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
+OPENS = ("java.base/jdk.internal.misc", "java.base/sun.nio.ch", "java.base/java.util.zip")
+"""Packages of the JDK that Agrona reaches into."""
+MAVEN_SECONDS = 300
+COMPILE_SECONDS = 120
+
+
+class Missing(Exception):
+    """Java or the jar can't be had here; the text says why."""
+
+
+def cache_folder() -> Path:
+    """Where the jar and the compiled programs stay between runs; never in the project."""
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "everlog-interop"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@cache
+def java() -> str:
+    """A Java of version 17 or later, which Aeron needs. Raises :class:`Missing`."""
+    try:
+        return str(Path(find_java().home) / "bin" / "java")
+    except MissingDependency as missing:
+        raise Missing(f"Aeron needs Java: {missing}") from missing
+
+
+@cache
+def jar(*, download: bool) -> Path:
+    """The jar; fetched when it is not there and ``download`` allows it. Raises :class:`Missing`."""
+    named = os.environ.get("EVERLOG_AERON_JAR")
+    if named:
+        if not Path(named).is_file():
+            raise Missing(f"EVERLOG_AERON_JAR names {named}, which is no file")
+        return Path(named)
+    path = cache_folder() / f"aeron-all-{VERSION}.jar"
+    if not path.exists():
+        if not download:
+            raise Missing("the Aeron jar was not downloaded yet: make interop does")
+        _download(path)
+    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    if found != SHA256:
+        path.unlink()
+        raise Missing(f"{path.name} has SHA-256 {found}, expected {SHA256}; it was removed, try again")
+    return path
+
+
+def _download(path: Path) -> None:
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise Missing(f"{ARTIFACT} {VERSION} is fetched by Maven, and there is no mvn; or EVERLOG_AERON_JAR names it")
+    # -C fails when the file is not what the repository's own checksum says.
+    command = [maven, "-B", "-q", "-C", COPY, f"-Dartifact={ARTIFACT}:{VERSION}", f"-DoutputDirectory={path.parent}"]
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=MAVEN_SECONDS)
+    except subprocess.TimeoutExpired as late:
+        raise Missing(f"Maven did not fetch {ARTIFACT} {VERSION} within {MAVEN_SECONDS} s") from late
+    if ended.returncode or not path.exists():
+        said = next((line for line in (ended.stdout + ended.stderr).splitlines() if "ERROR" in line), "nothing")
+        raise Missing(f"{ARTIFACT} {VERSION} could not be fetched from Maven Central; Maven says: {said[:300]}")
+
+
+@cache
+def classes(source: Path, jar_path: Path) -> Path:
+    """The folder with the compiled classes of a single-file program; compiled once for each content and jar. Raises
+    :class:`Missing`."""
+    key = hashlib.sha256(source.read_bytes() + str(jar_path).encode() + java().encode()).hexdigest()[:12]
+    target = cache_folder() / f"{source.stem}-{key}"
+    if not target.exists():
+        draft = target.with_suffix(f".{os.getpid()}")
+        compiler = [java(), "--module", "jdk.compiler/com.sun.tools.javac.Main", "-nowarn", "-Xlint:-options"]
+        command = [*compiler, "-cp", str(jar_path), "-d", str(draft), str(source)]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=COMPILE_SECONDS)
+        if ended.returncode:
+            raise Missing(f"{source.name} could not be compiled with {jar_path.name}: {(ended.stderr)[:600]}")
+        draft.replace(target)
+    return target
+
+
+def command(
+    jar_path: Path, main: str, *arguments: object, source: Path | None = None, flags: tuple[str, ...] = ()
+) -> list[str]:
+    """The command line of a class of the jar, or of a program of ours in ``source``."""
+    path = str(jar_path) if source is None else f"{jar_path}{os.pathsep}{classes(source, jar_path)}"
+    opens = [part for package in OPENS for part in ("--add-opens", f"{package}=ALL-UNNAMED")]
+    return [java(), *opens, *flags, "-cp", path, main, *(str(argument) for argument in arguments)]
