@@ -221,9 +221,10 @@ def test_watching_looks_again(golden: Path) -> None:
     assert lines[0]["time_ms"] < lines[1]["time_ms"] < lines[2]["time_ms"]
 
 
+@pytest.mark.parametrize("options", [[], ["--json"]], ids=["lines", "json"])
 @pytest.mark.parametrize("verb", STATS)
 def test_every_stat_can_be_watched_and_waits_for_a_driver_that_starts(
-    call: Call, made: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, verb: str
+    call: Call, made: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, verb: str, options: list[str]
 ) -> None:
     path = made()
     if verb == "loss-stat":
@@ -240,12 +241,14 @@ def test_every_stat_can_be_watched_and_waits_for_a_driver_that_starts(
         (path / "loss-report.dat").write_bytes(losses())
 
     monkeypatch.setattr("everlog.cli.driver.sampling.time.sleep", sleep)
-    done = call(path, verb, "--watch")
+    done = call(path, verb, "--watch", *options)
     assert (done.code, slept) == (130, [1.0, 1.0, 1.0])
     assert done.err.startswith("everlog: ")
     assert len(done.err.split("\n\n")[0].splitlines()) == 1
-    once = call(path, verb).lines
-    assert len(done.lines) == 2 * len(once)
+    once = call(path, verb, *options)
+    assert len(done.lines) == 2 * len(once.lines)
+    if options:
+        assert [set(seen) for seen in done.objects] == [set(*once.objects)] * 2
 
 
 def test_what_is_damaged_is_left_out_with_a_warning(call: Call, made: Callable[..., Path]) -> None:
