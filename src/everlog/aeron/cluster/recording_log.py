@@ -14,6 +14,7 @@ from everlog.aeron.cluster.layouts import RecordingLogEntry
 from everlog.aeron.cluster.messages import CONSENSUS_MODULE
 from everlog.aeron.frames import FRAME_ALIGNMENT, align
 from everlog.core.report import Fault, Severity
+from everlog.errors import UsageError
 
 RECORDING_LOG_NAME = "recording.log"
 ALIGNMENT = 64
@@ -146,7 +147,7 @@ def _check_end(log: RecordingLog, data: bytes, at: int, name: str) -> None:
     log.faults.append(Fault(code, name, start, f"{len(data)} bytes", expected, loses, repair, severity))
 
 
-_REPAIR = "ClusterTool seed-recording-log-from-snapshot, or a copy from another node; none if a snapshot is newer"
+_REPAIR = "everlog cluster DIR seed-recording-log-from-snapshot, or another node's copy; none if a snapshot is newer"
 
 
 def _fault(log: RecordingLog, name: str, at: int, found: str, loses: str, expected: str) -> None:
@@ -225,7 +226,7 @@ def encode_entry(
     is_valid: bool = True,
     archive_endpoint: str = "",
 ) -> bytes:
-    """An entry's bytes, padded with zeros."""
+    """An entry's bytes, padded with zeros. Raises :class:`UsageError` for an endpoint that no node writes."""
     body = RecordingLogEntry.pack(
         recording_id=recording_id,
         leadership_term_id=leadership_term_id,
@@ -236,5 +237,14 @@ def encode_entry(
         entry_type=type if is_valid else type + _INVALID_FLAG,
     )
     if archive_endpoint:
+        if len(archive_endpoint) > MAX_ENDPOINT_BYTES or not archive_endpoint.isascii():
+            expected = f"ASCII, at most {MAX_ENDPOINT_BYTES} characters"
+            raise UsageError("archive_endpoint", found=f"{len(archive_endpoint)} characters", expected=expected)
         body += len(archive_endpoint).to_bytes(4, "little") + archive_endpoint.encode("ascii")
     return body.ljust(align(len(body), ALIGNMENT), b"\0")
+
+
+def encode(entry: Entry) -> bytes:
+    """An entry's bytes, as :func:`encode_entry` gives them; it may be moved to any place in the file."""
+    fields = {name: value for name, value in entry._asdict().items() if name not in ("entry_index", "offset")}
+    return encode_entry(**{**fields, "archive_endpoint": entry.archive_endpoint or ""})

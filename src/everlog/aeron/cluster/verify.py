@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 CONTAINER_TYPE = 2
 BACKUP_TYPES = (3, 4)
-SEED = "ClusterTool seed-recording-log-from-snapshot, or a copy from another node"
+COPIES = "what a change kept (recording.log.bak, DIR.repair-TIME), or a copy from another node"
 
 
 @dataclass(slots=True)
@@ -122,7 +122,7 @@ class Verification:
         store = self.store
         if not store.has_recording_log:
             loses = "terms, and which snapshots are valid; recordings are told by their first message"
-            self.add("recording-log-missing", RECORDING_LOG_NAME, None, "no file", "a recording log", loses, SEED)
+            self.add("recording-log-missing", RECORDING_LOG_NAME, None, "no file", "a recording log", loses, COPIES)
             return
         for fault in store.recording_log.faults:
             self.report.add(fault)

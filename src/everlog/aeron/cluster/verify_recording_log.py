@@ -16,7 +16,7 @@ from everlog.aeron.cluster.recording_log import (
 )
 from everlog.core.report import Fault, Severity
 
-REPAIR = "compare it with the other nodes' recording logs; ClusterTool seed-recording-log-from-snapshot starts anew"
+REPAIR = "compare it with the other nodes'; everlog cluster DIR seed-recording-log-from-snapshot starts anew"
 
 
 def check_entries(log: RecordingLog, *, is_backup: bool = False) -> Iterator[Fault]:
@@ -27,7 +27,7 @@ def check_entries(log: RecordingLog, *, is_backup: bool = False) -> Iterator[Fau
     if not log.is_sorted:
         first = next(b for a, b in pairwise(log.entries) if b.entry_index < a.entry_index)
         found, expected = f"entry {first.entry_index} behind a later one", "entries by term and position"
-        repair = "none needed: a node sorts them; ClusterTool sort-recording-log does it on disk"
+        repair = "none needed: a node sorts them; everlog cluster DIR sort-recording-log does it on disk"
         yield _fault("recording-log-order", first, found, expected, "nothing", repair, note=True)
     for entry in log.entries:
         if not entry.is_valid and entry.type in (SNAPSHOT, STANDBY_SNAPSHOT):
