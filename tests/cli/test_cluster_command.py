@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import sys
@@ -77,6 +78,16 @@ def test_values_of_a_node_that_was_not_kept_are_printed_as_by_the_original(call:
 def test_a_recording_log_of_two_services_is_printed_as_the_original_does(call: Call, node: Node) -> None:
     _, lines, _ = call("cluster", node("cluster-killed/new-leader"), "recording-log")
     assert texts(lines) == printed("cluster-killed/tool-recording-log.txt")
+
+
+def test_standby_snapshots_are_printed_as_the_original_does(call: Call, tmp_path: Path) -> None:
+    golden = GOLDEN / "standby-recording-log"
+    (tmp_path / "recording.log").write_bytes(gzip.decompress((golden / "recording.log.gz").read_bytes()))
+    lines = gzip.decompress((golden / "recording-log.txt.gz").read_bytes()).decode()
+    code, found, err = call("cluster", tmp_path, "recording-log")
+    assert (code, err) == (0, "")
+    assert "\n".join(found) == lines
+    assert (lines.count("STANDBY_SNAPSHOT"), lines.count("isValid=false")) == (14, 2)
 
 
 def test_the_map_of_terms_is_printed_in_the_originals_order() -> None:
