@@ -10,15 +10,17 @@ import json
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from everlog.core.report import Fault, Progress
+from everlog.core.storage import LocalStorage, ReadableFile, Storage
 from everlog.core.writable import LocalWritableStorage
-from everlog.errors import WriteFailed
+from everlog.errors import FileChanged, WriteFailed
 
 NOTHING = "nothing"
+COPY_BYTES = 1 << 20
 
 
 class Backup(Protocol):
@@ -56,10 +58,27 @@ class FolderBackup:
         with storage.open_writable(free, create=True, exclusive=True, mode=0o600) as file:
             at = 0
             for piece in pieces:
-                file.write_at(at, piece)
+                if piece.count(0) < len(piece):  # zeros stay holes
+                    file.write_at(at, piece)
                 at += len(piece)
+            if file.size() < at:
+                file.truncate(at)
             file.sync()
         storage.sync_folder()
+
+    def link(self, storage: Storage, name: str) -> bool:
+        """Keep a file by a second name for it, which costs no space: only for one that is then removed or replaced,
+        for what is written into it would change here, too. On return the name is on disk. False where that can't be
+        done: across file systems, or when the name is taken."""
+        if not isinstance(storage, LocalStorage):
+            return False
+        kept = self._open()
+        try:
+            os.link(storage.path(name), kept.path(name), follow_symlinks=False)
+        except OSError:
+            return False
+        kept.sync_folder()
+        return True
 
     def _open(self) -> LocalWritableStorage:
         if self._storage is None:
@@ -74,6 +93,27 @@ class FolderBackup:
                 ) from error
             self._storage = LocalWritableStorage(self.path)
         return self._storage
+
+
+def keep_file(backup: Backup | None, storage: Storage, name: str) -> None:
+    """Keep a whole file that is about to be removed or replaced, under its name: by a link where that can be, else a
+    copy. Raises :class:`WriteFailed`, :class:`StoreUnavailable`."""
+    if backup is None or (isinstance(backup, FolderBackup) and backup.link(storage, name)):
+        return
+    with storage.open(name) as file:
+        backup.save(name, pieces_of(file))
+
+
+def pieces_of(file: ReadableFile, start: int = 0, end: int | None = None) -> Iterator[bytes]:
+    """A file's bytes from ``start`` on, in pieces of ``COPY_BYTES``. Raises :class:`FileChanged` when it is shorter than
+    ``end``."""
+    size = file.size() if end is None else end
+    for at in range(start, size, COPY_BYTES):
+        length = min(COPY_BYTES, size - at)
+        data = file.read_at(at, length)
+        if len(data) < length:
+            raise FileChanged(file.name, offset=at, found=f"{len(data)} bytes", expected=f"{length}")
+        yield data
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +135,7 @@ class RepairStep(ABC):
         """Do it, and say what was done. Raises as ``check`` does, and :class:`WriteFailed`; then, and after a crash,
         the store is no worse than before."""
 
-    def to_dict(self) -> dict[str, str]:
+    def to_dict(self) -> dict[str, Any]:
         """Plain values, as ``--json`` prints them."""
         return {"file": self.file, "before": self.before, "after": self.after, "loses": self.loses}
 
