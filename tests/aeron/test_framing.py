@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import array
 import ctypes
+import random
 import struct
 import zlib
 from collections.abc import Callable, Iterator
@@ -13,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from everlog.aeron import framing_twin
+from everlog.aeron import _framer, framing_twin
 from everlog.errors import CorruptData, UsageError
 
 Unpack = Callable[[str], Path]
 Truth = Callable[[str], dict[str, Any]]
 
-FRAMERS = [pytest.param(framing_twin.Framer, id="twin")]
+FRAMERS = [pytest.param(framing_twin.Framer, id="twin"), pytest.param(_framer.Framer, id="compiled")]
 TERM, MTU, INITIAL_TERM, SESSION, STREAM = 64 << 10, 256, 7, -99, 1001
 HEADER = struct.Struct("<iBBHiiiiq")
 ARCHIVES = {
@@ -804,3 +805,79 @@ def test_an_index_that_begins_anew_is_framed_where_the_buffer_then_goes_to(frame
     framer.begin(0, TERM)
     assert framer.frame_many([b"a", b"b", b"c"], 0, [1, Beginning(), 2]) == 3
     assert bytes(framer.view()) == frame(TERM, b"b", reserved=3) + frame(TERM + 64, b"c", reserved=2)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_compiled_framer_does_what_its_twin_does(seed: int) -> None:
+    chance = random.Random(seed)
+    term_length, mtu_length = chance.choice([(64 << 10, 64), (64 << 10, 1408), (64 << 10, 8192), (128 << 10, 480)])
+    options: dict[str, Any] = {
+        "initial_term_id": chance.choice([0, 2**31 - 2, -(2**31), chance.getrandbits(31)]),
+        "term_length": term_length,
+        "mtu_length": mtu_length,
+        "session_id": chance.getrandbits(32) - 2**31,
+        "stream_id": chance.getrandbits(32) - 2**31,
+        "checksum": chance.choice(["none", "none", "none", "crc32", "crc32c"]),
+        "capacity": chance.choice([1, 70_000, 200_001]),
+    }
+    pair = [_framer.Framer(**options), framing_twin.Framer(**options)]
+    position = chance.randrange(0, 1 << 40) * 32
+    longest = chance.choice([40, 300, mtu_length + 40, term_length // 8])
+    for _ in range(40):
+        end = (position // term_length + chance.randint(1, 3)) * term_length
+        step = a_step(chance, options, position, longest)
+        compiled, twin = (outcome(framer, position, end, step) for framer in pair)
+        assert compiled == twin
+        position = pair[0].position
+
+
+def a_step(chance: random.Random, options: dict[str, Any], position: int, longest: int) -> Callable[[Any], list[Any]]:
+    """A few calls, the same for both framers: some with input that is wrong."""
+    payloads: list[Any] = [chance.randbytes(chance.randrange(longest + 1)) for _ in range(chance.randrange(1, 90))]
+    reserved: list[Any] = [chance.getrandbits(64) - 2**63 for _ in payloads]
+    offsets = array.array(chance.choice("iq"), [0])
+    for payload in payloads:
+        offsets.append(offsets[-1] + len(payload))
+    data = b"".join(payloads)
+    if chance.random() < 0.3:
+        payloads[chance.randrange(len(payloads))] = chance.choice([None, bytearray(b"abc"), bytes(70_000), "x"])
+    if chance.random() < 0.2:
+        offsets[chance.randrange(len(offsets))] = chance.randrange(-9, len(data) + 9)
+    values = chance.choice([None, array.array("q", reserved), reserved, tuple(reserved)])
+    if chance.random() < 0.2:
+        reserved[chance.randrange(len(reserved))] = chance.choice([1 << 63, "1", True])
+    maker = framing_twin.Framer(**options | {"checksum": "none", "capacity": 1 << 20})
+    maker.begin(position, (position // options["term_length"] + 1) * options["term_length"])
+    for payload, value in zip(data[: 9 * longest].split(b"\x07"), reserved, strict=False):
+        if not maker.frame(payload, value if type(value) is int and value < 1 << 63 else 0):
+            break
+    block = bytearray(maker.view())
+    if chance.random() < 0.5 and block:
+        block[chance.randrange(len(block))] ^= 1 << chance.randrange(8)
+    if chance.random() < 0.2:
+        del block[chance.randrange(len(block) + 1) :]
+
+    def step(framer: Any) -> list[Any]:
+        return [
+            tried(lambda: framer.frame_block(block)),
+            tried(lambda: framer.frame_many(payloads, len(payloads) // 5, values)),
+            tried(lambda: framer.frame_column(data, offsets, len(payloads) // 5, len(payloads), values)),
+            tried(lambda: framer.frame(payloads[-1], reserved[-1])),
+            tried(lambda: framer.frame_many(payloads, 0)),
+        ]
+
+    return step
+
+
+def tried(call: Callable[[], Any]) -> Any:
+    """What it gives or raises."""
+    try:
+        return call()
+    except (UsageError, CorruptData) as error:
+        return type(error), str(error)
+
+
+def outcome(framer: Any, position: int, end: int, step: Callable[[Any], list[Any]]) -> tuple[Any, ...]:
+    framer.begin(position, end)
+    results = step(framer)
+    return results, bytes(framer.view()), framer.length, framer.start_position, framer.position, framer.is_full

@@ -1,7 +1,14 @@
-"""The framer; :mod:`everlog.aeron.framing_twin` says what it does."""
+"""The framer: compiled, or its twin :mod:`everlog.aeron.framing_twin`, which says what it does."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from everlog.aeron.framing_inputs import Framing as Framing
 from everlog.aeron.framing_inputs import framed_length as framed_length
-from everlog.aeron.framing_twin import Framer as Framer
+from everlog.kernel import load
+
+if TYPE_CHECKING:
+    from everlog.aeron.framing_twin import Framer as Framer
+else:
+    Framer = load("everlog.aeron._framer", "everlog.aeron.framing_twin").Framer

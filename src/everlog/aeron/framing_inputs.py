@@ -181,10 +181,14 @@ def contiguous(data: Any, name: str, *, is_cast: bool = True) -> memoryview:
 def payload_bytes(payload: Any, longest: int) -> bytes:
     """A copy of a payload. Raises :class:`UsageError` when it can't be framed."""
     data = payload if type(payload) is bytes else contiguous(payload, "message")
-    length = memoryview(data).nbytes
+    check_length(memoryview(data).nbytes, longest)
+    return bytes(data)
+
+
+def check_length(length: int, longest: int) -> None:
+    """Raises :class:`UsageError` for a message that is too long."""
     if length > longest:
         raise UsageError("message", found=f"{length} bytes", expected=f"at most {longest}")
-    return bytes(data)
 
 
 def checked_reserved(value: Any) -> int:

@@ -1,0 +1,1 @@
+from everlog.aeron.framing_twin import Framer as Framer

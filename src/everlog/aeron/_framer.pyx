@@ -1,0 +1,589 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Compiled framer; :mod:`everlog.aeron.framing_twin` says what it does and why."""
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytearray cimport PyByteArray_AS_STRING
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
+from cpython.long cimport PyLong_CheckExact
+from cpython.object cimport PyObject
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+from everlog.kernel._crc32 cimport Crc32
+
+from everlog.aeron import frames as _frames
+from everlog.aeron import framing_inputs as _inputs
+from everlog.errors import UsageError
+
+include "_layouts.pxi"
+
+cdef extern from *:
+    """
+    #include <stdint.h>
+    #include <string.h>
+    static inline uint64_t everlog_load64(const uint8_t* at) {
+        uint64_t v; memcpy(&v, at, 8);
+    #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+        v = __builtin_bswap64(v);
+    #endif
+        return v; }
+    static inline void everlog_store32(uint8_t* at, uint32_t v) {
+    #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+        v = __builtin_bswap32(v);
+    #endif
+        memcpy(at, &v, 4); }
+    static inline void everlog_store64(uint8_t* at, uint64_t v) {
+    #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+        v = __builtin_bswap64(v);
+    #endif
+        memcpy(at, &v, 8); }
+    /* memcpy; up to 64 bytes without a call: both halves, which may overlap. */
+    static inline void everlog_copy(uint8_t* to, const uint8_t* from, int64_t n) {
+        if (n > 64) memcpy(to, from, (size_t)n);
+        else if (n >= 32) {
+            uint64_t a[4], b[4];
+            memcpy(a, from, 32); memcpy(b, from + n - 32, 32); memcpy(to, a, 32); memcpy(to + n - 32, b, 32);
+        } else if (n >= 16) {
+            uint64_t a[2], b[2];
+            memcpy(a, from, 16); memcpy(b, from + n - 16, 16); memcpy(to, a, 16); memcpy(to + n - 16, b, 16);
+        } else if (n >= 8) {
+            uint64_t a, b;
+            memcpy(&a, from, 8); memcpy(&b, from + n - 8, 8); memcpy(to, &a, 8); memcpy(to + n - 8, &b, 8);
+        } else while (n-- > 0) to[n] = from[n];
+    }
+    static inline void everlog_zero32(uint8_t* to) { memset(to, 0, 32); }
+    static inline void everlog_prefetch(const void* at) { __builtin_prefetch(at, 0, 3); }
+    static inline PyObject** everlog_items(PyObject* list_or_tuple) { return PySequence_Fast_ITEMS(list_or_tuple); }
+    static inline Py_ssize_t everlog_count(PyObject* list_or_tuple) { return PySequence_Fast_GET_SIZE(list_or_tuple); }
+    """
+    uint64_t everlog_load64(const uint8_t*) nogil
+    void everlog_store32(uint8_t*, uint32_t) nogil
+    void everlog_store64(uint8_t*, uint64_t) nogil
+    void everlog_copy(uint8_t*, const uint8_t*, int64_t) nogil
+    void everlog_zero32(uint8_t*) nogil
+    void everlog_prefetch(const void*) nogil
+    PyObject** everlog_items(object)
+    Py_ssize_t everlog_count(object)
+
+cdef extern from "Python.h":
+    long long PyLong_AsLongLongAndOverflow(object, int* overflow) except? -1
+
+cdef enum:
+    HEADER = DATA_HEADER_SIZE
+    TYPE_PADDING = 0
+    TYPE_DATA = 1
+    FLAG_BEGIN = 0x80
+    FLAG_END = 0x40
+    UNFRAGMENTED = 0xC0
+    MAX_FRAME_LENGTH = 65536
+    CHUNK_BYTES = 65536         # of a block are copied before their headers are looked at
+    OBJECTS_AHEAD = 16          # payloads of a list are asked for from memory
+    TAKEN = 1
+    NOT_TAKEN = 0
+
+assert (HEADER, TYPE_PADDING, TYPE_DATA, FLAG_BEGIN, FLAG_END, UNFRAGMENTED, MAX_FRAME_LENGTH) == (
+    _frames.HEADER_LENGTH, _frames.TYPE_PADDING, _frames.TYPE_DATA, _frames.FLAG_BEGIN, _frames.FLAG_END,
+    _frames.UNFRAGMENTED, _frames.MAX_FRAME_LENGTH,
+)
+
+
+cdef inline int64_t align32(int64_t length) noexcept nogil:
+    return (length + 31) & ~<int64_t>31
+
+
+cdef inline uint64_t first_word(uint64_t kind, uint64_t flags) noexcept nogil:
+    """Of a header, without the frame's length."""
+    return kind << 8 * DATA_HEADER_TYPE | flags << 8 * DATA_HEADER_FLAGS
+
+
+cdef inline void put_header(
+    uint8_t* out, uint64_t first, uint64_t session_and_offset, uint64_t stream_and_term, int64_t reserved
+) noexcept nogil:
+    everlog_store64(out + DATA_HEADER_FRAME_LENGTH, first)
+    everlog_store64(out + DATA_HEADER_TERM_OFFSET, session_and_offset)
+    everlog_store64(out + DATA_HEADER_STREAM_ID, stream_and_term)
+    everlog_store64(out + DATA_HEADER_RESERVED_VALUE, <uint64_t>reserved)
+
+
+cdef inline void put_payload(uint8_t* out, const uint8_t* payload, int64_t length, int64_t behind) noexcept nogil:
+    """Into the frame at ``out``, which ends at ``behind``."""
+    if length:
+        everlog_zero32(out + behind - 32)
+        everlog_copy(out + HEADER, payload, length)
+
+
+cdef struct Place:
+    # Where the next frame goes, and how far frames may go in this term and this buffer.
+    int64_t at
+    int64_t last
+    int64_t shift               # from ``at`` to the offset in the term
+    uint64_t session
+    uint64_t stream_and_term
+
+
+cdef struct Wrong:
+    # A message of a column that can't be framed.
+    bint found
+    int64_t first, last
+
+
+cdef class Held:
+    """The buffer of a memoryview without gaps, as long as this is there."""
+
+    cdef Py_buffer view
+
+    def __cinit__(self, memoryview):
+        PyObject_GetBuffer(memoryview, &self.view, PyBUF_SIMPLE)
+
+    def __dealloc__(self):
+        PyBuffer_Release(&self.view)
+
+
+cdef class Reserved:
+    """Reserved values: of a list or tuple, of a buffer, or 0 for each."""
+
+    cdef object values
+    cdef Held held
+    cdef const int64_t* data
+
+    def __cinit__(self, values, Py_ssize_t count):
+        self.values = None
+        self.data = NULL
+        if values is None:
+            return
+        found = _inputs.Integers.of_reserved(values, count)._values
+        if isinstance(values, (list, tuple)):
+            self.values = values
+        else:
+            self.held = Held(found)
+            self.data = <const int64_t*>self.held.view.buf
+
+    cdef int64_t at(self, Py_ssize_t index) except? -1:
+        if self.data != NULL:
+            return self.data[index]
+        if self.values is None:
+            return 0
+        return reserved_value_of(self.values[index] if index < everlog_count(self.values) else None)
+
+
+cdef inline int64_t reserved_value_of(value) except? -1:
+    cdef int overflow = 0
+    cdef int64_t number
+    if PyLong_CheckExact(value):
+        number = PyLong_AsLongLongAndOverflow(value, &overflow)
+        if not overflow:
+            return number
+    return _inputs.checked_reserved(value)
+
+
+cdef class Framer:
+    """See the twin."""
+
+    cdef readonly object framing
+    cdef readonly int64_t capacity, max_message_length, max_payload_length, start_position, position, length
+    cdef object buffer          # a memoryview: while it is there, its bytearray does not move
+    cdef uint8_t* data
+    cdef int64_t term_length, end
+    cdef int term_bits
+    cdef uint32_t initial_term_id
+    cdef uint64_t session, stream           # where they are in their words of a header
+    cdef bint is_padded, is_checked
+    cdef Crc32 crc
+
+    def __cinit__(
+        self, *, initial_term_id, term_length, mtu_length, session_id, stream_id, checksum="none", capacity=1 << 20
+    ):
+        framing = _inputs.Framing(
+            initial_term_id=initial_term_id,
+            term_length=term_length,
+            mtu_length=mtu_length,
+            session_id=session_id,
+            stream_id=stream_id,
+            checksum=checksum,
+        )
+        polynomial = _inputs.CHECKSUMS[checksum]
+        self.framing = framing
+        self.capacity = framing.capacity(capacity)
+        self.max_message_length = framing.max_message_length
+        self.max_payload_length = framing.max_payload_length
+        self.start_position = self.position = self.length = self.end = 0
+        self.term_length = term_length
+        self.term_bits = term_length.bit_length() - 1
+        self.initial_term_id = <uint32_t><int32_t>initial_term_id
+        self.session = <uint64_t><uint32_t><int32_t>session_id << 32
+        self.stream = <uint64_t><uint32_t><int32_t>stream_id
+        self.is_padded = False
+        self.is_checked = polynomial is not None
+        if polynomial is not None:
+            self.crc = Crc32(polynomial)
+        memory = bytearray(self.capacity)
+        self.buffer = memoryview(memory)
+        self.data = <uint8_t*>PyByteArray_AS_STRING(memory)
+
+    @property
+    def is_full(self):
+        """See the twin."""
+        return self.is_stopped()
+
+    cdef inline bint is_stopped(self) noexcept nogil:
+        return self.is_padded or self.position == self.end
+
+    def begin(self, position, end):
+        """See the twin."""
+        self.framing.check_range(position, end)
+        self.start_position = self.position = position
+        self.length = 0
+        self.end = end
+        self.is_padded = False
+
+    def view(self):
+        """See the twin."""
+        return self.buffer[: self.length].toreadonly()
+
+    def frame(self, payload, reserved_value=0):
+        """See the twin."""
+        return self.put_object(payload, reserved_value, None, 0) == TAKEN
+
+    def frame_many(self, payloads, start, reserved_values=None):
+        """See the twin."""
+        cdef Reserved reserved
+        cdef Py_ssize_t first, at
+        cdef bint is_over = False
+        _inputs.check_payloads(payloads, start)
+        first = at = start
+        reserved = Reserved(reserved_values, everlog_count(payloads))
+        while not self.is_stopped():
+            at = self.put_bytes_of(payloads, at, reserved, &is_over)
+            if is_over or at >= everlog_count(payloads):
+                break
+            try:
+                if self.put_object(payloads[at], None, reserved, at) != TAKEN:
+                    break
+            except UsageError:
+                if at == first:
+                    raise
+                break
+            at += 1
+        return at - first
+
+    def frame_column(self, data, offsets, start, stop, reserved_values=None):
+        """See the twin."""
+        cdef Held column = Held(_inputs.contiguous(data, "data", is_cast=False))
+        cdef Held places
+        cdef Reserved reserved
+        cdef int64_t first, last, at
+        cdef int width
+        cdef Wrong wrong
+        view = _inputs.integer_view(offsets, "offsets", (4, 8))
+        _inputs.check_messages(start, stop, len(view) - 1)
+        places, width = Held(view), view.itemsize
+        reserved = Reserved(reserved_values, stop)
+        first = at = start
+        last = stop
+        wrong.found = False
+        if reserved.values is None:
+            with nogil:
+                at = self.put_column(column, places, width, at, last, reserved.data, &wrong)
+        else:
+            at = self.put_column_with(column, places, width, at, last, reserved, &wrong)
+        if wrong.found and at == first:
+            _inputs.column_range(wrong.first, wrong.last, column.view.len, at)
+            _inputs.check_length(wrong.last - wrong.first, self.max_message_length)
+        return at - first
+
+    def frame_block(self, block):
+        """See the twin."""
+        cdef Held source = Held(_inputs.contiguous(block, "block", is_cast=False))
+        cdef int64_t taken, at = 0, behind
+        with nogil:
+            taken = self.put_block(<const uint8_t*>source.view.buf, source.view.len, &at)
+        if taken < 0:  # at ``at`` of the block, and of what was copied of it
+            behind = min(at + HEADER, source.view.len)
+            header = bytes(self.buffer[self.length + at : self.length + behind])
+            raise self.framing.fault(header, self.position + at, at, source.view.len - at)
+        return taken
+
+    cdef inline Place place(self) noexcept nogil:
+        """For whole frames without a checksum; there is none where these are not possible."""
+        cdef Place place
+        cdef int64_t in_term = self.position & (self.term_length - 1)
+        place.at = place.last = self.length
+        if not self.is_checked and not self.is_stopped():
+            place.last = min(self.capacity, self.length + self.term_length - in_term)
+        place.shift = in_term - self.length
+        place.session = self.session
+        place.stream_and_term = self.stream_and_term()
+        return place
+
+    cdef inline uint64_t stream_and_term(self) noexcept nogil:
+        return self.stream | <uint64_t>(self.initial_term_id + <uint32_t>(self.position >> self.term_bits)) << 32
+
+    cdef inline void go_to(self, int64_t at) noexcept nogil:
+        self.position += at - self.length
+        self.length = at
+
+    cdef Py_ssize_t put_bytes_of(self, payloads, Py_ssize_t at, Reserved reserved, bint* is_over) except -1:
+        """As many messages from ``at`` on as are ``bytes`` with plain reserved values. No Python code runs meanwhile.
+        ``is_over``: a message was not taken."""
+        cdef PyObject** items = everlog_items(payloads)
+        cdef Py_ssize_t count = everlog_count(payloads), value_count = 0
+        cdef PyObject** values = NULL
+        cdef Place place = self.place()
+        cdef uint8_t* data = self.data
+        cdef uint8_t* out
+        cdef const uint8_t* payload
+        cdef uint64_t first = first_word(TYPE_DATA, UNFRAGMENTED)
+        cdef int64_t longest = self.max_payload_length, length, behind, reserved_value = 0
+        cdef int overflow = 0
+        if reserved.values is not None:
+            values, value_count = everlog_items(reserved.values), everlog_count(reserved.values)
+        while at < count:
+            if not PyBytes_CheckExact(<object>items[at]):
+                break
+            length = PyBytes_GET_SIZE(<object>items[at])
+            payload = <const uint8_t*>PyBytes_AS_STRING(<object>items[at])
+            if reserved.data != NULL:
+                reserved_value = reserved.data[at]
+            elif values != NULL:
+                if at >= value_count or not PyLong_CheckExact(<object>values[at]):
+                    break
+                reserved_value = PyLong_AsLongLongAndOverflow(<object>values[at], &overflow)
+                if overflow:
+                    break
+            behind = align32(HEADER + length)
+            if at + OBJECTS_AHEAD < count:
+                everlog_prefetch(items[at + OBJECTS_AHEAD])
+                everlog_prefetch(<const uint8_t*>items[at + OBJECTS_AHEAD] + 64)
+            if length <= longest and place.at + behind <= place.last:
+                out = data + place.at
+                put_header(
+                    out, first | <uint64_t>(HEADER + length), place.session | <uint64_t>(place.at + place.shift),
+                    place.stream_and_term, reserved_value,
+                )
+                put_payload(out, payload, length, behind)
+                place.at += behind
+            else:
+                if length > self.max_message_length:
+                    break
+                self.go_to(place.at)
+                if self.put(payload, length, reserved_value) != TAKEN:
+                    is_over[0] = True
+                    return at
+                place = self.place()
+            at += 1
+        self.go_to(place.at)
+        return at
+
+    cdef int put_object(self, payload, value, Reserved reserved, Py_ssize_t index) except -1:
+        """Any message, with a reserved value, or that of its index. Python code may run until all is at hand."""
+        cdef Py_buffer view
+        cdef int64_t number
+        if not PyBytes_CheckExact(payload):
+            try:
+                PyObject_GetBuffer(payload, &view, PyBUF_SIMPLE)
+            except (TypeError, BufferError, ValueError):
+                payload = _inputs.payload_bytes(payload, self.max_message_length)
+            else:
+                try:
+                    self.check_length(view.len)
+                    number = reserved_value_of(value) if reserved is None else reserved.at(index)
+                    return self.put(<const uint8_t*>view.buf, view.len, number)
+                finally:
+                    PyBuffer_Release(&view)
+        self.check_length(PyBytes_GET_SIZE(payload))
+        number = reserved_value_of(value) if reserved is None else reserved.at(index)
+        return self.put(<const uint8_t*>PyBytes_AS_STRING(payload), PyBytes_GET_SIZE(payload), number)
+
+    cdef inline int check_length(self, int64_t length) except -1:
+        if length > self.max_message_length:
+            _inputs.check_length(length, self.max_message_length)
+        return 0
+
+    cdef inline bint find(
+        self, Held column, Held places, int width, int64_t at, Wrong* found
+    ) noexcept nogil:
+        """Where message ``at`` of a column lies; whether it can be framed."""
+        if width == 4:
+            found.first = (<const int32_t*>places.view.buf)[at]
+            found.last = (<const int32_t*>places.view.buf)[at + 1]
+        else:
+            found.first = (<const int64_t*>places.view.buf)[at]
+            found.last = (<const int64_t*>places.view.buf)[at + 1]
+        found.found = (
+            found.first < 0 or found.last < found.first or found.last > column.view.len
+            or found.last - found.first > self.max_message_length
+        )
+        return not found.found
+
+    cdef int64_t put_column(
+        self, Held column, Held places, int width, int64_t at, int64_t stop, const int64_t* reserved, Wrong* wrong
+    ) noexcept nogil:
+        """Messages ``at`` to ``stop``: where it ended, before a message that is wrong, or was not taken."""
+        cdef Place place = self.place()
+        cdef Wrong found
+        cdef uint8_t* data = self.data
+        cdef uint8_t* out
+        cdef const uint8_t* source = <const uint8_t*>column.view.buf
+        cdef uint64_t first = first_word(TYPE_DATA, UNFRAGMENTED)
+        cdef int64_t longest = self.max_payload_length, length, behind, reserved_value = 0
+        if self.is_stopped():
+            return at
+        while at < stop:
+            if not self.find(column, places, width, at, &found):
+                wrong[0] = found
+                break
+            length = found.last - found.first
+            if reserved != NULL:
+                reserved_value = reserved[at]
+            behind = align32(HEADER + length)
+            if length <= longest and place.at + behind <= place.last:
+                out = data + place.at
+                put_header(
+                    out, first | <uint64_t>(HEADER + length), place.session | <uint64_t>(place.at + place.shift),
+                    place.stream_and_term, reserved_value,
+                )
+                put_payload(out, source + found.first, length, behind)
+                place.at += behind
+            else:
+                self.go_to(place.at)
+                if self.put(source + found.first, length, reserved_value) != TAKEN:
+                    return at
+                place = self.place()
+            at += 1
+        self.go_to(place.at)
+        return at
+
+    cdef int64_t put_column_with(
+        self, Held column, Held places, int width, int64_t at, int64_t stop, Reserved reserved, Wrong* wrong
+    ) except -1:
+        """:meth:`put_column` with the reserved values of a list or tuple."""
+        cdef const uint8_t* source = <const uint8_t*>column.view.buf
+        cdef int64_t first = at, value
+        while at < stop and not self.is_stopped():
+            if not self.find(column, places, width, at, wrong):
+                break
+            try:
+                value = reserved.at(at)
+            except UsageError:
+                if at == first:
+                    raise
+                break
+            if self.put(source + wrong.first, wrong.last - wrong.first, value) != TAKEN:
+                break
+            at += 1
+        return at
+
+    cdef int put(self, const uint8_t* payload, int64_t length, int64_t reserved) noexcept nogil:
+        """One message, or padding."""
+        cdef int64_t in_term = self.position & (self.term_length - 1)
+        cdef int64_t rest = self.term_length - in_term, room = self.capacity - self.length
+        cdef int64_t longest = self.max_payload_length, part, behind, at = self.length, framed
+        cdef uint64_t stream_and_term = self.stream_and_term(), flags = FLAG_BEGIN
+        cdef uint8_t* out
+        if self.is_stopped():
+            return NOT_TAKEN
+        framed = length // longest * (HEADER + longest)
+        if length % longest or length == 0:
+            framed += align32(HEADER + length % longest)
+        if framed > rest:
+            if room >= HEADER:
+                put_header(
+                    self.data + at, first_word(TYPE_PADDING, UNFRAGMENTED) | <uint64_t>rest,
+                    self.session | <uint64_t>in_term, stream_and_term, 0,
+                )
+                self.length += HEADER
+                self.position += rest
+                self.is_padded = True
+            return NOT_TAKEN
+        if framed > room:
+            return NOT_TAKEN
+        while True:
+            part = min(length, longest)
+            behind = align32(HEADER + part)
+            if part == length:
+                flags |= FLAG_END
+            out = self.data + at
+            put_header(
+                out, first_word(TYPE_DATA, flags) | <uint64_t>(HEADER + part), self.session | <uint64_t>in_term,
+                stream_and_term, reserved,
+            )
+            put_payload(out, payload, part, behind)
+            if self.is_checked:
+                self.sign(out, behind)
+            at += behind
+            in_term += behind
+            payload += part
+            length -= part
+            flags = 0
+            if length == 0:
+                break
+        self.go_to(at)
+        return TAKEN
+
+    cdef inline void sign(self, uint8_t* frame, int64_t behind) noexcept nogil:
+        everlog_store32(frame + DATA_HEADER_SESSION_ID, self.crc.update(0, frame + HEADER, behind - HEADER))
+
+    cdef int64_t put_block(self, const uint8_t* block, int64_t given, int64_t* wrong_at) noexcept nogil:
+        """How many bytes were taken, or -1 with the offset of a wrong frame. What is looked at is a copy: the block may
+        change meanwhile."""
+        cdef uint8_t* base = self.data + self.length
+        cdef uint8_t* frame
+        cdef int64_t room = self.capacity - self.length, copied = 0, at = 0, length, behind, kept
+        cdef int64_t start = self.position, size = self.term_length, in_term = start & (size - 1)
+        cdef int64_t first_end = self.end - start       # of the block, where the end is
+        cdef int64_t most = min(room, given)
+        cdef uint64_t stream_and_term = self.stream_and_term(), session = self.session, first
+        cdef uint32_t kind
+        cdef bint is_checked = self.is_checked
+        if self.is_padded:
+            return 0
+        while at < given and at < first_end and room - at >= HEADER:
+            wrong_at[0] = at
+            if at + HEADER > copied:
+                copied = copy_more(base, block, copied, min(most, at + HEADER), most)
+            if given - at < HEADER:
+                return -1
+            frame = base + at
+            first = everlog_load64(frame)
+            length = <int32_t><uint32_t>first
+            kind = <uint32_t>(first >> 8 * DATA_HEADER_TYPE)
+            behind = align32(length)
+            if (
+                kind > TYPE_DATA or length < HEADER or in_term + behind > size
+                or everlog_load64(frame + DATA_HEADER_TERM_OFFSET) != (session | <uint64_t>in_term)
+                or everlog_load64(frame + DATA_HEADER_STREAM_ID) != stream_and_term
+            ):
+                return -1
+            if kind == TYPE_PADDING:
+                if behind > given - at and given - at != HEADER:
+                    return -1
+                self.go_to(self.length + at + HEADER)
+                self.position += behind - HEADER
+                self.is_padded = True
+                return min(at + behind, given)
+            if length > MAX_FRAME_LENGTH or behind > given - at:
+                return -1
+            if behind > room - at:
+                break
+            if is_checked:
+                if at + behind > copied:
+                    copied = copy_more(base, block, copied, at + behind, most)
+                self.sign(frame, behind)
+            at += behind
+            in_term += behind
+            if in_term == size:
+                in_term = 0
+                stream_and_term += <uint64_t>1 << 32
+        if at > copied:
+            memcpy(base + copied, block + copied, at - copied)
+        self.go_to(self.length + at)
+        return at
+
+
+cdef inline int64_t copy_more(
+    uint8_t* base, const uint8_t* block, int64_t copied, int64_t needed, int64_t most
+) noexcept nogil:
+    """Copy a block on, up to ``needed`` and some more, but not behind ``most``; how much there is then."""
+    cdef int64_t upto = min(most, max(needed, copied + CHUNK_BYTES))
+    memcpy(base + copied, block + copied, upto - copied)
+    return upto
