@@ -115,6 +115,18 @@ def test_lines_are_those_of_the_original(call: Call, golden: Path, verb: str, to
         assert done.lines == lines
 
 
+@pytest.mark.parametrize("number", [0, 1])
+def test_counters_of_a_cluster_nodes_driver_are_those_of_the_original(call: Call, tmp_path: Path, number: int) -> None:
+    golden = GOLDEN.parent / "cluster-3node"
+    with tarfile.open(golden / f"aeron-dir-cnc-node{number}.tar.gz") as tar:
+        tar.extractall(tmp_path, filter="data")
+    done = call(tmp_path / f"aeron-dir-node{number}", "stat")
+    assert (done.code, done.err) == (0, "")
+    lines = gzip.decompress((golden / f"AeronStat-node{number}.txt.gz").read_bytes()).decode().splitlines()
+    assert done.lines[1:] == lines[1:]
+    assert len(lines) == [160, 189][number]
+
+
 def test_process_and_summary_are_those_of_drivertool(call: Call, golden: Path) -> None:
     assert call(golden, "pid").lines == expected("DriverTool-pid.txt")
     done, lines = call(golden).lines, expected("DriverTool.txt")
