@@ -9,6 +9,7 @@ from benchmarks.lines import machine
 
 GROUPS = {
     "walks": "walking frames into columns against memcpy",
+    "framing": "messages into the frames of a recording against memcpy",
     "sbe": "SBE messages into columns against the package of that name",
     "commands": "the command line, start to end",
     "listing": "listing large archives and many channels",
