@@ -219,6 +219,11 @@ class ArchiveStore(PositionalStore):
             bases = segments.bases(self.segment_index().get(recording.recording_id, []))
             last_base = max((b for b in bases if b >= segments.base(recording.start_position)), default=None)
             is_live = self.is_live()
+        geometry, kind = self.geometry(recording, segments, checksum)
+        return ScanContext(segments, geometry, recording.stop_position, last_base, kind, is_live)
+
+    def geometry(self, recording: Recording, segments: SegmentMap, checksum: str | None = None) -> tuple[Geometry, str]:
+        """What a recording's frames look like, and which checksum they have: ``checksum``, else as the options say."""
         plain: tuple[int, ...] = ()
         kind = checksum or self.options.checksum
         if kind == "auto":
@@ -231,7 +236,7 @@ class ArchiveStore(PositionalStore):
             -1 if recording.stop_position is None else recording.stop_position,
             plain,
         )
-        return ScanContext(segments, geometry, recording.stop_position, last_base, kind, is_live)
+        return geometry, kind
 
     def _detect(self, recording: Recording, segments: SegmentMap) -> tuple[str, tuple[int, ...]]:
         numbers = self.segment_index().get(recording.recording_id, [])

@@ -1,0 +1,258 @@
+"""Where a recording ends that nobody stopped: behind the last good frame of the last segment file that has one.
+
+A good frame has a header as its position demands, a right checksum where the recording has checksums, and is all
+there. What is not, at the end, was torn by the crash. Damage with good frames behind it was not: it stays, and so do
+they. But a hole of zeros is the end even when frames follow: a power cut kept later pages and lost earlier ones, and
+nothing behind the hole was ever synced.
+
+A message of which the last fragments are missing keeps those that are there: their positions may have been
+acknowledged, as a cluster does with its log, and a publisher that extends the recording goes on at the stop position.
+They are dead bytes, which readers pass over at the next beginning of a message. The original does the same.
+
+Source of the search: Catalog.computeStopPosition, recoverStopOffset.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from everlog.aeron import walk_twin as codes
+from everlog.aeron.archive.recordings import Recording
+from everlog.aeron.archive.scan import POLYNOMIALS, WINDOW_BYTES
+from everlog.aeron.archive.segments import SegmentMap, SegmentReader
+from everlog.aeron.frames import HEADER_LENGTH, align
+from everlog.aeron.layouts import DataHeader
+from everlog.aeron.position import FOREVER
+from everlog.aeron.walk import Geometry, Walker
+from everlog.core.storage import ReadableFile, Storage
+from everlog.core.window import Window
+from everlog.kernel.columns import RowSink
+from everlog.kernel.crc32 import Crc32
+
+if TYPE_CHECKING:
+    from everlog.aeron.archive.store import ArchiveStore
+
+CHUNK_BYTES = 1 << 20
+EMPTY_PAGE = "a frame with an empty page in it"
+_PROBLEMS = {
+    codes.UNSET: "a frame without a length",
+    codes.FRAME_LENGTH: "a frame with an impossible length",
+    codes.FRAME_TYPE: "a frame of an unknown type",
+    codes.TERM_OFFSET: "a frame with the term offset of another place",
+    codes.TERM_ID: "a frame with the term id of another place",
+    codes.STREAM_ID: "a frame of another stream",
+    codes.CHECKSUM: "a frame whose checksum is wrong",
+    codes.PADDING_DATA: "a padding frame with bytes in it",
+    codes.TORN: EMPTY_PAGE,
+}
+CUT_OFF = "a frame that the file's end cuts off"
+HOLE = "frames behind a hole of zeros"
+LEFTOVER = "bytes that are no frame"
+
+
+@dataclass(frozen=True, slots=True)
+class Remains:
+    """What of a segment file, from ``offset`` on, is not zeros: ``byte_count`` up to the last such byte, and their
+    CRC-32, to know them again."""
+
+    file: str
+    size: int
+    offset: int
+    byte_count: int
+    crc: int
+
+    def is_there(self, file: ReadableFile) -> bool:
+        """Whether the file still is so."""
+        return file.size() == self.size and crc_of(file, self.offset, self.byte_count) == self.crc
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveredEnd:
+    """Where an active recording ends, and what is to be done so that writing can go on there.
+
+    ``torn`` says what stands behind the end in its file, ``tail`` which bytes that are; ``behind`` are files that begin
+    behind the end, of zeros (``byte_count`` 0) or with frames behind a hole. ``short`` is the file at the end when it
+    is shorter than ``segment_length``. ``damaged`` are positions of bad frames that have good ones behind them: they
+    stay.
+    """
+
+    recording_id: int
+    stop_position: int
+    segment_length: int
+    torn: str | None = None
+    tail: Remains | None = None
+    behind: tuple[Remains, ...] = ()
+    short: Remains | None = None
+    damaged: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Walked:
+    """``end``: behind the last good frame; ``problem``: what stopped the walk, ``None`` for zeros or the segment's
+    end."""
+
+    end: int
+    problem: str | None
+    damaged: tuple[int, ...]
+
+
+def recover_end(store: ArchiveStore, recording: Recording, checksum: str = "auto") -> RecoveredEnd:
+    """Find a recording's end as if it was active; changes nothing. ``checksum`` as in the store's options. Raises
+    :class:`StoreUnavailable`."""
+    segments = store.segment_map(recording)
+    geometry, kind = recovery_geometry(store, recording, segments, checksum)
+    first, start = segments.base(recording.start_position), recording.start_position
+    bases = [b for b in segments.bases(store.segment_index().get(recording.recording_id, [])) if b >= first]
+    walked = _Walked(start, None, ())
+    problems: dict[int, str | None] = {}
+    reader = SegmentReader(store.storage, segments)
+    try:
+        for base in sorted(bases, reverse=True):
+            begin = max(base, start)
+            found = walk_segment(reader, geometry, kind, begin, base + segments.segment_length)
+            problems[base] = found.problem
+            if found.end > begin:
+                walked = found
+                break
+    finally:
+        reader.close()
+    walked = replace(walked, problem=problems.get(segments.base(walked.end)))
+    return _with_remains(store.storage, recording, segments, bases, walked)
+
+
+def recovery_geometry(
+    store: ArchiveStore, recording: Recording, segments: SegmentMap, checksum: str
+) -> tuple[Geometry, str]:
+    """What frames look like while the recording's end is looked for, and their checksum. Those with the session id of
+    the descriptor have none: an archive that is not configured for checksums extended the recording."""
+    geometry, kind = store.geometry(recording, segments, None if checksum == "auto" else checksum)
+    plain = geometry.plain_sessions
+    if recording.session_id not in plain:
+        plain = (*plain, recording.session_id)
+    return replace(geometry, limit=-1, plain_sessions=plain if kind != "none" else ()), kind
+
+
+def walk_segment(reader: SegmentReader, geometry: Geometry, kind: str, begin: int, limit: int) -> _Walked:
+    """Walk the frames of one segment file from ``begin``, where one begins, up to ``limit``."""
+    polynomial = POLYNOMIALS.get(kind)
+    walker = Walker(geometry, False, None if polynomial is None else Crc32(polynomial))
+    walker.select(begin, FOREVER, False)
+    window = Window(reader.read_into, begin, limit, max_bytes=WINDOW_BYTES)
+    sink = RowSink([], 1 << 62, 1 << 62)
+    end = chain = begin
+    bad: list[tuple[int, str]] = []
+    while True:
+        status = walker.walk(window.buffer, window.at, window.filled, window.base, window.at_end, sink)
+        position = window.base + walker.at
+        if position > chain:
+            end = min(position, limit)
+        if status in (codes.END, codes.NEED_MORE):
+            window.seek(position)
+            if window.refill():
+                continue
+            if any(window.buffer[window.at : window.filled]):
+                bad.append((position, CUT_OFF))
+            return _walked(end, bad)
+        header = bytes(window.buffer[walker.at : walker.at + HEADER_LENGTH])
+        if status == codes.UNSET and not any(header):
+            return _walked(end, bad)
+        bad.append((position, _PROBLEMS[status]))
+        if status == codes.TORN or (status == codes.CHECKSUM and _is_last(reader, position, header, limit)):
+            return _walked(end, bad)
+        resume = window.base + walker.resume
+        behind = find_frame(walker, window, resume if status == codes.PADDING_DATA else position + HEADER_LENGTH)
+        if behind is None:
+            return _walked(end, bad)
+        chain = behind
+        window.seek(behind)
+
+
+def _walked(end: int, bad: list[tuple[int, str]]) -> _Walked:
+    problem = next((what for position, what in bad if position >= end), None)
+    return _Walked(end, problem, tuple(position for position, _ in bad if position < end))
+
+
+def _is_last(reader: SegmentReader, position: int, header: bytes, limit: int) -> bool:
+    """Whether zeros, or nothing, follow a frame."""
+    behind = position + align(DataHeader.unpack_from(header).frame_length)
+    return behind >= limit or not any(reader.read(behind, min(HEADER_LENGTH, limit - behind)))
+
+
+def find_frame(walker: Walker, window: Window, position: int) -> int | None:
+    """The position of the next intact frame from ``position`` on, in the window's range."""
+    window.seek(position)
+    while True:
+        found = walker.find(window.buffer, window.at, window.filled, window.base)
+        if found >= 0:
+            return window.base + found
+        rest = (window.filled - window.at) % HEADER_LENGTH
+        window.seek(window.base + window.filled - rest)
+        if not window.refill():
+            return None
+
+
+def _with_remains(
+    storage: Storage, recording: Recording, segments: SegmentMap, bases: list[int], walked: _Walked
+) -> RecoveredEnd:
+    """The end with what lies behind it."""
+    end, length = walked.end, segments.segment_length
+    base = segments.base(end)
+    tail = short = None
+    if base in bases:
+        here = remains_of(storage, segments.name(base), end - base)
+        tail = here if here.byte_count else None
+        short = here if here.size < length else None
+    behind = tuple(remains_of(storage, segments.name(other), 0) for other in sorted(bases) if other > base)
+    torn = walked.problem
+    if torn is None and tail is not None:
+        torn = HOLE if any_frame(storage, segments, recording, end, base + length) else LEFTOVER
+    return RecoveredEnd(
+        recording.recording_id,
+        end,
+        length,
+        torn=torn if tail is not None else None,
+        tail=tail,
+        behind=behind,
+        short=short,
+        damaged=walked.damaged,
+    )
+
+
+def any_frame(storage: Storage, segments: SegmentMap, recording: Recording, start: int, end: int) -> bool:
+    """Whether there is a frame, by its header, between two positions of one segment."""
+    geometry = Geometry(recording.initial_term_id, recording.term_buffer_length, recording.stream_id)
+    reader = SegmentReader(storage, segments)
+    try:
+        window = Window(reader.read_into, start, end, max_bytes=WINDOW_BYTES)
+        return find_frame(Walker(geometry, False), window, start) is not None
+    finally:
+        reader.close()
+
+
+def remains_of(storage: Storage, name: str, offset: int) -> Remains:
+    """What of a file is not zeros from ``offset`` on."""
+    zeros = bytes(CHUNK_BYTES)
+    with storage.open(name) as file:
+        size, at, end = file.size(), offset, offset
+        while at < size:
+            part = file.read_at(at, CHUNK_BYTES)
+            if not part:
+                break
+            if part != zeros[: len(part)]:
+                end = at + len(part.rstrip(b"\0"))
+            at += len(part)
+        return Remains(name, size, offset, end - offset, crc_of(file, offset, end - offset))
+
+
+def crc_of(file: ReadableFile, offset: int, length: int) -> int:
+    """CRC-32 of a part of a file; of less where it is shorter."""
+    crc, end = 0, offset + length
+    while offset < end:
+        part = file.read_at(offset, min(CHUNK_BYTES, end - offset))
+        if not part:
+            break
+        crc = zlib.crc32(part, crc)
+        offset += len(part)
+    return crc

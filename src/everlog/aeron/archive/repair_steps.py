@@ -1,0 +1,207 @@
+"""The steps that recovery and repair of an archive are made of. :mod:`.recovery` and :mod:`.repair` say in which order
+they go, and why. Each leaves, wherever it is stopped, what planning again finds and finishes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from everlog.aeron.archive.catalog import CATALOG_NAME, CatalogEntry
+from everlog.aeron.archive.catalog_file import load_catalog
+from everlog.aeron.archive.catalog_writer import MIN_CAPACITY, CatalogOptions, CatalogWriter
+from everlog.aeron.archive.ends import CHUNK_BYTES, Remains
+from everlog.aeron.archive.entry_checksums import kind_of, stale_kind_of
+from everlog.aeron.archive.store import MARK_NAME, load_mark
+from everlog.aeron.frames import NULL_POSITION
+from everlog.core.repair import Backup, RepairStep
+from everlog.core.storage import ReadableFile
+from everlog.core.writable import WritableStorage
+from everlog.errors import CorruptData, FileChanged, StoreUnavailable
+
+
+def refuse_live(storage: WritableStorage) -> None:
+    """Raises :class:`StoreUnavailable` while an archive runs in the folder, by its mark file, or has its catalog or
+    mark file open; where the system does not tell who has a file open, the mark file alone decides."""
+    try:
+        mark = load_mark(storage)
+    except CorruptData:
+        mark = None
+    if mark is not None and mark.is_live(time.time_ns() // 1_000_000):
+        found = f"an archive that runs, process {mark.header.pid}"
+    elif any(storage.exists(name) and storage.is_open_elsewhere(name) for name in (CATALOG_NAME, MARK_NAME)):
+        found = "a process that has the archive open"
+    else:
+        return
+    hint = "stop it, or wait ten seconds where it was killed, then repair again; nothing was changed"
+    raise StoreUnavailable(storage.root, found=found, expected="no running archive", hint=hint)
+
+
+def chunks(file: ReadableFile, start: int, length: int) -> Iterator[bytes]:
+    """The bytes of a part of a file. Raises :class:`FileChanged` when it has become shorter."""
+    end = start + length
+    while start < end:
+        data = file.read_at(start, min(CHUNK_BYTES, end - start))
+        if not data:
+            raise FileChanged(file.name, offset=start, found="its end", expected=f"{end - start} bytes more")
+        yield data
+        start += len(data)
+
+
+def keep(backup: Backup | None, file: ReadableFile, offset: int, length: int) -> None:
+    """Into the backup: a file's beginning under its name, or another part under its name and offset."""
+    if backup is not None and length:
+        backup.save(f"{file.name}@{offset}" if offset else file.name, chunks(file, offset, length))
+
+
+def changed(name: str, found: str, expected: str) -> FileChanged:
+    """A file that is not as it was when the step was planned."""
+    return FileChanged(name, found=found, expected=f"{expected}, as when this was planned")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArchiveStep(RepairStep):
+    """A step on an archive's folder. ``is_owner``: whoever applies it owns the folder, as an archive that is opened for
+    writing does; else it is refused while an archive runs there."""
+
+    storage: WritableStorage
+    is_owner: bool = False
+
+    def check(self) -> None:
+        """See :class:`RepairStep`."""
+        if not self.is_owner:
+            refuse_live(self.storage)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileStep(ArchiveStep):
+    """A step on one file, of which ``remains`` says what it was like."""
+
+    remains: Remains
+
+    def check(self) -> None:
+        """See :class:`RepairStep`."""
+        super().check()
+        if not self.storage.exists(self.file):
+            raise changed(self.file, "no file", f"{self.remains.size} bytes")
+        with self.storage.open(self.file) as file:
+            self.compare(file)
+
+    def compare(self, file: ReadableFile) -> None:
+        """Raises :class:`FileChanged`."""
+        if not self.remains.is_there(file):
+            found = f"{file.size()} bytes, or others from offset {self.remains.offset} on"
+            raise changed(self.file, found, f"{self.remains.size} bytes")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EraseTail(FileStep):
+    """Makes zeros of a segment file's bytes from an offset on, and the file ``length`` bytes long.
+
+    It is cut at the offset, which frees the blocks, and lengthened again: a crash between leaves a file that is too
+    short, which planning again lengthens; it is on disk before the catalog says that the recording ends there.
+    """
+
+    length: int
+
+    def apply(self, backup: Backup | None) -> str:
+        """See :class:`RepairStep`."""
+        self.check()
+        remains = self.remains
+        with self.storage.open_writable(self.file) as file:
+            self.compare(file)
+            keep(backup, file, remains.offset, remains.byte_count)
+            if remains.byte_count:
+                file.truncate(remains.offset)
+            file.truncate(self.length)
+            file.sync()
+        if not remains.byte_count:
+            return f"made {self.file} {self.length} bytes long"
+        return f"erased {self.file} from offset {remains.offset} on: {remains.byte_count} bytes"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemoveFile(FileStep):
+    """Deletes a file. ``needs_backup``: one with something intact in it, which stays where there is no backup to keep
+    it. A crash leaves it or not."""
+
+    needs_backup: bool = False
+
+    def apply(self, backup: Backup | None) -> str:
+        """See :class:`RepairStep`."""
+        self.check()
+        if self.needs_backup and backup is None:
+            return f"left {self.file}: there is no backup to keep it"
+        with self.storage.open(self.file) as file:
+            keep(backup, file, 0, self.remains.byte_count)
+        self.storage.remove(self.file)
+        self.storage.sync_folder()
+        return f"deleted {self.file}"
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A recording's stop position as it is, -1 for none, and as it is to be."""
+
+    recording_id: int
+    old: int
+    new: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetStops(ArchiveStep):
+    """Writes stop positions into the catalog, with the time of now for recordings that had none, and the checksums of
+    entries that have one.
+
+    The last step: a crash in it leaves some recordings done and others active, which are planned again. ``is_later``:
+    a step before it makes the catalog.
+    """
+
+    stops: tuple[Stop, ...]
+    is_later: bool = False
+
+    def check(self) -> None:
+        """See :class:`RepairStep`."""
+        super().check()
+        if not self.is_later:
+            self._entries()
+
+    def _entries(self) -> dict[int, CatalogEntry]:
+        """The entries to be changed. Raises :class:`FileChanged`."""
+        catalog, _ = load_catalog(self.storage)
+        entries = {} if catalog is None else {entry.recording_id: entry for entry in catalog.entries}
+        for stop in self.stops:
+            entry = entries.get(stop.recording_id)
+            if entry is None or entry.stop_position != stop.old:
+                found = "no recording" if entry is None else f"stop position {entry.stop_position}"
+                raise changed(CATALOG_NAME, f"{found} {stop.recording_id}", str(stop.old))
+        return {stop.recording_id: entries[stop.recording_id] for stop in self.stops}
+
+    def apply(self, backup: Backup | None) -> str:
+        """See :class:`RepairStep`."""
+        super().check()
+        entries = self._entries()
+        keep_catalog(self.storage, backup)
+        now_ms = time.time_ns() // 1_000_000
+        kinds = {i: kind_of(entry) or stale_kind_of(entry) or "none" for i, entry in entries.items()}
+        for kind in sorted(set(kinds.values())):
+            with open_catalog(self.storage, kind) as writer:
+                for stop in self.stops:
+                    if kinds[stop.recording_id] == kind:
+                        writer.set_stop(stop.recording_id, stop.new, now_ms if stop.old == NULL_POSITION else None)
+        return f"set the stop positions of {len(self.stops)} recordings in {CATALOG_NAME}"
+
+
+def open_catalog(storage: WritableStorage, checksum: str) -> CatalogWriter:
+    """The catalog as it is, not lengthened; what is changed is on disk when it is closed. ``checksum``: of entries that
+    are changed."""
+    capacity = max(storage.size(CATALOG_NAME), MIN_CAPACITY)
+    return CatalogWriter.open(storage, CatalogOptions(capacity=capacity, checksum=checksum))
+
+
+def keep_catalog(storage: WritableStorage, backup: Backup | None) -> None:
+    """The catalog as it is into the backup, without the zeros at its end."""
+    if backup is not None and storage.exists(CATALOG_NAME):
+        with storage.open(CATALOG_NAME) as file:
+            catalog, _ = load_catalog(storage)
+            keep(backup, file, 0, file.size() if catalog is None else catalog.used)
