@@ -320,6 +320,32 @@ def test_a_killed_leader_is_told_from_a_follower_that_was(golden_archive: Unpack
     assert "when it died" not in follower
 
 
+def killed_note(path: Path) -> str:
+    with everlog.open_store(path) as store:
+        notes = store.verify().faults
+    (text,) = [" / ".join((n.found, n.loses, n.repair)) for n in notes if n.file == "cluster-mark.dat"]
+    return text
+
+
+def test_verify_tells_a_killed_leader_from_a_follower_that_is_stuck(golden_archive: Unpack, tmp_path: Path) -> None:
+    leader = killed_note(golden_archive("cluster-killed/killed-leader") / "cluster")
+    assert leader.startswith(
+        "the consensus module: last alive at 2026-11-21T13:47:19.911Z, never closed; it led term 0"
+    )
+    assert "its log ends at position 251744" in leader
+    assert "may be known to no other member / none needed: the others elect a new leader; when it starts" in leader
+    stuck = killed_note(golden_archive("cluster-killed/stuck-follower") / "cluster")
+    assert "never closed; it followed member 0 in term 0, its latest, and its log ends at position 31456" in stuck
+    assert (
+        "everlog cluster DIR compare tells how much / none needed: when it starts, or goes on, it catches up" in stuck
+    )
+    node = Node.make()
+    node.files["cluster-mark.dat"] = mark_of(1, -1, activity=T0)
+    node.entries = []
+    unknown = killed_note(node.write(tmp_path))
+    assert unknown.endswith("never closed / nothing / none needed: a start takes the file over")
+
+
 def test_a_node_that_stood_for_a_term_that_never_came_is_explained(tmp_path: Path) -> None:
     node = Node.make()
     node.files["node-state.dat"] = node_state_of(4, node.base)

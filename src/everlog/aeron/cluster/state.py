@@ -171,6 +171,27 @@ def was_killed(view: NodeView) -> bool:
     return mark is not None and not mark.is_closed and not mark.is_live(_now_ms()) and mark.header.version > 0
 
 
+def explain_killed(store: ClusterStore) -> tuple[str, str, str]:
+    """Of a consensus module that was killed or hangs: what it was doing, what that may cost, and what a start does."""
+    view = view_node(store)
+    last = store.recording_log.last_term
+    if last is None or view.leader is None:
+        return "", "nothing", "none needed: a start takes the file over"
+    end = "" if view.log_end is None else f", and its log ends at position {view.log_end}"
+    if view.leader == view.member_id:
+        return (
+            f"; it led term {last.leadership_term_id}, its latest{end}",
+            "nothing here; what it appended last, before a majority had it, may be known to no other member",
+            "none needed: the others elect a new leader; when it starts again it follows, and cuts its log off where "
+            "that leader's term begins",
+        )
+    return (
+        f"; it followed member {view.leader} in term {last.leadership_term_id}, its latest{end}",
+        "what the others have behind that, until it follows again: everlog cluster DIR compare tells how much",
+        "none needed: when it starts, or goes on, it catches up from the leader",
+    )
+
+
 def _role(store: ClusterStore, view: NodeView) -> list[str]:
     last = store.recording_log.last_term
     if last is None:

@@ -17,7 +17,7 @@ from everlog.aeron.cluster.mark_file import FAILED, MARK_NAME, ClusterMark, load
 from everlog.aeron.cluster.node_state_file import NODE_STATE_NAME
 from everlog.aeron.cluster.recording_log import RECORDING_LOG_NAME, Entry
 from everlog.aeron.cluster.scanning import LOG
-from everlog.aeron.cluster.state import service_count, time_ms
+from everlog.aeron.cluster.state import explain_killed, service_count, time_ms
 from everlog.aeron.cluster.verify_log import LogCheck
 from everlog.aeron.cluster.verify_recording_log import check_entries
 from everlog.aeron.cluster.verify_snapshots import SnapshotCheck
@@ -27,6 +27,7 @@ from everlog.errors import CorruptData, EverlogError, UnsupportedVersion
 if TYPE_CHECKING:
     from everlog.aeron.cluster.store import ClusterStore
 
+CONSENSUS_MODULE_TYPE = 1
 CONTAINER_TYPE = 2
 BACKUP_TYPES = (3, 4)
 COPIES = "what a change kept (recording.log.bak, DIR.repair-TIME), or a copy from another node"
@@ -105,8 +106,10 @@ class Verification:
         if not mark.is_closed and not mark.is_live(time.time_ns() // 1_000_000) and header.version > 0:
             found = f"{mark.label}: last alive at {time_ms(header.activity_timestamp)}, never closed"
             expected = "a component that runs, or closed its mark file"
-            repair = "none needed: a start takes the file over (see everlog info for what that does)"
-            self.add("component-killed", name, at + 8, found, expected, repair=repair, note=True)
+            role, loses, repair = "", "nothing", "none needed: a start takes the file over"
+            if header.component_type == CONSENSUS_MODULE_TYPE:
+                role, loses, repair = explain_killed(self.store)
+            self.add("component-killed", name, at + 8, found + role, expected, loses, repair, note=True)
 
     def _check_same_node(self, own: ClusterMark, mark: ClusterMark) -> None:
         for field_name in ("cluster_id", "member_id"):
