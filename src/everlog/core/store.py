@@ -7,7 +7,7 @@ marker; NATS Streaming: sequence); ``parse_address`` and ``format_address`` tran
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType, TracebackType
@@ -266,13 +266,9 @@ class Store(ABC):
         """Records one by one, ``end`` exclusive; damage as in ``scan``."""
         level = as_level(level)
         names = ["address", *(c.name for c in self.family_columns(level))]
-        fixed = {"address", "timestamp_ns", "payload"}
-        for batch in self.scan(stream, columns=names, start=start, end=end, level=level, on_fault=on_fault):
-            own = [n for n in names if n not in fixed]
-            values = [batch.data[n].to_list(batch.row_count) for n in own]
-            heads = [batch.data[n].to_list(batch.row_count) for n in ("address", "timestamp_ns", "payload")]
-            for address, timestamp_ns, payload, *rest in zip(*heads, *values, strict=True):
-                yield Record(stream, address, timestamp_ns, payload, dict(zip(own, rest, strict=True)))
+        return records_of(
+            stream, names, self.scan(stream, columns=names, start=start, end=end, level=level, on_fault=on_fault)
+        )
 
     def _address(self, value: str | int | None) -> int | None:
         if value is None or isinstance(value, int):
@@ -289,6 +285,17 @@ class Store(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.path!r})"
+
+
+def records_of(stream: str, names: list[str], batches: Iterable[Batch]) -> Iterator[Record]:
+    """The records in batches that have the columns ``names``: ``address``, ``timestamp_ns``, ``payload`` and others."""
+    fixed = ("address", "timestamp_ns", "payload")
+    own = [name for name in names if name not in fixed]
+    for batch in batches:
+        values = [batch.data[name].to_list(batch.row_count) for name in own]
+        heads = [batch.data[name].to_list(batch.row_count) for name in fixed]
+        for address, timestamp_ns, payload, *rest in zip(*heads, *values, strict=True):
+            yield Record(stream, address, timestamp_ns, payload, dict(zip(own, rest, strict=True)))
 
 
 def as_level(level: Level | str) -> Level:

@@ -1,1 +1,52 @@
-"""."""
+"""Aeron Archive: recordings in a folder. ``create`` or ``open_archive`` to write; :func:`everlog.open_store` to read.
+
+>>> from everlog.aeron import archive
+>>> with archive.create("/var/lib/trades") as store:                 # doctest: +SKIP
+...     recorder = store.start_recording("aeron:ipc", stream_id=1001)
+...     recorder.append(b"first")
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from everlog.aeron.archive.archive import Archive as Archive
+    from everlog.aeron.archive.archive import create as create
+    from everlog.aeron.archive.archive import open_archive as open_archive
+    from everlog.aeron.archive.events import EventStream as EventStream
+    from everlog.aeron.archive.events import RecordingProgress as RecordingProgress
+    from everlog.aeron.archive.events import RecordingSignal as RecordingSignal
+    from everlog.aeron.archive.events import RecordingStarted as RecordingStarted
+    from everlog.aeron.archive.events import RecordingStopped as RecordingStopped
+    from everlog.aeron.archive.events import SignalEvent as SignalEvent
+    from everlog.aeron.archive.options import ArchiveOptions as ArchiveOptions
+    from everlog.aeron.archive.recorder import Recorder as Recorder
+    from everlog.aeron.archive.replay import Replay as Replay
+    from everlog.core.durability import Durability as Durability
+
+_HOMES = {
+    "Archive": "everlog.aeron.archive.archive",
+    "ArchiveOptions": "everlog.aeron.archive.options",
+    "Durability": "everlog.core.durability",
+    "EventStream": "everlog.aeron.archive.events",
+    "Recorder": "everlog.aeron.archive.recorder",
+    "RecordingProgress": "everlog.aeron.archive.events",
+    "RecordingSignal": "everlog.aeron.archive.events",
+    "RecordingStarted": "everlog.aeron.archive.events",
+    "RecordingStopped": "everlog.aeron.archive.events",
+    "Replay": "everlog.aeron.archive.replay",
+    "SignalEvent": "everlog.aeron.archive.events",
+    "create": "everlog.aeron.archive.archive",
+    "open_archive": "everlog.aeron.archive.archive",
+}
+"""Name to module: each is imported when it is asked for, so that reading an archive costs no import of what writes."""
+
+__all__ = list(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)

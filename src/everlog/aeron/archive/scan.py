@@ -30,7 +30,7 @@ WINDOW_BYTES = MAX_MESSAGE_BYTES * 2
 class ScanContext:
     """What a scan needs to know of a recording, so that it does not read the catalog again. ``stop_position`` is
     ``None`` while the recording is active; then ``bases`` (the segments that were there) say how far to look.
-    ``is_live``: an archive is writing."""
+    ``is_live``: an archive is writing. ``frame_start``: a position at which a frame begins, if one is known."""
 
     segments: SegmentMap
     geometry: Geometry
@@ -38,6 +38,7 @@ class ScanContext:
     last_base: int | None
     checksum: str = "none"
     is_live: bool = False
+    frame_start: int | None = None
 
     @property
     def stream(self) -> str:
@@ -77,6 +78,8 @@ class Scan:
         self.first = max(self.first, start)
         # A frame never crosses the end of its term: a term's start is the nearest place where one surely begins.
         begin = max(start, term_start(self.first, context.geometry.term_length))
+        if context.frame_start is not None and begin < context.frame_start <= self.first:
+            begin = context.frame_start
         self.end_position = begin
         polynomial = POLYNOMIALS.get(context.checksum)
         crc = None if polynomial is None else Crc32(polynomial)

@@ -1,0 +1,499 @@
+"""An archive's folder, open for writing: recordings are made, extended, replayed, cut and removed.
+
+>>> from everlog.aeron import archive
+>>> with archive.create("/var/lib/trades") as store:                        # doctest: +SKIP
+...     with store.start_recording("aeron:ipc", stream_id=1001) as recorder:
+...         recorder.append(b"first")
+...     for record in store.replay(recorder.recording_id):
+...         print(record.payload)
+
+One process at a time owns the folder; a real Aeron archive may go on where it stops, and the other way round. Readers
+(:func:`everlog.open_store`) need not ask. Source: ArchiveConductor, Catalog, ArchiveMarkFile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+from everlog.aeron.archive.catalog import CATALOG_NAME
+from everlog.aeron.archive.catalog_bytes import Descriptor
+from everlog.aeron.archive.catalog_writer import CatalogWriter
+from everlog.aeron.archive.checksums import detect_checksum
+from everlog.aeron.archive.events import (
+    Callback,
+    Events,
+    EventStream,
+    RecordingProgress,
+    RecordingSignal,
+    RecordingStarted,
+    RecordingStopped,
+    SignalEvent,
+)
+from everlog.aeron.archive.heartbeat import Heartbeat
+from everlog.aeron.archive.options import ArchiveOptions, durability_of
+from everlog.aeron.archive.ownership import Ownership, now_ms
+from everlog.aeron.archive.recorder import Recorder
+from everlog.aeron.archive.recordings import Recording
+from everlog.aeron.archive.replay import Replay, ReplaySource
+from everlog.aeron.archive.scan import ScanContext
+from everlog.aeron.archive.segment_writer import SegmentWriter
+from everlog.aeron.archive.segments import SegmentMap, SegmentReader, index_segments
+from everlog.aeron.archive.store import ArchiveStore, Options
+from everlog.aeron.archive.stream_parameters import StreamParameters, Wishes, parameters_of
+from everlog.aeron.frames import FRAME_ALIGNMENT
+from everlog.aeron.framing import Framer
+from everlog.aeron.position import FOREVER
+from everlog.aeron.walk import Geometry
+from everlog.core.options import fill
+from everlog.core.writable import LocalWritableStorage, WritableStorage, write_failed
+from everlog.errors import EverlogError, NotAStore, StoreExists, UsageError
+
+_log = logging.getLogger("everlog.aeron.archive")
+
+
+def create(path: str | os.PathLike[str], *, exist_ok: bool = False, **options: Any) -> Archive:
+    """Make an archive in a folder, which is made if need be, and open it; ``options`` are those of
+    :class:`ArchiveOptions`. With ``exist_ok`` one that is there already is opened.
+
+    Raises :class:`StoreExists`, :class:`UsageError`, :class:`WriteFailed`, and as :func:`open_archive`. A crash
+    leaves no catalog, or one without recordings.
+    """
+    chosen = fill(ArchiveOptions, options)
+    root = os.fspath(path)
+    try:
+        os.makedirs(root, exist_ok=True)
+    except OSError as error:
+        raise write_failed(root, error) from error
+    return Archive.create(LocalWritableStorage(root), chosen, exist_ok=exist_ok)
+
+
+def open_archive(path: str | os.PathLike[str], **options: Any) -> Archive:
+    """Open an archive's folder for writing; ``options`` are those of :class:`ArchiveOptions`.
+
+    What an owner that was killed left is put in order first: each recording that was active gets its stop position,
+    behind its last good frame; what was torn behind it becomes zeros. ``Archive.recovered`` says what was done;
+    ``everlog repair --dry-run`` shows it without doing it.
+
+    Raises :class:`NotAStore` where there is no catalog, :class:`StoreUnavailable` while another archive owns the
+    folder, :class:`UnsupportedVersion` for a catalog that has to be migrated, :class:`CorruptData` for one
+    that is damaged.
+    """
+    return Archive.open(LocalWritableStorage(path), fill(ArchiveOptions, options))
+
+
+class Archive:
+    """An archive that this process owns; threads may share it. :func:`create` and :func:`open_archive` make one."""
+
+    def __init__(
+        self, storage: WritableStorage, options: ArchiveOptions, ownership: Ownership, recovered: list[str]
+    ) -> None:
+        self.options = options
+        self.recovered = recovered
+        self._storage = storage
+        self._ownership = ownership
+        self._events = Events()
+        self._lock = threading.RLock()
+        self._recorders: dict[int, Recorder] = {}
+        self._replays: set[Replay] = set()
+        self._is_closed = False
+        self._catalog = CatalogWriter.open(storage, options.catalog)
+        self._store = ArchiveStore(storage, Options(checksum="auto"))
+        self._heartbeat = Heartbeat(ownership, self._flush_offered, options.flush_interval_s)
+
+    @classmethod
+    def create(cls, storage: WritableStorage, options: ArchiveOptions, *, exist_ok: bool = False) -> Archive:
+        """As :func:`create`, on a storage of any kind."""
+        if storage.exists(CATALOG_NAME):
+            if not exist_ok:
+                raise StoreExists(storage.root, found="an archive", expected="a folder without a catalog")
+        elif any(index_segments(storage.names())):
+            found, hint = "segment files without a catalog", "everlog repair makes a catalog of them"
+            raise StoreExists(storage.root, found=found, expected="a folder without recordings", hint=hint)
+        else:
+            CatalogWriter.create(storage, options.catalog).close()
+        return cls.open(storage, options)
+
+    @classmethod
+    def open(cls, storage: WritableStorage, options: ArchiveOptions) -> Archive:
+        """As :func:`open_archive`, on a storage of any kind."""
+        if not storage.exists(CATALOG_NAME):
+            raise NotAStore(storage.root, found="no catalog", expected=CATALOG_NAME, hint="create makes an archive")
+        timeout_ms = round(options.liveness_timeout_s * 1000)
+        ownership = Ownership.take(storage, timeout_ms=timeout_ms)
+        try:
+            with Heartbeat.during(ownership):
+                recovered = _recover(storage)
+                return cls(storage, options, ownership, recovered)
+        except BaseException:
+            ownership.release()
+            raise
+
+    # What is there
+
+    @property
+    def path(self) -> str:
+        """The folder."""
+        return self._storage.root
+
+    def recordings(
+        self,
+        *,
+        channel_fragment: str = "",
+        stream_id: int | None = None,
+        from_recording_id: int = 0,
+        count: int | None = None,
+    ) -> list[Recording]:
+        """Valid recordings by id, as they are now: from an id on, at most ``count``, those whose original channel has
+        ``channel_fragment`` in it, and of a stream."""
+        with self._lock:
+            self._check()
+            found: list[Recording] = []
+            for recording_id in self._catalog.recording_ids():
+                if count is not None and len(found) >= count:
+                    break
+                if recording_id >= from_recording_id:
+                    recording = self._catalog.recording(recording_id)
+                    if _matches(recording, channel_fragment, stream_id):
+                        found.append(recording)
+            return found
+
+    def recording(self, recording_id: int) -> Recording:
+        """One recording as it is now. Raises :class:`UnknownStream`."""
+        with self._lock:
+            self._check()
+            return self._catalog.recording(recording_id)
+
+    def find_last_matching_recording(
+        self,
+        channel_fragment: str,
+        stream_id: int,
+        *,
+        session_id: int | None = None,
+        min_recording_id: int = 0,
+    ) -> Recording | None:
+        """The valid recording with the highest id whose channel, stream and session fit."""
+        with self._lock:
+            self._check()
+            for recording_id in reversed(self._catalog.recording_ids()):
+                if recording_id < min_recording_id:
+                    break
+                recording = self._catalog.recording(recording_id)
+                if session_id in (None, recording.session_id) and _matches(recording, channel_fragment, stream_id):
+                    return recording
+            return None
+
+    def start_position(self, recording_id: int) -> int:
+        """Where a recording starts."""
+        return self.recording(recording_id).start_position
+
+    def stop_position(self, recording_id: int) -> int | None:
+        """Where it stops; ``None`` while it is active."""
+        return self.recording(recording_id).stop_position
+
+    def recorded_position(self, recording_id: int) -> int:
+        """Behind the last message that is acknowledged; where it stops, if it is not active."""
+        with self._lock:
+            recorder = self._recorders.get(recording_id)
+            if recorder is not None:
+                return recorder.recorded_position
+            recording = self.recording(recording_id)
+            return recording.start_position if recording.stop_position is None else recording.stop_position
+
+    # Recording
+
+    def start_recording(
+        self,
+        channel: str,
+        stream_id: int,
+        *,
+        control_session_id: int = 0,
+        correlation_id: int = 0,
+        **wishes: Any,
+    ) -> Recorder:
+        """Begin a new recording. ``wishes``: ``session_id``, ``initial_term_id`` (random ones if not given),
+        ``term_length`` and ``mtu_length`` (bytes; Aeron's defaults), ``position`` (where it starts, 0) and
+        ``source_identity``; the channel's parameters may say them, too.
+
+        Raises :class:`UsageError`, :class:`WriteFailed`. A crash leaves an active recording without messages.
+        """
+        parameters = parameters_of(channel, stream_id, fill(Wishes, wishes))
+        segment_length = max(self.options.segment_length, parameters.term_length)
+        descriptor = Descriptor(
+            recording_id=0,
+            start_timestamp=now_ms(),
+            start_position=parameters.join_position,
+            initial_term_id=parameters.initial_term_id,
+            segment_file_length=segment_length,
+            term_buffer_length=parameters.term_length,
+            mtu_length=parameters.mtu_length,
+            session_id=parameters.session_id,
+            stream_id=parameters.stream_id,
+            stripped_channel=parameters.stripped_channel,
+            original_channel=channel,
+            source_identity=parameters.source_identity,
+            control_session_id=control_session_id,
+            correlation_id=correlation_id,
+        )
+        with self._lock:
+            self._check()
+            recording_id = self._catalog.add(descriptor)
+            recording = self._catalog.recording(recording_id)
+            try:
+                recorder = self._record(recording, recording.session_id, recording.start_position)
+            except BaseException:
+                with contextlib.suppress(EverlogError):
+                    self._catalog.set_stop(recording_id, recording.start_position, now_ms())
+                raise
+        self._tell_start(recorder, parameters, RecordingSignal.START)
+        return recorder
+
+    def extend_recording(self, recording_id: int, channel: str | None = None, **wishes: Any) -> Recorder:
+        """Go on at the end of a stopped recording. ``channel`` and ``wishes`` as for ``start_recording`` may be given;
+        what of them is not as the recording is, is refused with :class:`UsageError`, as is an active recording. Without
+        a ``session_id`` there is a new one. Raises :class:`UnknownStream`, :class:`WriteFailed`; then it is stopped
+        where it was, or, if not even that could be written, when the archive is opened again."""
+        with self._lock:
+            self._check()
+            recording = self._catalog.recording(recording_id)
+            stop = recording.stop_position
+            if recording.state != "VALID" or stop is None:
+                found = "an active recording" if stop is None else f"state {recording.state}"
+                raise UsageError(f"recording {recording_id}", found=found, expected="a valid, stopped one")
+            entry = self._catalog.entry(recording_id)
+            own = {
+                "initial_term_id": recording.initial_term_id,
+                "term_length": recording.term_buffer_length,
+                "mtu_length": recording.mtu_length,
+                "position": stop,
+            }
+            asked = fill(Wishes, {**own, **{k: v for k, v in wishes.items() if v is not None}})
+            for name, value in own.items():
+                if getattr(asked, name) != value:
+                    found, expected = f"{name} {getattr(asked, name)}", f"{value}, as recorded"
+                    raise UsageError(f"recording {recording_id}", found=found, expected=expected)
+            parameters = parameters_of(channel or entry.texts["original_channel"], recording.stream_id, asked)
+            recorder = self._record(recording, parameters.session_id, stop)
+            try:
+                self._catalog.extend(recording_id, parameters.session_id)
+            except BaseException:
+                recorder.abandon()
+                del self._recorders[recording_id]
+                raise
+        self._tell_start(recorder, parameters, RecordingSignal.EXTEND)
+        return recorder
+
+    def _record(self, recording: Recording, session_id: int, position: int) -> Recorder:
+        framer = Framer(
+            initial_term_id=recording.initial_term_id,
+            term_length=recording.term_buffer_length,
+            mtu_length=recording.mtu_length,
+            session_id=session_id,
+            stream_id=recording.stream_id,
+            checksum=self.options.checksum,
+        )
+        writer = SegmentWriter(self._storage, segment_map(recording), self.options.file_sync_level or 0)
+        writer.open(position)
+        framer.begin(position, writer.end)
+        durability = durability_of(self.options.file_sync_level or 0)
+        recorder = Recorder(recording.recording_id, framer, writer, durability, self)
+        self._recorders[recording.recording_id] = recorder
+        return recorder
+
+    def _tell_start(self, recorder: Recorder, parameters: StreamParameters, signal: RecordingSignal) -> None:
+        if not self._events.has_listeners:
+            return
+        recording_id, start = recorder.recording_id, self.start_position(recorder.recording_id)
+        recorder.on_progress = self._tell_progress
+        texts = parameters.channel, parameters.source_identity
+        started = RecordingStarted(recording_id, start, parameters.session_id, parameters.stream_id, *texts)
+        self._events.tell(started)
+        self._events.tell(SignalEvent(recording_id, recorder.position, signal))
+
+    def _tell_progress(self, recorder: Recorder) -> None:
+        recording_id, position = recorder.recording_id, recorder.recorded_position
+        self._events.tell(RecordingProgress(recording_id, self.start_position(recording_id), position))
+
+    # What recorders ask for
+
+    def check(self) -> None:
+        """Raises :class:`StoreUnavailable` when the archive is closed, or another one owns the folder now."""
+        self._ownership.check()
+
+    def offered(self) -> None:
+        """Messages wait to be written: see to it that they are."""
+        self._heartbeat.flush_soon()
+
+    def stopped(self, recorder: Recorder, position: int) -> None:
+        """A recorder ends its recording at a position."""
+        recording_id = recorder.recording_id
+        with self._lock:
+            self._catalog.set_stop(recording_id, position, now_ms())
+            self._recorders.pop(recording_id, None)
+        if self._events.has_listeners:
+            start = self.start_position(recording_id)
+            self._events.tell(RecordingStopped(recording_id, start, position))
+            self._events.tell(SignalEvent(recording_id, position, RecordingSignal.STOP))
+
+    def _flush_offered(self) -> None:
+        with self._lock:
+            recorders = list(self._recorders.values())
+        for recorder in recorders:
+            recorder.flush_offered()
+
+    # Replaying
+
+    def replay(
+        self,
+        recording_id: int,
+        position: int | None = None,
+        length: int | None = None,
+        *,
+        follow: bool = False,
+        timeout_s: float | None = None,
+    ) -> Replay:
+        """Read a recording from ``position`` (a frame's start; its own start if ``None``) on, ``length`` bytes at most.
+
+        Of an active one what is recorded by now is given; with ``follow`` what comes, too, until it stops, or nothing
+        came for ``timeout_s``. Raises :class:`UnknownStream`, :class:`UsageError` for a position that is none in it.
+        """
+        with self._lock:
+            self._check()
+            recording = self._catalog.recording(recording_id)
+            recorder = self._recorders.get(recording_id)
+            context = self._context(recording, recorder)
+            start = recording.start_position if position is None else position
+            self._check_position(recording_id, context, start)
+            if length is not None and length < 0:
+                raise UsageError("length", found=str(length), expected="0 or more")
+            end = FOREVER if length is None else start + length
+            source = ReplaySource(self._store, context, recorder)
+            replay = Replay(source, start, end, follow=follow, timeout_s=timeout_s, on_close=self._replays.discard)
+            self._replays.add(replay)
+            return replay
+
+    def _context(self, recording: Recording, recorder: Recorder | None) -> ScanContext:
+        segments = segment_map(recording)
+        limit = self.recorded_position(recording.recording_id)
+        kind, plain = self.options.checksum, tuple[int, ...]()
+        numbers = index_segments(self._storage.names()).get(recording.recording_id, [])
+        if numbers and limit > recording.start_position:
+            bases = [base for base in segments.bases(numbers) if recording.start_position < base < limit]
+            starts = {recording.start_position, *bases[:1], *bases[len(bases) // 2 :][:1], *bases[-1:]}
+            reader = SegmentReader(self._storage, segments)
+            with contextlib.closing(reader):
+                kind, plain = detect_checksum(reader, sorted(starts))
+        geometry = Geometry(
+            recording.initial_term_id,
+            recording.term_buffer_length,
+            recording.stream_id,
+            recording.mtu_length,
+            -1 if recorder is not None else limit,
+            plain,
+        )
+        return ScanContext(segments, geometry, limit, None, kind, False)
+
+    def _check_position(self, recording_id: int, context: ScanContext, position: int) -> None:
+        from everlog.aeron.archive.boundaries import is_frame_boundary
+
+        start, limit = context.segments.start_position, context.limit
+        if not start <= position <= limit or position % FRAME_ALIGNMENT:
+            expected = f"a multiple of {FRAME_ALIGNMENT} from {start} to {limit}"
+            raise UsageError(f"recording {recording_id}", found=f"position {position}", expected=expected)
+        if not is_frame_boundary(self._storage, context, position):
+            raise UsageError(f"recording {recording_id}", found=f"position {position}", expected="a frame's start")
+
+    # Events
+
+    def listen(self, callback: Callback) -> Callable[[], None]:
+        """Call ``callback`` with each event (:mod:`everlog.aeron.archive.events`), in the thread in which it happens;
+        what is returned ends that."""
+        self._events.listen(callback)
+        self._watch()
+        return lambda: self._events.forget(callback)
+
+    def events(self) -> EventStream:
+        """The events from now on, to iterate over in a thread."""
+        stream = self._events.stream()
+        self._watch()
+        return stream
+
+    def _watch(self) -> None:
+        with self._lock:
+            for recorder in self._recorders.values():
+                recorder.on_progress = self._tell_progress
+
+    # The end
+
+    def _check(self) -> None:
+        self._ownership.check()
+
+    def close(self) -> None:
+        """Stop all recordings and give the folder back; a second call does nothing. Raises the first error of a
+        recording that could not be stopped, after the rest is done."""
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            recorders, replays = list(self._recorders.values()), list(self._replays)
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._ownership.release)
+            stack.callback(self._heartbeat.stop)
+            stack.callback(self._events.close)
+            stack.callback(self._catalog.close)
+            for replay in replays:
+                stack.callback(replay.close)
+            for recorder in recorders:
+                stack.callback(_end, recorder)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Archive({self.path!r})"
+
+
+def _recover(storage: WritableStorage) -> list[str]:
+    """Put in order what a killed owner left; what was done, a line for each step."""
+    from everlog.aeron.archive.recovery import plan_recovery
+
+    done = plan_recovery(ArchiveStore(storage, Options()), is_owner=True).apply()
+    for line in done:
+        _log.warning("%s: %s", storage.root, line)
+    return done
+
+
+def segment_map(recording: Recording) -> SegmentMap:
+    """Where a recording's positions lie, as archives of today name its files."""
+    return SegmentMap(
+        recording.recording_id,
+        recording.start_position,
+        recording.term_buffer_length,
+        recording.segment_file_length,
+    )
+
+
+def _end(recorder: Recorder) -> None:
+    try:
+        recorder.stop()
+    except BaseException:
+        recorder.abandon()
+        raise
+
+
+def _matches(recording: Recording, channel_fragment: str, stream_id: int | None) -> bool:
+    if recording.state != "VALID" or stream_id not in (None, recording.stream_id):
+        return False
+    return (
+        not channel_fragment or recording.entry is None or channel_fragment in recording.entry.texts["original_channel"]
+    )

@@ -1,0 +1,215 @@
+"""Who may write in an archive's folder: the owner of its mark file, who says once a second that it lives.
+
+An everlog process holds a lock on the file besides, which the system takes back when it dies; programs in Java know
+the file's times only. What is written, in order:
+
+=========================  ==========================================================================================
+after                      a crash leaves
+=========================  ==========================================================================================
+a new file                 an owner that goes stale after the liveness timeout
+the activity time          the old owner's file, alive for the timeout
+version 0                  a file that says an archive is starting
+the new owner's header     the same
+the version                the owner
+an activity time of -1     a folder that nobody owns
+=========================  ==========================================================================================
+
+Source: ArchiveMarkFile, Agrona's MarkFile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from everlog.aeron.archive.catalog import NAMING
+from everlog.aeron.archive.catalog_bytes import VERSION
+from everlog.aeron.archive.store import MARK_NAME
+from everlog.aeron.frames import version_text
+from everlog.aeron.layouts import ArchiveMarkHeader, SbeMessageHeader
+from everlog.aeron.mark_file import (
+    ARCHIVE_SCHEMA_ID,
+    ARCHIVE_TEMPLATE_ID,
+    LIVENESS_TIMEOUT_MS,
+    ArchiveMark,
+    read_archive_mark,
+)
+from everlog.core.writable import WritableFile, WritableStorage
+from everlog.errors import CorruptData, EverlogError, StoreUnavailable
+
+HEADER_LENGTH = 8 << 10
+ERROR_LOG_BYTES = 1 << 20
+FILE_BYTES = HEADER_LENGTH + ERROR_LOG_BYTES
+SCHEMA_VERSION = 2
+CLOSED = -1
+"""Activity time after a clean close."""
+_HEADER_AT = SbeMessageHeader.size
+_ACTIVITY_AT = _HEADER_AT + ArchiveMarkHeader.field("activity_timestamp").offset
+_VERSION_AT = _HEADER_AT + ArchiveMarkHeader.field("version").offset
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """What a mark file says of its archive's channels; empty where it has none."""
+
+    control_channel: str = ""
+    local_control_channel: str = ""
+    events_channel: str = ""
+    aeron_directory: str = ""
+
+
+def now_ms() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+class Ownership:
+    """The right to write in an archive's folder, until it is given back. ``take`` makes one."""
+
+    def __init__(
+        self, storage: WritableStorage, file: WritableFile, header: bytes, clock_ms: Callable[[], int]
+    ) -> None:
+        self._storage = storage
+        self._file = file
+        self._header = header
+        self._clock_ms = clock_ms
+        self.lost: StoreUnavailable | None = None
+
+    @classmethod
+    def take(
+        cls,
+        storage: WritableStorage,
+        *,
+        timeout_ms: int = LIVENESS_TIMEOUT_MS,
+        texts: Texts | None = None,
+        archive_id: int = -1,
+        clock_ms: Callable[[], int] = now_ms,
+    ) -> Ownership:
+        """Become the owner. Raises :class:`StoreUnavailable` while somebody else is: who died is still for
+        ``timeout_ms`` behind its last sign of life; :class:`WriteFailed`."""
+        started = clock_ms()
+        header = _encode(started, texts or Texts(), archive_id)
+        if not storage.exists(MARK_NAME):
+            storage.publish(MARK_NAME, _new_file(header), replace=False, mode=0o644)
+        file = storage.open_writable(MARK_NAME)
+        try:
+            if not file.hold():
+                raise _owned(storage, "a process of everlog has it open", "its end")
+            mark = _read(file)
+            if mark is not None and not _is_ours(file, header):
+                _check_stale(storage, mark, clock_ms(), timeout_ms)
+            owner = cls(storage, file, header, clock_ms)
+            owner._write_header()
+        except BaseException:
+            file.close()
+            raise
+        return owner
+
+    def _write_header(self) -> None:
+        """Keep the error log, if it is where ours would be; else the file is made anew."""
+        file = self._file
+        mark = _read(file)
+        if mark is None or mark.header_offset != _HEADER_AT or mark.header.header_length != HEADER_LENGTH:
+            file.truncate(0)
+        if file.size() < FILE_BYTES:
+            file.truncate(FILE_BYTES)
+        file.write_at(_ACTIVITY_AT, _int64(self._clock_ms()))
+        file.write_at(_VERSION_AT, bytes(4))
+        activity_end = _ACTIVITY_AT + 8
+        file.write_at(0, self._header[:_VERSION_AT])
+        file.write_at(activity_end, self._header[activity_end:HEADER_LENGTH])
+        file.write_at(_VERSION_AT, VERSION.to_bytes(4, "little"))
+        file.sync()
+
+    def beat(self) -> None:
+        """Say that the owner lives. Raises :class:`StoreUnavailable` when it is the owner no more: it was silent for so
+        long that another one took the folder."""
+        self.check()
+        if not self._file.is_current() or not _is_ours(self._file, self._header):
+            self.lost = _owned(
+                self._storage, "another owner: this one was silent for too long", "to be the owner", is_lost=True
+            )
+            raise self.lost
+        self._file.write_at(_ACTIVITY_AT, _int64(self._clock_ms()))
+
+    def check(self) -> None:
+        """Raises :class:`StoreUnavailable` once ``beat`` has found another owner."""
+        if self.lost is not None:
+            raise self.lost
+
+    def release(self) -> None:
+        """Give the folder back; a second call does nothing. Errors are not raised: a stale mark file does no harm."""
+        with contextlib.suppress(EverlogError):
+            if self.lost is None and self._file.is_current() and _is_ours(self._file, self._header):
+                self._file.write_at(_ACTIVITY_AT, _int64(CLOSED))
+                self._file.sync()
+        self.lost = self.lost or StoreUnavailable(self._storage.root, found="a closed archive", expected="an open one")
+        self._file.close()
+
+
+def _encode(started_ms: int, texts: Texts, archive_id: int) -> bytes:
+    block = ArchiveMarkHeader.pack(
+        version=VERSION,
+        activity_timestamp=started_ms,
+        start_timestamp=started_ms,
+        pid=os.getpid(),
+        header_length=HEADER_LENGTH,
+        error_buffer_length=ERROR_LOG_BYTES,
+        archive_id=archive_id,
+    )
+    parts = [
+        SbeMessageHeader.pack(
+            block_length=ArchiveMarkHeader.size,
+            template_id=ARCHIVE_TEMPLATE_ID,
+            schema_id=ARCHIVE_SCHEMA_ID,
+            version=SCHEMA_VERSION,
+        ),
+        block,
+    ]
+    for text in (texts.control_channel, texts.local_control_channel, texts.events_channel, texts.aeron_directory):
+        encoded = text.encode("ascii", "replace")
+        parts += [len(encoded).to_bytes(4, "little"), encoded]
+    return b"".join(parts).ljust(HEADER_LENGTH, b"\0")
+
+
+def _new_file(header: bytes) -> bytes:
+    return header.ljust(FILE_BYTES, b"\0")
+
+
+def _read(file: WritableFile) -> ArchiveMark | None:
+    try:
+        return read_archive_mark(file.read_at(0, FILE_BYTES), MARK_NAME)
+    except CorruptData:
+        return None
+
+
+def _is_ours(file: WritableFile, header: bytes) -> bool:
+    """Whether process and start time are those of a header."""
+    first = ArchiveMarkHeader.field("start_timestamp").offset + _HEADER_AT
+    end = ArchiveMarkHeader.field("pid").end + _HEADER_AT
+    return file.read_at(first, end - first) == header[first:end]
+
+
+def _check_stale(storage: WritableStorage, mark: ArchiveMark, now: int, timeout_ms: int) -> None:
+    version = mark.header.version
+    if version and version >> 16 not in NAMING:
+        found = f"a mark file of version {version_text(version)}"
+        raise StoreUnavailable(storage.root, found=found, expected="0.x to 3.x")
+    # A time of the future is an owner that is starting this moment, or a clock that was set back.
+    silent_ms = now - mark.header.activity_timestamp
+    if mark.header.activity_timestamp != CLOSED and silent_ms < timeout_ms:
+        found = f"an archive, process {mark.header.pid}, that was alive {max(silent_ms, 0) / 1000:.1f} s ago"
+        expected = f"none, or one that was silent for {timeout_ms / 1000:g} s"
+        raise _owned(storage, found, expected)
+
+
+def _owned(storage: WritableStorage, found: str, expected: str, *, is_lost: bool = False) -> StoreUnavailable:
+    hint = "open it anew" if is_lost else "stop it; of one that was killed, wait for the timeout"
+    return StoreUnavailable(storage.root, found=found, expected=expected, hint=hint)
+
+
+def _int64(value: int) -> bytes:
+    return value.to_bytes(8, "little", signed=True)

@@ -1,0 +1,318 @@
+"""Writing to one recording: messages are framed, written at its end, and acknowledged.
+
+Threads may share a recorder. Under one lock a message is framed, written to the segment and given its position; waiting
+for the disk happens outside of it, many threads in one sync (:mod:`everlog.core.group_commit`).
+
+What fails leaves no half message in the way: a write that fails is cut away again, and the next append goes to the same
+place. After a sync that failed nothing is certain of what was not acknowledged: the recorder takes no more, and
+``stop`` ends the recording behind the last acknowledged message. Source: RecordingSession, RecordingWriter.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from everlog.aeron.archive.segment_writer import SegmentWriter
+from everlog.aeron.framing import Framer
+from everlog.core.durability import Durability
+from everlog.core.group_commit import GroupCommit, Round
+from everlog.errors import EverlogError, UsageError, WriteFailed
+
+BLOCK_BYTES = 1 << 20
+"""Most that one write brings: Aeron's file IO length."""
+
+
+class Owner(Protocol):
+    """What a recorder asks of its archive."""
+
+    def check(self) -> None:
+        """Raises when the folder is not the archive's own any more."""
+
+    def offered(self) -> None:
+        """Messages wait to be written."""
+
+    def stopped(self, recorder: Recorder, position: int) -> None:
+        """The recording ends at a position: the catalog is to say so."""
+
+
+class Recorder:
+    """The end of one active recording. Made by :meth:`Archive.start_recording` and :meth:`Archive.extend_recording`.
+
+    ``append`` and ``append_many`` return when the messages are recorded, as the archive's durability says: written, or
+    synced. ``offer`` takes a message and returns; it is recorded with what comes next, by ``flush``, or a moment later.
+    ``recorded_position`` is behind all that is acknowledged.
+    """
+
+    def __init__(
+        self, recording_id: int, framer: Framer, writer: SegmentWriter, durability: Durability, owner: Owner
+    ) -> None:
+        self.recording_id = recording_id
+        self._framer = framer
+        self._writer = writer
+        self._is_synced = durability is Durability.SYNCED
+        self._owner = owner
+        self._lock = threading.Lock()
+        self._commit = GroupCommit()
+        self._error: EverlogError | None = None
+        self._is_stopped = False
+        self._written = self._acknowledged = framer.position
+        self.moved = threading.Condition(threading.Lock())
+        self.waiting = 0
+        self.on_progress: Callable[[Recorder], None] | None = None
+
+    # State
+
+    @property
+    def position(self) -> int:
+        """Behind the last message that was taken; those offered may not be recorded yet."""
+        return self._framer.position
+
+    @property
+    def recorded_position(self) -> int:
+        """Behind the last message that is acknowledged. What is before it survives the death of the process, and, where
+        the durability is ``synced``, a power cut."""
+        return self._acknowledged
+
+    @property
+    def max_message_length(self) -> int:
+        """Bytes of the longest message that a term of this recording takes."""
+        return self._framer.max_message_length
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether ``stop`` was called."""
+        return self._is_stopped
+
+    # Messages
+
+    def append(self, payload: Any, reserved_value: int = 0) -> int:
+        """Record one message, bytes-like; the position behind it. Raises :class:`UsageError` for one over
+        ``max_message_length`` or after ``stop``, :class:`WriteFailed`; then it is not recorded."""
+        with self._lock:
+            self._ready()
+            while not self._framer.frame(payload, reserved_value):
+                self._write_block()
+            self._write_block()
+            position = self._written
+            joined = self._commit.join() if self._is_synced else None
+        self._acknowledge(position, joined)
+        return position
+
+    def append_many(self, payloads: Sequence[Any], reserved_values: Sequence[int] | None = None) -> int:
+        """Record messages in order, a list or tuple of bytes-like objects; the position behind the last one.
+
+        Raises as ``append``; then ``appended`` of :class:`WriteFailed` says how many whole messages at the front are
+        recorded.
+        """
+        return self._append_all(
+            len(payloads), lambda start: self._framer.frame_many(payloads, start, reserved_values), check=payloads
+        )
+
+    def append_column(self, data: Any, offsets: Any, reserved_values: Any = None) -> int:
+        """Record messages from a column of bytes as Arrow has it: ``data`` one after another, ``offsets`` (int32 or
+        int64, one more than there are messages) where each begins; the position behind the last one. Raises as
+        ``append_many``."""
+        count = max(len(memoryview(offsets)) - 1, 0)
+        return self._append_all(
+            count, lambda start: self._framer.frame_column(data, offsets, start, count, reserved_values)
+        )
+
+    def _append_all(self, count: int, frame: Callable[[int], int], check: Sequence[Any] = ()) -> int:
+        with self._lock:
+            self._ready()
+            longest = max(map(len, check), default=0)
+            if longest > self.max_message_length:
+                raise UsageError("payload", found=f"{longest} bytes", expected=f"at most {self.max_message_length}")
+            done = 0
+            try:
+                while done < count:
+                    taken = frame(done)
+                    self._write_block()
+                    done += taken
+            except WriteFailed as error:
+                error.appended = 0 if self._is_synced else done
+                raise
+            position = self._written
+            joined = self._commit.join() if self._is_synced else None
+        self._acknowledge(position, joined)
+        return position
+
+    def append_block(self, block: Any) -> int:
+        """Record whole frames as they are, contiguous and with the positions that follow here, such as an image of the
+        stream gives them; the position behind the last one. Raises :class:`CorruptData` for a frame that does not
+        belong here, :class:`WriteFailed`; then nothing of its block is recorded, but frames of the terms before it."""
+        view = memoryview(block).cast("B")
+        with self._lock:
+            self._ready()
+            self._write_block()
+            done = 0
+            while done < len(view):
+                done += self._framer.frame_block(view[done:])
+                self._write_block()
+            position = self._written
+            joined = self._commit.join() if self._is_synced else None
+        self._acknowledge(position, joined)
+        return position
+
+    def offer(self, payload: Any, reserved_value: int = 0) -> int:
+        """Take one message, to be recorded with others; the position behind it. Lost if the process dies before
+        ``recorded_position`` has come so far. Raises as ``append``; a :class:`WriteFailed` takes with it all that was
+        offered and not recorded."""
+        with self._lock:
+            self._ready()
+            was_empty = self._framer.length == 0
+            while not self._framer.frame(payload, reserved_value):
+                self._write_block()
+            position = self._framer.position
+        if was_empty:
+            self._owner.offered()
+        return position
+
+    def flush(self) -> int:
+        """Record what was offered; the recorded position. Raises :class:`WriteFailed`."""
+        with self._lock:
+            self._ready()
+            self._write_block()
+            position = self._written
+            joined = self._commit.join() if self._is_synced else None
+        self._acknowledge(position, joined)
+        return position
+
+    def flush_offered(self) -> None:
+        """``flush``, if something waits and the recorder still works. Raises :class:`WriteFailed`."""
+        if self._framer.length and self._error is None and not self._is_stopped:
+            self.flush()
+
+    def sync(self) -> int:
+        """Return when all that was taken is on disk, whatever the durability; the position behind it. Raises
+        :class:`WriteFailed`."""
+        if self._is_synced:
+            return self.flush()
+        with self._lock:
+            self._ready()
+            self._write_block()
+            self._sync()
+            return self._written
+
+    def stop(self) -> int:
+        """End the recording: what was offered is recorded, and the catalog says where it stops; that position. A second
+        call does nothing.
+
+        Raises :class:`WriteFailed` when what was offered could not be recorded (the recording is stopped without it),
+        or when the catalog could not be written: then it is active still, and ends behind its last message when the
+        archive is opened again.
+        """
+        failure: EverlogError | None = None
+        with self._lock:
+            if self._is_stopped:
+                return self._acknowledged
+            self._owner.check()
+            try:
+                if self._error is None:
+                    self._write_block()
+                    self._settle()
+            except EverlogError as error:
+                failure = error
+            self._is_stopped = True
+            try:
+                if self._acknowledged < self._written:
+                    self._writer.cut_back(self._acknowledged)
+                    self._written = self._acknowledged
+                self._owner.stopped(self, self._acknowledged)
+            finally:
+                self._writer.close()
+        self._wake()
+        if failure is not None:
+            raise failure
+        return self._acknowledged
+
+    def abandon(self) -> None:
+        """Give the file back and leave the recording active, as a process that dies does."""
+        with self._lock:
+            self._is_stopped = True
+            self._writer.close()
+        self._wake()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    # Under the lock
+
+    def _ready(self) -> None:
+        if self._is_stopped:
+            raise UsageError(f"recording {self.recording_id}", found="a stopped recorder", expected="an active one")
+        if self._error is not None:
+            error = self._error
+            raise WriteFailed(error.where, found=error.found, expected=error.expected, hint=error.hint) from error
+        self._owner.check()
+
+    def _write_block(self) -> None:
+        """Write what is framed, if there is something, and empty the framer; at a segment's end, go on in the next."""
+        framer, writer = self._framer, self._writer
+        has_written = framer.length > 0
+        if has_written:
+            start = framer.start_position
+            try:
+                writer.write(start, framer.view())
+            except BaseException:
+                framer.begin(start, writer.end)
+                self._cut_back(start)
+                raise
+            self._written = framer.position
+            if not self._is_synced:
+                self._acknowledged = self._written
+            framer.begin(self._written, writer.end)
+        if self._written == writer.end:
+            self._settle()
+            try:
+                writer.roll()
+            except EverlogError:
+                if not has_written:
+                    raise
+                return  # what was written is; who needs the next segment is told
+            framer.begin(self._written, writer.end)
+
+    def _settle(self) -> None:
+        """All that is written is acknowledged on return."""
+        if self._is_synced:
+            self._commit.settle(self._sync)
+
+    def _cut_back(self, position: int) -> None:
+        try:
+            self._writer.cut_back(position)
+        except EverlogError as error:
+            self._error = error
+
+    # Acknowledging
+
+    def _acknowledge(self, position: int, joined: Round | None) -> None:
+        if joined is not None:
+            self._commit.wait(joined, self._sync)
+        if self.on_progress is not None:
+            self.on_progress(self)
+        if self.waiting:
+            self._wake()
+
+    def _wake(self) -> None:
+        with self.moved:
+            self.moved.notify_all()
+
+    def _sync(self) -> None:
+        """Sync for all that is written; one thread at a time is here, and no other one changes the file meanwhile."""
+        if self._error is not None:
+            raise self._error
+        position = self._written
+        try:
+            self._writer.sync()
+        except EverlogError as error:
+            self._error = error
+            raise
+        self._acknowledged = max(self._acknowledged, position)

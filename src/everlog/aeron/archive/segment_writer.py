@@ -1,0 +1,130 @@
+"""The segment file at a recording's end, which is written; with the next one made as soon as it is full.
+
+Each file is as long as a segment from the beginning, zeros where nothing was written. A crash
+
+* behind the making of a file leaves it full of zeros: the recording ends where it begins;
+* in a write leaves a part of what was to be written, which recovery cuts away if it is no whole frame;
+* between the two halves of ``cut_back`` leaves a file that is too short, which recovery lengthens.
+
+Source: RecordingWriter.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from everlog.aeron.archive.segments import SegmentMap
+from everlog.core.writable import WritableFile, WritableStorage
+from everlog.errors import StoreExists, WriteFailed
+
+CHECK_BYTES = 1 << 20
+
+
+class SegmentWriter:
+    """Writes at a recording's end. ``sync_level``: 0 leaves to the system when bytes reach the disk; with 1 and 2 a
+    file's name is on disk before the file is used, and ``sync`` is called before the next one is made (2: it syncs the
+    file's times, too)."""
+
+    def __init__(self, storage: WritableStorage, segments: SegmentMap, sync_level: int) -> None:
+        self._storage = storage
+        self.segments = segments
+        self._sync_level = sync_level
+        self._file: WritableFile | None = None
+        self._full: list[str] = []
+        self._has_new_name = False
+        self.base = 0
+
+    @property
+    def end(self) -> int:
+        """The position behind the open file's last byte."""
+        return self.base + self.segments.segment_length
+
+    @property
+    def file(self) -> WritableFile:
+        """The open file."""
+        assert self._file is not None, "a writer is opened before it is used"
+        return self._file
+
+    def open(self, position: int) -> None:
+        """Open the file in which writing goes on at ``position``, or make it; what is behind the position in it becomes
+        zeros. Raises :class:`WriteFailed`, :class:`StoreExists` where a new file's place is taken by frames."""
+        base = self.segments.base(position)
+        name, offset = self.segments.name(base), position - base
+        is_new = not self._storage.exists(name)
+        if is_new and offset and position != self.segments.start_position:
+            raise WriteFailed(name, found="no file", expected=f"the segment that holds position {position}")
+        file = self._storage.open_writable(name, create=is_new, exclusive=is_new, mode=0o644)
+        try:
+            if not is_new and not offset and _has_bytes(file, 0):
+                hint = "everlog verify tells whose it is"
+                raise StoreExists(name, found="a file with frames in it", expected="none, or zeros", hint=hint)
+            length = self.segments.segment_length
+            if is_new:
+                file.truncate(length)
+            elif file.size() != length or _has_bytes(file, offset):
+                file.truncate(offset)
+                file.truncate(length)
+            if self._sync_level:
+                file.sync(times=self._sync_level > 1)
+                self._storage.sync_folder()
+        except BaseException:
+            file.close()
+            if is_new:
+                self._forget(name)
+            raise
+        self._has_new_name = self._has_new_name or (is_new and not self._sync_level)
+        self.base, self._file = base, file
+
+    def _forget(self, name: str) -> None:
+        try:
+            self._storage.remove(name)
+        except WriteFailed:
+            return  # zeros do no harm, and are used when writing goes on
+
+    def write(self, position: int, data: Any) -> None:
+        """Write bytes, which must not reach over the file's end. Raises :class:`WriteFailed`; a part may be there."""
+        self.file.write_at(position - self.base, data)
+
+    def roll(self) -> None:
+        """The open file is full: make and open the next one. Raises :class:`WriteFailed`; then the full one stays
+        open."""
+        full, name = self.file, self.segments.name(self.base)
+        self.open(self.end)
+        full.close()
+        if not self._sync_level:
+            self._full.append(name)
+
+    def cut_back(self, position: int) -> None:
+        """Make zeros of everything from ``position`` to the file's end; that needs no space on the disk. Raises
+        :class:`WriteFailed`."""
+        self.file.truncate(position - self.base)
+        self.file.truncate(self.segments.segment_length)
+
+    def sync(self) -> None:
+        """Return when all that was written is on disk. Raises :class:`WriteFailed`."""
+        while self._full:  # at level 0 nobody has synced them
+            with self._storage.open_writable(self._full[0]) as full:
+                full.sync()
+            del self._full[0]
+        self.file.sync(times=self._sync_level > 1)
+        if self._has_new_name:
+            self._storage.sync_folder()
+            self._has_new_name = False
+
+    def close(self) -> None:
+        """Give the file back; a second call does nothing."""
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+
+
+def _has_bytes(file: WritableFile, offset: int) -> bool:
+    """Whether anything but zeros is in a file from ``offset`` on."""
+    size = file.size()
+    zeros = bytes(CHECK_BYTES)
+    while offset < size:
+        part = file.read_at(offset, CHECK_BYTES)
+        if not part or part != zeros[: len(part)]:
+            return bool(part)
+        offset += len(part)
+    return False

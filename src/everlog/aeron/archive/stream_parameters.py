@@ -1,0 +1,153 @@
+"""What a recording's stream is like: from its channel, from what the caller says, from Aeron's defaults.
+
+Source: Aeron's configuration (Configuration.termWindow..., CommonContext), ArchiveConductor.strippedChannelBuilder, the
+order of ChannelUriStringBuilder.build.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import dataclass
+
+from everlog.aeron.channel_uri import ChannelUri
+from everlog.aeron.frames import (
+    FRAME_ALIGNMENT,
+    HEADER_LENGTH,
+    MAX_FRAME_LENGTH,
+    MAX_TERM_LENGTH,
+    MIN_TERM_LENGTH,
+    is_power_of_two,
+)
+from everlog.aeron.position import wrap_int32
+from everlog.errors import UsageError
+
+DEFAULT_IPC_TERM_LENGTH = 64 << 20
+DEFAULT_UDP_TERM_LENGTH = 16 << 20
+DEFAULT_MTU_LENGTH = 1408
+SOURCE_IPC = "aeron:ipc"
+_KEPT = (
+    *("tags", "endpoint", "interface", "control", "control-mode", "session-id", "ttl", "alias", "cc", "fc", "gtag"),
+    *("tether", "group", "rejoin", "so-sndbuf", "so-rcvbuf", "rcv-wnd", "media-rcv-ts-offset"),
+    *("channel-rcv-ts-offset", "channel-snd-ts-offset", "response-endpoint", "response-correlation-id", "stream-id"),
+)
+"""Parameters that say which stream it is, in the order in which a stripped channel has them."""
+_SIZE = re.compile(r"([0-9]{1,18})([kKmMgG]?)", re.ASCII)
+_UNITS = {"": 0, "k": 10, "m": 20, "g": 30}
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamParameters:
+    """As a recording's descriptor has them. ``join_position`` is where the stream's next frame goes."""
+
+    channel: str
+    stripped_channel: str
+    source_identity: str
+    stream_id: int
+    session_id: int
+    initial_term_id: int
+    term_length: int
+    mtu_length: int
+    join_position: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wishes:
+    """What a caller may say of a stream; ``None`` leaves it to the channel's parameters, or to the default."""
+
+    session_id: int | None = None
+    initial_term_id: int | None = None
+    term_length: int | None = None
+    mtu_length: int | None = None
+    position: int | None = None
+    source_identity: str | None = None
+
+
+def parameters_of(channel: str, stream_id: int, wishes: Wishes) -> StreamParameters:
+    """Raises :class:`UsageError` for what no stream can be like, or where channel and wish disagree."""
+    uri = ChannelUri.parse(channel)
+    is_ipc = uri.media == "ipc"
+    default_length = DEFAULT_IPC_TERM_LENGTH if is_ipc else DEFAULT_UDP_TERM_LENGTH
+    term_length = _either("term_length", wishes.term_length, _size(uri, "term-length"), default_length)
+    mtu_length = _either("mtu_length", wishes.mtu_length, _size(uri, "mtu"), DEFAULT_MTU_LENGTH)
+    check_lengths(term_length, mtu_length)
+    initial = _either("initial_term_id", wishes.initial_term_id, _number(uri, "init-term-id"), None)
+    session_id = _either("session_id", wishes.session_id, _number(uri, "session-id"), None)
+    initial = _random_int32() if initial is None else _int32("initial_term_id", initial)
+    session_id = _random_int32() if session_id is None else _int32("session_id", session_id)
+    position = _either("position", wishes.position, _position(uri, initial, term_length), 0)
+    if position < 0 or position % FRAME_ALIGNMENT or position // term_length >= 1 << 31:
+        raise UsageError("position", found=str(position), expected=f"a multiple of {FRAME_ALIGNMENT} from 0 on")
+    source = wishes.source_identity
+    if source is None:
+        source = SOURCE_IPC if is_ipc else uri.get("endpoint") or uri.get("control") or ""
+    return StreamParameters(
+        channel=channel,
+        stripped_channel=stripped(uri),
+        source_identity=source,
+        stream_id=_int32("stream_id", stream_id),
+        session_id=session_id,
+        initial_term_id=initial,
+        term_length=term_length,
+        mtu_length=mtu_length,
+        join_position=position,
+    )
+
+
+def check_lengths(term_length: int, mtu_length: int) -> None:
+    """Raises :class:`UsageError` for lengths that Aeron does not take."""
+    if not is_power_of_two(term_length) or not MIN_TERM_LENGTH <= term_length <= MAX_TERM_LENGTH:
+        expected = f"a power of two from {MIN_TERM_LENGTH} to {MAX_TERM_LENGTH}"
+        raise UsageError("term_length", found=str(term_length), expected=expected)
+    if not HEADER_LENGTH < mtu_length < MAX_FRAME_LENGTH or mtu_length % FRAME_ALIGNMENT:
+        expected = f"a multiple of {FRAME_ALIGNMENT}, {HEADER_LENGTH * 2} to {MAX_FRAME_LENGTH - FRAME_ALIGNMENT}"
+        raise UsageError("mtu_length", found=str(mtu_length), expected=expected)
+
+
+def stripped(uri: ChannelUri) -> str:
+    """The channel without what does not say which stream it is."""
+    return str(ChannelUri(uri.media, {key: uri.params[key] for key in _KEPT if key in uri.params}))
+
+
+def _either(name: str, wish: int | None, given: int | None, default: int | None) -> int:
+    if wish is not None and given is not None and wish != given:
+        raise UsageError(name, found=f"{wish}, and {given} in the channel", expected="one of them")
+    found = given if wish is None else wish
+    return found if found is not None else default  # type: ignore[return-value]
+
+
+def _int32(name: str, value: int) -> int:
+    if value != wrap_int32(value):
+        raise UsageError(name, found=str(value), expected="an int32")
+    return value
+
+
+def _random_int32() -> int:
+    return wrap_int32(random.getrandbits(32))
+
+
+def _number(uri: ChannelUri, key: str) -> int | None:
+    text = uri.get(key)
+    if text is None or text.startswith("tag:"):
+        return None
+    try:
+        return _int32(key, int(text))
+    except ValueError:
+        raise UsageError("channel", found=f"{key}={text}", expected="a number") from None
+
+
+def _size(uri: ChannelUri, key: str) -> int | None:
+    text = uri.get(key)
+    if text is None:
+        return None
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise UsageError("channel", found=f"{key}={text}", expected="bytes, or with a unit such as 64k")
+    return int(match[1]) << _UNITS[match[2].lower()]
+
+
+def _position(uri: ChannelUri, initial_term_id: int, term_length: int) -> int | None:
+    term_id, offset = _number(uri, "term-id"), _number(uri, "term-offset")
+    if term_id is None or offset is None:
+        return None
+    return ((term_id - initial_term_id) & 0xFFFFFFFF) * term_length + offset
