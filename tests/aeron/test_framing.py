@@ -615,6 +615,16 @@ def test_reserved_values_are_at_the_places_of_their_messages(framer_of: Callable
 
 
 @pytest.mark.parametrize("code", ["i", "q"])
+def test_offsets_and_reserved_values_need_not_be_aligned(framer_of: Callable[..., Any], code: Any) -> None:
+    framer = framer_of()
+    framer.begin(0, TERM)
+    offsets = memoryview(b"x" + array.array(code, [0, 1, 3]).tobytes())[1:].cast(code)
+    values = memoryview(b"x" + array.array("q", [5, -6]).tobytes())[1:].cast("q")
+    assert framer.frame_column(b"abc", offsets, 0, 2, values) == 2
+    assert bytes(framer.view()) == frame(0, b"a", reserved=5) + frame(64, b"bc", reserved=-6)
+
+
+@pytest.mark.parametrize("code", ["i", "q"])
 @pytest.mark.parametrize("offsets", [[0, 1, 0], [0, 1, 5], [0, 1, -1], [0, 1, -(2**31)], [0, 1, 2**31 - 1]])
 def test_offsets_that_go_back_or_past_the_data_end_the_call_and_raise_in_the_next(
     framer_of: Callable[..., Any], code: str, offsets: list[int]

@@ -27,6 +27,11 @@ cdef extern from *:
         v = __builtin_bswap64(v);
     #endif
         return v; }
+    /* Of buffers from outside, which need not be aligned. */
+    static inline int64_t everlog_int32_at(const void* values, int64_t i) {
+        int32_t v; memcpy(&v, (const char*)values + 4 * i, 4); return v; }
+    static inline int64_t everlog_int64_at(const void* values, int64_t i) {
+        int64_t v; memcpy(&v, (const char*)values + 8 * i, 8); return v; }
     static inline void everlog_store32(uint8_t* at, uint32_t v) {
     #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
         v = __builtin_bswap32(v);
@@ -57,6 +62,8 @@ cdef extern from *:
     static inline Py_ssize_t everlog_count(PyObject* list_or_tuple) { return PySequence_Fast_GET_SIZE(list_or_tuple); }
     """
     uint64_t everlog_load64(const uint8_t*) nogil
+    int64_t everlog_int32_at(const void*, int64_t) nogil
+    int64_t everlog_int64_at(const void*, int64_t) nogil
     void everlog_store32(uint8_t*, uint32_t) nogil
     void everlog_store64(uint8_t*, uint64_t) nogil
     void everlog_copy(uint8_t*, const uint8_t*, int64_t) nogil
@@ -144,7 +151,7 @@ cdef class Reserved:
 
     cdef object values
     cdef Held held
-    cdef const int64_t* data
+    cdef const void* data
 
     def __cinit__(self, values, Py_ssize_t count):
         self.values = None
@@ -156,11 +163,11 @@ cdef class Reserved:
             self.values = values
         else:
             self.held = Held(found)
-            self.data = <const int64_t*>self.held.view.buf
+            self.data = self.held.view.buf
 
     cdef int64_t at(self, Py_ssize_t index) except? -1:
         if self.data != NULL:
-            return self.data[index]
+            return everlog_int64_at(self.data, index)
         if self.values is None:
             return 0
         return reserved_value_of(self.values[index] if index < everlog_count(self.values) else None)
@@ -306,11 +313,11 @@ cdef class Framer:
     cdef inline Place place(self) noexcept nogil:
         """For whole frames without a checksum; there is none where these are not possible."""
         cdef Place place
-        cdef int64_t in_term = self.position & (self.term_length - 1)
-        place.at = place.last = self.length
+        cdef int64_t in_term = self.position & (self.term_length - 1), at = self.length
+        place.at = place.last = at
         if not self.is_checked and not self.is_stopped():
-            place.last = min(self.capacity, self.length + self.term_length - in_term)
-        place.shift = in_term - self.length
+            place.last = min(self.capacity, at + self.term_length - in_term)
+        place.shift = in_term - at
         place.session = self.session
         place.stream_and_term = self.stream_and_term()
         return place
@@ -343,7 +350,7 @@ cdef class Framer:
             length = PyBytes_GET_SIZE(<object>items[at])
             payload = <const uint8_t*>PyBytes_AS_STRING(<object>items[at])
             if reserved.data != NULL:
-                reserved_value = reserved.data[at]
+                reserved_value = everlog_int64_at(reserved.data, at)
             elif values != NULL:
                 if at >= value_count or not PyLong_CheckExact(<object>values[at]):
                     break
@@ -404,11 +411,11 @@ cdef class Framer:
     ) noexcept nogil:
         """Where message ``at`` of a column lies; whether it can be framed."""
         if width == 4:
-            found.first = (<const int32_t*>places.view.buf)[at]
-            found.last = (<const int32_t*>places.view.buf)[at + 1]
+            found.first = everlog_int32_at(places.view.buf, at)
+            found.last = everlog_int32_at(places.view.buf, at + 1)
         else:
-            found.first = (<const int64_t*>places.view.buf)[at]
-            found.last = (<const int64_t*>places.view.buf)[at + 1]
+            found.first = everlog_int64_at(places.view.buf, at)
+            found.last = everlog_int64_at(places.view.buf, at + 1)
         found.found = (
             found.first < 0 or found.last < found.first or found.last > column.view.len
             or found.last - found.first > self.max_message_length
@@ -416,7 +423,7 @@ cdef class Framer:
         return not found.found
 
     cdef int64_t put_column(
-        self, Held column, Held places, int width, int64_t at, int64_t stop, const int64_t* reserved, Wrong* wrong
+        self, Held column, Held places, int width, int64_t at, int64_t stop, const void* reserved, Wrong* wrong
     ) noexcept nogil:
         """Messages ``at`` to ``stop``: where it ended, before a message that is wrong, or was not taken."""
         cdef Place place = self.place()
@@ -434,7 +441,7 @@ cdef class Framer:
                 break
             length = found.last - found.first
             if reserved != NULL:
-                reserved_value = reserved[at]
+                reserved_value = everlog_int64_at(reserved, at)
             behind = align32(HEADER + length)
             if length <= longest and place.at + behind <= place.last:
                 out = data + place.at
@@ -476,8 +483,9 @@ cdef class Framer:
     cdef int put(self, const uint8_t* payload, int64_t length, int64_t reserved) noexcept nogil:
         """One message, or padding."""
         cdef int64_t in_term = self.position & (self.term_length - 1)
-        cdef int64_t rest = self.term_length - in_term, room = self.capacity - self.length
-        cdef int64_t longest = self.max_payload_length, part, behind, at = self.length, framed
+        cdef int64_t at = self.length       # once: threads that should not may change it
+        cdef int64_t rest = self.term_length - in_term, room = self.capacity - at
+        cdef int64_t longest = self.max_payload_length, part, behind, framed
         cdef uint64_t stream_and_term = self.stream_and_term(), flags = FLAG_BEGIN
         cdef uint8_t* out
         if self.is_stopped():
@@ -526,9 +534,10 @@ cdef class Framer:
     cdef int64_t put_block(self, const uint8_t* block, int64_t given, int64_t* wrong_at) noexcept nogil:
         """How many bytes were taken, or -1 with the offset of a wrong frame. What is looked at is a copy: the block may
         change meanwhile."""
-        cdef uint8_t* base = self.data + self.length
+        cdef int64_t already = self.length
+        cdef uint8_t* base = self.data + already
         cdef uint8_t* frame
-        cdef int64_t room = self.capacity - self.length, copied = 0, at = 0, length, behind, kept
+        cdef int64_t room = self.capacity - already, copied = 0, at = 0, length, behind
         cdef int64_t start = self.position, size = self.term_length, in_term = start & (size - 1)
         cdef int64_t first_end = self.end - start       # of the block, where the end is
         cdef int64_t most = min(room, given)
@@ -557,7 +566,7 @@ cdef class Framer:
             if kind == TYPE_PADDING:
                 if behind > given - at and given - at != HEADER:
                     return -1
-                self.go_to(self.length + at + HEADER)
+                self.go_to(already + at + HEADER)
                 self.position += behind - HEADER
                 self.is_padded = True
                 return min(at + behind, given)
@@ -576,7 +585,7 @@ cdef class Framer:
                 stream_and_term += <uint64_t>1 << 32
         if at > copied:
             memcpy(base + copied, block + copied, at - copied)
-        self.go_to(self.length + at)
+        self.go_to(already + at)
         return at
 
 
