@@ -136,10 +136,8 @@ def recovery_geometry(
 
 def walk_segment(reader: SegmentReader, geometry: Geometry, kind: str, begin: int, limit: int) -> _Walked:
     """Walk the frames of one segment file from ``begin``, where one begins, up to ``limit``."""
-    polynomial = POLYNOMIALS.get(kind)
-    walker = Walker(geometry, False, None if polynomial is None else Crc32(polynomial))
-    walker.select(begin, FOREVER, False)
     window = Window(reader.read_into, begin, limit, max_bytes=WINDOW_BYTES)
+    walker = _walker(geometry, kind)
     sink = RowSink([], 1 << 62, 1 << 62)
     end = chain = begin
     bad: list[tuple[int, str]] = []
@@ -158,8 +156,15 @@ def walk_segment(reader: SegmentReader, geometry: Geometry, kind: str, begin: in
         header = bytes(window.buffer[walker.at : walker.at + HEADER_LENGTH])
         if status == codes.UNSET and not any(header):
             return _walked(end, bad)
+        following = _following(reader, position, header, limit) if status == codes.CHECKSUM else b""
+        if status == codes.CHECKSUM and _same_session(header, following):
+            session_id = DataHeader.unpack_from(header).session_id
+            geometry = replace(geometry, plain_sessions=(*geometry.plain_sessions, session_id))
+            walker, chain = _walker(geometry, kind), min(chain, position)
+            window.seek(position)
+            continue
         bad.append((position, _PROBLEMS[status]))
-        if status == codes.TORN or (status == codes.CHECKSUM and _is_last(reader, position, header, limit)):
+        if status == codes.TORN or (status == codes.CHECKSUM and not any(following)):
             return _walked(end, bad)
         resume = window.base + walker.resume
         behind = find_frame(walker, window, resume if status == codes.PADDING_DATA else position + HEADER_LENGTH)
@@ -169,15 +174,31 @@ def walk_segment(reader: SegmentReader, geometry: Geometry, kind: str, begin: in
         window.seek(behind)
 
 
+def _walker(geometry: Geometry, kind: str) -> Walker:
+    polynomial = POLYNOMIALS.get(kind)
+    walker = Walker(geometry, False, None if polynomial is None else Crc32(polynomial))
+    walker.select(0, FOREVER, False)
+    return walker
+
+
+def _following(reader: SegmentReader, position: int, header: bytes, limit: int) -> bytes:
+    """The header behind a frame; nothing at the segment's end."""
+    behind = position + align(DataHeader.unpack_from(header).frame_length)
+    return reader.read(behind, HEADER_LENGTH) if behind < limit else b""
+
+
+def _same_session(header: bytes, following: bytes) -> bool:
+    """Whether two frames that follow each other have one session id. Both have no checksum in its place, then: they
+    were recorded while the archive was not configured for any."""
+    if len(following) < HEADER_LENGTH:
+        return False
+    first, second = DataHeader.unpack_from(header), DataHeader.unpack_from(following)
+    return second.frame_length >= HEADER_LENGTH and first.session_id == second.session_id
+
+
 def _walked(end: int, bad: list[tuple[int, str]]) -> _Walked:
     problem = next((what for position, what in bad if position >= end), None)
     return _Walked(end, problem, tuple(position for position, _ in bad if position < end))
-
-
-def _is_last(reader: SegmentReader, position: int, header: bytes, limit: int) -> bool:
-    """Whether zeros, or nothing, follow a frame."""
-    behind = position + align(DataHeader.unpack_from(header).frame_length)
-    return behind >= limit or not any(reader.read(behind, min(HEADER_LENGTH, limit - behind)))
 
 
 def find_frame(walker: Walker, window: Window, position: int) -> int | None:

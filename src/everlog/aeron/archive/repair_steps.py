@@ -4,17 +4,16 @@ they go, and why. Each leaves, wherever it is stopped, what planning again finds
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from everlog.aeron.archive.catalog import CATALOG_NAME, CatalogEntry
 from everlog.aeron.archive.catalog_file import load_catalog
 from everlog.aeron.archive.catalog_writer import MIN_CAPACITY, CatalogOptions, CatalogWriter
-from everlog.aeron.archive.ends import CHUNK_BYTES, Remains
+from everlog.aeron.archive.ends import Remains
 from everlog.aeron.archive.entry_checksums import kind_of, stale_kind_of
 from everlog.aeron.archive.store import MARK_NAME, load_mark
 from everlog.aeron.frames import NULL_POSITION
-from everlog.core.repair import Backup, RepairStep
+from everlog.core.repair import Backup, RepairStep, keep_file, pieces_of
 from everlog.core.storage import ReadableFile
 from everlog.core.writable import WritableStorage
 from everlog.errors import CorruptData, FileChanged, StoreUnavailable
@@ -35,23 +34,6 @@ def refuse_live(storage: WritableStorage) -> None:
         return
     hint = "stop it, or wait ten seconds where it was killed, then repair again; nothing was changed"
     raise StoreUnavailable(storage.root, found=found, expected="no running archive", hint=hint)
-
-
-def chunks(file: ReadableFile, start: int, length: int) -> Iterator[bytes]:
-    """The bytes of a part of a file. Raises :class:`FileChanged` when it has become shorter."""
-    end = start + length
-    while start < end:
-        data = file.read_at(start, min(CHUNK_BYTES, end - start))
-        if not data:
-            raise FileChanged(file.name, offset=start, found="its end", expected=f"{end - start} bytes more")
-        yield data
-        start += len(data)
-
-
-def keep(backup: Backup | None, file: ReadableFile, offset: int, length: int) -> None:
-    """Into the backup: a file's beginning under its name, or another part under its name and offset."""
-    if backup is not None and length:
-        backup.save(f"{file.name}@{offset}" if offset else file.name, chunks(file, offset, length))
 
 
 def changed(name: str, found: str, expected: str) -> FileChanged:
@@ -110,7 +92,9 @@ class EraseTail(FileStep):
         remains = self.remains
         with self.storage.open_writable(self.file) as file:
             self.compare(file)
-            keep(backup, file, remains.offset, remains.byte_count)
+            if backup is not None and remains.byte_count:
+                end = remains.offset + remains.byte_count
+                backup.save(f"{self.file}@{remains.offset}", pieces_of(file, remains.offset, end))
             if remains.byte_count:
                 file.truncate(remains.offset)
             file.truncate(self.length)
@@ -132,8 +116,8 @@ class RemoveFile(FileStep):
         self.check()
         if self.needs_backup and backup is None:
             return f"left {self.file}: there is no backup to keep it"
-        with self.storage.open(self.file) as file:
-            keep(backup, file, 0, self.remains.byte_count)
+        if self.remains.byte_count:
+            keep_file(backup, self.storage, self.file)
         self.storage.remove(self.file)
         self.storage.sync_folder()
         return f"deleted {self.file}"
@@ -150,8 +134,8 @@ class Stop:
 
 @dataclass(frozen=True, kw_only=True)
 class SetStops(ArchiveStep):
-    """Writes stop positions into the catalog, with the time of now for recordings that had none, and the checksums of
-    entries that have one.
+    """Writes stop positions into the catalog, with the time of now for recordings that had none, and the entries'
+    checksums, of the kind that each has, or ``checksum``.
 
     The last step: a crash in it leaves some recordings done and others active, which are planned again. ``is_later``:
     a step before it makes the catalog.
@@ -159,6 +143,7 @@ class SetStops(ArchiveStep):
 
     stops: tuple[Stop, ...]
     is_later: bool = False
+    checksum: str = "none"
 
     def check(self) -> None:
         """See :class:`RepairStep`."""
@@ -183,13 +168,16 @@ class SetStops(ArchiveStep):
         entries = self._entries()
         keep_catalog(self.storage, backup)
         now_ms = time.time_ns() // 1_000_000
-        kinds = {i: kind_of(entry) or stale_kind_of(entry) or "none" for i, entry in entries.items()}
+        kinds = {number: self._kind(entry) for number, entry in entries.items()}
         for kind in sorted(set(kinds.values())):
             with open_catalog(self.storage, kind) as writer:
                 for stop in self.stops:
                     if kinds[stop.recording_id] == kind:
                         writer.set_stop(stop.recording_id, stop.new, now_ms if stop.old == NULL_POSITION else None)
         return f"set the stop positions of {len(self.stops)} recordings in {CATALOG_NAME}"
+
+    def _kind(self, entry: CatalogEntry) -> str:
+        return self.checksum if self.checksum != "none" else kind_of(entry) or stale_kind_of(entry) or "none"
 
 
 def open_catalog(storage: WritableStorage, checksum: str) -> CatalogWriter:
@@ -204,4 +192,4 @@ def keep_catalog(storage: WritableStorage, backup: Backup | None) -> None:
     if backup is not None and storage.exists(CATALOG_NAME):
         with storage.open(CATALOG_NAME) as file:
             catalog, _ = load_catalog(storage)
-            keep(backup, file, 0, file.size() if catalog is None else catalog.used)
+            backup.save(CATALOG_NAME, pieces_of(file, 0, file.size() if catalog is None else catalog.used))
