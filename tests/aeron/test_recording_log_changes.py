@@ -217,7 +217,7 @@ def test_what_a_change_does_is_said() -> None:
     assert change.loses == "the only snapshot: a start replays the log from its beginning"
     seeded = seed_from_snapshot(data)
     assert seeded is not None
-    assert (seeded.before, seeded.after) == ("6 entries", f"{snapshot} at position 0")
+    assert (seeded.before, seeded.after) == ("6 entries", f"{snapshot}, now at position 0")
 
 
 def test_an_endpoint_may_fill_an_entry_and_no_more() -> None:

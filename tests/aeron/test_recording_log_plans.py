@@ -92,6 +92,8 @@ def test_a_new_start_keeps_the_old_file_beside_it_as_the_original_does() -> None
     assert storage.read_all(BAK) == unsorted()
     assert (kept.saved[BAK], kept.saved[LOG]) == (b"of an earlier one", unsorted())
     assert plan_seed(storage).is_empty  # and a second time the copy is not written over
+    stopped = CrashingStorage(folder(**{BAK: unsorted()}))  # between the copy and the new file
+    assert [step.file for step in plan_seed(stopped).steps] == [LOG]
 
 
 @pytest.mark.parametrize("plan", PLANS)

@@ -115,7 +115,7 @@ def seed_from_snapshot(data: bytes, service_count: int = 0) -> Change | None:
     return Change(
         new,
         _entries(len(log.entries)) + (f", and {unread} that can't be read" if unread else ""),
-        f"{_parts_text(chosen)} at position 0",
+        f"{_parts_text(chosen)}, now at position 0",
         loses + (f"; what can't be read, such as a later snapshot ({log.faults[0]})" if unread else ""),
     )
 

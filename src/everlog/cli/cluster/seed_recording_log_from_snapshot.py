@@ -1,0 +1,24 @@
+"""``everlog cluster DIR seed-recording-log-from-snapshot``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from everlog.aeron.cluster.recording_log_plans import plan_seed
+from everlog.cli.cluster.changing import Choice, change, change_options
+from everlog.cli.cluster.node import Node
+
+
+@click.command
+@click.argument("services", metavar="[SERVICE_COUNT]", type=click.IntRange(min=0, max=128), required=False)
+@change_options
+@click.pass_obj
+def seed_recording_log_from_snapshot(node: Node, /, services: int | None, **given: Any) -> None:
+    """Make a new recording log that has the latest valid snapshot only, at position 0: the node starts from it with a
+    new log. The node must not run. SERVICE_COUNT: of how many services the snapshot must have parts; by default as many
+    as there are mark files and valid snapshots of.
+    """
+    nothing = "the recording log has nothing but the latest snapshot already"
+    change(node, Choice(**given), lambda store: plan_seed(store.storage, service_count=services), nothing=nothing)

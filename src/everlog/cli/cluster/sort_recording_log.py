@@ -1,0 +1,23 @@
+"""``everlog cluster DIR sort-recording-log``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from everlog.aeron.cluster.recording_log_plans import plan_sort
+from everlog.cli.cluster.changing import Choice, change, change_options
+from everlog.cli.cluster.node import NOT_DONE, Node
+
+
+@click.command
+@change_options
+@click.pass_obj
+def sort_recording_log(node: Node, /, **given: Any) -> int:
+    """Put the entries of the recording log in the order in which a node uses them. The node must not run. Exit code 1
+    when they are in order already.
+    """
+    nothing = "the recording log is in order"
+    is_done = change(node, Choice(**given), lambda store: plan_sort(store.storage), nothing=nothing)
+    return 0 if is_done else NOT_DONE
