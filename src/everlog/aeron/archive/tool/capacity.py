@@ -1,0 +1,35 @@
+"""``capacity``: how long the catalog's file is. Documented in ArchiveTool's help and missing among its commands; what
+it does there is in its library. Source: ArchiveTool.capacity, Catalog.validateCapacity."""
+
+from __future__ import annotations
+
+from everlog.aeron.archive.catalog import CATALOG_NAME
+from everlog.aeron.archive.catalog_bytes import MAX_CATALOG_BYTES
+from everlog.aeron.archive.catalog_writer import MIN_CAPACITY
+from everlog.aeron.archive.tool.folder import FAMILY, open_folder
+from everlog.aeron.archive.tool.steps import Lengthen
+from everlog.core.repair import RepairPlan
+from everlog.core.storage import Storage
+from everlog.errors import UsageError
+
+
+def plan_capacity(storage: Storage, capacity: int) -> RepairPlan:
+    """Lengthen the catalog's file to ``capacity`` bytes; empty where it has as many. It never becomes shorter.
+
+    Raises :class:`UsageError` for a length that no catalog can have, and as :func:`~.folder.open_folder`.
+    """
+    if not MIN_CAPACITY <= capacity <= MAX_CATALOG_BYTES:
+        raise UsageError("BYTES", found=str(capacity), expected=f"{MIN_CAPACITY} to {MAX_CATALOG_BYTES}")
+    folder = open_folder(storage)
+    size = folder.catalog.size
+    if capacity <= size:
+        return RepairPlan(folder.storage.root, FAMILY, ())
+    step = Lengthen(
+        file=CATALOG_NAME,
+        before=f"{size} bytes",
+        after=f"{capacity} bytes",
+        storage=folder.storage,
+        old_size=size,
+        new_size=capacity,
+    )
+    return RepairPlan(folder.storage.root, FAMILY, (step,))

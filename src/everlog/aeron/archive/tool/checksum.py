@@ -1,0 +1,247 @@
+"""``checksum``: CRC-32 or CRC-32C of each data frame in the place of its session id, and of catalog entries. Source:
+ArchiveTool.checksum, checksumSegmentFile.
+
+A frame's checksum is over what is behind its header, so it does not depend on what stood there before: doing it again
+changes nothing. A crash leaves a part of the frames with checksums and the others with their session ids, as an
+archive has that was extended without checksums.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from everlog.aeron.archive.catalog import CATALOG_NAME, CatalogEntry
+from everlog.aeron.archive.catalog_bytes import CHECKSUMS, to_int32
+from everlog.aeron.archive.recordings import recording_of
+from everlog.aeron.archive.tool.folder import FAMILY, ArchiveFolder, open_folder
+from everlog.aeron.archive.tool.orphans import segment_files
+from everlog.aeron.archive.tool.steps import ArchiveStep, WriteBytes, changed
+from everlog.aeron.frames import HEADER_LENGTH, MAX_FRAME_LENGTH, TYPE_DATA, TYPE_PADDING, align
+from everlog.aeron.layouts import DataHeader, DescriptorHeader
+from everlog.aeron.position import term_offset_of, term_start
+from everlog.core.repair import Backup, RepairPlan, RepairStep
+from everlog.core.report import Progress
+from everlog.core.storage import ReadableFile, Storage
+from everlog.errors import UsageError
+from everlog.kernel.crc32 import Crc32
+
+WINDOW_BYTES = 4 << 20
+"""So much of a segment is held and written back at once; no data frame is longer."""
+KEPT = struct.Struct("<QI")
+"""What the backup has of each frame: the offset of its session id in the file, and what stood there."""
+KEPT_SUFFIX = ".session-ids"
+_SESSION_ID = DataHeader.field("session_id")
+
+
+def checksum_kind(name: str) -> str:
+    """``org.agrona.checksum.Crc32`` -> ``crc32``; any package, or none. Raises :class:`UsageError`."""
+    kind = name.rpartition(".")[2].lower()
+    if kind not in CHECKSUMS:
+        raise UsageError("CLASS", found=repr(name), expected="org.agrona.checksum.Crc32 or ...Crc32c")
+    return kind
+
+
+@dataclass(frozen=True, slots=True)
+class FrameFault:
+    """A segment file whose frames can't be followed, from ``offset`` on."""
+
+    recording_id: int
+    file: str
+    offset: int
+    found: str
+
+
+@dataclass(slots=True)
+class Block:
+    """Bytes of a segment at ``offset``, whole frames, as they are to be; ``old`` has session ids that are written
+    over, by their offset in the file."""
+
+    offset: int
+    data: bytearray
+    old: list[tuple[int, int]]
+
+
+class Checksummed:
+    """The frames of a segment file from ``start`` on with their checksums. ``fault`` is set where they can't be
+    followed."""
+
+    def __init__(self, file: ReadableFile, start: int, term_length: int, crc: Crc32) -> None:
+        self._file = file
+        self._start = start
+        self._term_length = term_length
+        self._crc = crc
+        self.fault: tuple[int, str] | None = None
+
+    def blocks(self) -> Iterator[Block]:
+        """Blocks in which something changes, in order; up to the first frame that was never written, as in the
+        original."""
+        at = self._start
+        while True:
+            data = bytearray(self._file.read_at(at, WINDOW_BYTES))
+            block, behind = self._block(at, data)
+            if block.old:
+                del block.data[behind - at :]
+                yield block
+            if behind == at:
+                return
+            at = behind
+
+    def _block(self, base: int, data: bytearray) -> tuple[Block, int]:
+        """The frames that are whole in ``data``, and the offset behind them."""
+        block = Block(base, data, [])
+        at = 0
+        while at + HEADER_LENGTH <= len(data) and self.fault is None:
+            length, _, _, kind, _, session_id, *_ = DataHeader.struct.unpack_from(data, at)
+            if length == 0:
+                break
+            self.fault = self._check(base + at, length, kind)
+            behind = at + align(length)
+            if self.fault is not None or (kind == TYPE_DATA and behind > len(data)):
+                if self.fault is None and at == 0:
+                    self.fault = base, f"a frame of {length} bytes at the file's end"
+                break
+            if kind == TYPE_DATA:
+                value = to_int32(self._crc.checksum(data, at + HEADER_LENGTH, behind))
+                if value != session_id:
+                    place = at + _SESSION_ID.offset
+                    data[place : place + _SESSION_ID.size] = value.to_bytes(_SESSION_ID.size, "little", signed=True)
+                    block.old.append((base + place, session_id & 0xFFFFFFFF))
+            at = behind
+        return block, base + at
+
+    def _check(self, offset: int, length: int, kind: int) -> tuple[int, str] | None:
+        room = self._term_length - term_offset_of(offset, self._term_length)
+        most = MAX_FRAME_LENGTH if kind == TYPE_DATA else room
+        if kind not in (TYPE_DATA, TYPE_PADDING) or not HEADER_LENGTH <= length <= min(room, most):
+            return offset, f"a frame of {length} bytes and type {kind}"
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriteChecksums(ArchiveStep):
+    """Checksums into the frames of one segment file. Blocks are written back whole, so that a page has either all of
+    its old bytes or all of its new ones."""
+
+    kind: str
+    start: int
+    term_length: int
+    frame_count: int
+    size: int
+
+    def compare(self) -> None:
+        """See :class:`ArchiveStep`."""
+        self.expect_size(self.file, self.size)
+
+    def apply(self, backup: Backup | None) -> str:
+        """See :class:`RepairStep`. The session ids are in the backup before the first one is written over."""
+        self.check()
+        with self.storage.open_writable(self.file) as file:
+            work = self._work(file)
+            if backup is not None:
+                backup.save(f"{self.file}{KEPT_SUFFIX}", _kept(work))
+                if work.fault is not None:
+                    raise changed(self.file, work.fault[1], "frames")
+            count = 0
+            work = self._work(file)
+            for block in work.blocks():
+                file.write_at(block.offset, block.data)
+                count += len(block.old)
+            file.sync()
+        if work.fault is not None:
+            raise changed(self.file, work.fault[1], "frames")
+        return f"{self.file}: {count} checksums"
+
+    def _work(self, file: ReadableFile) -> Checksummed:
+        return Checksummed(file, self.start, self.term_length, CHECKSUMS[self.kind])
+
+    def undo(self) -> dict[str, object]:
+        """See :class:`ArchiveStep`."""
+        return {"kind": "session-ids", "from": f"{self.file}{KEPT_SUFFIX}"}
+
+
+def _kept(work: Checksummed) -> Iterator[bytes]:
+    for block in work.blocks():
+        yield b"".join(KEPT.pack(offset, old) for offset, old in block.old)
+
+
+def plan_checksum(
+    storage: Storage,
+    kind: str,
+    recording_id: int | None = None,
+    *,
+    every: bool = False,
+    progress: Progress | None = None,
+) -> tuple[RepairPlan, list[FrameFault]]:
+    """Write checksums into catalog entries and segment files: of one recording, or of all; of each recording's last
+    file, or with ``every`` of all of them. Files whose frames can't be followed are not planned, but given.
+
+    ``kind``: ``crc32`` or ``crc32c``. Raises :class:`UsageError`, :class:`UnknownStream`, and as
+    :func:`~.folder.open_folder`.
+    """
+    if kind not in CHECKSUMS:
+        raise UsageError("checksum", found=repr(kind), expected=", ".join(CHECKSUMS))
+    folder = open_folder(storage)
+    entries = folder.entries(recording_id)
+    files = segment_files(folder.storage)
+    steps: list[RepairStep] = []
+    faults: list[FrameFault] = []
+    for number, entry in enumerate(entries):
+        steps += set_entry_checksum(folder, entry, kind)
+        own = files.get(entry.recording_id, [])
+        for position, name, size in own if every else own[-1:]:
+            if progress is not None:
+                progress(f"look at {name}", number, len(entries))
+            step = _plan_file(folder, entry, kind, (position, name, size))
+            if isinstance(step, FrameFault):
+                faults.append(step)
+            elif step.frame_count:
+                steps.append(step)
+    return RepairPlan(folder.storage.root, FAMILY, tuple(steps)), faults
+
+
+def set_entry_checksum(folder: ArchiveFolder, entry: CatalogEntry, kind: str) -> list[WriteBytes]:
+    """The step that writes an entry's checksum, if it is not that."""
+    value = to_int32(CHECKSUMS[kind].checksum(entry.body))
+    old = to_int32(entry.checksum & 0xFFFFFFFF)
+    if value == old:
+        return []
+    field = DescriptorHeader.field("checksum")
+    step = WriteBytes(
+        file=CATALOG_NAME,
+        before=f"recording {entry.recording_id} with checksum {old}",
+        after=f"recording {entry.recording_id} with checksum {value}",
+        storage=folder.storage,
+        offset=entry.offset + field.offset,
+        old=old.to_bytes(4, "little", signed=True),
+        new=value.to_bytes(4, "little", signed=True),
+    )
+    return [step]
+
+
+def _plan_file(
+    folder: ArchiveFolder, entry: CatalogEntry, kind: str, segment: tuple[int, str, int]
+) -> WriteChecksums | FrameFault:
+    position, name, size = segment
+    recording = recording_of(entry)
+    term = recording.term_buffer_length
+    is_first = position == term_start(recording.start_position, term)
+    start = term_offset_of(recording.start_position, term) if is_first else 0
+    with folder.storage.open(name) as file:
+        work = Checksummed(file, start, term, CHECKSUMS[kind])
+        count = sum(len(block.old) for block in work.blocks())
+    if work.fault is not None:
+        return FrameFault(entry.recording_id, name, *work.fault)
+    return WriteChecksums(
+        file=name,
+        before=f"{size} bytes",
+        after=f"{kind} of {count} data frames",
+        loses="their session ids, which a replay does not use",
+        storage=folder.storage,
+        kind=kind,
+        start=start,
+        term_length=term,
+        frame_count=count,
+        size=size,
+    )

@@ -1,0 +1,110 @@
+"""``compact``: the catalog without entries that are not valid, and without their files. Source: ArchiveTool.compact.
+
+**Order, and what a crash leaves.** The original removes the files first and then, for a moment, has no catalog. Here:
+
+======================================  ===========================================================================
+after                                   a crash leaves
+======================================  ===========================================================================
+an invalid recording is marked deleted  a deleted recording with files, which is no fault
+a recording's files are removed         some of its files or none, which is no fault
+the new catalog is in its place         the result
+======================================  ===========================================================================
+
+Compacting again goes on from any of these.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+
+from everlog.aeron.archive.catalog import CATALOG_NAME, Catalog, CatalogEntry
+from everlog.aeron.archive.catalog_bytes import encode_header
+from everlog.aeron.archive.tool.folder import FAMILY, ArchiveFolder, open_folder
+from everlog.aeron.archive.tool.orphans import FilesByRecording, segment_files
+from everlog.aeron.archive.tool.states import set_state
+from everlog.aeron.archive.tool.steps import RemoveFiles, ReplaceFile, WriteBytes
+from everlog.aeron.frames import align
+from everlog.aeron.layouts import DescriptorHeader
+from everlog.core.repair import RepairPlan, RepairStep
+from everlog.core.storage import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """What compacting a catalog gives: its bytes, the entries that go, and their bytes, as the original counts them."""
+
+    data: bytes
+    dropped: tuple[CatalogEntry, ...]
+    reclaimed_bytes: int
+
+
+def compacted(catalog: Catalog, next_recording_id: int) -> Compaction:
+    """The catalog with its valid entries only, no longer than they are."""
+    parts = [encode_header(next_recording_id, catalog.header.version, catalog.alignment)]
+    dropped, reclaimed = [], 0
+    for entry in catalog.entries:
+        data = entry.head + entry.body
+        if entry.state == "VALID":
+            parts.append(data.ljust(align(len(data), catalog.alignment), b"\0"))
+        else:
+            dropped.append(entry)
+            reclaimed += DescriptorHeader.size + entry.length
+    return Compaction(b"".join(parts), tuple(dropped), reclaimed)
+
+
+def plan_compact(storage: Storage) -> tuple[RepairPlan, Compaction]:
+    """Take out every recording that is ``INVALID`` or ``DELETED``, and its files; and what that gives. Empty where the
+    catalog is compact. Raises as :func:`~.folder.open_folder`."""
+    folder = open_folder(storage)
+    result = compacted(folder.catalog, folder.next_recording_id)
+    files = segment_files(folder.storage)
+    data = folder.storage.read_all(CATALOG_NAME)
+    if data == result.data:
+        return RepairPlan(folder.storage.root, FAMILY, ()), result
+    marks = [set_state(folder.storage, entry, "DELETED") for entry in result.dropped if entry.state == "INVALID"]
+    steps: list[RepairStep] = [
+        *marks,
+        *_removals(folder, result, files),
+        ReplaceFile(
+            file=CATALOG_NAME,
+            before=f"{len(folder.catalog.entries)} entries, {len(data)} bytes",
+            after=f"{len(folder.catalog.entries) - len(result.dropped)} entries, {len(result.data)} bytes",
+            loses=_lost(result.dropped),
+            storage=folder.storage,
+            states=_states(data, marks),
+            new=result.data,
+        ),
+    ]
+    return RepairPlan(folder.storage.root, FAMILY, tuple(steps)), result
+
+
+def _removals(folder: ArchiveFolder, result: Compaction, files: FilesByRecording) -> list[RemoveFiles]:
+    steps = []
+    for entry in result.dropped:
+        own = files.get(entry.recording_id, [])
+        if own:
+            step = RemoveFiles(
+                file=own[0][1],
+                before=f"{len(own)} files of recording {entry.recording_id}, {entry.state}",
+                after="no files",
+                loses="what is in them",
+                storage=folder.storage,
+                files=tuple((name, size) for _, name, size in own),
+            )
+            steps.append(step)
+    return steps
+
+
+def _states(data: bytes, marks: list[WriteBytes]) -> tuple[tuple[int, int], ...]:
+    """The catalog as it is, and as it is once the entries are marked."""
+    marked = bytearray(data)
+    for mark in marks:
+        marked[mark.offset : mark.offset + len(mark.new)] = mark.new
+    return (len(data), zlib.crc32(data)), (len(marked), zlib.crc32(marked))
+
+
+def _lost(dropped: tuple[CatalogEntry, ...]) -> str:
+    if not dropped:
+        return "nothing"
+    return "what the catalog says of " + ", ".join(f"{entry.recording_id} ({entry.state})" for entry in dropped)

@@ -1,0 +1,230 @@
+"""``migrate``: archives with catalogs 0.x, 1.x and 2.x become what today's archive opens. Source: ArchiveTool.migrate,
+ArchiveMigration_0_1, _1_2, _2_3.
+
+**Result.** As the original's: segment files named by positions, a catalog of version 3.0.0 no longer than its entries,
+a mark file that says 3.0.0, and an empty ``migration-FROM-to-TO.dat`` for each version on the way. Three things are
+done right that are wrong there: files of a recording that starts behind its first segment get the position at which
+they begin (the original adds a part of it twice); files of recordings that are marked as invalid are renamed, too; and
+an archive without a mark file (Aeron 1.7) is migrated.
+
+**Order, and what a crash leaves.** Files are renamed first, then the catalog appears in its place at once, then the
+mark file's version is written. Until the catalog is the new one, files may have either name, and reading reports that;
+migrating again finishes, for a file's number tells which name it has (:func:`position_of`). So it takes up what the
+original left when it was broken off in its first two steps, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from everlog.aeron.archive.catalog import ALIGNMENT, CATALOG_NAME, LENGTH_PREFIX_BYTES, CatalogEntry
+from everlog.aeron.archive.catalog_bytes import encode_entry_header, encode_header
+from everlog.aeron.archive.recordings import recording_of
+from everlog.aeron.archive.segments import MAX_POSITION, Naming, SegmentMap, is_bytes, segment_name
+from everlog.aeron.archive.store import MARK_NAME
+from everlog.aeron.archive.tool.folder import FAMILY, LINK_NAME, ArchiveFolder, load_mark_head, open_folder
+from everlog.aeron.archive.tool.orphans import segment_files
+from everlog.aeron.archive.tool.steps import CreateFile, RenameFiles, ReplaceFile, WriteBytes, state_of
+from everlog.aeron.frames import HEADER_LENGTH, align, version_text
+from everlog.aeron.layouts import ArchiveMarkHeader, DataHeader, DescriptorHeader, RecordingDescriptor
+from everlog.aeron.position import term_id_of, term_offset_of
+from everlog.core.repair import RepairPlan, RepairStep
+from everlog.core.storage import Storage
+from everlog.errors import CorruptData, StoreExists, UnsupportedVersion
+
+LATEST = 3 << 16 | 1 << 8
+STEPS = (1 << 16, 2 << 16, 3 << 16)
+"""Versions that a migration goes through; the last one is what it ends with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """What a folder is and what was planned: versions of its mark file (``None``: there is none) and its catalog, those
+    it goes through, and old and new names by recording."""
+
+    mark_version: int | None
+    catalog_version: int
+    versions: tuple[int, ...]
+    renames: dict[int, tuple[tuple[str, str], ...]]
+
+
+def full_version(version: int) -> str:
+    """As the original prints it."""
+    major, minor, patch = version_text(version).split(".")
+    return f"{version}(Major {major} Minor {minor} Patch {patch})"
+
+
+def plan_migrate(storage: Storage) -> tuple[RepairPlan, Migration]:
+    """Bring an archive to version 3.0.0; empty where its catalog and mark file are of version 3 already.
+
+    Raises :class:`CorruptData` for a damaged catalog, and for a file whose first frame is of another position than its
+    name would say; :class:`StoreExists` where two files would get one name; and as :func:`~.folder.open_folder`.
+    """
+    folder = open_folder(storage, any_version=True)
+    mark = load_mark_head(folder.storage)
+    mark_version = None if mark is None else mark.header.version
+    catalog_version = folder.catalog.header.version
+    versions = tuple(version for version in STEPS if version > catalog_version)
+    renames = {} if not versions else dict(_renames(folder))
+    steps: list[RepairStep] = []
+    if versions:
+        steps += _marks(folder, catalog_version, mark_version, versions)
+        steps += _rename_steps(folder, renames)
+        steps.append(_new_catalog(folder))
+    if mark is not None and mark.header.version < STEPS[-1]:
+        steps.append(_new_mark_version(folder, mark.header_offset, mark.header.version))
+    plan = RepairPlan(folder.storage.root, FAMILY, tuple(steps))
+    return plan, Migration(mark_version, catalog_version, versions, renames)
+
+
+def _marks(
+    folder: ArchiveFolder, catalog_version: int, mark_version: int | None, versions: tuple[int, ...]
+) -> list[CreateFile]:
+    """The empty files that the original leaves to say that it was there."""
+    steps = []
+    # As there: the first step is named by the catalog's version, the others by the mark file's.
+    before = catalog_version if versions[0] == STEPS[0] or mark_version is None else mark_version
+    for version in versions:
+        name = f"migration-{before}-to-{version}.dat"
+        before = version
+        if not folder.storage.exists(name):
+            steps.append(CreateFile(file=name, before="no file", after="an empty file", storage=folder.storage))
+    return steps
+
+
+# Names
+
+
+def position_of(number: int, segments: SegmentMap, naming: Naming) -> int | None:
+    """The position at which a file begins, by the number in its name, in a folder whose catalog says ``naming``, or
+    which was migrated in part; ``None`` where no segment of the recording has that number.
+
+    From one naming to the next numbers only grow, and what they are modulo the segment length differs: indexes are no
+    multiples of the least term length; numbers of 1.x are multiples of the segment length; positions are so many bytes
+    more as the first term begins behind the multiple.
+    """
+    length = segments.segment_length
+    first = segments.base(segments.start_position)
+    shift = first % length
+    if naming is Naming.INDEX and not is_bytes(number):
+        return first + number * length
+    if number % length != shift:
+        if number % length or naming is Naming.POSITION:
+            return None
+        number += shift  # a number of 1.x; where the shift is 0, those are positions
+    return number if number >= first else None
+
+
+def _renames(folder: ArchiveFolder) -> list[tuple[int, tuple[tuple[str, str], ...]]]:
+    """Old and new names, by recording. Raises :class:`CorruptData`, :class:`StoreExists`."""
+    if folder.catalog.naming is Naming.POSITION:
+        return []
+    files = segment_files(folder.storage)
+    found = []
+    for entry in folder.catalog.entries:
+        own = files.get(entry.recording_id, [])
+        names = {name for _, name, _ in own}
+        pairs: list[tuple[str, str]] = []
+        for number, name, _ in own:
+            new = _new_name(folder, entry, number, name)
+            if new == name:
+                continue
+            if new in names or any(new == other for _, other in pairs):
+                raise StoreExists(name, found=f"{new}, too", expected="one file for each position")
+            pairs.append((name, new))
+        if pairs:
+            found.append((entry.recording_id, tuple(pairs)))
+    return found
+
+
+def _new_name(folder: ArchiveFolder, entry: CatalogEntry, number: int, name: str) -> str:
+    recording = recording_of(entry)
+    segments = folder.store.segment_map(recording)
+    position = position_of(number, segments, folder.catalog.naming)
+    if position is None or position > MAX_POSITION:
+        found, expected = f"number {number}", f"one of recording {entry.recording_id}'s segments"
+        raise CorruptData(name, found=found, expected=expected, hint="move it away first; nothing was changed")
+    _check_first_frame(folder, segments, position, name, recording.initial_term_id)
+    return segment_name(entry.recording_id, position)
+
+
+def _check_first_frame(folder: ArchiveFolder, segments: SegmentMap, base: int, name: str, initial_term_id: int) -> None:
+    """A frame that looks right, but is of another term, tells that the file is not what its name says. One that is
+    damaged tells nothing."""
+    position = max(base, segments.start_position)
+    with folder.storage.open(name) as file:
+        data = file.read_at(position - base, HEADER_LENGTH)
+    if len(data) < HEADER_LENGTH or not any(data):
+        return
+    header, term = DataHeader.unpack_from(data), segments.term_length
+    expected = term_id_of(position, initial_term_id, term)
+    is_frame = header.frame_length >= HEADER_LENGTH and header.term_offset == term_offset_of(position, term)
+    if is_frame and header.term_id != expected:
+        hint = "it has another recording's or position's name; nothing was changed"
+        raise CorruptData(
+            name, offset=position - base, found=f"a frame of term {header.term_id}", expected=f"{expected}", hint=hint
+        )
+
+
+def _rename_steps(folder: ArchiveFolder, renames: dict[int, tuple[tuple[str, str], ...]]) -> list[RenameFiles]:
+    return [
+        RenameFiles(
+            file=pairs[0][0],
+            before=f"{len(pairs)} files of recording {recording_id}: {', '.join(old for old, _ in pairs)}",
+            after=", ".join(new for _, new in pairs),
+            storage=folder.storage,
+            names=pairs,
+        )
+        for recording_id, pairs in renames.items()
+    ]
+
+
+# Catalog and mark file
+
+
+def _new_catalog(folder: ArchiveFolder) -> ReplaceFile:
+    data = migrated_catalog(folder)
+    return ReplaceFile(
+        file=CATALOG_NAME,
+        before=f"version {version_text(folder.catalog.header.version)}, {folder.catalog.size} bytes",
+        after=f"version {version_text(STEPS[-1])}, {len(data)} bytes",
+        storage=folder.storage,
+        states=(state_of(folder.storage, CATALOG_NAME),),
+        new=data,
+    )
+
+
+def migrated_catalog(folder: ArchiveFolder) -> bytes:
+    """A catalog of version 3.0.0 with the entries of an old one."""
+    parts = [encode_header(folder.next_recording_id, STEPS[-1])]
+    for entry in folder.catalog.entries:
+        body = entry.body[: _descriptor_end(entry.body)]
+        body = body.ljust(align(DescriptorHeader.size + len(body), ALIGNMENT) - DescriptorHeader.size, b"\0")
+        parts.append(encode_entry_header(body, entry.state) + body)
+    return b"".join(parts)
+
+
+def _descriptor_end(body: bytes) -> int:
+    """Behind the last string, which is within the body."""
+    at = RecordingDescriptor.size
+    for _ in RecordingDescriptor.var_data:
+        at += LENGTH_PREFIX_BYTES + int.from_bytes(body[at : at + LENGTH_PREFIX_BYTES], "little")
+    return at
+
+
+def _new_mark_version(folder: ArchiveFolder, header_offset: int, version: int) -> WriteBytes:
+    if folder.storage.exists(LINK_NAME):
+        raise UnsupportedVersion(
+            LINK_NAME,
+            found="a mark file in another folder",
+            expected="one in the archive's folder",
+        )
+    return WriteBytes(
+        file=MARK_NAME,
+        before=f"version {version_text(version)}",
+        after=f"version {version_text(STEPS[-1])}",
+        storage=folder.storage,
+        offset=header_offset + ArchiveMarkHeader.field("version").offset,
+        old=version.to_bytes(4, "little", signed=True),
+        new=STEPS[-1].to_bytes(4, "little"),
+    )

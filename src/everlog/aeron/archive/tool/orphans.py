@@ -1,0 +1,92 @@
+"""``delete-orphaned-segments``: segment files that belong to no recording's positions. Source:
+ArchiveTool.deleteOrphanedSegmentFiles.
+
+As there, files that begin before a recording's start position or behind its stop position go. So do all files of a
+recording that was deleted, which the original leaves when a deletion was cut short. Files of recordings that the
+catalog does not know, and names that are none of a segment, stay: what they are can't be told.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from everlog.aeron.archive.catalog import CatalogEntry
+from everlog.aeron.archive.recordings import recording_of
+from everlog.aeron.archive.segments import parse_segment_name
+from everlog.aeron.archive.tool.folder import FAMILY, ArchiveFolder, open_folder
+from everlog.aeron.archive.tool.steps import RemoveFiles
+from everlog.core.repair import RepairPlan
+from everlog.core.storage import Storage
+
+FilesByRecording = dict[int, list[tuple[int, str, int]]]
+"""Recording id to position, name and size of its segment files, by position."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Where a recording's segments may begin; ``last`` is ``None`` while it is active, both are of a recording that was
+    deleted."""
+
+    first: int | None
+    last: int | None
+
+    def is_orphan(self, position: int) -> bool:
+        """Whether a file that begins there is none of the recording's."""
+        return self.first is None or position < self.first or (self.last is not None and position > self.last)
+
+
+def segment_files(storage: Storage) -> FilesByRecording:
+    """All segment files in a folder."""
+    found: FilesByRecording = {}
+    for entry in storage.entries():
+        parsed = parse_segment_name(entry.name)
+        if parsed is not None and entry.is_file:
+            found.setdefault(parsed[0], []).append((parsed[1], entry.name, entry.size))
+    for files in found.values():
+        files.sort()
+    return found
+
+
+def plan_delete_orphans(storage: Storage, recording_id: int | None = None) -> RepairPlan:
+    """Remove the files of one recording, or of all, that lie outside of their positions; a step for each recording.
+
+    Raises :class:`UnknownStream`, and as :func:`~.folder.open_folder`.
+    """
+    folder = open_folder(storage)
+    files = segment_files(folder.storage)
+    steps = []
+    for entry in folder.entries(recording_id):
+        span = span_of(folder, entry)
+        gone = tuple(
+            (name, size) for position, name, size in files.get(entry.recording_id, []) if span.is_orphan(position)
+        )
+        if gone:
+            steps.append(_remove(folder, entry, span, gone))
+    return RepairPlan(folder.storage.root, FAMILY, tuple(steps))
+
+
+def span_of(folder: ArchiveFolder, entry: CatalogEntry) -> Span:
+    """Where the segments of a recording may begin. When it stops at a segment's end the next file may be there, as it
+    is made ahead."""
+    if entry.state == "DELETED":
+        return Span(None, None)
+    recording = recording_of(entry)
+    segments = folder.store.segment_map(recording)
+    first = segments.base(recording.start_position)
+    return Span(first, None if recording.stop_position is None else segments.base(recording.stop_position))
+
+
+def _remove(folder: ArchiveFolder, entry: CatalogEntry, span: Span, files: tuple[tuple[str, int], ...]) -> RemoveFiles:
+    names = ", ".join(name for name, _ in files)
+    why = "of a deleted recording"
+    if span.first is not None:
+        last = "it is active" if span.last is None else f"{span.last}"
+        why = f"outside of recording {entry.recording_id}, whose segments begin at {span.first} to {last}"
+    return RemoveFiles(
+        file=files[0][0],
+        before=f"{len(files)} files {why}: {names}",
+        after="no files",
+        loses="what is in them",
+        storage=folder.storage,
+        files=files,
+    )

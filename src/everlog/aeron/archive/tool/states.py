@@ -1,0 +1,47 @@
+"""``mark-valid`` and ``mark-invalid``: four bytes of a catalog entry. Source: ArchiveTool.changeRecordingState."""
+
+from __future__ import annotations
+
+from everlog.aeron.archive.catalog import CATALOG_NAME, CatalogEntry
+from everlog.aeron.archive.catalog_bytes import STATE_CODES
+from everlog.aeron.archive.tool.folder import FAMILY, open_folder
+from everlog.aeron.archive.tool.steps import WriteBytes
+from everlog.aeron.layouts import DescriptorHeader
+from everlog.core.repair import RepairPlan
+from everlog.core.storage import Storage
+from everlog.core.writable import WritableStorage
+from everlog.errors import UsageError
+
+OTHER = {"VALID": "INVALID", "INVALID": "VALID"}
+
+
+def plan_state(storage: Storage, recording_id: int, state: str) -> RepairPlan:
+    """Make a recording ``VALID`` or ``INVALID``; empty where it is. An archive serves no recording that is invalid.
+
+    Raises :class:`UsageError` for a recording that was deleted, :class:`UnknownStream`, and as
+    :func:`~.folder.open_folder`.
+    """
+    if state not in OTHER:
+        raise UsageError("state", found=repr(state), expected=", ".join(OTHER))
+    folder = open_folder(storage)
+    entry = folder.entry(recording_id)
+    if entry.state == state:
+        return RepairPlan(folder.storage.root, FAMILY, ())
+    if entry.state != OTHER[state]:
+        found = f"recording {recording_id} in state {entry.state}"
+        raise UsageError("RECORDING", found=found, expected=f"one in state {OTHER[state]}: its files are gone")
+    return RepairPlan(folder.storage.root, FAMILY, (set_state(folder.storage, entry, state),))
+
+
+def set_state(storage: WritableStorage, entry: CatalogEntry, state: str) -> WriteBytes:
+    """The step that writes a recording's state. An entry's checksum is not over it."""
+    return WriteBytes(
+        file=CATALOG_NAME,
+        before=f"recording {entry.recording_id} {entry.state}",
+        after=f"recording {entry.recording_id} {state}",
+        loses="nothing" if state == "VALID" else f"recording {entry.recording_id}, for archives that serve this folder",
+        storage=storage,
+        offset=entry.offset + DescriptorHeader.field("state").offset,
+        old=STATE_CODES[entry.state].to_bytes(4, "little"),
+        new=STATE_CODES[state].to_bytes(4, "little"),
+    )

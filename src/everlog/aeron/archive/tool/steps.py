@@ -1,0 +1,293 @@
+"""The changes that ArchiveTool's verbs consist of. Each tells in ``to_dict`` how it is undone (:mod:`.undo`), so that
+the plan in a backup says all.
+
+What a crash leaves is said at each; a write that lies within a page of 512 bytes is there or not.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from everlog.aeron.archive.tool.folder import refuse_running
+from everlog.aeron.frames import HEADER_LENGTH
+from everlog.core.repair import COPY_BYTES, Backup, RepairStep, keep_file, pieces_of
+from everlog.core.storage import ReadableFile, Storage
+from everlog.core.writable import WritableStorage
+from everlog.errors import FileChanged
+
+FILE_MODE = 0o644
+"""As the original makes files."""
+
+
+def file_state(file: ReadableFile) -> tuple[int, int]:
+    """Size and CRC-32 of a file, by which a change between plan and step is seen."""
+    crc = 0
+    for piece in pieces_of(file):
+        crc = zlib.crc32(piece, crc)
+    return file.size(), crc
+
+
+def state_of(storage: Storage, name: str) -> tuple[int, int]:
+    """See :func:`file_state`."""
+    with storage.open(name) as file:
+        return file_state(file)
+
+
+def changed(name: str, found: str, expected: str) -> FileChanged:
+    """A file that is not as it was when the change was planned."""
+    hint = "plan again: run the command once more"
+    return FileChanged(name, found=found, expected=f"{expected}, as when this was planned", hint=hint)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArchiveStep(RepairStep):
+    """A change of an archive's folder."""
+
+    storage: WritableStorage
+
+    def check(self) -> None:
+        """Raises :class:`StoreUnavailable` while an archive runs here; see :class:`RepairStep`."""
+        refuse_running(self.storage)
+        self.compare()
+
+    def compare(self) -> None:
+        """Raises :class:`FileChanged` when the folder is not as planned."""
+
+    def undo(self) -> dict[str, Any]:
+        """How it is undone: ``kind`` and what that needs, as plain values."""
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, with what undoes it."""
+        return {**super().to_dict(), "undo": self.undo()}
+
+    def expect_size(self, name: str, size: int) -> None:
+        """Raises :class:`FileChanged`."""
+        if not self.storage.exists(name):
+            raise changed(name, "no file", f"{size} bytes")
+        now = self.storage.size(name)
+        if now != size:
+            raise changed(name, f"{now} bytes", f"{size} bytes")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriteBytes(ArchiveStep):
+    """A few bytes in place, with one write within 64 bytes of a file that no page's end divides: a crash leaves the old
+    ones or the new ones. The plan itself keeps the old ones."""
+
+    offset: int
+    old: bytes
+    new: bytes
+
+    def compare(self) -> None:
+        """See :class:`ArchiveStep`. Bytes that an earlier step of the same plan writes are checked when it is their
+        turn."""
+        with self.storage.open(self.file) as file:
+            self._compare(file)
+
+    def _compare(self, file: ReadableFile) -> None:
+        found = file.read_at(self.offset, len(self.old))
+        if found not in (self.old, self.new):
+            raise changed(f"{self.file}", f"{found.hex()} at offset {self.offset}", self.old.hex())
+
+    def apply(self, backup: Backup | None) -> str:
+        """See :class:`RepairStep`."""
+        self.check()
+        with self.storage.open_writable(self.file) as file:
+            file.write_at(self.offset, self.new)
+            file.sync()
+        return f"{self.file}: {self.after}"
+
+    def undo(self) -> dict[str, Any]:
+        """See :class:`ArchiveStep`."""
+        return {"kind": "write", "offset": self.offset, "old": self.old.hex(), "new": self.new.hex()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplaceFile(ArchiveStep):
+    """A whole file in the place of another one, at once: a crash leaves the one or the other. ``states``: size and
+    CRC-32 that the file may have by then. What was removed before is removed on disk first."""
+
+    states: tuple[tuple[int, int], ...]
+    new: bytes = field(repr=False)
+
+    def compare(self) -> None:
+        """See :class:`ArchiveStep`."""
+        found = state_of(self.storage, self.file) if self.storage.exists(self.file) else (0, 0)
+        if found not in self.states:
+            raise changed(self.file, f"{found[0]} bytes with CRC-32 {found[1]:08x}", f"{self.states[0][0]} others")
+
+    def apply(self, backup: Backup | None) -> str:
+        """See :class:`RepairStep`."""
+        self.check()
+        keep_file(backup, self.storage, self.file)
+        with self.storage.open_writable(self.file) as file:
+            mode = file.mode()
+        self.storage.sync_folder()
+        self.storage.publish(self.file, self.new, replace=True, mode=mode, sync=True)
+        return f"{self.file}: {self.after}"
+
+    def undo(self) -> dict[str, Any]:
+        """See :class:`ArchiveStep`."""
+        return {"kind": "replace", "new_size": len(self.new), "new_crc32": zlib.crc32(self.new)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemoveFiles(ArchiveStep):
+    """Files, by name and size, one after the other: a crash leaves some of them. They are in the backup before the
+    first one goes."""
+
+    files: tuple[tuple[str, int], ...]
+
+    def compare(self) -> None:
+        """See :class:`ArchiveStep`."""
+        for name, size in self.files:
+            self.expect_size(name, size)
+
+    def apply(self, backup: Backup | None) -> str:
+        """See :class:`RepairStep`."""
+        self.check()
+        for name, _ in self.files:
+            keep_file(backup, self.storage, name)
+        for name, _ in self.files:
+            self.storage.remove(name)
+        self.storage.sync_folder()
+        return f"removed {', '.join(name for name, _ in self.files)}"
+
+    def undo(self) -> dict[str, Any]:
+        """See :class:`ArchiveStep`."""
+        return {"kind": "restore", "files": [list(file) for file in self.files]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RenameFiles(ArchiveStep):
+    """Files get other names, one after the other: a crash leaves some of them renamed. No new name is among the old
+    ones."""
+
+    names: tuple[tuple[str, str], ...]
+
+    def compare(self) -> None:
+        """See :class:`ArchiveStep`."""
+        for old, new in self.names:
+            if not self.storage.exists(old):
+                raise changed(old, "no file", "a file")
+            if self.storage.exists(new):
+                raise changed(new, "a file", "none")
+
+    def apply(self, backup: Backup | None) -> str:
+        """See :class:`RepairStep`."""
+        self.check()
+        for old, new in self.names:
+            self.storage.rename(old, new)
+        self.storage.sync_folder()
+        return f"renamed {', '.join(f'{old} -> {new}' for old, new in self.names)}"
+
+    def undo(self) -> dict[str, Any]:
+        """See :class:`ArchiveStep`."""
+        return {"kind": "rename", "names": [list(pair) for pair in self.names]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CreateFile(ArchiveStep):
+    """An empty file, which may be there already."""
+
+    def apply(self, backup: Backup | None) -> str:
+        """See :class:`RepairStep`."""
+        self.check()
+        self.storage.publish(self.file, b"", replace=False, mode=FILE_MODE, sync=True)
+        return f"made {self.file}"
+
+    def undo(self) -> dict[str, Any]:
+        """See :class:`ArchiveStep`."""
+        return {"kind": "remove-empty"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lengthen(ArchiveStep):
+    """A file gets zeros at its end, as a hole. A crash leaves it short or long."""
+
+    old_size: int
+    new_size: int
+
+    def compare(self) -> None:
+        """See :class:`ArchiveStep`."""
+        self.expect_size(self.file, self.old_size)
+
+    def apply(self, backup: Backup | None) -> str:
+        """See :class:`RepairStep`."""
+        self.check()
+        with self.storage.open_writable(self.file) as file:
+            file.truncate(self.new_size)
+            file.sync()
+        return f"{self.file}: {self.after}"
+
+    def undo(self) -> dict[str, Any]:
+        """See :class:`ArchiveStep`."""
+        return {"kind": "shorten", "size": self.old_size, "new_size": self.new_size}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ZeroTail(ArchiveStep):
+    """Zeros from a frame on up to ``end``, where the last byte of the file that is not zero lies before.
+
+    The frame's header goes first, on disk: from then on the recording ends there. The rest is zeroed from its end on,
+    so that nothing in it is ever taken for a frame.
+    """
+
+    offset: int
+    end: int
+    old_head: bytes
+    size: int
+
+    def compare(self) -> None:
+        """See :class:`ArchiveStep`."""
+        self.expect_size(self.file, self.size)
+        with self.storage.open(self.file) as file:
+            found = file.read_at(self.offset, HEADER_LENGTH)
+        if found not in (self.old_head, bytes(HEADER_LENGTH)):
+            raise changed(self.file, f"{found.hex()} at offset {self.offset}", self.old_head.hex())
+
+    def apply(self, backup: Backup | None) -> str:
+        """See :class:`RepairStep`."""
+        self.check()
+        with self.storage.open_writable(self.file) as file:
+            if backup is not None:
+                backup.save(f"{self.file}@{self.offset}", pieces_of(file, self.offset, self.end))
+            behind = self.offset + HEADER_LENGTH
+            file.write_at(self.offset, bytes(HEADER_LENGTH))
+            file.sync()
+            for start in reversed(range(behind, self.end, COPY_BYTES)):
+                file.write_at(start, bytes(min(COPY_BYTES, self.end - start)))
+            file.sync()
+        return f"{self.file}: {self.after}"
+
+    def undo(self) -> dict[str, Any]:
+        """See :class:`ArchiveStep`."""
+        return {
+            "kind": "put",
+            "from": f"{self.file}@{self.offset}",
+            "offset": self.offset,
+            "size": self.end - self.offset,
+        }
+
+
+def last_written(file: ReadableFile, start: int) -> int:
+    """Where the zeros at a file's end begin; ``start`` where there is nothing else from there on."""
+    end = start
+    at = start
+    for piece in _pieces(file, start):
+        kept = len(piece.rstrip(b"\0"))
+        if kept:
+            end = at + kept
+        at += len(piece)
+    return end
+
+
+def _pieces(file: ReadableFile, start: int) -> Iterator[bytes]:
+    at = start
+    while data := file.read_at(at, COPY_BYTES):
+        yield data
+        at += len(data)
