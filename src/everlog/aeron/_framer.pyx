@@ -17,6 +17,13 @@ from everlog.errors import UsageError
 
 include "_layouts.pxi"
 
+cdef extern from "<sys/types.h>" nogil:
+    ctypedef long off_t
+    ctypedef long ssize_t
+
+cdef extern from "<unistd.h>" nogil:
+    ssize_t pwrite(int fd, const void* data, size_t length, off_t offset)
+
 cdef extern from *:
     """
     #include <stdint.h>
@@ -85,13 +92,18 @@ cdef enum:
     MAX_FRAME_LENGTH = 65536
     CHUNK_BYTES = 65536         # of a block are copied before their headers are looked at
     OBJECTS_AHEAD = 16          # payloads of a list are asked for from memory
-    TAKEN = 1
     NOT_TAKEN = 0
+    TAKEN = 1
+    TO_ITSELF = 1
+    TO_FILE = 2
 
 assert (HEADER, TYPE_PADDING, TYPE_DATA, FLAG_BEGIN, FLAG_END, UNFRAGMENTED, MAX_FRAME_LENGTH) == (
     _frames.HEADER_LENGTH, _frames.TYPE_PADDING, _frames.TYPE_DATA, _frames.FLAG_BEGIN, _frames.FLAG_END,
     _frames.UNFRAGMENTED, _frames.MAX_FRAME_LENGTH,
 )
+
+
+assert (NOT_TAKEN, TO_ITSELF, TO_FILE) == (_inputs.NOT_TAKEN, _inputs.TO_ITSELF, _inputs.TO_FILE)
 
 
 cdef inline int64_t align32(int64_t length) noexcept nogil:
@@ -250,6 +262,23 @@ cdef class Framer:
     def frame(self, payload, reserved_value=0):
         """See the twin."""
         return self.put_object(payload, reserved_value, None, 0) == TAKEN
+
+    def frame_to(self, int fd, int64_t base, payload, reserved_value=0):
+        """See the twin."""
+        cdef int64_t at = self.position - base, length
+        cdef ssize_t done = -1
+        if self.length or self.is_stopped():
+            return TO_ITSELF if self.put_object(payload, reserved_value, None, 0) == TAKEN else NOT_TAKEN
+        if self.put_object(payload, reserved_value, None, 0) != TAKEN:
+            return NOT_TAKEN
+        length = self.length
+        with nogil:
+            done = pwrite(fd, self.data, <size_t>length, <off_t>at)
+        if done != length:
+            return TO_ITSELF
+        self.start_position = self.position
+        self.length = 0
+        return TO_FILE
 
     def frame_many(self, payloads, start, reserved_values=None):
         """See the twin."""

@@ -46,6 +46,11 @@ def framed_length(length: int, max_payload_length: int) -> int:
     return whole * (max_payload_length + HEADER_LENGTH) + last
 
 
+NOT_TAKEN, TO_ITSELF, TO_FILE = 0, 1, 2
+"""What became of a message that was to be framed into a file: the buffer is to be emptied first; it is in the buffer;
+it is in the file."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Framing:
     """What the frames of a recording have in common. Raises :class:`UsageError` for what Aeron would refuse: the ids

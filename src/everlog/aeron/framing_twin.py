@@ -17,6 +17,7 @@ This is the readable twin of ``_framer.pyx``.
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Sequence
 from typing import Any, Final
@@ -32,6 +33,9 @@ from everlog.aeron.frames import (
 )
 from everlog.aeron.framing_inputs import (
     CHECKSUMS,
+    NOT_TAKEN,
+    TO_FILE,
+    TO_ITSELF,
     Framing,
     Integers,
     check_payloads,
@@ -112,6 +116,23 @@ class Framer:
         """One message. False when the buffer is to be emptied first: then nothing was done, but that padding was
         written if the message does not fit in the rest of the term."""
         return self._put(payload_bytes(payload, self.max_message_length), checked_reserved(reserved_value))
+
+    def frame_to(self, fd: int, base: int, payload: Any, reserved_value: int = 0) -> int:
+        """One message, and, where nothing else was in the buffer, write it to a file at the offset of its position from
+        ``base``, and empty the buffer: ``TO_FILE``. ``TO_ITSELF`` when it is framed and (the rest of) the buffer is to
+        be written: a write that failed, or wrote a part, is to be done again. ``NOT_TAKEN`` as ``frame``."""
+        is_alone = self.length == 0
+        at = self.position - base
+        if not self.frame(payload, reserved_value):
+            return NOT_TAKEN
+        try:
+            is_written = is_alone and os.pwrite(fd, self.view(), at) == self.length
+        except OSError:
+            is_written = False
+        if not is_written:
+            return TO_ITSELF
+        self.start_position, self.length = self.position, 0
+        return TO_FILE
 
     def frame_many(self, payloads: Sequence[Any], start: int, reserved_values: Any = None) -> int:
         """``payloads[start:]``, of a list or tuple, until the buffer is to be emptied: how many messages it took. Their

@@ -104,7 +104,7 @@ class Archive:
         self._is_closed = False
         self._catalog = CatalogWriter.open(storage, options.catalog)
         self._store = ArchiveStore(storage, Options(checksum="auto"))
-        self._heartbeat = Heartbeat(ownership, self._flush_offered, options.flush_interval_s)
+        self._heartbeat = Heartbeat(ownership, self._flush_offered, options.flush_interval_s, self._fence)
 
     @classmethod
     def create(cls, storage: WritableStorage, options: ArchiveOptions, *, exist_ok: bool = False) -> Archive:
@@ -345,6 +345,11 @@ class Archive:
             recorders = list(self._recorders.values())
         for recorder in recorders:
             recorder.flush_offered()
+
+    def _fence(self) -> None:
+        with self._lock:
+            for recorder in self._recorders.values():
+                recorder.fence()
 
     # Replaying
 

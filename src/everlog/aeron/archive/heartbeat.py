@@ -16,10 +16,18 @@ _log = logging.getLogger("everlog.aeron.archive")
 
 
 class Heartbeat:
-    """Runs from its making until ``stop``. ``flush`` is called ``flush_interval_s`` after ``flush_soon``."""
+    """Runs from its making until ``stop``. ``flush`` is called ``flush_interval_s`` after ``flush_soon``, ``lost`` once
+    another owner has the folder."""
 
-    def __init__(self, ownership: Ownership, flush: Callable[[], None], flush_interval_s: float) -> None:
+    def __init__(
+        self,
+        ownership: Ownership,
+        flush: Callable[[], None],
+        flush_interval_s: float,
+        lost: Callable[[], None] = lambda: None,
+    ) -> None:
         self._ownership = ownership
+        self._lost = lost
         self._flush = flush
         self._flush_interval_s = flush_interval_s
         self._wanted = threading.Event()
@@ -62,6 +70,8 @@ class Heartbeat:
             do()
         except EverlogError as error:
             _log.error("%s", error)
+        if self._ownership.lost is not None:
+            self._lost()
 
     def stop(self) -> None:
         """End the thread; a second call does nothing."""

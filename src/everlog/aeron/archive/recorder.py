@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from everlog.aeron.archive.segment_writer import SegmentWriter
-from everlog.aeron.framing import Framer
+from everlog.aeron.framing import NOT_TAKEN, TO_FILE, Framer
 from everlog.core.durability import Durability
 from everlog.core.group_commit import GroupCommit, Round
 from everlog.errors import EverlogError, UsageError, WriteFailed
@@ -62,6 +62,8 @@ class Recorder:
         self.moved = threading.Condition(threading.Lock())
         self.waiting = 0
         self.on_progress: Callable[[Recorder], None] | None = None
+        self._fd = -1
+        self._choose_way()
 
     # State
 
@@ -92,8 +94,20 @@ class Recorder:
         """Record one message, bytes-like; the position behind it. Raises :class:`UsageError` for one over
         ``max_message_length`` or after ``stop``, :class:`WriteFailed`; then it is not recorded."""
         with self._lock:
-            self._ready()
-            while not self._framer.frame(payload, reserved_value):
+            if self._fd >= 0:
+                status = self._framer.frame_to(self._fd, self._writer.base, payload, reserved_value)
+                if status == TO_FILE:
+                    position = self._framer.position
+                    self._written = self._acknowledged = position
+                    if position == self._writer.end:
+                        self._roll(is_needed=False)
+                    if self.waiting or self.on_progress is not None:
+                        self._acknowledge(position, None)
+                    return position
+            else:
+                self._ready()
+                status = NOT_TAKEN
+            while status == NOT_TAKEN and not self._framer.frame(payload, reserved_value):
                 self._write_block()
             self._write_block()
             position = self._written
@@ -217,6 +231,7 @@ class Recorder:
             except EverlogError as error:
                 failure = error
             self._is_stopped = True
+            self._fd = -1
             try:
                 if self._acknowledged < self._written:
                     self._writer.cut_back(self._acknowledged)
@@ -229,10 +244,15 @@ class Recorder:
             raise failure
         return self._acknowledged
 
+    def fence(self) -> None:
+        """Look at the owner before the next message: it may have lost the folder."""
+        self._fd = -1
+
     def abandon(self) -> None:
         """Give the file back and leave the recording active, as a process that dies does."""
         with self._lock:
             self._is_stopped = True
+            self._fd = -1
             self._writer.close()
         self._wake()
 
@@ -271,14 +291,25 @@ class Recorder:
                 self._acknowledged = self._written
             framer.begin(self._written, writer.end)
         if self._written == writer.end:
-            self._settle()
-            try:
-                writer.roll()
-            except EverlogError:
-                if not has_written:
-                    raise
-                return  # what was written is; who needs the next segment is told
-            framer.begin(self._written, writer.end)
+            self._roll(is_needed=not has_written)
+
+    def _roll(self, *, is_needed: bool) -> None:
+        """Go on in the next segment. Where that fails and is not needed yet, nothing is said: what was written is
+        written, and who needs the next segment is told."""
+        self._settle()
+        try:
+            self._writer.roll()
+        except EverlogError:
+            if is_needed:
+                raise
+            return
+        self._framer.begin(self._written, self._writer.end)
+        self._choose_way()
+
+    def _choose_way(self) -> None:
+        """Single messages go the short way where each is written at once, to a file that the system knows."""
+        is_plain = not self._is_synced and self._error is None and not self._is_stopped
+        self._fd = self._writer.fd if is_plain else -1
 
     def _settle(self) -> None:
         """All that is written is acknowledged on return."""
@@ -289,7 +320,11 @@ class Recorder:
         try:
             self._writer.cut_back(position)
         except EverlogError as error:
-            self._error = error
+            self._fail(error)
+
+    def _fail(self, error: EverlogError) -> None:
+        self._error = error
+        self._fd = -1
 
     # Acknowledging
 
@@ -313,6 +348,6 @@ class Recorder:
         try:
             self._writer.sync()
         except EverlogError as error:
-            self._error = error
+            self._fail(error)
             raise
         self._acknowledged = max(self._acknowledged, position)

@@ -28,7 +28,7 @@ class SegmentWriter:
     def __init__(self, storage: WritableStorage, segments: SegmentMap, sync_level: int) -> None:
         self._storage = storage
         self.segments = segments
-        self._sync_level = sync_level
+        self.sync_level = sync_level
         self._file: WritableFile | None = None
         self._full: list[str] = []
         self._has_new_name = False
@@ -44,6 +44,12 @@ class SegmentWriter:
         """The open file."""
         assert self._file is not None, "a writer is opened before it is used"
         return self._file
+
+    @property
+    def fd(self) -> int:
+        """The open file's descriptor, for compiled loops; -1 where there is none."""
+        fileno = getattr(self._file, "fileno", None)
+        return -1 if fileno is None else int(fileno())
 
     def open(self, position: int) -> None:
         """Open the file in which writing goes on at ``position``, or make it; what is behind the position in it becomes
@@ -64,15 +70,15 @@ class SegmentWriter:
             elif file.size() != length or _has_bytes(file, offset):
                 file.truncate(offset)
                 file.truncate(length)
-            if self._sync_level:
-                file.sync(times=self._sync_level > 1)
+            if self.sync_level:
+                file.sync(times=self.sync_level > 1)
                 self._storage.sync_folder()
         except BaseException:
             file.close()
             if is_new:
                 self._forget(name)
             raise
-        self._has_new_name = self._has_new_name or (is_new and not self._sync_level)
+        self._has_new_name = self._has_new_name or (is_new and not self.sync_level)
         self.base, self._file = base, file
 
     def _forget(self, name: str) -> None:
@@ -91,7 +97,7 @@ class SegmentWriter:
         full, name = self.file, self.segments.name(self.base)
         self.open(self.end)
         full.close()
-        if not self._sync_level:
+        if not self.sync_level:
             self._full.append(name)
 
     def cut_back(self, position: int) -> None:
@@ -106,7 +112,7 @@ class SegmentWriter:
             with self._storage.open_writable(self._full[0]) as full:
                 full.sync()
             del self._full[0]
-        self.file.sync(times=self._sync_level > 1)
+        self.file.sync(times=self.sync_level > 1)
         if self._has_new_name:
             self._storage.sync_folder()
             self._has_new_name = False
