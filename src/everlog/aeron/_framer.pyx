@@ -6,6 +6,10 @@ from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from cpython.long cimport PyLong_CheckExact
 from cpython.object cimport PyObject
+from cpython.pythread cimport (
+    NOWAIT_LOCK, PyThread_acquire_lock, PyThread_allocate_lock, PyThread_free_lock, PyThread_release_lock,
+    PyThread_type_lock,
+)
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
@@ -20,6 +24,12 @@ include "_layouts.pxi"
 cdef extern from "<sys/types.h>" nogil:
     ctypedef long off_t
     ctypedef long ssize_t
+
+cdef extern from "Python.h":
+    ctypedef enum PyLockStatus:
+        PY_LOCK_ACQUIRED
+    PyLockStatus PyThread_acquire_lock_timed(PyThread_type_lock lock, long long microseconds, int intr_flag) nogil
+    int PyErr_CheckSignals() except -1
 
 cdef extern from "<unistd.h>" nogil:
     ssize_t pwrite(int fd, const void* data, size_t length, off_t offset)
@@ -94,8 +104,8 @@ cdef enum:
     OBJECTS_AHEAD = 16          # payloads of a list are asked for from memory
     NOT_TAKEN = 0
     TAKEN = 1
-    TO_ITSELF = 1
-    TO_FILE = 2
+    LONG_WAY = -1
+    FRAMED = -2
 
 assert (HEADER, TYPE_PADDING, TYPE_DATA, FLAG_BEGIN, FLAG_END, UNFRAGMENTED, MAX_FRAME_LENGTH) == (
     _frames.HEADER_LENGTH, _frames.TYPE_PADDING, _frames.TYPE_DATA, _frames.FLAG_BEGIN, _frames.FLAG_END,
@@ -103,7 +113,7 @@ assert (HEADER, TYPE_PADDING, TYPE_DATA, FLAG_BEGIN, FLAG_END, UNFRAGMENTED, MAX
 )
 
 
-assert (NOT_TAKEN, TO_ITSELF, TO_FILE) == (_inputs.NOT_TAKEN, _inputs.TO_ITSELF, _inputs.TO_FILE)
+assert (LONG_WAY, FRAMED) == (_inputs.LONG_WAY, _inputs.FRAMED)
 
 
 cdef inline int64_t align32(int64_t length) noexcept nogil:
@@ -262,23 +272,6 @@ cdef class Framer:
     def frame(self, payload, reserved_value=0):
         """See the twin."""
         return self.put_object(payload, reserved_value, None, 0) == TAKEN
-
-    def frame_to(self, int fd, int64_t base, payload, reserved_value=0):
-        """See the twin."""
-        cdef int64_t at = self.position - base, length
-        cdef ssize_t done = -1
-        if self.length or self.is_stopped():
-            return TO_ITSELF if self.put_object(payload, reserved_value, None, 0) == TAKEN else NOT_TAKEN
-        if self.put_object(payload, reserved_value, None, 0) != TAKEN:
-            return NOT_TAKEN
-        length = self.length
-        with nogil:
-            done = pwrite(fd, self.data, <size_t>length, <off_t>at)
-        if done != length:
-            return TO_ITSELF
-        self.start_position = self.position
-        self.length = 0
-        return TO_FILE
 
     def frame_many(self, payloads, start, reserved_values=None):
         """See the twin."""
@@ -625,3 +618,80 @@ cdef inline int64_t copy_more(
     cdef int64_t upto = min(most, max(needed, copied + CHUNK_BYTES))
     memcpy(base + copied, block + copied, upto - copied)
     return upto
+
+
+cdef class Tail:
+    """See the twin."""
+
+    cdef Framer framer
+    cdef PyThread_type_lock mutex
+    cdef public int fd
+    cdef public int64_t base, end, written, acknowledged
+
+    def __cinit__(self, Framer framer not None):
+        self.framer = framer
+        self.fd = -1
+        self.base = self.end = 0
+        self.written = self.acknowledged = framer.position
+        self.mutex = PyThread_allocate_lock()
+        if self.mutex == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        if self.mutex != NULL:
+            PyThread_free_lock(self.mutex)
+
+    def acquire(self):
+        """See the twin."""
+        cdef PyLockStatus got
+        if PyThread_acquire_lock(self.mutex, NOWAIT_LOCK):
+            return
+        while True:
+            with nogil:
+                got = PyThread_acquire_lock_timed(self.mutex, -1, 1)
+            if got == PY_LOCK_ACQUIRED:
+                return
+            PyErr_CheckSignals()
+
+    def release(self):
+        """See the twin."""
+        PyThread_release_lock(self.mutex)
+
+    def __enter__(self):
+        self.acquire()
+        return self
+
+    def __exit__(self, kind, error, trace):
+        PyThread_release_lock(self.mutex)
+
+    def append(self, payload, reserved_value=0):
+        """See the twin."""
+        cdef int64_t position = LONG_WAY
+        if self.fd < 0 or not PyThread_acquire_lock(self.mutex, NOWAIT_LOCK):
+            return LONG_WAY
+        try:
+            position = self.put(payload, reserved_value)
+        finally:
+            if position != FRAMED:
+                PyThread_release_lock(self.mutex)
+        return position
+
+    cdef int64_t put(self, payload, reserved_value) except? -1:
+        cdef Framer framer = self.framer
+        cdef int64_t at = framer.position - self.base, length
+        cdef int fd = self.fd
+        cdef ssize_t done
+        if fd < 0 or framer.length or framer.is_stopped():
+            return LONG_WAY
+        if framer.put_object(payload, reserved_value, None, 0) != TAKEN:
+            return LONG_WAY
+        if framer.position == self.end:
+            return FRAMED
+        length = framer.length
+        with nogil:
+            done = pwrite(fd, framer.data, <size_t>length, <off_t>at)
+        if done != length:
+            return FRAMED
+        framer.start_position = self.written = self.acknowledged = framer.position
+        framer.length = 0
+        return self.written

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from everlog.aeron.framing_inputs import NOT_TAKEN as NOT_TAKEN
-from everlog.aeron.framing_inputs import TO_FILE as TO_FILE
-from everlog.aeron.framing_inputs import TO_ITSELF as TO_ITSELF
+from everlog.aeron.framing_inputs import FRAMED as FRAMED
+from everlog.aeron.framing_inputs import LONG_WAY as LONG_WAY
 from everlog.aeron.framing_inputs import Framing as Framing
 from everlog.aeron.framing_inputs import framed_length as framed_length
 from everlog.kernel import load
 
 if TYPE_CHECKING:
     from everlog.aeron.framing_twin import Framer as Framer
+    from everlog.aeron.framing_twin import Tail as Tail
 else:
-    Framer = load("everlog.aeron._framer", "everlog.aeron.framing_twin").Framer
+    _loaded = load("everlog.aeron._framer", "everlog.aeron.framing_twin")
+    Framer, Tail = _loaded.Framer, _loaded.Tail

@@ -46,9 +46,8 @@ def framed_length(length: int, max_payload_length: int) -> int:
     return whole * (max_payload_length + HEADER_LENGTH) + last
 
 
-NOT_TAKEN, TO_ITSELF, TO_FILE = 0, 1, 2
-"""What became of a message that was to be framed into a file: the buffer is to be emptied first; it is in the buffer;
-it is in the file."""
+LONG_WAY, FRAMED = -1, -2
+"""Why a message was not written to the file at once: nothing was done with it; or it is in the framer's buffer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,8 +19,10 @@ from __future__ import annotations
 
 import os
 import struct
+import threading
 from collections.abc import Sequence
-from typing import Any, Final
+from types import TracebackType
+from typing import Any, Final, Self
 
 from everlog.aeron.frames import (
     FLAG_BEGIN,
@@ -33,9 +35,8 @@ from everlog.aeron.frames import (
 )
 from everlog.aeron.framing_inputs import (
     CHECKSUMS,
-    NOT_TAKEN,
-    TO_FILE,
-    TO_ITSELF,
+    FRAMED,
+    LONG_WAY,
     Framing,
     Integers,
     check_payloads,
@@ -116,23 +117,6 @@ class Framer:
         """One message. False when the buffer is to be emptied first: then nothing was done, but that padding was
         written if the message does not fit in the rest of the term."""
         return self._put(payload_bytes(payload, self.max_message_length), checked_reserved(reserved_value))
-
-    def frame_to(self, fd: int, base: int, payload: Any, reserved_value: int = 0) -> int:
-        """One message, and, where nothing else was in the buffer, write it to a file at the offset of its position from
-        ``base``, and empty the buffer: ``TO_FILE``. ``TO_ITSELF`` when it is framed and (the rest of) the buffer is to
-        be written: a write that failed, or wrote a part, is to be done again. ``NOT_TAKEN`` as ``frame``."""
-        is_alone = self.length == 0
-        at = self.position - base
-        if not self.frame(payload, reserved_value):
-            return NOT_TAKEN
-        try:
-            is_written = is_alone and os.pwrite(fd, self.view(), at) == self.length
-        except OSError:
-            is_written = False
-        if not is_written:
-            return TO_ITSELF
-        self.start_position, self.length = self.position, 0
-        return TO_FILE
 
     def frame_many(self, payloads: Sequence[Any], start: int, reserved_values: Any = None) -> int:
         """``payloads[start:]``, of a list or tuple, until the buffer is to be emptied: how many messages it took. Their
@@ -252,3 +236,73 @@ class Framer:
         if self._crc is not None:
             checksum = self._crc.checksum(self._buffer, at + HEADER_LENGTH, at + length)
             struct.pack_into("<I", self._buffer, at + _SESSION_ID_AT, checksum)
+
+
+class Tail:
+    """A recording's end, which threads share: the lock under which its framer is used (a context manager), and a short
+    way for single messages.
+
+    ``fd`` is the open segment file, -1 where the short way is closed; ``base`` and ``end`` are the positions of its
+    first byte and behind its last one. All before ``written`` is in the file, all before ``acknowledged`` is as safe as
+    was asked for.
+    """
+
+    def __init__(self, framer: Framer) -> None:
+        self._framer = framer
+        self._lock = threading.Lock()
+        self.fd = -1
+        self.base = self.end = 0
+        self.written = self.acknowledged = framer.position
+
+    def acquire(self) -> None:
+        """Take the lock."""
+        self._lock.acquire()
+
+    def release(self) -> None:
+        """Give it back."""
+        self._lock.release()
+
+    def __enter__(self) -> Self:
+        self._lock.acquire()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._lock.release()
+
+    def append(self, payload: Any, reserved_value: int = 0) -> int:
+        """Frame one message and write it to the file: the position behind it, to which ``written`` and
+        ``acknowledged`` have moved. Takes the lock for that, unless somebody else has it.
+
+        ``LONG_WAY`` where nothing was done with the message: the way is closed, the lock is taken, the buffer is not
+        empty, or the message does not fit in the term (then padding may be in the buffer). ``FRAMED``: it is in the
+        buffer, alone, and is to be written from there, for the write failed, or it fills the segment; the lock is held
+        then. Raises as :meth:`Framer.frame`.
+        """
+        if self.fd < 0 or not self._lock.acquire(blocking=False):
+            return LONG_WAY
+        position = LONG_WAY
+        try:
+            position = self._put(payload, reserved_value)
+        finally:
+            if position != FRAMED:
+                self._lock.release()
+        return position
+
+    def _put(self, payload: Any, reserved_value: int) -> int:
+        framer = self._framer
+        at = framer.position - self.base
+        if self.fd < 0 or framer.length or framer.is_full or not framer.frame(payload, reserved_value):
+            return LONG_WAY
+        if framer.position == self.end:
+            return FRAMED
+        try:
+            done = os.pwrite(self.fd, framer.view(), at)
+        except OSError:
+            return FRAMED
+        if done != framer.length:
+            return FRAMED
+        framer.start_position = self.written = self.acknowledged = framer.position
+        framer.length = 0
+        return self.written

@@ -309,7 +309,7 @@ class Archive:
         if not self._events.has_listeners:
             return
         recording_id, start = recorder.recording_id, self.start_position(recorder.recording_id)
-        recorder.on_progress = self._tell_progress
+        recorder.report_to(self._tell_progress)
         texts = parameters.channel, parameters.source_identity
         started = RecordingStarted(recording_id, start, parameters.session_id, parameters.stream_id, *texts)
         self._events.tell(started)
@@ -430,8 +430,9 @@ class Archive:
 
     def _watch(self) -> None:
         with self._lock:
-            for recorder in self._recorders.values():
-                recorder.on_progress = self._tell_progress
+            recorders = list(self._recorders.values())
+        for recorder in recorders:
+            recorder.report_to(self._tell_progress)
 
     # The end
 

@@ -11,12 +11,13 @@ place. After a sync that failed nothing is certain of what was not acknowledged:
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 from everlog.aeron.archive.segment_writer import SegmentWriter
-from everlog.aeron.framing import NOT_TAKEN, TO_FILE, Framer
+from everlog.aeron.framing import LONG_WAY, Framer, Tail
 from everlog.core.durability import Durability
 from everlog.core.group_commit import GroupCommit, Round
 from everlog.errors import EverlogError, UsageError, WriteFailed
@@ -54,15 +55,13 @@ class Recorder:
         self._writer = writer
         self._is_synced = durability is Durability.SYNCED
         self._owner = owner
-        self._lock = threading.Lock()
+        self._tail = Tail(framer)
         self._commit = GroupCommit()
         self._error: EverlogError | None = None
-        self._is_stopped = False
-        self._written = self._acknowledged = framer.position
-        self.moved = threading.Condition(threading.Lock())
-        self.waiting = 0
-        self.on_progress: Callable[[Recorder], None] | None = None
-        self._fd = -1
+        self._is_stopped = self._is_fenced = False
+        self._moved = threading.Condition(threading.Lock())
+        self._waiting = 0
+        self._on_progress: Callable[[Recorder], None] | None = None
         self._choose_way()
 
     # State
@@ -76,12 +75,17 @@ class Recorder:
     def recorded_position(self) -> int:
         """Behind the last message that is acknowledged. What is before it survives the death of the process, and, where
         the durability is ``synced``, a power cut."""
-        return self._acknowledged
+        return self._tail.acknowledged
 
     @property
     def max_message_length(self) -> int:
         """Bytes of the longest message that a term of this recording takes."""
         return self._framer.max_message_length
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether somebody waits for messages, or is told of each new position."""
+        return self._waiting > 0 or self._on_progress is not None
 
     @property
     def is_stopped(self) -> bool:
@@ -93,25 +97,21 @@ class Recorder:
     def append(self, payload: Any, reserved_value: int = 0) -> int:
         """Record one message, bytes-like; the position behind it. Raises :class:`UsageError` for one over
         ``max_message_length`` or after ``stop``, :class:`WriteFailed`; then it is not recorded."""
-        with self._lock:
-            if self._fd >= 0:
-                status = self._framer.frame_to(self._fd, self._writer.base, payload, reserved_value)
-                if status == TO_FILE:
-                    position = self._framer.position
-                    self._written = self._acknowledged = position
-                    if position == self._writer.end:
-                        self._roll(is_needed=False)
-                    if self.waiting or self.on_progress is not None:
-                        self._acknowledge(position, None)
-                    return position
-            else:
+        position: int = self._tail.append(payload, reserved_value)
+        if position >= 0:
+            return position
+        if position == LONG_WAY:
+            self._tail.acquire()
+        try:
+            if position == LONG_WAY:
                 self._ready()
-                status = NOT_TAKEN
-            while status == NOT_TAKEN and not self._framer.frame(payload, reserved_value):
-                self._write_block()
+                while not self._framer.frame(payload, reserved_value):
+                    self._write_block()
             self._write_block()
-            position = self._written
+            position = self._tail.written
             joined = self._commit.join() if self._is_synced else None
+        finally:
+            self._tail.release()
         self._acknowledge(position, joined)
         return position
 
@@ -135,7 +135,7 @@ class Recorder:
         )
 
     def _append_all(self, count: int, frame: Callable[[int], int], check: Sequence[Any] = ()) -> int:
-        with self._lock:
+        with self._tail:
             self._ready()
             longest = max(map(len, check), default=0)
             if longest > self.max_message_length:
@@ -149,7 +149,7 @@ class Recorder:
             except WriteFailed as error:
                 error.appended = 0 if self._is_synced else done
                 raise
-            position = self._written
+            position = self._tail.written
             joined = self._commit.join() if self._is_synced else None
         self._acknowledge(position, joined)
         return position
@@ -159,14 +159,14 @@ class Recorder:
         stream gives them; the position behind the last one. Raises :class:`CorruptData` for a frame that does not
         belong here, :class:`WriteFailed`; then nothing of its block is recorded, but frames of the terms before it."""
         view = memoryview(block).cast("B")
-        with self._lock:
+        with self._tail:
             self._ready()
             self._write_block()
             done = 0
             while done < len(view):
                 done += self._framer.frame_block(view[done:])
                 self._write_block()
-            position = self._written
+            position = self._tail.written
             joined = self._commit.join() if self._is_synced else None
         self._acknowledge(position, joined)
         return position
@@ -175,7 +175,7 @@ class Recorder:
         """Take one message, to be recorded with others; the position behind it. Lost if the process dies before
         ``recorded_position`` has come so far. Raises as ``append``; a :class:`WriteFailed` takes with it all that was
         offered and not recorded."""
-        with self._lock:
+        with self._tail:
             self._ready()
             was_empty = self._framer.length == 0
             while not self._framer.frame(payload, reserved_value):
@@ -187,10 +187,10 @@ class Recorder:
 
     def flush(self) -> int:
         """Record what was offered; the recorded position. Raises :class:`WriteFailed`."""
-        with self._lock:
+        with self._tail:
             self._ready()
             self._write_block()
-            position = self._written
+            position = self._tail.written
             joined = self._commit.join() if self._is_synced else None
         self._acknowledge(position, joined)
         return position
@@ -205,11 +205,11 @@ class Recorder:
         :class:`WriteFailed`."""
         if self._is_synced:
             return self.flush()
-        with self._lock:
+        with self._tail:
             self._ready()
             self._write_block()
             self._sync()
-            return self._written
+            return self._tail.written
 
     def stop(self) -> int:
         """End the recording: what was offered is recorded, and the catalog says where it stops; that position. A second
@@ -220,9 +220,9 @@ class Recorder:
         archive is opened again.
         """
         failure: EverlogError | None = None
-        with self._lock:
+        with self._tail:
             if self._is_stopped:
-                return self._acknowledged
+                return self._tail.acknowledged
             self._owner.check()
             try:
                 if self._error is None:
@@ -231,30 +231,31 @@ class Recorder:
             except EverlogError as error:
                 failure = error
             self._is_stopped = True
-            self._fd = -1
+            self._tail.fd = -1
             try:
-                if self._acknowledged < self._written:
-                    self._writer.cut_back(self._acknowledged)
-                    self._written = self._acknowledged
-                self._owner.stopped(self, self._acknowledged)
+                if self._tail.acknowledged < self._tail.written:
+                    self._writer.cut_back(self._tail.acknowledged)
+                    self._tail.written = self._tail.acknowledged
+                self._owner.stopped(self, self._tail.acknowledged)
             finally:
                 self._writer.close()
-        self._wake()
+        self.wake()
         if failure is not None:
             raise failure
-        return self._acknowledged
+        return self._tail.acknowledged
 
     def fence(self) -> None:
-        """Look at the owner before the next message: it may have lost the folder."""
-        self._fd = -1
+        """The owner has lost the folder: each message asks it from now on."""
+        self._is_fenced = True
+        self._tail.fd = -1
 
     def abandon(self) -> None:
         """Give the file back and leave the recording active, as a process that dies does."""
-        with self._lock:
+        with self._tail:
             self._is_stopped = True
-            self._fd = -1
+            self._tail.fd = -1
             self._writer.close()
-        self._wake()
+        self.wake()
 
     def __enter__(self) -> Self:
         return self
@@ -286,11 +287,11 @@ class Recorder:
                 framer.begin(start, writer.end)
                 self._cut_back(start)
                 raise
-            self._written = framer.position
+            self._tail.written = framer.position
             if not self._is_synced:
-                self._acknowledged = self._written
-            framer.begin(self._written, writer.end)
-        if self._written == writer.end:
+                self._tail.acknowledged = self._tail.written
+            framer.begin(self._tail.written, writer.end)
+        if self._tail.written == writer.end:
             self._roll(is_needed=not has_written)
 
     def _roll(self, *, is_needed: bool) -> None:
@@ -303,13 +304,15 @@ class Recorder:
             if is_needed:
                 raise
             return
-        self._framer.begin(self._written, self._writer.end)
+        self._framer.begin(self._tail.written, self._writer.end)
         self._choose_way()
 
     def _choose_way(self) -> None:
         """Single messages go the short way where each is written at once, to a file that the system knows."""
-        is_plain = not self._is_synced and self._error is None and not self._is_stopped
-        self._fd = self._writer.fd if is_plain else -1
+        is_plain = not (self._is_synced or self._is_stopped or self._is_fenced or self.is_watched)
+        is_plain = is_plain and self._error is None
+        self._tail.base, self._tail.end = self._writer.base, self._writer.end
+        self._tail.fd = self._writer.fd if is_plain else -1
 
     def _settle(self) -> None:
         """All that is written is acknowledged on return."""
@@ -324,30 +327,61 @@ class Recorder:
 
     def _fail(self, error: EverlogError) -> None:
         self._error = error
-        self._fd = -1
+        self._tail.fd = -1
+
+    # Who watches
+
+    def report_to(self, tell: Callable[[Recorder], None]) -> None:
+        """Call ``tell`` behind each append, in its thread."""
+        with self._tail:
+            self._on_progress = tell
+            self._choose_way()
+
+    def wait_behind(self, position: int, is_over: Callable[[], bool], timeout_s: float | None) -> bool:
+        """Wait until more than ``position`` is acknowledged or the recorder is stopped; false when the time is over.
+        ``is_over`` is asked whenever ``wake`` is called: whether to wait no longer."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        self._watch(1)
+        try:
+            with self._moved:
+                while self.recorded_position <= position and not self._is_stopped and not is_over():
+                    left = None if deadline is None else deadline - time.monotonic()
+                    if left is not None and left <= 0:
+                        return False
+                    self._moved.wait(left)
+        finally:
+            self._watch(-1)
+        return True
+
+    def _watch(self, count: int) -> None:
+        with self._tail:  # behind an append on the short way, which tells nobody
+            self._waiting += count
+            self._choose_way()
 
     # Acknowledging
 
     def _acknowledge(self, position: int, joined: Round | None) -> None:
         if joined is not None:
             self._commit.wait(joined, self._sync)
-        if self.on_progress is not None:
-            self.on_progress(self)
-        if self.waiting:
-            self._wake()
+        tell = self._on_progress
+        if tell is not None:
+            tell(self)
+        if self._waiting:
+            self.wake()
 
-    def _wake(self) -> None:
-        with self.moved:
-            self.moved.notify_all()
+    def wake(self) -> None:
+        """Let those who wait look again."""
+        with self._moved:
+            self._moved.notify_all()
 
     def _sync(self) -> None:
         """Sync for all that is written; one thread at a time is here, and no other one changes the file meanwhile."""
         if self._error is not None:
             raise self._error
-        position = self._written
+        position = self._tail.written
         try:
             self._writer.sync()
         except EverlogError as error:
             self._fail(error)
             raise
-        self._acknowledged = max(self._acknowledged, position)
+        self._tail.acknowledged = max(self._tail.acknowledged, position)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -117,18 +116,7 @@ class Replay:
         """For more than ``limit``; false when the time is over."""
         recorder = self._source.recorder
         assert recorder is not None
-        deadline = None if self._timeout_s is None else time.monotonic() + self._timeout_s
-        recorder.waiting += 1
-        try:
-            with recorder.moved:
-                while recorder.recorded_position <= limit and not recorder.is_stopped and not self._is_closed:
-                    left = None if deadline is None else deadline - time.monotonic()
-                    if left is not None and left <= 0:
-                        return False
-                    recorder.moved.wait(left)
-        finally:
-            recorder.waiting -= 1
-        return not self._is_closed
+        return recorder.wait_behind(limit, lambda: self._is_closed, self._timeout_s) and not self._is_closed
 
     def close(self) -> None:
         """Give no more, and let go of the recording; a second call does nothing."""
@@ -137,8 +125,7 @@ class Replay:
         self._is_closed = True
         self._on_close(self)
         if self._source.recorder is not None:
-            with self._source.recorder.moved:
-                self._source.recorder.moved.notify_all()
+            self._source.recorder.wake()
 
     def __enter__(self) -> Self:
         return self
