@@ -72,7 +72,8 @@ class Remains:
 class RecoveredEnd:
     """Where an active recording ends, and what is to be done so that writing can go on there.
 
-    ``torn`` says what stands behind the end in its file, ``tail`` which bytes that are; ``behind`` are files that begin
+    ``torn`` says what stands behind the end in its file, ``tail`` which bytes that are; ``has_hole``: frames follow
+    behind a hole. ``behind`` are files that begin
     behind the end, of zeros (``byte_count`` 0) or with frames behind a hole. ``short`` is the file at the end when it
     is shorter than ``segment_length``. ``damaged`` are positions of bad frames that have good ones behind them: they
     stay.
@@ -82,6 +83,7 @@ class RecoveredEnd:
     stop_position: int
     segment_length: int
     torn: str | None = None
+    has_hole: bool = False
     tail: Remains | None = None
     behind: tuple[Remains, ...] = ()
     short: Remains | None = None
@@ -226,14 +228,17 @@ def _with_remains(
         tail = here if here.byte_count else None
         short = here if here.size < length else None
     behind = tuple(remains_of(storage, segments.name(other), 0) for other in sorted(bases) if other > base)
-    torn = walked.problem
-    if torn is None and tail is not None:
-        torn = HOLE if any_frame(storage, segments, recording, end, base + length) else LEFTOVER
+    torn = has_frames = None
+    if tail is not None:
+        has_frames = any_frame(storage, segments, recording, end + HEADER_LENGTH, base + length)
+        parts = [walked.problem or "", HOLE if has_frames else ""]
+        torn = ", ".join(part for part in parts if part) or LEFTOVER
     return RecoveredEnd(
         recording.recording_id,
         end,
         length,
-        torn=torn if tail is not None else None,
+        torn=torn,
+        has_hole=bool(has_frames) or any(f.byte_count for f in behind),
         tail=tail,
         behind=behind,
         short=short,

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from everlog.aeron.archive.catalog import CATALOG_NAME
 from everlog.aeron.archive.catalog_writer import CatalogOptions
-from everlog.aeron.archive.ends import EMPTY_PAGE, HOLE, RecoveredEnd, recover_end
+from everlog.aeron.archive.ends import EMPTY_PAGE, RecoveredEnd, recover_end
 from everlog.aeron.archive.recordings import Recording
 from everlog.aeron.archive.repair_steps import EraseTail, RemoveFile, SetStops, Stop
 from everlog.aeron.frames import NULL_POSITION
@@ -100,14 +100,16 @@ def recovery_steps(
     return steps
 
 
-def file_steps(storage: WritableStorage, end: RecoveredEnd, *, is_owner: bool) -> Iterator[RepairStep]:
-    """What is to be done with one recording's files."""
+def file_steps(
+    storage: WritableStorage, end: RecoveredEnd, *, is_owner: bool, tail_loss: str | None = None
+) -> Iterator[RepairStep]:
+    """What is to be done with one recording's files. ``tail_loss``: other words for what is lost in the last one."""
     if end.tail is not None:
         yield EraseTail(
             file=end.tail.file,
             before=f"{end.tail.byte_count} bytes behind position {end.stop_position}: {end.torn}{_stays(end)}",
             after=f"zeros from offset {end.tail.offset} on, {end.segment_length} bytes long",
-            loses=_loss(end, end.tail.byte_count),
+            loses=tail_loss or _loss(end, end.tail.byte_count),
             storage=storage,
             is_owner=is_owner,
             remains=end.tail,
@@ -138,10 +140,10 @@ def file_steps(storage: WritableStorage, end: RecoveredEnd, *, is_owner: bool) -
 
 
 def _loss(end: RecoveredEnd, byte_count: int) -> str:
+    if end.has_hole:
+        return f"{byte_count} bytes behind a hole: a power cut took what was before them, so they were never synced"
     if end.torn == EMPTY_PAGE:
         return f"{byte_count} bytes that are no whole frame, unless its payload was zeros up to its end"
-    if end.torn is None or end.torn == HOLE:
-        return f"{byte_count} bytes behind a hole: a power cut took what was before them, so they were never synced"
     return f"{byte_count} bytes that are no whole frame: nothing that was acknowledged"
 
 

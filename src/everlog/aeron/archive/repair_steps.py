@@ -180,6 +180,41 @@ class SetStops(ArchiveStep):
         return self.checksum if self.checksum != "none" else kind_of(entry) or stale_kind_of(entry) or "none"
 
 
+@dataclass(frozen=True, kw_only=True)
+class RenewChecksums(ArchiveStep):
+    """Writes the checksums of entries that are right but for it. Each is four bytes: a crash leaves some renewed."""
+
+    kinds: dict[int, str]
+    is_later: bool = False
+
+    def check(self) -> None:
+        """See :class:`RepairStep`."""
+        super().check()
+        if not self.is_later:
+            self._compare()
+
+    def _compare(self) -> None:
+        catalog, _ = load_catalog(self.storage)
+        entries = {} if catalog is None else {entry.recording_id: entry for entry in catalog.entries}
+        for recording_id in self.kinds:
+            entry = entries.get(recording_id)
+            if entry is None or kind_of(entry) is not None:
+                found = "no such recording" if entry is None else "a right checksum"
+                raise changed(CATALOG_NAME, f"{found}, {recording_id}", "a wrong one")
+
+    def apply(self, backup: Backup | None) -> str:
+        """See :class:`RepairStep`."""
+        super().check()
+        self._compare()
+        keep_catalog(self.storage, backup)
+        for kind in sorted(set(self.kinds.values())):
+            with open_catalog(self.storage, kind) as writer:
+                for recording_id, own in self.kinds.items():
+                    if own == kind:
+                        writer.set_checksum(recording_id)
+        return f"renewed the checksums of {len(self.kinds)} entries in {CATALOG_NAME}"
+
+
 def open_catalog(storage: WritableStorage, checksum: str) -> CatalogWriter:
     """The catalog as it is, not lengthened; what is changed is on disk when it is closed. ``checksum``: of entries that
     are changed."""

@@ -31,6 +31,7 @@ from everlog.aeron.record_times import RecordTimes, check_source
 from everlog.aeron.walk import Geometry
 from everlog.core.columns import Batch, Column
 from everlog.core.options import fill
+from everlog.core.repair import RepairPlan
 from everlog.core.report import Fault, Progress, Report, Severity
 from everlog.core.storage import Storage
 from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, Split, StreamInfo
@@ -332,6 +333,12 @@ class ArchiveStore(PositionalStore):
         from everlog.aeron.archive.verify import verify
 
         return verify(self, progress)
+
+    def plan_repair(self, progress: Progress | None = None) -> RepairPlan:
+        """See :func:`everlog.aeron.archive.repair.plan_repair`."""
+        from everlog.aeron.archive.repair import plan_repair
+
+        return plan_repair(self, progress)
 
 
 def invalid_note(recording: Recording) -> Fault:

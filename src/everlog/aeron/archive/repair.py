@@ -1,0 +1,314 @@
+"""Planning an archive's repair: a step for each fault that :mod:`.verify` finds and something can be done about.
+
+**What is never done.** No message that reading gives is lost, but for those behind a hole at the end of a recording
+that was never stopped (:mod:`.ends`). Damage in the middle of a recording stays: nothing can mend it, and nothing is
+cut for it. Files that may belong to somebody (detached, of unknown recordings, with other names) and recordings that
+were marked as invalid are told, not touched: there are verbs for them.
+
+**Nobody at work.** It is refused while an archive runs in the folder.
+
+**Order, and what a crash leaves.**
+
+1. Drafts of a repair that was stopped, and a damaged mark file, go: an archive makes a new one.
+2. The catalog, if it is missing or damaged: it appears at once.
+3. Files of recordings that nobody stopped (:mod:`.recovery`), and files that are too short are lengthened.
+4. Stop positions: of recordings that nobody stopped, of those behind which frames go on, of those that end in zeros.
+5. Files behind a stop position. They go after it is set: else a stop position in zeros would miss its file.
+6. Checksums of catalog entries.
+
+Whatever was done is not planned again, so that a plan after a crash goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+
+from everlog.aeron.archive.catalog import CATALOG_NAME
+from everlog.aeron.archive.ends import (
+    CUT_OFF,
+    RecoveredEnd,
+    Remains,
+    recover_end,
+    recovery_geometry,
+    remains_of,
+    walk_segment,
+)
+from everlog.aeron.archive.entry_checksums import kind_of, stale_kind_of
+from everlog.aeron.archive.recordings import Recording
+from everlog.aeron.archive.recovery import active_recordings, file_steps
+from everlog.aeron.archive.repair_catalog import rebuild_catalog
+from everlog.aeron.archive.repair_steps import EraseTail, RemoveFile, RenewChecksums, SetStops, Stop, refuse_live
+from everlog.aeron.archive.segments import SegmentMap, SegmentReader, parse_segment_name
+from everlog.aeron.archive.store import MARK_NAME, ArchiveStore
+from everlog.aeron.frames import NULL_POSITION
+from everlog.core.repair import NOTHING, RepairPlan, RepairStep
+from everlog.core.report import Fault, Progress, Severity
+from everlog.core.writable import DRAFT_PREFIX, writable
+
+_CATALOG_CODES = frozenset(
+    {"catalog-missing", "catalog-header", "catalog-entry", "catalog-end", "catalog-descriptor", "catalog-strings"}
+)
+
+
+def plan_repair(store: ArchiveStore, progress: Progress | None = None) -> RepairPlan:
+    """Verify the archive and plan its repair; changes nothing. An archive with a catalog before version 3 is to be
+    migrated first: all its faults remain.
+
+    Raises :class:`StoreUnavailable` while an archive runs in the folder, :class:`UsageError` for one that is not on
+    this machine.
+    """
+    return _Planner(store, progress).plan()
+
+
+class _Planner:
+    """One plan. ``mended`` are the faults that its steps are for."""
+
+    def __init__(self, store: ArchiveStore, progress: Progress | None) -> None:
+        self.storage = writable(store.storage)
+        refuse_live(self.storage)
+        self.store = ArchiveStore(self.storage, store.options)
+        self.report = self.store.verify(progress)
+        self.mended: set[int] = set()
+        self.stops: dict[int, Stop] = {}
+        self.last_steps: list[RepairStep] = []
+        catalog = self.store.catalog
+        self.is_old = catalog is not None and catalog.is_old
+        hard = [fault for fault in self.report.faults if fault.severity is Severity.FAULT]
+        self.is_rebuilt = not self.is_old and any(f.code in _CATALOG_CODES and f.file == CATALOG_NAME for f in hard)
+
+    def plan(self) -> RepairPlan:
+        """See :func:`plan_repair`."""
+        steps: list[RepairStep] = []
+        if not self.is_old:
+            steps += [*self._drafts(), *self._mark_file()]
+            if self.is_rebuilt:
+                self._mend(codes=_CATALOG_CODES, file=CATALOG_NAME)
+                steps.append(rebuild_catalog(self.storage, self.store))
+            for recording in active_recordings(self.store):
+                steps += self._active(recording)
+            for recording in self.store.recordings().values():
+                if recording.state == "VALID" and not recording.is_active:
+                    steps += self._stopped(recording)
+            steps += [*self._set_stops(), *self.last_steps, *self._checksums()]
+        return RepairPlan(self.store.path, self.store.family, tuple(steps), self._remains())
+
+    def _remains(self) -> tuple[Fault, ...]:
+        found = []
+        for number, fault in enumerate(self.report.faults):
+            if self.is_rebuilt and fault.code == "segment-orphaned" and fault.severity is Severity.NOTE:
+                # With a whole catalog it is no note any more.
+                repair = "everlog archive DIR delete-orphaned-segments"
+                found.append(replace(fault, severity=Severity.FAULT, repair=repair))
+            elif fault.severity is Severity.FAULT and number not in self.mended:
+                found.append(fault)
+        return tuple(found)
+
+    def _mend(
+        self,
+        *,
+        codes: Collection[str] | None = None,
+        file: str | None = None,
+        stream: str | None = None,
+        segments: SegmentMap | None = None,
+        start: int | None = None,
+    ) -> None:
+        """Faults with one of these codes, of a file, of a stream, at or behind a position."""
+        for number, fault in enumerate(self.report.faults):
+            if codes is not None and fault.code not in codes:
+                continue
+            if (file is not None and fault.file != file) or (stream is not None and fault.stream != stream):
+                continue
+            if segments is not None and start is not None:
+                position = _position_of(fault, segments)
+                if position is None or position < start:
+                    continue
+            self.mended.add(number)
+
+    def _drafts(self) -> Iterator[RepairStep]:
+        for name in sorted(self.storage.names()):
+            if name.startswith(DRAFT_PREFIX):
+                yield self._remove(name, "a draft of a change that did not come to its end")
+
+    def _remove(
+        self, name: str, before: str, loses: str = NOTHING, *, found: Remains | None = None, needs_backup: bool = False
+    ) -> RemoveFile:
+        return RemoveFile(
+            file=name,
+            before=before,
+            after="no file",
+            loses=loses,
+            storage=self.storage,
+            remains=found or remains_of(self.storage, name, 0),
+            needs_backup=needs_backup,
+        )
+
+    def _mark_file(self) -> Iterator[RepairStep]:
+        faults = [f for f in self.report.faults if f.code == "mark-file" and f.severity is Severity.FAULT]
+        if faults and self.storage.exists(MARK_NAME):
+            self._mend(codes={"mark-file"})
+            before = f"a damaged mark file: {faults[0].found}"
+            yield self._remove(MARK_NAME, before, "who ran here, and the distinct errors; an archive makes a new one")
+
+    # Recordings
+
+    def _active(self, recording: Recording) -> Iterator[RepairStep]:
+        end = recover_end(self.store, recording)
+        segments, stream = self.store.segment_map(recording), str(recording.recording_id)
+        self.stops[recording.recording_id] = Stop(recording.recording_id, NULL_POSITION, end.stop_position)
+        self._mend(stream=stream, segments=segments, start=end.stop_position)
+        yield from file_steps(self.storage, end, is_owner=False)
+        done = {remains.file for remains in (end.tail, end.short, *end.behind) if remains is not None}
+        yield from self._lengthen(recording, segments, done)
+
+    def _lengthen(self, recording: Recording, segments: SegmentMap, done: Collection[str] = ()) -> Iterator[RepairStep]:
+        """Files that are too short, but only behind what was recorded: with zeros behind it, half a frame would look
+        like a whole one."""
+        first, stream = segments.base(recording.start_position), str(recording.recording_id)
+        short = [f for f in self.report.faults if f.code == "segment-short" and f.stream == stream]
+        lossy = {fault.file for fault in short if fault.loses != NOTHING}
+        for base in segments.bases(self.store.segment_index().get(recording.recording_id, [])):
+            name = segments.name(base)
+            size = self.storage.size(name)
+            if base < first or name in done or name in lossy or size >= segments.segment_length:
+                continue
+            self._mend(codes={"segment-short"}, file=name)
+            yield EraseTail(
+                file=name,
+                before=f"{size} bytes",
+                after=f"{segments.segment_length} bytes, lengthened with zeros",
+                storage=self.storage,
+                remains=remains_of(self.storage, name, size),
+                length=segments.segment_length,
+            )
+
+    def _stopped(self, recording: Recording) -> Iterator[RepairStep]:
+        stream = str(recording.recording_id)
+        codes = {fault.code for fault in self.report.faults if fault.stream == stream}
+        segments = self.store.segment_map(recording)
+        if "segment-short" in codes:
+            yield from self._lengthen(recording, segments)
+        if not codes & {"stop-position", "segment-beyond-stop", "unset-frame", "segment-short"}:
+            return
+        stop = recording.stop_position
+        assert stop is not None, "a stopped recording has a stop position"
+        following = self._end_of_chain(recording, segments, stop)
+        if following > stop:
+            self._mend(codes={"stop-position", "segment-beyond-stop"}, stream=stream)
+        elif codes & {"unset-frame", "segment-short"}:
+            end = recover_end(self.store, recording)
+            if self._has_nothing_behind(end, segments, stop):
+                following = end.stop_position
+                self._mend(codes={"unset-frame", "segment-short"}, stream=stream, segments=segments, start=following)
+                if end.tail is not None:
+                    loss = f"{end.tail.byte_count} bytes of a frame whose end is lost"
+                    yield from file_steps(self.storage, replace(end, behind=()), is_owner=False, tail_loss=loss)
+        if following != stop:
+            self.stops[recording.recording_id] = Stop(recording.recording_id, stop, following)
+        # Where files are missing, those that are too many may be the same, misnamed.
+        may_keep_aside = "segment-missing" not in codes
+        self.last_steps += self._files_behind(recording, segments, following, may_keep_aside=may_keep_aside)
+
+    def _end_of_chain(self, recording: Recording, segments: SegmentMap, stop: int) -> int:
+        """Where the frames end that go on at a stop position, without a bad one; the stop position if none do."""
+        geometry, kind = recovery_geometry(self.store, recording, segments, "auto")
+        reader = SegmentReader(self.storage, segments)
+        begin = max(segments.base(stop), recording.start_position)
+        try:
+            while reader.size(segments.base(begin)) is not None:
+                limit = segments.base(begin) + segments.segment_length
+                walked = walk_segment(reader, geometry, kind, begin, limit)
+                bad = min((position for position in walked.damaged if position >= stop), default=walked.end)
+                if bad < limit or walked.end < limit:
+                    return max(bad, stop)
+                begin = limit
+        finally:
+            reader.close()
+        return max(begin, stop)
+
+    def _has_nothing_behind(self, end: RecoveredEnd, segments: SegmentMap, stop: int) -> bool:
+        """Whether there are zeros only from the last frame to the stop position, in files that are all there, or a
+        frame that its file's end cuts off."""
+        last, base = segments.base(max(stop - 1, 0)), segments.base(end.stop_position)
+        names = {segments.name(other) for other in range(base, last + 1, segments.segment_length)}
+        is_whole = all(self.storage.exists(name) for name in names)
+        is_blank = end.tail is None or (end.torn == CUT_OFF and base == last)
+        is_blank = is_blank and not any(f.byte_count for f in end.behind if f.file in names)
+        return end.stop_position < stop and is_whole and is_blank
+
+    def _files_behind(
+        self, recording: Recording, segments: SegmentMap, stop: int, *, may_keep_aside: bool
+    ) -> Iterator[RepairStep]:
+        """Files that begin behind a stop position, from the last one down; one of zeros that begins there stays."""
+        first = segments.base(recording.start_position)
+        last = segments.base(max(stop - 1, first))
+        for base in sorted(segments.bases(self.store.segment_index().get(recording.recording_id, [])), reverse=True):
+            name = segments.name(base)
+            if base <= last or base < first:
+                continue
+            found = remains_of(self.storage, name, 0)
+            if (base == stop and not found.byte_count) or (found.byte_count and not may_keep_aside):
+                continue
+            self._mend(codes={"segment-beyond-stop"}, file=name)
+            if found.byte_count:
+                before, loses = "frames behind the stop position, that do not follow it", "the frames, kept aside"
+                yield self._remove(name, before, loses, found=found, needs_backup=True)
+            else:
+                yield self._remove(name, f"zeros behind the stop position {stop}", found=found)
+
+    # Catalog
+
+    def _set_stops(self) -> Iterator[RepairStep]:
+        if not self.stops:
+            return
+        stops = [self.stops[number] for number in sorted(self.stops)]
+        texts = [f"{s.recording_id}: {'none' if s.old == NULL_POSITION else s.old}" for s in stops]
+        gone = [f"{s.new} to {s.old} of recording {s.recording_id}" for s in stops if s.new < s.old]
+        yield SetStops(
+            file=CATALOG_NAME,
+            before=f"stop positions {_listed(texts)}",
+            after=f"stop positions by the frames {_listed([f'{s.recording_id}: {s.new}' for s in stops])}",
+            loses=f"positions {_listed(gone)}: nothing of them is on disk" if gone else NOTHING,
+            storage=self.storage,
+            stops=tuple(stops),
+            is_later=self.is_rebuilt,
+        )
+
+    def _checksums(self) -> Iterator[RepairStep]:
+        """Entries whose checksum is stale for certain, or which nothing else contradicts."""
+        catalog = self.store.catalog
+        wrong = [entry for entry in catalog.entries if kind_of(entry) is None] if catalog is not None else []
+        if catalog is None or not wrong:
+            return
+        kinds = {}
+        used = next((k for k in map(kind_of, catalog.entries) if k not in (None, "none")), None)
+        hard = [f for f in self.report.faults if f.severity is Severity.FAULT and f.code != "catalog-checksum"]
+        for entry in wrong:
+            stream, stale = str(entry.recording_id), stale_kind_of(entry)
+            kind = stale or (None if any(f.stream == stream for f in hard) else used)
+            if kind is not None:
+                self._mend(codes={"catalog-checksum"}, stream=stream)
+                if entry.recording_id not in self.stops or stale is None:
+                    kinds[entry.recording_id] = kind
+        if kinds:
+            yield RenewChecksums(
+                file=CATALOG_NAME,
+                before=f"entries whose checksum is wrong: {_listed(map(str, kinds))}",
+                after="checksums of the entries as they are",
+                storage=self.storage,
+                kinds=kinds,
+                is_later=self.is_rebuilt,
+            )
+
+
+def _position_of(fault: Fault, segments: SegmentMap) -> int | None:
+    """Where in the recording a fault is."""
+    parsed = parse_segment_name(fault.file)
+    base = None if parsed is None else segments.base_of(parsed[1])
+    return None if base is None else base + (fault.offset or 0)
+
+
+def _listed(texts: Collection[str] | Iterator[str]) -> str:
+    """The first few of many."""
+    found = list(texts)
+    return ", ".join(found[:8]) + (f" and {len(found) - 8} more" if len(found) > 8 else "")

@@ -1,0 +1,155 @@
+"""A catalog that is missing or damaged, made anew: the entries that can be read, byte for byte, and one for each
+recording that only segment files tell of.
+
+What no file tells is lost: channels, source, times and who asked for it. Such an entry says ``UNKNOWN_CHANNEL``; its
+MTU is that of a fragment, where there is one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from everlog.aeron.archive.catalog import ALIGNMENT, CATALOG_NAME
+from everlog.aeron.archive.catalog_bytes import Descriptor, encode_entry, encode_header
+from everlog.aeron.archive.catalog_writer import DEFAULT_CAPACITY
+from everlog.aeron.archive.ends import Remains, remains_of
+from everlog.aeron.archive.recordings import Recording
+from everlog.aeron.archive.repair_steps import ArchiveStep, changed
+from everlog.aeron.archive.segments import SegmentReader
+from everlog.aeron.archive.store import ArchiveStore
+from everlog.aeron.frames import FLAG_BEGIN, FLAG_END, HEADER_LENGTH, TYPE_DATA, align
+from everlog.aeron.layouts import DataHeader
+from everlog.core.repair import Backup, keep_file
+from everlog.core.writable import WritableStorage
+from everlog.kernel.crc32 import IEEE, Crc32
+
+UNKNOWN_CHANNEL = "aeron:ipc?alias=unknown"
+UNKNOWN_SOURCE = "unknown"
+DEFAULT_MTU = 1408
+SAMPLE_BYTES = 1 << 20
+ZEROS_BEHIND = 4096
+"""At least so many bytes follow the last entry, so that the catalog does not look cut off before it is lengthened."""
+MAX_SKIPPED_IDS = 1 << 20
+"""A next recording id that is further from the last one there is taken for damaged."""
+CATALOG_MODE = 0o644
+
+
+@dataclass(frozen=True, kw_only=True)
+class RebuildCatalog(ArchiveStep):
+    """Puts a new catalog in the place of the old one, at once: a crash leaves the old one, or the new one, which may be
+    too short still; who writes to it lengthens it."""
+
+    old: Remains | None
+    new: bytes = field(repr=False)
+    capacity: int
+
+    def check(self) -> None:
+        """See :class:`RepairStep`."""
+        super().check()
+        is_there = self.storage.exists(CATALOG_NAME)
+        if self.old is None or not is_there:
+            if is_there or self.old is not None:
+                raise changed(CATALOG_NAME, "a file" if is_there else "no file", "none" if is_there else "a file")
+            return
+        with self.storage.open(CATALOG_NAME) as file:
+            if not self.old.is_there(file):
+                raise changed(CATALOG_NAME, f"{file.size()} bytes or others", f"{self.old.size} bytes")
+
+    def apply(self, backup: Backup | None) -> str:
+        """See :class:`RepairStep`."""
+        self.check()
+        if self.old is not None:
+            keep_file(backup, self.storage, CATALOG_NAME)
+        self.storage.publish(CATALOG_NAME, self.new, replace=True, mode=CATALOG_MODE, sync=True)
+        with self.storage.open_writable(CATALOG_NAME) as file:
+            file.truncate(self.capacity)
+            file.sync()
+        return f"wrote {CATALOG_NAME} anew: {self.after}"
+
+
+def rebuild_catalog(storage: WritableStorage, store: ArchiveStore) -> RebuildCatalog:
+    """The step for an archive's catalog, of version 3 or missing. Recordings that only files tell of become active
+    ones, which recovery stops."""
+    recordings = store.recordings()
+    kept = [r for r in recordings.values() if r.entry is not None]
+    found = [r for r in recordings.values() if r.entry is None]
+    catalog = store.catalog
+    alignment = ALIGNMENT if catalog is None else catalog.alignment
+    entries = b"".join(_entry(store, recording, alignment) for recording in recordings.values())
+    data = encode_header(_next_id(store), alignment=alignment) + entries
+    old = remains_of(storage, CATALOG_NAME, 0) if storage.exists(CATALOG_NAME) else None
+    after = f"{len(kept)} recordings as they were"
+    if found:
+        names = ", ".join(str(r.recording_id) for r in found[:8]) + (", ..." if len(found) > 8 else "")
+        after += f", {len(found)} by their files: {names}"
+    return RebuildCatalog(
+        file=CATALOG_NAME,
+        before="no catalog" if old is None else "a damaged catalog",
+        after=after,
+        loses="channel, source, times and session of those found by their files" if found else "nothing",
+        storage=storage,
+        old=old,
+        new=data + bytes(ZEROS_BEHIND),
+        capacity=max(len(data) + ZEROS_BEHIND, DEFAULT_CAPACITY, 0 if old is None else old.size),
+    )
+
+
+def _entry(store: ArchiveStore, recording: Recording, alignment: int) -> bytes:
+    entry = recording.entry
+    if entry is not None:
+        data = entry.head + entry.body
+        return data.ljust(align(len(data), alignment), b"\0")
+    descriptor = Descriptor(
+        recording_id=recording.recording_id,
+        start_timestamp=0,
+        start_position=recording.start_position,
+        initial_term_id=recording.initial_term_id,
+        segment_file_length=recording.segment_file_length,
+        term_buffer_length=recording.term_buffer_length,
+        mtu_length=_mtu(store, recording),
+        session_id=recording.session_id,
+        stream_id=recording.stream_id,
+        stripped_channel=UNKNOWN_CHANNEL,
+        original_channel=UNKNOWN_CHANNEL,
+        source_identity=UNKNOWN_SOURCE,
+    )
+    return encode_entry(descriptor, alignment=alignment, checksum=_entry_checksum(store))
+
+
+def _entry_checksum(store: ArchiveStore) -> str:
+    """Of the entries that are there: new ones get the same."""
+    for recording in store.recordings().values():
+        entry = recording.entry
+        if entry is not None and entry.checksum:
+            is_ieee = Crc32(IEEE).checksum(entry.body) == entry.checksum & 0xFFFFFFFF
+            return "crc32" if is_ieee else "crc32c"
+    return "none"
+
+
+def _mtu(store: ArchiveStore, recording: Recording) -> int:
+    """The length of a fragment that is not a message's last; else room for the longest frame, and Aeron's default at
+    least."""
+    reader = SegmentReader(store.storage, store.segment_map(recording))
+    try:
+        data = reader.read(recording.start_position, SAMPLE_BYTES)
+    finally:
+        reader.close()
+    at, longest = 0, DEFAULT_MTU
+    while at + HEADER_LENGTH <= len(data):
+        header = DataHeader.unpack_from(data, at)
+        if header.frame_length < HEADER_LENGTH:
+            break
+        if header.type == TYPE_DATA:
+            if header.flags & FLAG_BEGIN and not header.flags & FLAG_END:
+                return align(header.frame_length)
+            longest = max(longest, align(header.frame_length))
+        at += align(header.frame_length)
+    return longest
+
+
+def _next_id(store: ArchiveStore) -> int:
+    """Behind every recording there is, in the catalog or by a file's name, so that no file is taken for another's."""
+    ids = [*store.recordings(), *store.segment_index()]
+    following = max((i for i in ids if i < 1 << 62), default=-1) + 1
+    claimed = 0 if store.catalog is None else store.catalog.header.next_recording_id
+    return claimed if following <= claimed <= following + MAX_SKIPPED_IDS else following
