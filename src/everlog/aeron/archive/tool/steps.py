@@ -132,7 +132,8 @@ class ReplaceFile(ArchiveStep):
 
     def undo(self) -> dict[str, Any]:
         """See :class:`ArchiveStep`."""
-        return {"kind": "replace", "new_size": len(self.new), "new_crc32": zlib.crc32(self.new)}
+        new = {"new_size": len(self.new), "new_crc32": zlib.crc32(self.new)}
+        return {"kind": "replace", "states": [list(state) for state in self.states], **new}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,252 @@
+"""Undoing what a verb did, from the folder in which it kept what was there before.
+
+The plan in that folder says of each step how it is undone; steps are undone in reverse order. One that was not done, or
+is undone already, is passed over, so that a change that broke off can be undone, and an undo that broke off can be run
+again. What somebody else has written since is never overwritten.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from everlog.aeron.archive.tool.checksum import KEPT
+from everlog.aeron.archive.tool.folder import FAMILY, refuse_running
+from everlog.aeron.archive.tool.steps import FILE_MODE, ArchiveStep, last_written, state_of
+from everlog.aeron.frames import HEADER_LENGTH, MAX_SEGMENT_LENGTH
+from everlog.core.repair import Backup, RepairPlan, pieces_of
+from everlog.core.storage import Storage
+from everlog.core.writable import DRAFT_PREFIX, WritableStorage, writable
+from everlog.errors import CorruptData, EverlogError, FileChanged, LimitExceeded
+
+PLAN_NAME = "plan.json"
+MAX_PLAN_BYTES = 256 << 20
+MAX_PATCH_BYTES = 64
+UNDONE = "as it was"
+
+T = TypeVar("T")
+
+
+def plan_undo(storage: Storage, backup: Storage) -> RepairPlan:
+    """Undo what the verb did that made ``backup``; every step looks when its turn comes what is left to be done.
+
+    Raises :class:`StoreUnavailable` when an archive runs here, or where ``backup`` is no such folder,
+    :class:`CorruptData` for a plan that is none; applying it raises :class:`FileChanged` where the archive was changed
+    since.
+    """
+    folder = writable(storage)
+    refuse_running(folder)
+    if backup.size(PLAN_NAME) > MAX_PLAN_BYTES:
+        where = f"{backup.root}/{PLAN_NAME}"
+        raise LimitExceeded(where, found=f"{backup.size(PLAN_NAME)} bytes", expected=f"at most {MAX_PLAN_BYTES}")
+    try:
+        made = json.loads(backup.read_all(PLAN_NAME))
+        if made["family"] != FAMILY:
+            raise ValueError(made["family"])
+        steps = [_undo_of(folder, backup, step) for step in reversed(made["steps"])]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        found, expected = "no such plan", "the plan of a change of an archive"
+        raise CorruptData(f"{backup.root}/{PLAN_NAME}", found=found, expected=expected) from error
+    return RepairPlan(folder.root, FAMILY, tuple(steps))
+
+
+def _undo_of(storage: WritableStorage, backup: Storage, step: dict[str, Any]) -> Undo:
+    how = dict(step["undo"])
+    if how["kind"] not in _KINDS:
+        raise ValueError(how["kind"])
+    texts = {"file": _is(str, step["file"]), "before": _is(str, step["after"]), "after": _is(str, step["before"])}
+    return Undo(**texts, storage=storage, backup=backup, how=how)
+
+
+def _is(kind: type[T], value: Any) -> T:
+    """A value of a plan. Raises :class:`TypeError`."""
+    if not isinstance(value, kind):
+        raise TypeError(repr(value))
+    return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Undo(ArchiveStep):
+    """Undoes one step, if that is to be done. A crash leaves it undone or not, or some of several files."""
+
+    backup: Storage = field(repr=False)
+    how: dict[str, Any]
+
+    def apply(self, backup: Backup | None) -> str:
+        """See :class:`RepairStep`. Raises :class:`CorruptData` for a plan that does not say what is needed."""
+        self.check()
+        try:
+            done = _KINDS[self.how["kind"]](self)
+        except (ValueError, TypeError, KeyError, IndexError) as error:
+            raise CorruptData(
+                f"{self.backup.root}/{PLAN_NAME}", found=f"{self.how}", expected="what undoes a step"
+            ) from error
+        return f"{self.file}: {self.after}" if done else f"{self.file}: nothing to undo"
+
+    def undo(self) -> dict[str, Any]:
+        """What it does itself."""
+        return self.how
+
+    def changed(self, name: str) -> FileChanged:
+        """Somebody wrote to a file since."""
+        hint = "undo later changes first; what was undone before this stays undone"
+        return FileChanged(name, found="another content than the change left", expected="that which it left", hint=hint)
+
+    def bring(self, name: str) -> None:
+        """A file from the backup, whole, in its place at once."""
+        draft = f"{DRAFT_PREFIX}undo-{name}"
+        self.storage.remove(draft)
+        try:
+            with (
+                self.backup.open(name) as kept,
+                self.storage.open_writable(draft, create=True, exclusive=True, mode=FILE_MODE) as file,
+            ):
+                at = 0
+                for piece in pieces_of(kept):
+                    if piece.count(0) < len(piece):
+                        file.write_at(at, piece)
+                    at += len(piece)
+                if file.size() < at:
+                    file.truncate(at)
+                file.sync()
+            self.storage.rename(draft, name)
+        except BaseException:
+            with contextlib.suppress(EverlogError):
+                self.storage.remove(draft)
+            raise
+        self.storage.sync_folder()
+
+
+def _write(step: Undo) -> bool:
+    old, new = bytes.fromhex(step.how["old"]), bytes.fromhex(step.how["new"])
+    offset = _is(int, step.how["offset"])
+    if len(old) != len(new) or not 0 < len(old) <= MAX_PATCH_BYTES:
+        raise ValueError(step.how)
+    with step.storage.open_writable(step.file) as file:
+        found = file.read_at(offset, len(old))
+        if found == old:
+            return False
+        if found != new:
+            raise step.changed(step.file)
+        file.write_at(offset, old)
+        file.sync()
+    return True
+
+
+def _replace(step: Undo) -> bool:
+    """The file that was replaced is in the backup only if it came to that."""
+    now = list(state_of(step.storage, step.file))
+    if not step.backup.exists(step.file) or now in step.how["states"]:
+        return False
+    if now != [_is(int, step.how["new_size"]), _is(int, step.how["new_crc32"])]:
+        raise step.changed(step.file)
+    step.bring(step.file)
+    return True
+
+
+def _restore(step: Undo) -> bool:
+    missing = []
+    for name, size in step.how["files"]:
+        if not step.storage.exists(_is(str, name)):
+            missing.append(name)
+        elif step.storage.size(name) != size:
+            raise step.changed(name)
+    for name in missing:
+        step.bring(name)
+    return bool(missing)
+
+
+def _rename(step: Undo) -> bool:
+    todo = []
+    for old, new in step.how["names"]:
+        if step.storage.exists(_is(str, new)):
+            if step.storage.exists(_is(str, old)):
+                raise step.changed(old)
+            todo.append((new, old))
+        elif not step.storage.exists(_is(str, old)):
+            raise step.changed(old)
+    for new, old in todo:
+        step.storage.rename(new, old)
+    step.storage.sync_folder()
+    return bool(todo)
+
+
+def _remove_empty(step: Undo) -> bool:
+    if not step.storage.exists(step.file):
+        return False
+    if step.storage.size(step.file):
+        raise step.changed(step.file)
+    step.storage.remove(step.file)
+    step.storage.sync_folder()
+    return True
+
+
+def _shorten(step: Undo) -> bool:
+    size = _is(int, step.how["size"])
+    with step.storage.open_writable(step.file) as file:
+        if file.size() == size:
+            return False
+        if file.size() != step.how["new_size"] or last_written(file, size) > size:
+            raise step.changed(step.file)
+        file.truncate(size)
+        file.sync()
+    return True
+
+
+def _put(step: Undo) -> bool:
+    """Bytes that were zeroed. The header of the frame that they begin with comes last: before, the recording ends
+    there."""
+    name, offset = _is(str, step.how["from"]), _is(int, step.how["offset"])
+    if not step.backup.exists(name):
+        return False
+    if step.backup.size(name) > MAX_SEGMENT_LENGTH:
+        raise ValueError(name)
+    with step.backup.open(name) as kept, step.storage.open_writable(step.file) as file:
+        head = kept.read_at(0, HEADER_LENGTH)
+        found = file.read_at(offset, HEADER_LENGTH)
+        if found == head:
+            return False
+        if any(found):
+            raise step.changed(step.file)
+        at = offset + HEADER_LENGTH
+        for piece in pieces_of(kept, HEADER_LENGTH):
+            file.write_at(at, piece)
+            at += len(piece)
+        file.sync()
+        file.write_at(offset, head)
+        file.sync()
+    return True
+
+
+def _session_ids(step: Undo) -> bool:
+    name = _is(str, step.how["from"])
+    if not step.backup.exists(name):
+        return False
+    step_bytes = KEPT.size << 16
+    with step.backup.open(name) as kept, step.storage.open_writable(step.file) as file:
+        for at in range(0, kept.size() // KEPT.size * KEPT.size, step_bytes):
+            for offset, session_id in KEPT.iter_unpack(_whole(kept.read_at(at, step_bytes))):
+                if offset + 4 > file.size():
+                    raise step.changed(step.file)
+                file.write_at(offset, session_id.to_bytes(4, "little"))
+        file.sync()
+    return True
+
+
+def _whole(data: bytes) -> bytes:
+    return data[: len(data) // KEPT.size * KEPT.size]
+
+
+_KINDS: dict[str, Callable[[Undo], bool]] = {
+    "write": _write,
+    "replace": _replace,
+    "restore": _restore,
+    "rename": _rename,
+    "remove-empty": _remove_empty,
+    "shorten": _shorten,
+    "put": _put,
+    "session-ids": _session_ids,
+}

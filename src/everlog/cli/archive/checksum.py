@@ -1,0 +1,53 @@
+"""``everlog archive DIR checksum``."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from everlog.aeron.archive.tool.checksum import FrameFault, checksum_kind, plan_checksum
+from everlog.cli.archive.changing import EXIT_NOT_DONE, Change, Way, change_options, local_archive
+from everlog.cli.progress import ProgressLine
+from everlog.cli.text import printable
+
+
+@click.command
+@click.argument("checksum_class", metavar="CLASS")
+@click.argument("recording", metavar="[RECORDING]", type=click.IntRange(min=0), required=False)
+@click.option("-a", "every", is_flag=True, help="All segment files, not only the last one of each recording.")
+@change_options
+@click.pass_obj
+def checksum(
+    folder: str,
+    checksum_class: str,
+    recording: int | None,
+    every: bool,
+    dry_run: bool,
+    backup: str | None,
+    no_backup: bool,
+    as_json: bool,
+) -> int:
+    """Write checksums over the session ids of data frames, and into the catalog: of RECORDING, or of all. CLASS: Crc32
+    or Crc32c, as the archive's Java class or without its package. Exit code 1 when a file's frames can't be followed;
+    it stays as it is.
+    """
+    way = Way(dry_run=dry_run, no_backup=no_backup, backup=backup, as_json=as_json)
+    kind = checksum_kind(checksum_class)
+    with ProgressLine() as progress:
+        plan, faults = plan_checksum(local_archive(folder), kind, recording, every=every, progress=progress)
+    change = Change("checksum", folder, way, plan)
+    code = change.perform()
+    if not as_json:
+        for fault in faults:
+            click.echo(_text(folder, fault))
+    change.print_json(
+        faults=[{"recording_id": f.recording_id, "file": f.file, "offset": f.offset, "found": f.found} for f in faults]
+    )
+    return code or (EXIT_NOT_DONE if faults else 0)
+
+
+def _text(folder: str, fault: FrameFault) -> str:
+    file = printable(os.path.abspath(os.path.join(folder, fault.file)))
+    place = f"(recordingId={fault.recording_id}, file={file})"
+    return f"{place} ERR: {fault.found} at offset {fault.offset}; the file was not changed"

@@ -1,0 +1,30 @@
+"""``everlog archive DIR compact``."""
+
+from __future__ import annotations
+
+import click
+
+from everlog.aeron.archive.tool.compaction import plan_compact
+from everlog.cli.archive.changing import Change, Way, change_options, local_archive, yes_option
+
+QUESTION = "All recordings that are not VALID are taken out of the catalog, and their segment files removed."
+
+
+@click.command
+@yes_option
+@change_options
+@click.pass_obj
+def compact(folder: str, yes: bool, dry_run: bool, backup: str | None, no_backup: bool, as_json: bool) -> int:
+    """Take recordings that are INVALID or DELETED out of the catalog, and remove their segment files. Asks first; where
+    nobody can be asked it wants --yes.
+    """
+    way = Way(dry_run=dry_run, no_backup=no_backup, backup=backup, as_json=as_json, yes=yes)
+    plan, result = plan_compact(local_archive(folder))
+    change = Change("compact", folder, way, plan)
+    code = change.perform(QUESTION)
+    if change.is_done and not as_json:
+        click.echo(
+            f"Compaction result: deleted {len(result.dropped)} records and reclaimed {result.reclaimed_bytes} bytes"
+        )
+    change.print_json(deleted_records=len(result.dropped), reclaimed_bytes=result.reclaimed_bytes)
+    return code

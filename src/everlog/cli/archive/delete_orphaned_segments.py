@@ -1,0 +1,33 @@
+"""``everlog archive DIR delete-orphaned-segments``."""
+
+from __future__ import annotations
+
+import click
+
+from everlog.aeron.archive.tool.orphans import plan_delete_orphans
+from everlog.cli.archive.changing import Change, Way, change_options, local_archive, yes_option
+
+
+@click.command
+@click.argument("recording", metavar="[RECORDING]", type=click.IntRange(min=0), required=False)
+@yes_option
+@change_options
+@click.pass_obj
+def delete_orphaned_segments(
+    folder: str,
+    recording: int | None,
+    yes: bool,
+    dry_run: bool,
+    backup: str | None,
+    no_backup: bool,
+    as_json: bool,
+) -> int:
+    """Remove segment files that begin before their recording's start position or behind its stop position, and those of
+    deleted recordings: of RECORDING, or of all. Asks first; where nobody can be asked it wants --yes.
+    """
+    way = Way(dry_run=dry_run, no_backup=no_backup, backup=backup, as_json=as_json, yes=yes)
+    change = Change("delete-orphaned-segments", folder, way, plan_delete_orphans(local_archive(folder), recording))
+    whose = "" if recording is None else f" of recording {recording}"
+    code = change.perform(f"All orphaned segment files{whose} are removed.")
+    change.print_json()
+    return code

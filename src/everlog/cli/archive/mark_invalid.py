@@ -1,0 +1,30 @@
+"""``everlog archive DIR mark-invalid``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from everlog.aeron.archive.tool.states import plan_state
+from everlog.cli.archive.changing import Change, Way, change_options, local_archive
+
+
+@click.command
+@click.argument("recording", metavar="RECORDING", type=click.IntRange(min=0))
+@change_options
+@click.pass_obj
+def mark_invalid(folder: str, recording: int, dry_run: bool, backup: str | None, no_backup: bool, as_json: bool) -> int:
+    """Mark a recording as invalid: an archive does not serve it any more, and compact takes it out. Its files stay."""
+    return mark(folder, recording, "INVALID", dry_run=dry_run, backup=backup, no_backup=no_backup, as_json=as_json)
+
+
+def mark(folder: str, recording: int, state: str, **flags: Any) -> int:
+    """Set a recording's state, and say so as the original does; the exit code."""
+    way = Way(**flags)
+    change = Change(f"mark-{state.lower()}", folder, way, plan_state(local_archive(folder), recording, state))
+    code = change.perform()
+    if change.done and not way.as_json:
+        click.echo(f"(recordingId={recording}) changed state to {state}")
+    change.print_json()
+    return code

@@ -1,0 +1,28 @@
+"""``everlog archive DIR undo``."""
+
+from __future__ import annotations
+
+import click
+
+from everlog.aeron.archive.tool.undo import plan_undo
+from everlog.cli.archive.changing import Change, Way, local_archive
+from everlog.cli.text import complain
+from everlog.stores import storage_of
+
+
+@click.command
+@click.argument("backup", metavar="BACKUP")
+@click.option("--dry-run", is_flag=True, help="Print what would change, and change nothing.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object: the plan, and what was done.")
+@click.pass_obj
+def undo(folder: str, backup: str, dry_run: bool, as_json: bool) -> int:
+    """Bring back what a verb removed or wrote over, from the folder BACKUP in which it kept that. What the archive has
+    written since is not overwritten: then it is refused.
+    """
+    way = Way(dry_run=dry_run, no_backup=True, backup=None, as_json=as_json)
+    change = Change("undo", folder, way, plan_undo(local_archive(folder), storage_of(backup)))
+    code = change.perform()
+    for line in change.done:
+        complain(line)
+    change.print_json()
+    return code
