@@ -45,7 +45,7 @@ from everlog.aeron.archive.scan import ScanContext
 from everlog.aeron.archive.segment_writer import SegmentWriter
 from everlog.aeron.archive.segments import SegmentMap, SegmentReader, index_segments
 from everlog.aeron.archive.store import ArchiveStore, Options
-from everlog.aeron.archive.stream_parameters import StreamParameters, Wishes, parameters_of
+from everlog.aeron.archive.stream_parameters import StreamParameters, Wishes, for_another_publication, parameters_of
 from everlog.aeron.frames import FRAME_ALIGNMENT
 from everlog.aeron.framing import Framer
 from everlog.aeron.position import FOREVER
@@ -277,7 +277,8 @@ class Archive:
                 if getattr(asked, name) != value:
                     found, expected = f"{name} {getattr(asked, name)}", f"{value}, as recorded"
                     raise UsageError(f"recording {recording_id}", found=found, expected=expected)
-            parameters = parameters_of(channel or entry.texts["original_channel"], recording.stream_id, asked)
+            channel = channel or for_another_publication(entry.texts["original_channel"])
+            parameters = parameters_of(channel, recording.stream_id, asked)
             recorder = self._record(recording, parameters.session_id, stop)
             try:
                 self._catalog.extend(recording_id, parameters.session_id)

@@ -32,6 +32,7 @@ _KEPT = (
     *("channel-rcv-ts-offset", "channel-snd-ts-offset", "response-endpoint", "response-correlation-id", "stream-id"),
 )
 """Parameters that say which stream it is, in the order in which a stripped channel has them."""
+_OF_ONE_PUBLICATION = frozenset(("session-id", "init-term-id", "term-id", "term-offset"))
 _SIZE = re.compile(r"([0-9]{1,18})([kKmMgG]?)", re.ASCII)
 _UNITS = {"": 0, "k": 10, "m": 20, "g": 30}
 
@@ -107,6 +108,14 @@ def check_lengths(term_length: int, mtu_length: int) -> None:
 def stripped(uri: ChannelUri) -> str:
     """The channel without what does not say which stream it is."""
     return str(ChannelUri(uri.media, {key: uri.params[key] for key in _KEPT if key in uri.params}))
+
+
+def for_another_publication(channel: str) -> str:
+    """A recording's channel without what only the publication had that it began with: its session, and where it
+    began."""
+    uri = ChannelUri.parse(channel)
+    params = {key: value for key, value in uri.params.items() if key not in _OF_ONE_PUBLICATION}
+    return str(ChannelUri(uri.media, params, uri.is_spy))
 
 
 def _either(name: str, wish: int | None, given: int | None, default: int | None) -> int:
