@@ -248,6 +248,10 @@ class CatalogWriter:
         self._file.sync()
         self.capacity = capacity
 
+    def sync(self) -> None:
+        """Return when all changes are on disk, whatever the sync level is. Raises :class:`WriteFailed`."""
+        self._file.sync()
+
     def _sync(self) -> None:
         if self._options.sync_level:
             self._file.sync(times=self._options.sync_level > 1)

@@ -57,6 +57,18 @@ class Recording:
         return self.stop_position is None
 
     @property
+    def stop_timestamp(self) -> int | None:
+        """When it was stopped, in milliseconds since 1970; ``None`` where the catalog does not say so."""
+        timestamp = NULL_TIMESTAMP if self.entry is None else self.entry.values[4]
+        return None if timestamp == NULL_TIMESTAMP else timestamp
+
+    @property
+    def truncation_pending(self) -> bool:
+        """Whether a truncation by everlog broke off: what is behind the stop position is to go. Every other stop
+        position in a catalog has its time."""
+        return self.stop_position is not None and self.entry is not None and self.stop_timestamp is None
+
+    @property
     def details(self) -> dict[str, Any]:
         """What the catalog says, as plain values; of a recording that it does not know, what the files say."""
         details: dict[str, Any] = {
@@ -78,7 +90,7 @@ class Recording:
             details["stripped_channel"] = texts["stripped_channel"]
             details["source"] = details["source_identity"] = texts["source_identity"]
             details["start_timestamp"] = values[3]
-            details["stop_timestamp"] = None if values[4] == NULL_TIMESTAMP else values[4]
+            details["stop_timestamp"] = self.stop_timestamp
             details["control_session_id"] = values[0]
             details["correlation_id"] = values[1]
         return details

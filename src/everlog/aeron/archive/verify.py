@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 MARK_NAME = "archive-mark.dat"
 STEP_ROWS = 1 << 20
 _CRCS = (Crc32(IEEE), Crc32(CASTAGNOLI))
+_TRUNCATION = "a truncation broke off: truncate again, or open the archive for writing"
 
 
 @dataclass(slots=True)
@@ -234,8 +235,9 @@ class Verification:
             ):
                 # Short, but only behind what was recorded: the real archive maps whole segments and would fail.
                 found, expected = f"{entry.size} bytes", f"{segments.segment_length} bytes"
-                repair = "extend it with zeros"
-                self._add("segment-short", entry.name, entry.size, found, expected, "nothing", repair, stream=stream)
+                pending = recording.truncation_pending
+                repair = _TRUNCATION if pending else "extend it with zeros"
+                self._add("segment-short", entry.name, entry.size, found, expected, "nothing", repair, pending, stream)
 
     def _behind_the_stop(self, recording: Recording, context: ScanContext, entry: Entry, base: int) -> None:
         """A file that begins behind the stop position. The next, preallocated one is there when a recording stopped
@@ -249,17 +251,10 @@ class Verification:
         found = "frames behind the stop position" if has_frames else "zeros behind the stop position"
         expected = f"no file behind {recording.stop_position}"
         lost = "the frames in it" if has_frames else "nothing"
-        self._add(
-            "segment-beyond-stop",
-            entry.name,
-            0,
-            found,
-            expected,
-            lost,
-            "remove it, or correct the stop position",
-            False,
-            stream,
-        )
+        repair, pending = "remove it, or correct the stop position", recording.truncation_pending
+        if pending:
+            lost, repair = "nothing that is to stay", _TRUNCATION
+        self._add("segment-beyond-stop", entry.name, 0, found, expected, lost, repair, pending, stream)
 
     def _check_frames(self, recording: Recording, context: ScanContext) -> None:
         reader = SegmentReader(self.store.storage, context.segments)
@@ -324,7 +319,10 @@ class Verification:
         stream = str(recording.recording_id)
         found, expected = "a frame behind the stop position", "zeros"
         lost, repair = "the frames from there on", "ArchiveTool verify sets the stop position by the frames"
-        self._add("stop-position", name, offset, found, expected, lost, repair, False, stream, str(stop))
+        pending = recording.truncation_pending
+        if pending:
+            lost, repair = "nothing that is to stay", _TRUNCATION
+        self._add("stop-position", name, offset, found, expected, lost, repair, pending, stream, str(stop))
 
     def _orphans(self, recording_id: int) -> None:
         """Files of a recording that the catalog does not have; without a whole catalog, those in which no frame is."""

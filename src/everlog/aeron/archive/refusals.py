@@ -1,0 +1,48 @@
+"""What an archive refuses to do, with the code under which its clients know the reason.
+
+Source: ArchiveException, ArchiveConductor.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Self
+
+from everlog.errors import UsageError
+
+
+class ErrorCode(IntEnum):
+    """The error codes of Aeron's archive protocol."""
+
+    GENERIC = 0
+    ACTIVE_LISTING = 1
+    ACTIVE_RECORDING = 2
+    ACTIVE_SUBSCRIPTION = 3
+    UNKNOWN_SUBSCRIPTION = 4
+    UNKNOWN_RECORDING = 5
+    UNKNOWN_REPLAY = 6
+    MAX_REPLAYS = 7
+    MAX_RECORDINGS = 8
+    INVALID_EXTENSION = 9
+    AUTHENTICATION_REJECTED = 10
+    STORAGE_SPACE = 11
+    UNKNOWN_REPLICATION = 12
+    UNAUTHORISED_ACTION = 13
+    REPLICATION_CONNECTION_FAILURE = 14
+    EMPTY_RECORDING = 15
+    INVALID_POSITION = 16
+
+
+class Refused(UsageError):
+    """An operation that an archive does not do now, or not with these values; nothing was changed. ``code`` is what an
+    archive's client is told."""
+
+    code: ErrorCode = ErrorCode.GENERIC
+
+    def coded(self, code: ErrorCode) -> Self:
+        """The same, with that code."""
+        self.code = code
+        return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (*super().__reduce__(), {"code": self.code})
