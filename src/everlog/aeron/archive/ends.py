@@ -9,6 +9,9 @@ A message of which the last fragments are missing keeps those that are there: th
 acknowledged, as a cluster does with its log, and a publisher that extends the recording goes on at the stop position.
 They are dead bytes, which readers pass over at the next beginning of a message. The original does the same.
 
+A recording whose end is unknown, but not when it stopped, was stopped: a migration of its segments broke off
+(:mod:`everlog.aeron.archive.migration`). All its frames stay.
+
 Source of the search: Catalog.computeStopPosition, recoverStopOffset.
 """
 
@@ -105,6 +108,8 @@ def recover_end(store: ArchiveStore, recording: Recording, checksum: str = "auto
     :class:`StoreUnavailable`."""
     segments = store.segment_map(recording)
     geometry, kind = recovery_geometry(store, recording, segments, checksum)
+    if recording.is_active and recording.stop_timestamp is not None:
+        geometry = replace(geometry, limit=FOREVER)
     first, start = segments.base(recording.start_position), recording.start_position
     bases = [b for b in segments.bases(store.segment_index().get(recording.recording_id, [])) if b >= first]
     walked = _Walked(start, None, ())
@@ -137,7 +142,8 @@ def recovery_geometry(
 
 
 def walk_segment(reader: SegmentReader, geometry: Geometry, kind: str, begin: int, limit: int) -> _Walked:
-    """Walk the frames of one segment file from ``begin``, where one begins, up to ``limit``."""
+    """Walk the frames of one segment file from ``begin``, where one begins, up to ``limit``. A ``geometry`` with a
+    limit is that of a recording that was stopped: no frame of it is torn, and a hole is not its end."""
     window = Window(reader.read_into, begin, limit, max_bytes=WINDOW_BYTES)
     walker = _walker(geometry, kind)
     sink = RowSink([], 1 << 62, 1 << 62)
@@ -157,7 +163,13 @@ def walk_segment(reader: SegmentReader, geometry: Geometry, kind: str, begin: in
             return _walked(end, bad)
         header = bytes(window.buffer[walker.at : walker.at + HEADER_LENGTH])
         if status == codes.UNSET and not any(header):
-            return _walked(end, bad)
+            behind = None if geometry.limit < 0 else find_frame(walker, window, position + HEADER_LENGTH)
+            if behind is None:
+                return _walked(end, bad)
+            bad.append((position, HOLE))
+            chain = behind
+            window.seek(behind)
+            continue
         following = _following(reader, position, header, limit) if status == codes.CHECKSUM else b""
         if status == codes.CHECKSUM and _same_session(header, following):
             session_id = DataHeader.unpack_from(header).session_id
