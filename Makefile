@@ -1,4 +1,4 @@
-# make setup | demo | test | interop | check | bench | bench-jlog | soak-jlog | formats | wheel | sdist | clean
+# make setup | demo | test | interop | check | bench | bench-jlog | bench-archive | soak-jlog | formats | wheel | sdist | clean
 # PYTHON chooses the interpreter that .venv is made from.
 
 PYTHON ?= python3
@@ -8,7 +8,7 @@ SETUP := $(VENV)/.everlog-setup
 BUILT := $(VENV)/.everlog-built
 COMPILED := $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi')
 
-.PHONY: setup demo test interop check bench bench-jlog soak-jlog formats wheel sdist clean
+.PHONY: setup demo test interop check bench bench-jlog bench-archive soak-jlog formats wheel sdist clean
 
 setup: $(BUILT)
 
@@ -53,6 +53,10 @@ bench: setup
 # Beside JLog's C library, whose source pip downloads to ~/.cache/everlog-bench.
 bench-jlog: setup
 	$(BIN)/python -m benchmarks jlog
+
+# Beside the real Aeron Archive, whose jar Maven downloads to ~/.cache/everlog-interop.
+bench-archive: setup
+	$(BIN)/python -m benchmarks archive
 
 # Writers and subscribers of a JLog journal, killed at random moments; FOLDER=... on a disk of your choice.
 soak-jlog: setup

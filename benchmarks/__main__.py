@@ -25,15 +25,24 @@ JOURNAL_GROUPS = {
     "jlog_queues": "durable queues from PyPI",
 }
 """Run by ``jlog``, and not by a run without names."""
+ARCHIVE_GROUPS = {
+    "archive_record": "recording against the real Aeron Archive",
+    "archive_replay": "replaying into columns against the real Aeron Archive",
+    "archive_many": "archives with very many recordings",
+    "archive_sync": "synced appends by many threads against one",
+}
+"""Run by ``archive``, and not by a run without names."""
 
 
 def main(names: list[str]) -> int:
     """Run the named groups; without names those that need nothing from elsewhere, or leave out what can't be had.
-    ``jlog`` stands for all journal groups."""
-    groups = GROUPS | JOURNAL_GROUPS
-    names = [part for name in names for part in (JOURNAL_GROUPS if name == "jlog" else [name])]
+    ``jlog`` and ``archive`` stand for several."""
+    groups = GROUPS | JOURNAL_GROUPS | ARCHIVE_GROUPS
+    together = {"jlog": JOURNAL_GROUPS, "archive": ARCHIVE_GROUPS}
+    names = [part for name in names for part in together.get(name, [name])]
     if unknown := [name for name in names if name not in groups]:
-        print(f"unknown group {', '.join(unknown)}; there are jlog, {', '.join(groups)}", file=sys.stderr)
+        known = ", ".join([*together, *groups])
+        print(f"unknown group {', '.join(unknown)}; there are {known}", file=sys.stderr)
         return 2
     short = 0
     for name in names or GROUPS:
@@ -46,6 +55,7 @@ def main(names: list[str]) -> int:
             short += not line.ok
     if not names:
         print("# journals beside the C library, which is downloaded: make bench-jlog", flush=True)
+        print("# archives beside the real one, whose jar is downloaded: make bench-archive", flush=True)
     return 1 if short else 0
 
 

@@ -11,45 +11,15 @@ import time
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 from benchmarks.lines import Line, paired_rates
-from everlog.core.writable import LocalWritableStorage, WritableFile
+from benchmarks.slow_sync import SYNC_S, SlowlySyncedStorage
 from everlog.jlog.creation import create
 from everlog.jlog.writer import Writer
 
-SYNC_S = 0.001
 THREADS = 8
 MESSAGES_A_THREAD = 300
 PAYLOAD = b"x" * 100
-
-
-class SlowlySynced:
-    """A local file (with its descriptor, so that compiled loops take it) whose sync takes 1 ms and does nothing."""
-
-    def __init__(self, file: WritableFile) -> None:
-        self._file = file
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._file, name)
-
-    def __enter__(self) -> SlowlySynced:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-    def sync(self) -> None:
-        """Wait."""
-        time.sleep(SYNC_S)
-
-
-class SlowlySyncedStorage(LocalWritableStorage):
-    """A local folder with such files."""
-
-    def open_writable(self, name: str, **options: Any) -> Any:
-        """See :class:`LocalWritableStorage`."""
-        return SlowlySynced(super().open_writable(name, **options))
 
 
 def rate(folder: Path, number: Iterator[int], threads: int) -> float:
