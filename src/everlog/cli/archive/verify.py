@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import defaultdict
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from everlog.aeron.archive.catalog import Catalog, CatalogEntry
+from everlog.aeron.archive.catalog_bytes import CHECKSUMS
 from everlog.aeron.archive.recordings import recording_of
 from everlog.aeron.archive.segments import parse_segment_name
 from everlog.aeron.archive.store import ArchiveStore
-from everlog.cli.archive.recordings import NOT_DONE, entry_of, json_option, open_archive
+from everlog.aeron.archive.tool.checksum import checksum_kind
+from everlog.aeron.archive.tool.folder import refuse_running
+from everlog.aeron.archive.tool.verification import plan_fix
+from everlog.cli.archive.changing import EXIT_REFUSED, Change, Way, change_options, local_archive
+from everlog.cli.archive.recordings import NOT_DONE, entry_of, open_archive
 from everlog.cli.progress import ProgressLine
-from everlog.cli.text import complain, json_line, printable
+from everlog.cli.text import complain, is_terminal, json_line, printable, warn
 from everlog.core.report import Fault, Severity
-from everlog.errors import UsageError
-from everlog.kernel.crc32 import CASTAGNOLI, IEEE, Crc32
+from everlog.core.writable import writable
 
-CHECKSUMS = {"crc32": IEEE, "crc32c": CASTAGNOLI}
 CATALOG = "catalog"
 
 
@@ -27,37 +31,123 @@ CATALOG = "catalog"
 @click.argument("recording", metavar="[RECORDING]", type=click.IntRange(min=0), required=False)
 @click.option("-a", "every", is_flag=True, help="All segment files, not only the last one of each recording.")
 @click.option("-checksum", "--checksum", "checksum_class", metavar="CLASS", help="Compare checksums: of this class.")
-@json_option
+@click.option("--fix", is_flag=True, help="Write stop positions and states, as the original does.")
+@click.option("--truncate/--keep", "truncate", default=None, help="With --fix: zero a torn last frame, or keep it.")
+@change_options
 @click.pass_obj
-def verify(folder: str, recording: int | None, every: bool, checksum_class: str | None, as_json: bool) -> int:
-    """Check recordings: (recordingId=N) OK, or ERR with the first fault; --json lists all. Nothing is written: neither
-    is a stop position set, nor a recording marked, nor a file cut. CLASS: Crc32 or Crc32c, as the archive's Java class
-    or without its package. Exit code 1 for faults.
+def verify(
+    folder: str,
+    recording: int | None,
+    every: bool,
+    checksum_class: str | None,
+    fix: bool,
+    truncate: bool | None,
+    dry_run: bool,
+    backup: str | None,
+    no_backup: bool,
+    as_json: bool,
+) -> int:
+    """Check recordings: (recordingId=N) OK, or ERR with the first fault; --json lists all. Nothing is written without
+    --fix: neither is a stop position set, nor a recording marked, nor a file cut. CLASS: Crc32 or Crc32c, as the
+    archive's Java class or without its package. Exit code 1 for faults.
     """
-    kind = None if checksum_class is None else _checksum(checksum_class)
-    options = {} if kind is None else {"checksum": kind}
-    with ProgressLine() as progress, open_archive(folder, **options) as store:
-        report = store.verify(progress)
-        catalog = store.catalog
-        by_stream = _by_recording(report.faults)
-        entries: list[CatalogEntry] = [] if catalog is None else catalog.entries
-        if recording is not None:
-            entries = [entry_of(catalog, recording)] if isinstance(catalog, Catalog) else []
-        code = _general(by_stream, as_json) if recording is None else 0
-        for entry in entries:
-            faults = by_stream.get(str(entry.recording_id), [])
-            if not recording_of(entry).is_deleted:
-                faults = _checksum_faults(entry, kind) or faults
-            code |= _tell(store, entry, _of_files(store, entry, faults, every), as_json)
+    kind = None if checksum_class is None else checksum_kind(checksum_class)
+    if fix:
+        way = Way(dry_run=dry_run, no_backup=no_backup, backup=backup, as_json=as_json)
+        return _fix(folder, Scope(recording, every, kind), way, truncate)
+    if dry_run or no_backup or backup is not None or truncate is not None:
+        raise click.UsageError("--dry-run, --backup, --no-backup, --truncate and --keep go with --fix")
+    return _check(folder, Scope(recording, every, kind), as_json)
+
+
+class Scope(NamedTuple):
+    """What to look at: one recording or all, each recording's last file or every one; which checksum to compare."""
+
+    recording: int | None
+    every: bool
+    kind: str | None
+
+
+class Found(NamedTuple):
+    """A recording's entry, and the faults within the scope."""
+
+    entry: CatalogEntry
+    faults: list[Fault]
+
+
+def _check(folder: str, scope: Scope, as_json: bool) -> int:
+    with _open(folder, scope) as store:
+        by_stream, found = _look(store, scope)
+        code = _general(by_stream, as_json) if scope.recording is None else 0
+        for entry, faults in found:
+            code |= _tell(store, entry, faults, as_json)
     return code
 
 
-def _checksum(name: str) -> str:
-    """``org.agrona.checksum.Crc32`` -> ``crc32``. Raises :class:`UsageError`."""
-    kind = name.rpartition(".")[2].lower()
-    if kind not in CHECKSUMS:
-        raise UsageError("-checksum", found=repr(name), expected="org.agrona.checksum.Crc32 or ...Crc32c")
-    return kind
+def _fix(folder: str, scope: Scope, way: Way, truncate: bool | None) -> int:
+    """As the original's verify: look, write, and tell what is left."""
+    refuse_running(writable(local_archive(folder)))
+    question = _Question(truncate)
+    with _open(folder, scope) as store:
+        by_stream, found = _look(store, scope)
+        faults = {entry.recording_id: own for entry, own in found}
+        kind = scope.kind or "auto"
+        fixes = plan_fix(local_archive(folder), faults, truncates=question, checksum=kind)
+        if question.is_open:
+            complain("nothing was changed: pass --truncate to zero torn last frames, --keep to take them for whole")
+            return EXIT_REFUSED
+        change = Change("verify --fix", folder, way, fixes.plan)
+        change.perform()
+        code = 0
+        if change.is_done:
+            code = _general(by_stream, way.as_json) if scope.recording is None else 0
+            for entry, own in found:
+                verdict = fixes.verdicts.get(entry.recording_id)
+                code |= _tell(store, entry, own if verdict is None else verdict.faults, way.as_json)
+                for doubt in () if verdict is None else verdict.doubts:
+                    warn(f"recording {entry.recording_id}: {doubt.found} was taken for whole")
+    change.print_json()
+    return code
+
+
+class _Question:
+    """Whether a torn last frame is zeroed: as the options say, else as the user does, where there is one."""
+
+    def __init__(self, answer: bool | None) -> None:
+        self._answer = answer
+        self.is_open = False
+
+    def __call__(self, fault: Fault) -> bool:
+        """The answer for one frame."""
+        if self._answer is not None:
+            return self._answer
+        text = f"recording {fault.stream}: the last frame, in {fault.file} at offset {fault.offset}, is torn."
+        if not is_terminal(sys.stdin):
+            complain(text)
+            self.is_open = True
+            return False
+        return click.confirm(f"{text} Zero it? (else it is taken for whole)", err=True)
+
+
+def _open(folder: str, scope: Scope) -> ArchiveStore:
+    return open_archive(folder, **({} if scope.kind is None else {"checksum": scope.kind}))
+
+
+def _look(store: ArchiveStore, scope: Scope) -> tuple[dict[str, list[Fault]], list[Found]]:
+    """All faults by recording, and the recordings that are meant with theirs."""
+    with ProgressLine() as progress:
+        by_stream = _by_recording(store.verify(progress).faults)
+    catalog = store.catalog
+    entries: list[CatalogEntry] = [] if catalog is None else catalog.entries
+    if scope.recording is not None:
+        entries = [entry_of(catalog, scope.recording)] if isinstance(catalog, Catalog) else []
+    found = []
+    for entry in entries:
+        faults = by_stream.get(str(entry.recording_id), [])
+        if not recording_of(entry).is_deleted:
+            faults = _checksum_faults(entry, scope.kind) or faults
+        found.append(Found(entry, _of_files(store, entry, faults, scope.every)))
+    return by_stream, found
 
 
 def _by_recording(faults: list[Fault]) -> dict[str, list[Fault]]:
@@ -81,7 +171,7 @@ def _checksum_faults(entry: CatalogEntry, kind: str | None) -> list[Fault]:
     """With ``-checksum``, the descriptor's own must be right: else nothing more of the recording is looked at."""
     if kind is None:
         return []
-    computed = _signed(Crc32(CHECKSUMS[kind]).checksum(entry.body))
+    computed = _signed(CHECKSUMS[kind].checksum(entry.body))
     if computed == entry.checksum:
         return []
     found, expected = f"checksum {entry.checksum}", str(computed)

@@ -76,22 +76,23 @@ class ArchiveStep(RepairStep):
 @dataclass(frozen=True, kw_only=True)
 class WriteBytes(ArchiveStep):
     """A few bytes in place, with one write within 64 bytes of a file that no page's end divides: a crash leaves the old
-    ones or the new ones. The plan itself keeps the old ones."""
+    ones or the new ones. The plan itself keeps the old ones. ``before_plan``: what is there until an earlier step of
+    the same plan has written ``old``."""
 
     offset: int
     old: bytes
     new: bytes
+    before_plan: bytes | None = None
 
     def compare(self) -> None:
-        """See :class:`ArchiveStep`. Bytes that an earlier step of the same plan writes are checked when it is their
-        turn."""
+        """See :class:`ArchiveStep`."""
         with self.storage.open(self.file) as file:
             self._compare(file)
 
     def _compare(self, file: ReadableFile) -> None:
         found = file.read_at(self.offset, len(self.old))
-        if found not in (self.old, self.new):
-            raise changed(f"{self.file}", f"{found.hex()} at offset {self.offset}", self.old.hex())
+        if found not in (self.old, self.new, self.before_plan):
+            raise changed(self.file, f"{found.hex()} at offset {self.offset}", self.old.hex())
 
     def apply(self, backup: Backup | None) -> str:
         """See :class:`RepairStep`."""
