@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import struct
+import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -299,6 +300,23 @@ def test_a_damaged_entry_is_a_fault_and_its_recording_is_read_by_its_files(
     assert after == before
     with everlog.open_store(path) as store:
         assert {info.name: info.details["in_catalog"] for info in store.streams()}["1"] is False
+
+
+def test_a_stray_byte_behind_thousands_of_empty_entries_is_one_fault_found_at_once(archive_copy: Unpack) -> None:
+    path = archive_copy(f"{FOLDER}/1.24.0-killed")
+    before = everything(path)
+    overwrite(path / "archive.catalog", 7_156_056, b"\1")
+    begin = time.monotonic()
+    with everlog.open_store(path) as store:
+        faults = [fault for fault in store.verify().faults if fault.severity is Severity.FAULT]
+    assert time.monotonic() - begin < 5
+    # Entries 0 to 2 are there; the byte lies in entry 6987, whose length is 0.
+    entries = 4 * 1024, 6988 * 1024
+    assert [(f.code, f.offset, f.loses) for f in faults] == [
+        ("catalog-entry", entries[0], f"the entries up to offset {entries[1]}"),
+        ("catalog-entry", entries[1], "the entry"),
+    ]
+    assert everything(path) == before
 
 
 @pytest.mark.parametrize("name", ["1.7.0-stopped", "1.20.0-stopped"])

@@ -31,9 +31,19 @@ STORES = {
         "nats_streaming/lim_max_msgs.tar.gz",
         "nats_streaming/compacted.tar.gz",
     ],
-    "aeron-cluster": ["aeron/cluster-3node/node0.tar.gz"],
+    "aeron-cluster": [
+        "aeron/cluster-3node/node0.tar.gz",
+        "aeron/cluster-killed/killed-leader.tar.gz",
+        "aeron/cluster-killed/new-leader.tar.gz",
+    ],
     "aeron-driver": ["aeron/transport/aeron-dir.tar.gz"],
-    "aeron-archive": ["aeron/archive-crash/crash-plain.tar.gz", "aeron/archive-crash/crash-crc.tar.gz"],
+    "aeron-archive": [
+        "aeron/archive-crash/crash-plain.tar.gz",
+        "aeron/archive-crash/crash-crc.tar.gz",
+        "aeron/archive-old-releases/1.7.0-killed.tar.gz",
+        "aeron/archive-old-releases/1.20.0-killed.tar.gz",
+        "aeron/archive-old-releases/1.24.0-killed.tar.gz",
+    ],
 }
 CHECKED = {"nats-streaming"}  # families in which a checksum covers every message
 

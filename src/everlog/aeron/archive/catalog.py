@@ -178,17 +178,24 @@ def _check_header(catalog: Catalog, name: str) -> None:
 
 
 def _read_old_entries(catalog: Catalog, data: bytes, name: str) -> None:
-    """Each entry has its place, so one that is damaged costs no other."""
-    for at in range(OLD_ENTRY_BYTES, len(data) - OldDescriptorHeader.size + 1, OLD_ENTRY_BYTES):
+    """Each entry has its place, so one that is damaged costs no other. Empty ones before others are one fault."""
+    at = OLD_ENTRY_BYTES
+    while at + OldDescriptorHeader.size <= len(data):
+        behind = at + OLD_ENTRY_BYTES
         entry = _old_entry(data, at)
         if isinstance(entry, CatalogEntry):
             catalog.entries.append(entry)
-            continue
-        code, offset, found, expected = entry
-        if code == "catalog-end" and _NOT_ZERO.search(data, at) is None:
-            return
-        _fault(catalog, name, offset, "catalog-entry" if code == "catalog-end" else code, found, expected, "the entry")
-        catalog.is_damaged = True
+        else:
+            code, offset, found, expected = entry
+            if code == "catalog-end":
+                following = _NOT_ZERO.search(data, at)
+                if following is None:
+                    return
+                code, behind = "catalog-entry", max(behind, following.start() // OLD_ENTRY_BYTES * OLD_ENTRY_BYTES)
+            lost = "the entry" if behind == at + OLD_ENTRY_BYTES else f"the entries up to offset {behind}"
+            _fault(catalog, name, offset, code, found, expected, lost)
+            catalog.is_damaged = True
+        at = behind
     rest = len(data) % OLD_ENTRY_BYTES
     if 0 < rest < OldDescriptorHeader.size and any(data[-rest:]):
         found, expected = f"{rest} bytes", f"an entry of {OLD_ENTRY_BYTES} bytes"
