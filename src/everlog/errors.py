@@ -16,6 +16,8 @@ class EverlogError(Exception):
     """
 
     exit_code: ClassVar[int] = 2
+    appended: int = 0
+    """Of several messages that were to be appended with one call: so many at the front are stored."""
 
     def __init__(
         self,
@@ -65,8 +67,6 @@ class WriteFailed(StoreUnavailable):
     """A file could not be written, synced or deleted: disk full, an I/O error, no permission. Nothing of what was to be
     written counts as stored, but for the first ``appended`` messages of several.
     """
-
-    appended: int = 0
 
 
 class StoreExists(EverlogError):

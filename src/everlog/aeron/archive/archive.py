@@ -35,17 +35,19 @@ from everlog.aeron.archive.events import (
     RecordingStopped,
     SignalEvent,
 )
-from everlog.aeron.archive.heartbeat import Heartbeat
+from everlog.aeron.archive.heartbeat import Flusher, Heartbeat
 from everlog.aeron.archive.options import ArchiveOptions, durability_of
 from everlog.aeron.archive.ownership import Ownership, now_ms
 from everlog.aeron.archive.recorder import Recorder
 from everlog.aeron.archive.recordings import Recording
 from everlog.aeron.archive.replay import Replay, ReplaySource
 from everlog.aeron.archive.scan import ScanContext
+from everlog.aeron.archive.segment_changes import finish_truncations
 from everlog.aeron.archive.segment_writer import SegmentWriter
 from everlog.aeron.archive.segments import SegmentMap, SegmentReader, index_segments
 from everlog.aeron.archive.store import ArchiveStore, Options
 from everlog.aeron.archive.stream_parameters import StreamParameters, Wishes, for_another_publication, parameters_of
+from everlog.aeron.archive.upkeep import Upkeep
 from everlog.aeron.frames import FRAME_ALIGNMENT
 from everlog.aeron.framing import Framer
 from everlog.aeron.position import FOREVER
@@ -87,14 +89,13 @@ def open_archive(path: str | os.PathLike[str], **options: Any) -> Archive:
     return Archive.open(LocalWritableStorage(path), fill(ArchiveOptions, options))
 
 
-class Archive:
+class Archive(Upkeep):
     """An archive that this process owns; threads may share it. :func:`create` and :func:`open_archive` make one."""
 
     def __init__(
         self, storage: WritableStorage, options: ArchiveOptions, ownership: Ownership, recovered: list[str]
     ) -> None:
         self.options = options
-        self.recovered = recovered
         self._storage = storage
         self._ownership = ownership
         self._events = Events()
@@ -103,8 +104,10 @@ class Archive:
         self._replays: set[Replay] = set()
         self._is_closed = False
         self._catalog = CatalogWriter.open(storage, options.catalog)
+        self.recovered = recovered + finish_truncations(self._catalog, storage)
         self._store = ArchiveStore(storage, Options(checksum="auto"))
-        self._heartbeat = Heartbeat(ownership, self._flush_offered, options.flush_interval_s, self._fence)
+        self._flusher = Flusher(self._flush_offered, options.flush_interval_s)
+        self._heartbeat = Heartbeat(ownership, self._fence)
 
     @classmethod
     def create(cls, storage: WritableStorage, options: ArchiveOptions, *, exist_ok: bool = False) -> Archive:
@@ -318,7 +321,8 @@ class Archive:
 
     def _tell_progress(self, recorder: Recorder) -> None:
         recording_id, position = recorder.recording_id, recorder.recorded_position
-        self._events.tell(RecordingProgress(recording_id, self.start_position(recording_id), position))
+        start = self._catalog.recording(recording_id).start_position
+        self._events.tell(RecordingProgress(recording_id, start, position))
 
     # What recorders ask for
 
@@ -328,7 +332,7 @@ class Archive:
 
     def offered(self) -> None:
         """Messages wait to be written: see to it that they are."""
-        self._heartbeat.flush_soon()
+        self._flusher.flush_soon()
 
     def stopped(self, recorder: Recorder, position: int) -> None:
         """A recorder ends its recording at a position."""
@@ -336,16 +340,28 @@ class Archive:
         with self._lock:
             self._catalog.set_stop(recording_id, position, now_ms())
             self._recorders.pop(recording_id, None)
+
+    def tell_stopped(self, recorder: Recorder) -> None:
+        """Tell who listens that a recording was stopped."""
         if self._events.has_listeners:
-            start = self.start_position(recording_id)
+            recording_id, position = recorder.recording_id, recorder.recorded_position
+            start = self._catalog.recording(recording_id).start_position
             self._events.tell(RecordingStopped(recording_id, start, position))
             self._events.tell(SignalEvent(recording_id, position, RecordingSignal.STOP))
+
+    def sync_catalog(self) -> None:
+        """Return when the catalog is on disk. Raises :class:`WriteFailed`."""
+        with self._lock:
+            self._catalog.sync()
 
     def _flush_offered(self) -> None:
         with self._lock:
             recorders = list(self._recorders.values())
         for recorder in recorders:
-            recorder.flush_offered()
+            try:
+                recorder.flush_offered()
+            except EverlogError as error:
+                _log.error("recording %d: %s", recorder.recording_id, error)
 
     def _fence(self) -> None:
         with self._lock:
@@ -451,6 +467,7 @@ class Archive:
         with contextlib.ExitStack() as stack:
             stack.callback(self._ownership.release)
             stack.callback(self._heartbeat.stop)
+            stack.callback(self._flusher.stop)
             stack.callback(self._events.close)
             stack.callback(self._catalog.close)
             for replay in replays:

@@ -85,7 +85,7 @@ class CatalogWriter:
             self._end = last.offset + align(DescriptorHeader.size + last.length, self.alignment)
             self.next_recording_id = max(self.next_recording_id, last.recording_id + 1)
         self._dirty_end = max(catalog.used, self._end)
-        self._is_closed = False
+        self._is_closed = self._is_on_disk = False
 
     @classmethod
     def create(cls, storage: WritableStorage, options: CatalogOptions) -> Self:
@@ -206,6 +206,7 @@ class CatalogWriter:
         value = 0 if crc is None else to_int32(crc.checksum(entry.body))
         at = self._offsets[recording_id] + DescriptorHeader.field("checksum").offset
         self._file.write_at(at, value.to_bytes(4, "little", signed=True))
+        self._is_on_disk = False
         entry.checksum = value & 0xFFFFFFFF
 
     def _change(self, recording_id: int, changes: dict[str, int]) -> None:
@@ -253,8 +254,15 @@ class CatalogWriter:
         self._file.sync()
 
     def _sync(self) -> None:
+        self._is_on_disk = False
         if self._options.sync_level:
+            self.sync()
+
+    def sync(self) -> None:
+        """Return when all changes are on disk, whatever the sync level. Raises :class:`WriteFailed`."""
+        if not self._is_on_disk:
             self._file.sync(times=self._options.sync_level > 1)
+            self._is_on_disk = True
 
     def close(self) -> None:
         """Sync, as the original does, and give the file back; a second call does nothing. Raises

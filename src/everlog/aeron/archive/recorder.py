@@ -10,6 +10,7 @@ place. After a sync that failed nothing is certain of what was not acknowledged:
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -20,7 +21,7 @@ from everlog.aeron.archive.segment_writer import SegmentWriter
 from everlog.aeron.framing import LONG_WAY, Framer, Tail
 from everlog.core.durability import Durability
 from everlog.core.group_commit import GroupCommit, Round
-from everlog.errors import EverlogError, UsageError, WriteFailed
+from everlog.errors import CorruptData, EverlogError, UsageError, WriteFailed
 
 BLOCK_BYTES = 1 << 20
 """Most that one write brings: Aeron's file IO length."""
@@ -37,6 +38,12 @@ class Owner(Protocol):
 
     def stopped(self, recorder: Recorder, position: int) -> None:
         """The recording ends at a position: the catalog is to say so."""
+
+    def tell_stopped(self, recorder: Recorder) -> None:
+        """The catalog says so: who listens is to be told."""
+
+    def sync_catalog(self) -> None:
+        """Return when the catalog on disk knows the recording."""
 
 
 class Recorder:
@@ -58,6 +65,7 @@ class Recorder:
         self._tail = Tail(framer)
         self._commit = GroupCommit()
         self._error: EverlogError | None = None
+        self._untold: EverlogError | None = None
         self._is_stopped = self._is_fenced = False
         self._moved = threading.Condition(threading.Lock())
         self._waiting = 0
@@ -118,8 +126,7 @@ class Recorder:
     def append_many(self, payloads: Sequence[Any], reserved_values: Sequence[int] | None = None) -> int:
         """Record messages in order, a list or tuple of bytes-like objects; the position behind the last one.
 
-        Raises as ``append``; then ``appended`` of :class:`WriteFailed` says how many whole messages at the front are
-        recorded.
+        Raises as ``append``; then ``appended`` of the error says how many messages at the front are recorded.
         """
         return self._append_all(
             len(payloads), lambda start: self._framer.frame_many(payloads, start, reserved_values), check=payloads
@@ -140,14 +147,20 @@ class Recorder:
             longest = max(map(len, check), default=0)
             if longest > self.max_message_length:
                 raise UsageError("payload", found=f"{longest} bytes", expected=f"at most {self.max_message_length}")
-            done = 0
+            done = recorded = 0
             try:
                 while done < count:
                     taken = frame(done)
                     self._write_block()
                     done += taken
-            except WriteFailed as error:
-                error.appended = 0 if self._is_synced else done
+                    if self._tail.acknowledged == self._tail.written:
+                        recorded = done
+            except EverlogError as error:
+                if self._error is None:  # what is written stays, so it is to be recorded
+                    with contextlib.suppress(EverlogError):
+                        self._settle()
+                        recorded = done
+                error.appended = recorded
                 raise
             position = self._tail.written
             joined = self._commit.join() if self._is_synced else None
@@ -164,7 +177,12 @@ class Recorder:
             self._write_block()
             done = 0
             while done < len(view):
-                done += self._framer.frame_block(view[done:])
+                try:
+                    done += self._framer.frame_block(view[done:])
+                except CorruptData as error:
+                    raise CorruptData(
+                        error.where, offset=done + (error.offset or 0), found=error.found, expected=error.expected
+                    ) from None
                 self._write_block()
             position = self._tail.written
             joined = self._commit.join() if self._is_synced else None
@@ -196,9 +214,20 @@ class Recorder:
         return position
 
     def flush_offered(self) -> None:
-        """``flush``, if something waits and the recorder still works. Raises :class:`WriteFailed`."""
-        if self._framer.length and self._error is None and not self._is_stopped:
-            self.flush()
+        """``flush``, if something waits and the recorder still works. Raises :class:`WriteFailed`, as does the next
+        call then: who offered is to know that the positions are void."""
+        with self._tail:
+            if not self._framer.length or self._error is not None or self._is_stopped:
+                return
+            try:
+                self._owner.check()
+                self._write_block()
+            except EverlogError as error:
+                self._untold, self._tail.fd = error, -1
+                raise
+            position = self._tail.written
+            joined = self._commit.join() if self._is_synced else None
+        self._acknowledge(position, joined)
 
     def sync(self) -> int:
         """Return when all that was taken is on disk, whatever the durability; the position behind it. Raises
@@ -209,7 +238,10 @@ class Recorder:
             self._ready()
             self._write_block()
             self._sync()
-            return self._tail.written
+            position = self._tail.written
+        self._owner.sync_catalog()
+        self._acknowledge(position, None)
+        return position
 
     def stop(self) -> int:
         """End the recording: what was offered is recorded, and the catalog says where it stops; that position. A second
@@ -219,11 +251,11 @@ class Recorder:
         or when the catalog could not be written: then it is active still, and ends behind its last message when the
         archive is opened again.
         """
-        failure: EverlogError | None = None
         with self._tail:
             if self._is_stopped:
                 return self._tail.acknowledged
             self._owner.check()
+            failure = self._untold
             try:
                 if self._error is None:
                     self._write_block()
@@ -233,13 +265,14 @@ class Recorder:
             self._is_stopped = True
             self._tail.fd = -1
             try:
-                if self._tail.acknowledged < self._tail.written:
+                if self._tail.acknowledged < self._tail.written or self._error is not None:
                     self._writer.cut_back(self._tail.acknowledged)
                     self._tail.written = self._tail.acknowledged
                 self._owner.stopped(self, self._tail.acknowledged)
             finally:
                 self._writer.close()
         self.wake()
+        self._owner.tell_stopped(self)
         if failure is not None:
             raise failure
         return self._tail.acknowledged
@@ -272,6 +305,10 @@ class Recorder:
             raise UsageError(f"recording {self.recording_id}", found="a stopped recorder", expected="an active one")
         if self._error is not None:
             error = self._error
+            raise WriteFailed(error.where, found=error.found, expected=error.expected, hint=error.hint) from error
+        if self._untold is not None:
+            error, self._untold = self._untold, None
+            self._choose_way()
             raise WriteFailed(error.where, found=error.found, expected=error.expected, hint=error.hint) from error
         self._owner.check()
 
@@ -310,7 +347,7 @@ class Recorder:
     def _choose_way(self) -> None:
         """Single messages go the short way where each is written at once, to a file that the system knows."""
         is_plain = not (self._is_synced or self._is_stopped or self._is_fenced or self.is_watched)
-        is_plain = is_plain and self._error is None
+        is_plain = is_plain and self._error is None and self._untold is None
         self._tail.base, self._tail.end = self._writer.base, self._writer.end
         self._tail.fd = self._writer.fd if is_plain else -1
 
