@@ -249,10 +249,6 @@ class CatalogWriter:
         self._file.sync()
         self.capacity = capacity
 
-    def sync(self) -> None:
-        """Return when all changes are on disk, whatever the sync level is. Raises :class:`WriteFailed`."""
-        self._file.sync()
-
     def _sync(self) -> None:
         self._is_on_disk = False
         if self._options.sync_level:
