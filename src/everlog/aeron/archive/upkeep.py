@@ -1,0 +1,117 @@
+"""What an open archive does to recordings that are there: they are cut, their oldest segments go or come back, they are
+joined and removed. What is decided, and in which order it is done, is in :mod:`everlog.aeron.archive.maintenance`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from everlog.aeron.archive import maintenance, migration
+from everlog.aeron.archive.boundaries import is_frame_boundary
+from everlog.aeron.archive.catalog_writer import CatalogWriter
+from everlog.aeron.archive.changes import Change
+from everlog.aeron.archive.events import Events
+from everlog.aeron.archive.options import ArchiveOptions
+from everlog.aeron.archive.recorder import Recorder
+from everlog.aeron.archive.recording_state import RecordingState, ReplayState, SegmentContent
+from everlog.aeron.archive.recordings import Recording
+from everlog.aeron.archive.replay import Replay
+from everlog.aeron.archive.scan import ScanContext
+from everlog.aeron.archive.segment_changes import apply, inspect_segment
+from everlog.core.writable import WritableStorage
+
+
+class Upkeep:
+    """The part of :class:`~everlog.aeron.archive.archive.Archive` that is about recordings that are there.
+
+    All methods raise :class:`UnknownStream`, :class:`~everlog.aeron.archive.refusals.Refused` with the reason (nothing
+    was changed then), :class:`StoreUnavailable` when the folder is not the archive's own any more, and
+    :class:`WriteFailed`: what was done until then stands, no frame that was to stay is touched, and the same again
+    finishes it. They hold up recordings that start or stop meanwhile, not those that go on.
+    """
+
+    options: ArchiveOptions
+    _storage: WritableStorage
+    _catalog: CatalogWriter
+    _events: Events
+    _lock: threading.RLock
+    _recorders: dict[int, Recorder]
+    _replays: set[Replay]
+
+    def _check(self) -> None:
+        raise NotImplementedError
+
+    def _context(self, recording: Recording, recorder: Recorder | None) -> ScanContext:
+        raise NotImplementedError
+
+    def truncate_recording(self, recording_id: int, position: int) -> int:
+        """Cut off everything behind ``position``, the end of a frame of a stopped recording; the count of files that
+        were deleted. To its start: nothing is left of it but its entry in the catalog. Its replays are ended."""
+
+        def decide(state: RecordingState) -> Change:
+            context = self._context(state.recording, None)
+            return maintenance.truncate(state, position, lambda at: is_frame_boundary(self._storage, context, at))
+
+        return self._do(decide, recording_id)
+
+    def purge_recording(self, recording_id: int) -> int:
+        """Delete a stopped recording that nobody replays; the count of files that were deleted. Its entry in the
+        catalog stays, as deleted."""
+        return self._do(maintenance.purge_recording, recording_id)
+
+    def purge_position(
+        self, recording_id: int, before_position: int | None = None, keep_bytes: int | None = None
+    ) -> int:
+        """The highest start position that ``purge_segments`` takes now, so that nothing from ``before_position`` on,
+        and nothing of the last ``keep_bytes``, goes; the start position where nothing can go."""
+        with self._lock:
+            self._check()
+            return maintenance.purge_position(self._state(recording_id), before_position, keep_bytes)
+
+    def purge_segments(self, recording_id: int, new_start_position: int) -> int:
+        """Let a recording start at the beginning of another segment, and delete the segments before; the count of
+        files that were deleted."""
+        return self._do(lambda state: maintenance.purge_segments(state, new_start_position), recording_id)
+
+    def detach_segments(self, recording_id: int, new_start_position: int) -> None:
+        """Let a recording start at the beginning of another segment; the files before it stay in the folder."""
+        self._do(lambda state: maintenance.detach_segments(state, new_start_position), recording_id)
+
+    def delete_detached_segments(self, recording_id: int) -> int:
+        """Delete the files that lie before a recording's start; their count."""
+        return self._do(maintenance.delete_detached_segments, recording_id)
+
+    def attach_segments(self, recording_id: int) -> int:
+        """Let a recording start where the files begin that lie right before its start, which are checked frame by
+        frame; their count."""
+        return self._do(lambda state: maintenance.attach_segments(state, self._inspect), recording_id)
+
+    def migrate_segments(self, source_id: int, target_id: int) -> int:
+        """Move all segments of a stopped recording to another one of the same stream that begins where it stops, or
+        stops where it begins; the count of files that were moved."""
+        with self._lock:
+            target = self._state(target_id)
+            return self._do(lambda source: migration.migrate_segments(source, target, self._inspect), source_id)
+
+    def _do(self, decide: Callable[[RecordingState], Change], recording_id: int) -> int:
+        with self._lock:
+            self._check()
+            change = decide(self._state(recording_id))
+            for replay in [r for r in self._replays if r.recording_id in change.ends_replays]:
+                replay.close()
+            apply(change, self._catalog, self._storage, self.options.catalog_file_sync_level or 0)
+        for signal in change.signals:
+            self._events.tell(signal)
+        return change.count
+
+    def _state(self, recording_id: int) -> RecordingState:
+        """Names are read anew: somebody may have brought files to be attached."""
+        recording = self._catalog.recording(recording_id)
+        recorder = self._recorders.get(recording_id)
+        replays = [ReplayState(r.position, r.segment_base) for r in self._replays if r.recording_id == recording_id]
+        recorded = None if recorder is None else recorder.recorded_position
+        return RecordingState.of(recording, self._storage.names(), recorded, replays)
+
+    def _inspect(self, state: RecordingState, base: int) -> SegmentContent:
+        return inspect_segment(self._storage, state, base)
