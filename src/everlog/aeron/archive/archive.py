@@ -403,10 +403,11 @@ class Archive(Upkeep):
         segments = segment_map(recording)
         limit = self.recorded_position(recording.recording_id)
         kind, plain = self.options.checksum, tuple[int, ...]()
-        numbers = index_segments(self._storage.names()).get(recording.recording_id, [])
-        if numbers and limit > recording.start_position:
-            bases = [base for base in segments.bases(numbers) if recording.start_position < base < limit]
-            starts = {recording.start_position, *bases[:1], *bases[len(bases) // 2 :][:1], *bases[-1:]}
+        start, length = recording.start_position, recording.segment_file_length
+        if limit > start:
+            first, last = segments.base(start) + length, segments.base(limit - 1)
+            middle = segments.base((start + limit) // 2)
+            starts = {start, *(base for base in (first, middle, last) if start < base < limit)}
             reader = SegmentReader(self._storage, segments)
             with contextlib.closing(reader):
                 kind, plain = detect_checksum(reader, sorted(starts))
