@@ -178,11 +178,13 @@ def walk_segment(reader: SegmentReader, geometry: Geometry, kind: str, begin: in
             window.seek(position)
             continue
         bad.append((position, _PROBLEMS[status]))
-        if status == codes.TORN or (status == codes.CHECKSUM and not any(following)):
+        if status == codes.TORN:
             return _walked(end, bad)
         resume = window.base + walker.resume
         behind = find_frame(walker, window, resume if status == codes.PADDING_DATA else position + HEADER_LENGTH)
-        if behind is None:
+        # A good frame inside of a bad one: it is the length that is wrong.
+        is_last = status == codes.CHECKSUM and not any(following)
+        if behind is None or (is_last and behind >= _behind(position, header)):
             return _walked(end, bad)
         chain = behind
         window.seek(behind)
@@ -197,8 +199,13 @@ def _walker(geometry: Geometry, kind: str) -> Walker:
 
 def _following(reader: SegmentReader, position: int, header: bytes, limit: int) -> bytes:
     """The header behind a frame; nothing at the segment's end."""
-    behind = position + align(DataHeader.unpack_from(header).frame_length)
+    behind = _behind(position, header)
     return reader.read(behind, HEADER_LENGTH) if behind < limit else b""
+
+
+def _behind(position: int, header: bytes) -> int:
+    """The position behind a frame."""
+    return position + align(DataHeader.unpack_from(header).frame_length)
 
 
 def _same_session(header: bytes, following: bytes) -> bool:

@@ -41,7 +41,8 @@ from everlog.aeron.archive.repair_catalog import rebuild_catalog
 from everlog.aeron.archive.repair_steps import EraseTail, RemoveFile, RenewChecksums, SetStops, Stop, refuse_live
 from everlog.aeron.archive.segments import SegmentMap, SegmentReader, parse_segment_name
 from everlog.aeron.archive.store import MARK_NAME, ArchiveStore
-from everlog.aeron.frames import NULL_POSITION
+from everlog.aeron.frames import NULL_POSITION, NULL_TIMESTAMP
+from everlog.aeron.layouts import RecordingDescriptor
 from everlog.core.repair import NOTHING, RepairPlan, RepairStep
 from everlog.core.report import Fault, Progress, Severity
 from everlog.core.writable import DRAFT_PREFIX, writable
@@ -49,6 +50,8 @@ from everlog.core.writable import DRAFT_PREFIX, writable
 _CATALOG_CODES = frozenset(
     {"catalog-missing", "catalog-header", "catalog-entry", "catalog-end", "catalog-descriptor", "catalog-strings"}
 )
+
+_STOP_TIMESTAMP = [field.name for field in RecordingDescriptor.block.members].index("stop_timestamp")
 
 
 def plan_repair(store: ArchiveStore, progress: Progress | None = None) -> RepairPlan:
@@ -190,8 +193,10 @@ class _Planner:
             yield from self._lengthen(recording, segments)
         if not codes & {"stop-position", "segment-beyond-stop", "unset-frame", "segment-short"}:
             return
-        stop = recording.stop_position
+        stop, entry = recording.stop_position, recording.entry
         assert stop is not None, "a stopped recording has a stop position"
+        if entry is not None and entry.values[_STOP_TIMESTAMP] == NULL_TIMESTAMP:
+            return  # a truncation that broke off: what is behind is to go, and who opens the archive finishes it
         following = self._end_of_chain(recording, segments, stop)
         if following > stop:
             self._mend(codes={"stop-position", "segment-beyond-stop"}, stream=stream)
