@@ -12,6 +12,7 @@ from everlog.core.durability import Durability
 from everlog.errors import UsageError
 
 DEFAULT_SEGMENT_LENGTH = 128 << 20
+MAX_TIMEOUT_S = 3600
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +22,7 @@ class ArchiveOptions:
     recording's files, a power of two, at least its term's length. ``checksum`` over frames and catalog entries:
     ``none``, ``crc32`` or ``crc32c``; nothing in the folder tells it, so say the same each time. ``catalog_capacity``:
     bytes. ``liveness_timeout_s``: so long an owner that was killed keeps the folder. ``flush_interval_s``: so long
-    messages that were offered wait at most.
+    messages that were offered wait at most. Both are at most an hour.
     """
 
     durability: Durability | str | None = None
@@ -52,6 +53,9 @@ class ArchiveOptions:
             raise UsageError("segment_length", found=str(self.segment_length), expected=expected)
         if self.checksum != "none" and self.checksum not in CHECKSUMS:
             raise UsageError("checksum", found=repr(self.checksum), expected=f"none, {', '.join(CHECKSUMS)}")
+        for name in ("liveness_timeout_s", "flush_interval_s"):
+            if not 0 <= getattr(self, name) <= MAX_TIMEOUT_S:
+                raise UsageError(name, found=str(getattr(self, name)), expected=f"0 to {MAX_TIMEOUT_S} seconds")
         object.__setattr__(self, "durability", durability_of(level))
         object.__setattr__(self, "file_sync_level", level)
         object.__setattr__(self, "catalog_file_sync_level", catalog)

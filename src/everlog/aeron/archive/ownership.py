@@ -6,7 +6,7 @@ the file's times only. What is written, in order:
 =========================  ==========================================================================================
 after                      a crash leaves
 =========================  ==========================================================================================
-a new file                 an owner that goes stale after the liveness timeout
+a new file                 a folder that nobody owns
 the activity time          the old owner's file, alive for the timeout
 version 0                  a file that says an archive is starting
 the new owner's header     the same
@@ -46,6 +46,8 @@ FILE_BYTES = HEADER_LENGTH + ERROR_LOG_BYTES
 SCHEMA_VERSION = 2
 CLOSED = -1
 """Activity time after a clean close."""
+SILENT_S = LIVENESS_TIMEOUT_MS / 4000
+"""Who did not say for so long that it lives looks whether it still is the owner before it writes."""
 _HEADER_AT = SbeMessageHeader.size
 _ACTIVITY_AT = _HEADER_AT + ArchiveMarkHeader.field("activity_timestamp").offset
 _VERSION_AT = _HEADER_AT + ArchiveMarkHeader.field("version").offset
@@ -76,6 +78,7 @@ class Ownership:
         self._file = file
         self._header = header
         self._clock_ms = clock_ms
+        self._beaten = time.monotonic()
         self.lost: StoreUnavailable | None = None
 
     @classmethod
@@ -99,10 +102,15 @@ class Ownership:
             if not file.hold():
                 raise _owned(storage, "a process of everlog has it open", "its end")
             mark = _read(file)
-            if mark is not None and not _is_ours(file, header):
+            if mark is not None:
                 _check_stale(storage, mark, clock_ms(), timeout_ms)
             owner = cls(storage, file, header, clock_ms)
-            owner._write_header()
+            try:
+                owner._write_header()
+            except BaseException:
+                with contextlib.suppress(EverlogError):  # so that the next one need not wait for the timeout
+                    file.write_at(_ACTIVITY_AT, _int64(CLOSED))
+                raise
         except BaseException:
             file.close()
             raise
@@ -127,18 +135,24 @@ class Ownership:
     def beat(self) -> None:
         """Say that the owner lives. Raises :class:`StoreUnavailable` when it is the owner no more: it was silent for so
         long that another one took the folder."""
-        self.check()
+        if self.lost is not None:
+            raise self.lost
         if not self._file.is_current() or not _is_ours(self._file, self._header):
             self.lost = _owned(
                 self._storage, "another owner: this one was silent for too long", "to be the owner", is_lost=True
             )
             raise self.lost
+        begun = time.monotonic()
         self._file.write_at(_ACTIVITY_AT, _int64(self._clock_ms()))
+        self._beaten = begun
 
     def check(self) -> None:
-        """Raises :class:`StoreUnavailable` once ``beat`` has found another owner."""
+        """Raises :class:`StoreUnavailable` once another owner was found. Who was silent for long, as its process was
+        stopped, looks for one; then :class:`WriteFailed`, too, when it can't say that it lives."""
         if self.lost is not None:
             raise self.lost
+        if time.monotonic() - self._beaten > SILENT_S:
+            self.beat()
 
     def release(self) -> None:
         """Give the folder back; a second call does nothing. Errors are not raised: a stale mark file does no harm."""
@@ -176,7 +190,8 @@ def _encode(started_ms: int, texts: Texts, archive_id: int) -> bytes:
 
 
 def _new_file(header: bytes) -> bytes:
-    return header.ljust(FILE_BYTES, b"\0")
+    """Of nobody yet: who makes it takes it as any other."""
+    return (header[:_ACTIVITY_AT] + _int64(CLOSED) + header[_ACTIVITY_AT + 8 :]).ljust(FILE_BYTES, b"\0")
 
 
 def _read(file: WritableFile) -> ArchiveMark | None:
