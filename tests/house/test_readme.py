@@ -63,13 +63,13 @@ def test_commands_of_the_readme_run(command: str, folder: Path, capfd: pytest.Ca
     assert code == 0 or "--checksum" in command
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/python.md", "docs/jlog.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/python.md", "docs/jlog.md", "docs/archive.md"])
 def test_python_examples_run(page: str, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     examples = [block for block in blocks(page, "python") if "spark." not in block and "toy" not in block]
     assert examples
     context: dict[str, object] = {}
     for example in examples:
-        if "import everlog" not in example and "store." in example:
+        if "import everlog" not in example and "from everlog" not in example and "store." in example:
             example = "store = everlog.open_store('path/to/store')\n" + example
         exec(compile(example, page, "exec"), context)
     assert capfd.readouterr().out
