@@ -45,5 +45,5 @@ def _no_catalog(found: str, offset: int | None) -> Fault:
         found,
         "a catalog",
         "channels, times and stop positions; recordings are found by their segment files",
-        "restore it from a copy",
+        "restore it from a copy; else everlog repair makes one by the files",
     )

@@ -41,8 +41,7 @@ from everlog.aeron.archive.repair_catalog import rebuild_catalog
 from everlog.aeron.archive.repair_steps import EraseTail, RemoveFile, RenewChecksums, SetStops, Stop, refuse_live
 from everlog.aeron.archive.segments import SegmentMap, SegmentReader, parse_segment_name
 from everlog.aeron.archive.store import MARK_NAME, ArchiveStore
-from everlog.aeron.frames import NULL_POSITION, NULL_TIMESTAMP
-from everlog.aeron.layouts import RecordingDescriptor
+from everlog.aeron.frames import NULL_POSITION
 from everlog.core.repair import NOTHING, RepairPlan, RepairStep
 from everlog.core.report import Fault, Progress, Severity
 from everlog.core.writable import DRAFT_PREFIX, writable
@@ -50,8 +49,6 @@ from everlog.core.writable import DRAFT_PREFIX, writable
 _CATALOG_CODES = frozenset(
     {"catalog-missing", "catalog-header", "catalog-entry", "catalog-end", "catalog-descriptor", "catalog-strings"}
 )
-
-_STOP_TIMESTAMP = [field.name for field in RecordingDescriptor.block.members].index("stop_timestamp")
 
 
 def plan_repair(store: ArchiveStore, progress: Progress | None = None) -> RepairPlan:
@@ -75,6 +72,7 @@ class _Planner:
         self.mended: set[int] = set()
         self.stops: dict[int, Stop] = {}
         self.last_steps: list[RepairStep] = []
+        self.lengthened: set[str] = set()
         catalog = self.store.catalog
         self.is_old = catalog is not None and catalog.is_old
         hard = [fault for fault in self.report.faults if fault.severity is Severity.FAULT]
@@ -176,6 +174,7 @@ class _Planner:
             if base < first or name in done or name in lossy or size >= segments.segment_length:
                 continue
             self._mend(codes={"segment-short"}, file=name)
+            self.lengthened.add(name)
             yield EraseTail(
                 file=name,
                 before=f"{size} bytes",
@@ -193,10 +192,10 @@ class _Planner:
             yield from self._lengthen(recording, segments)
         if not codes & {"stop-position", "segment-beyond-stop", "unset-frame", "segment-short"}:
             return
-        stop, entry = recording.stop_position, recording.entry
+        stop = recording.stop_position
         assert stop is not None, "a stopped recording has a stop position"
-        if entry is not None and entry.values[_STOP_TIMESTAMP] == NULL_TIMESTAMP:
-            return  # a truncation that broke off: what is behind is to go, and who opens the archive finishes it
+        if recording.truncation_pending:
+            return  # what is behind is to go, and who opens the archive for writing finishes it
         following = self._end_of_chain(recording, segments, stop)
         if following > stop:
             self._mend(codes={"stop-position", "segment-beyond-stop"}, stream=stream)
@@ -205,8 +204,8 @@ class _Planner:
             if self._has_nothing_behind(end, segments, stop):
                 following = end.stop_position
                 self._mend(codes={"unset-frame", "segment-short"}, stream=stream, segments=segments, start=following)
-                if end.tail is not None:
-                    loss = f"{end.tail.byte_count} bytes of a frame whose end is lost"
+                if end.tail is not None or (end.short is not None and end.short.file not in self.lengthened):
+                    loss = f"{end.tail.byte_count} bytes of a frame whose end is lost" if end.tail else None
                     yield from file_steps(self.storage, replace(end, behind=()), is_owner=False, tail_loss=loss)
         if following != stop:
             self.stops[recording.recording_id] = Stop(recording.recording_id, stop, following)

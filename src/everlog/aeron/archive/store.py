@@ -351,7 +351,7 @@ def invalid_note(recording: Recording) -> Fault:
         "state INVALID",
         "VALID",
         "nothing by itself: its frames are read",
-        "ArchiveTool mark-valid, once its frames are verified",
+        "everlog archive DIR mark-valid, once its frames are verified",
         Severity.NOTE,
         str(recording.recording_id),
     )

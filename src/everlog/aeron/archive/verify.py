@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 MARK_NAME = "archive-mark.dat"
 STEP_ROWS = 1 << 20
+REPAIR = "everlog repair"
 _CRCS = (Crc32(IEEE), Crc32(CASTAGNOLI))
 _TRUNCATION = "a truncation broke off: truncate again, or open the archive for writing"
 
@@ -114,7 +115,7 @@ class Verification:
         elif entry.state == "INVALID":
             offset = entry.offset + DescriptorHeader.field("state").offset
             lost = "nothing: its frames are read all the same"
-            repair = "ArchiveTool mark-valid"
+            repair = "everlog archive DIR mark-valid"
             self._add("recording-invalid", CATALOG_NAME, offset, "state INVALID", "VALID", lost, repair, stream=stream)
         if stored == 0 or any(crc.checksum(entry.body) == stored for crc in _CRCS):
             return
@@ -128,9 +129,7 @@ class Verification:
             return
         expected = " or ".join(f"{crc.checksum(entry.body):08x}" for crc in _CRCS)
         lost = "nothing, if the descriptor is right"
-        self._add(
-            "catalog-checksum", CATALOG_NAME, offset, found, expected, lost, "ArchiveTool checksum", stream=stream
-        )
+        self._add("catalog-checksum", CATALOG_NAME, offset, found, expected, lost, REPAIR, stream=stream)
 
     # Mark file
 
@@ -142,7 +141,7 @@ class Verification:
             mark = load_mark(self.store.storage)
         except CorruptData as error:
             found, expected = error.found or "", error.expected or ""
-            self._add("mark-file", MARK_NAME, error.offset, found, expected, lost, "delete it while no archive runs")
+            self._add("mark-file", MARK_NAME, error.offset, found, expected, lost, REPAIR)
             return
         except EverlogError as error:
             self._add("unreadable", MARK_NAME, None, error.found or str(error), "a readable file", lost)
@@ -154,13 +153,17 @@ class Verification:
         version = mark.header.version
         if version and version >> 16 not in NAMING:
             expected = "0.x to 3.x: no archive starts"
-            self._add(
-                "mark-file", MARK_NAME, at, f"version {mark.version}", expected, lost, "delete it while no archive runs"
-            )
+            self._add("mark-file", MARK_NAME, at, f"version {mark.version}", expected, lost, REPAIR)
         elif self.store.catalog is not None and version >> 16 != self.store.catalog.header.version >> 16 and version:
             found = f"version {mark.version}"
             self._add(
-                "mark-file", MARK_NAME, at, found, "the catalog's major version", "nothing", "ArchiveTool migrate"
+                "mark-file",
+                MARK_NAME,
+                at,
+                found,
+                "the catalog's major version",
+                "nothing",
+                "everlog archive DIR migrate",
             )
         if mark.problem is not None:
             expected = "channels and an error log within the file"
@@ -177,7 +180,7 @@ class Verification:
             return
         if recording.is_deleted:
             for entry in files:
-                repair = "ArchiveTool delete-orphaned-segments"
+                repair = "everlog archive DIR delete-orphaned-segments"
                 self._add(
                     "segment-orphaned",
                     entry.name,
@@ -215,7 +218,7 @@ class Verification:
                 self._add("segment-name", entry.name, None, found, expected, lost, repair, stream=stream)
             elif base < first:
                 found, expected = "a file before the start position", f"none before {first}"
-                repair = "delete-detached-segments or attach-segments through the archive"
+                repair = "Archive.delete_detached_segments or attach_segments"
                 self._add("segment-detached", entry.name, None, found, expected, "nothing", repair, True, stream)
             elif last is not None and base > last:
                 self._behind_the_stop(recording, context, entry, base)
@@ -236,7 +239,7 @@ class Verification:
                 # Short, but only behind what was recorded: the real archive maps whole segments and would fail.
                 found, expected = f"{entry.size} bytes", f"{segments.segment_length} bytes"
                 pending = recording.truncation_pending
-                repair = _TRUNCATION if pending else "extend it with zeros"
+                repair = _TRUNCATION if pending else REPAIR
                 self._add("segment-short", entry.name, entry.size, found, expected, "nothing", repair, pending, stream)
 
     def _behind_the_stop(self, recording: Recording, context: ScanContext, entry: Entry, base: int) -> None:
@@ -251,7 +254,7 @@ class Verification:
         found = "frames behind the stop position" if has_frames else "zeros behind the stop position"
         expected = f"no file behind {recording.stop_position}"
         lost = "the frames in it" if has_frames else "nothing"
-        repair, pending = "remove it, or correct the stop position", recording.truncation_pending
+        repair, pending = REPAIR, recording.truncation_pending
         if pending:
             lost, repair = "nothing that is to stay", _TRUNCATION
         self._add("segment-beyond-stop", entry.name, 0, found, expected, lost, repair, pending, stream)
@@ -284,7 +287,7 @@ class Verification:
         if entry is not None:
             offset = entry.offset + DescriptorHeader.size + RecordingDescriptor.field("stop_position").offset
             found, expected = "no stop position, and no archive is running", f"{end}, by its frames"
-            repair = "none needed: the archive sets it when it starts"
+            repair = "none needed: the archive sets it when it starts, everlog repair does too"
             self._add("recording-active", CATALOG_NAME, offset, found, expected, "nothing", repair, True, stream)
         segments = context.segments
         for base in sorted(segments.bases(self.store.segment_index().get(recording.recording_id, []))):
@@ -301,7 +304,7 @@ class Verification:
                 found,
                 expected,
                 lost,
-                "remove it before the archive starts",
+                REPAIR,
                 False,
                 stream,
             )
@@ -318,7 +321,7 @@ class Verification:
         name, offset = context.segments.place(stop)
         stream = str(recording.recording_id)
         found, expected = "a frame behind the stop position", "zeros"
-        lost, repair = "the frames from there on", "ArchiveTool verify sets the stop position by the frames"
+        lost, repair = "the frames from there on", REPAIR
         pending = recording.truncation_pending
         if pending:
             lost, repair = "nothing that is to stay", _TRUNCATION
@@ -333,7 +336,7 @@ class Verification:
                 self._add("segment-orphaned", entry.name, None, "a file without frames", "frames", note=True)
                 continue
             found, expected = "a file of an unknown recording", "a recording in the catalog"
-            lost, repair = "what is in it, if it should be there", "ArchiveTool delete-orphaned-segments"
+            lost, repair = "what is in it, if it should be there", "everlog archive DIR delete-orphaned-segments"
             self._add("segment-orphaned", entry.name, None, found, expected, lost, repair)
 
     def _add(
