@@ -314,6 +314,9 @@ def _descriptor(data: bytes, at: int, length: int, limit: int, state: str, check
             break
         behind += LENGTH_PREFIX_BYTES + int.from_bytes(data[behind : behind + LENGTH_PREFIX_BYTES], "little")
     else:
+        if end - behind >= ALIGNMENT and _NOT_ZERO.search(data, behind, end) is not None:
+            # More than padding: with a damaged length it would hide the entries behind it.
+            return "catalog-entry", at, f"length {length}", f"{behind - body}, rounded up, as its strings say"
         if behind <= end:
             return CatalogEntry(data, at, length, state, checksum, values)
     try:
