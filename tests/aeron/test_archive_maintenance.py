@@ -367,7 +367,7 @@ def test_segments_of_a_later_recording_go_behind_those_of_an_earlier_one_from_th
         LeaveOpen(7, 393856),
         SetStart(7, 393216),
         Rename("7-262144.rec", "8-262144.rec", ((8, 393216),)),
-        Rename("7-393216.rec", "8-393216.rec", ((8, 393856), (7, 393216))),
+        Rename("7-393216.rec", "8-393216.rec", ((8, 393856), (7, None))),
         SetStop(8, 393856),
         SetStart(7, 262144),
         SetStop(7, 262144),

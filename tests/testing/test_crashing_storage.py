@@ -197,6 +197,17 @@ def test_names_are_kept_by_syncing_the_folder_only() -> None:
     assert {tuple(storage.crash(seed).names()) for seed in SEEDS} == {("new", "replaced")}
 
 
+def test_where_names_are_ordered_a_rename_is_done_or_not() -> None:
+    storage = CrashingStorage({"a": b"1", "b": b"2"})
+    storage.rename("a", "b")
+    found = [storage.crash(seed, ordered_names=True) for seed in SEEDS]
+    assert {tuple((n, s.read_all(n)) for n in s.names()) for s in found} == {
+        (("a", b"1"), ("b", b"2")),
+        (("b", b"1"),),
+    }
+    assert {tuple(storage.crash(seed).names()) for seed in SEEDS} == {("a", "b"), ("b",)}
+
+
 def test_a_published_file_is_there_whole_or_not_at_all() -> None:
     storage = CrashingStorage({"a": b"old"})
     storage.publish("a", b"new" * 1000, replace=True)

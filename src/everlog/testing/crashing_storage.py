@@ -6,7 +6,7 @@ It behaves as the strict reading of POSIX allows, which is less than what most f
   whole pages of 512 or 4096 bytes; parts of a lengthened file that are not there are zeros;
 * a name that was made, replaced or deleted is so on disk after ``sync_folder``; before that each name by itself may be
   in any state that it has had since the last one, or, with ``ordered_names``, all are as they were at one moment, as in
-  file systems with a journal. Syncing a file does not keep its name;
+  file systems with a journal, where a rename is done or not. Syncing a file does not keep its name;
 * bytes of one page never come from two different moments.
 
 ``crash`` is a power cut, ``kill`` the death of every process that used the folder.
@@ -163,7 +163,8 @@ class CrashingStorage:
         self.changed = threading.Condition(threading.RLock())
         self._inodes = {name: Inode(data, 0o640) for name, data in (files or {}).items()}
         # Names that were made, replaced or deleted since the folder was synced, and what was there before.
-        self._renamed: list[tuple[str, Inode | None]] = []
+        # The second name of a rename is told by ``True``.
+        self._renamed: list[tuple[str, Inode | None, bool]] = []
 
     def done(self, what: str) -> None:
         """Tell who watches."""
@@ -183,7 +184,7 @@ class CrashingStorage:
 
             new = CrashingStorage(root=self.root)
             new._inodes = {name: copy(inode) for name, inode in self._inodes.items()}
-            new._renamed = [(name, None if inode is None else copy(inode)) for name, inode in self._renamed]
+            new._renamed = [(name, None if inode is None else copy(inode), two) for name, inode, two in self._renamed]
             return new
 
     def crash(self, seed: int, *, ordered_names: bool = False) -> CrashingStorage:
@@ -193,11 +194,14 @@ class CrashingStorage:
         with self.changed:
             names: dict[str, Inode | None] = dict(self._inodes)
             if ordered_names:
-                lost = self._renamed[rng.randint(0, len(self._renamed)) :]
-                names.update(reversed(lost))  # the state before the first of them
+                first = rng.randint(0, len(self._renamed))
+                while first < len(self._renamed) and self._renamed[first][2]:
+                    first += 1
+                # The state before the first of them.
+                names.update((name, inode) for name, inode, _ in reversed(self._renamed[first:]))
             else:
-                for name in sorted({name for name, _ in self._renamed}):
-                    past = [inode for changed, inode in self._renamed if changed == name]
+                for name in sorted({name for name, _, _ in self._renamed}):
+                    past = [inode for changed, inode, _ in self._renamed if changed == name]
                     names[name] = rng.choice([*past, self._inodes.get(name)])
             new = CrashingStorage(root=f"{self.root}, power cut with seed {seed}")
             for name in sorted(names):
@@ -257,8 +261,8 @@ class CrashingStorage:
 
     # Writing
 
-    def _set(self, name: str, inode: Inode | None) -> None:
-        self._renamed.append((name, self._inodes.get(name)))
+    def _set(self, name: str, inode: Inode | None, *, is_second: bool = False) -> None:
+        self._renamed.append((name, self._inodes.get(name), is_second))
         if inode is None:
             self._inodes.pop(name, None)
         else:
@@ -310,7 +314,7 @@ class CrashingStorage:
             if inode is None:
                 raise write_failed(draft, OSError(errno.ENOENT, os.strerror(errno.ENOENT)))
             self._set(self._name(name), inode)
-            self._set(draft, None)
+            self._set(draft, None, is_second=True)
             self.done("rename")
 
     def remove(self, name: str) -> bool:

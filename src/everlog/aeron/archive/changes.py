@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from everlog.aeron.archive.events import SignalEvent
 
-Ends = tuple[tuple[int, int], ...]
-"""Recording ids and positions."""
+Ends = tuple[tuple[int, int | None], ...]
+"""Recording ids and positions; ``None``: where the recording starts, for it is empty."""
 
 
 @dataclass(frozen=True, slots=True)

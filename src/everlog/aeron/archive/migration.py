@@ -144,7 +144,7 @@ def _behind(source: RecordingState, target: RecordingState, stop: int, moved: li
         yield SetStart(source_id, following)
         yield Rename(source.name(base), target.name(base), ((target_id, following),))
     for base in moved[-1:]:
-        yield Rename(source.name(base), target.name(base), ((target_id, stop), (source_id, base)))
+        yield Rename(source.name(base), target.name(base), ((target_id, stop), (source_id, None)))
     yield SetStop(target_id, stop)
     yield SetStart(source_id, source.start)
     yield SetStop(source_id, source.start)

@@ -72,7 +72,7 @@ class _Application:
         # Both may wait for the disk since a process was killed in the same operation.
         self._catalog_waits = True
         self._names_wait = True
-        self._ends: dict[int, int] = {}
+        self._ends: dict[int, int | None] = {}
         self._cut: Erase | None = None
 
     def change_catalog(self, step: CatalogStep) -> None:
@@ -136,7 +136,8 @@ class _Application:
                 with self._storage.open_writable(self._cut.file) as file:
                     file.truncate(self._cut.segment_length)
             for recording_id, end in self._ends.items():
-                self._catalog.set_stop(recording_id, end)
+                start = self._catalog.recording(recording_id).start_position
+                self._catalog.set_stop(recording_id, start if end is None else end)
 
 
 def _is_blank(file: ReadableFile, offset: int) -> bool:
