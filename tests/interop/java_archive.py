@@ -86,7 +86,8 @@ class Messages:
         """The payload of message ``index``, whether or not it is one of these."""
         length = self.sizes[index % len(self.sizes)]
         base, step = self.seed * 31 + index * 7 + length, 1 + (index & 3)
-        return bytes((base + j * step) & 0xFF for j in range(length))
+        period = bytes((base + j * step) & 0xFF for j in range(min(length, 256)))
+        return (period * (length // 256 + 1))[:length]
 
     def reserved_value(self, index: int) -> int:
         """The reserved value of every fragment of message ``index``."""
