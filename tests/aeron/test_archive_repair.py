@@ -414,3 +414,11 @@ def test_a_disk_that_fails_at_any_operation_leaves_the_archive_no_worse(case: st
             continue
         break
     assert number > 5
+
+
+def test_the_same_store_sees_what_a_repair_has_changed() -> None:
+    storage = CrashingStorage(damaged("torn page"))
+    store = open_archive(storage)
+    store.plan_repair().apply()
+    assert store.verify().faults == []
+    assert {info.name: info.end for info in store.streams()}["2"] == "818912"

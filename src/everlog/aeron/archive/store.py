@@ -78,10 +78,14 @@ class ArchiveStore(PositionalStore):
         super().__init__(storage)
         self.options = options
         self._times = RecordTimes(options.timestamp_from, options.sbe_schema)
+        self.reload()
+
+    def reload(self) -> None:
+        """Read the catalog and list the files anew, as after a repair."""
         self._names: dict[int, list[int]] | None = None
         self._recordings: dict[int, Recording] | None = None
         self._naming: Naming | None = None
-        self.catalog, self.catalog_fault = load_catalog(storage)
+        self.catalog, self.catalog_fault = load_catalog(self.storage)
 
     @classmethod
     def open(cls, storage: Storage, options: Mapping[str, Any]) -> Self:
@@ -329,9 +333,10 @@ class ArchiveStore(PositionalStore):
         }
 
     def verify(self, progress: Progress | None = None) -> Report:
-        """Check the catalog, the mark file, all segment files and every frame."""
+        """Check the catalog, the mark file, all segment files and every frame, as they are now."""
         from everlog.aeron.archive.verify import verify
 
+        self.reload()
         return verify(self, progress)
 
     def plan_repair(self, progress: Progress | None = None) -> RepairPlan:
