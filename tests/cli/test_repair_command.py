@@ -167,3 +167,16 @@ def test_on_a_terminal_it_asks(unpack, answer, code, is_changed) -> None:
     assert result.returncode == code
     assert b"Repair? [y/N]" in result.stderr
     assert (snapshot(journal) != before) is is_changed
+
+
+def test_an_archive_is_repaired_and_its_report_is_of_the_archive_as_it_is_then(jlog, tmp_path: Path) -> None:
+    archive = GOLDEN.parent / "aeron" / "archive-crash" / "torn-zeroseg-plain.tar.gz"
+    with tarfile.open(archive) as tar:
+        tar.extractall(tmp_path, filter="data")
+    (folder,) = tmp_path.iterdir()
+    result = jlog("repair", folder, "--yes", "--no-backup", "--json")
+    assert (result.code, result.stderr) == (0, "")
+    found = json.loads(result.text)
+    assert [step["file"] for step in found["plan"]["steps"]] == ["2-917504.rec", "archive.catalog"]
+    assert found["plan"]["remains"] == found["report"]["faults"] == []
+    assert not (folder / "2-917504.rec").exists()

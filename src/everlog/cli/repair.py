@@ -37,8 +37,8 @@ def repair(
 ) -> int:
     """Repair the store at PATH: print what is to be changed, ask, do it, verify again.
 
-    No intact record is lost, and no subscriber is moved past one. Exit code 0 when there was nothing to do or nothing
-    is wrong any more, 1 when faults remain.
+    No intact record is lost (but those behind a hole at the end of an archive that was killed), and no subscriber is
+    moved past one. Exit code 0 when there was nothing to do or nothing is wrong any more, 1 when faults remain.
     """
     if backup is not None and no_backup:
         raise click.UsageError("--backup and --no-backup exclude each other")

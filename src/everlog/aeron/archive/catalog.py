@@ -368,5 +368,7 @@ def _check_ids(catalog: Catalog, name: str) -> None:
 def _fault(
     catalog: Catalog, name: str, offset: int, code: str, found: str, expected: str, loses: str = "nothing"
 ) -> None:
-    repair = "the archive has no tool for it; recordings can still be read by their segment files"
+    repair = "everlog repair; recordings can still be read by their segment files"
+    if catalog.is_old:
+        repair = "none before a migration; recordings can still be read by their segment files"
     catalog.faults.append(Fault(code, name, offset, found, expected, loses, repair))
