@@ -67,6 +67,8 @@ class CrashingFile(FileBase):
         written = memoryview(data).tobytes()
         is_watched = self._storage.after_each is not None
         half = len(written) // 2 if is_watched and not is_in_place(offset, len(written), self.size()) else 0
+        edge = self._storage.edge_bytes
+        half = max((offset + half) // edge * edge - offset, 0)
         if half:
             self._change((offset, written[:half]), "half a write")
         self._change((offset + half, written[half:]), "write")
@@ -148,7 +150,8 @@ class CrashingStorage:
     """One folder, without folders in it; see :class:`everlog.core.writable.WritableStorage`.
 
     ``after_each(what)`` is called after every change and every sync, and after half of each write; from there a test
-    takes what a crash at this moment leaves. For many threads at once.
+    takes what a crash at this moment leaves. That half ends at a multiple of ``edge_bytes``: systems copy whole pages
+    of what is written, so 4096 is what a killed process leaves. For many threads at once.
     """
 
     def __init__(
@@ -157,8 +160,10 @@ class CrashingStorage:
         *,
         root: str = "memory",
         after_each: Callable[[str], None] | None = None,
+        edge_bytes: int = 1,
     ) -> None:
         self.root = root
+        self.edge_bytes = edge_bytes
         self.after_each = after_each
         self.changed = threading.Condition(threading.RLock())
         self._inodes = {name: Inode(data, 0o640) for name, data in (files or {}).items()}
@@ -182,7 +187,7 @@ class CrashingStorage:
             def copy(inode: Inode) -> Inode:
                 return copies.setdefault(id(inode), inode.copy())
 
-            new = CrashingStorage(root=self.root)
+            new = CrashingStorage(root=self.root, edge_bytes=self.edge_bytes)
             new._inodes = {name: copy(inode) for name, inode in self._inodes.items()}
             new._renamed = [(name, None if inode is None else copy(inode), two) for name, inode, two in self._renamed]
             return new
@@ -203,7 +208,7 @@ class CrashingStorage:
                 for name in sorted({name for name, _, _ in self._renamed}):
                     past = [inode for changed, inode, _ in self._renamed if changed == name]
                     names[name] = rng.choice([*past, self._inodes.get(name)])
-            new = CrashingStorage(root=f"{self.root}, power cut with seed {seed}")
+            new = CrashingStorage(root=f"{self.root}, power cut with seed {seed}", edge_bytes=self.edge_bytes)
             for name in sorted(names):
                 inode = names[name]
                 if inode is not None:

@@ -17,7 +17,9 @@ import contextlib
 import logging
 import os
 import threading
+import weakref
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -108,6 +110,7 @@ class Archive(Upkeep):
         self._store = ArchiveStore(storage, Options(checksum="auto"))
         self._flusher = Flusher(self._flush_offered, options.flush_interval_s)
         self._heartbeat = Heartbeat(ownership, self._fence)
+        _archives.add(self)
 
     @classmethod
     def create(cls, storage: WritableStorage, options: ArchiveOptions, *, exist_ok: bool = False) -> Archive:
@@ -131,7 +134,7 @@ class Archive(Upkeep):
         ownership = Ownership.take(storage, timeout_ms=timeout_ms)
         try:
             with Heartbeat.during(ownership):
-                recovered = _recover(storage)
+                recovered = _recover(storage, options)
                 return cls(storage, options, ownership, recovered)
         except BaseException:
             ownership.release()
@@ -288,6 +291,9 @@ class Archive(Upkeep):
             except BaseException:
                 recorder.abandon()
                 del self._recorders[recording_id]
+                with contextlib.suppress(EverlogError):
+                    if self._catalog.recording(recording_id).is_active:
+                        self._catalog.set_stop(recording_id, stop, now_ms())
                 raise
         self._tell_start(recorder, parameters, RecordingSignal.EXTEND)
         return recorder
@@ -436,12 +442,14 @@ class Archive(Upkeep):
     def listen(self, callback: Callback) -> Callable[[], None]:
         """Call ``callback`` with each event (:mod:`everlog.aeron.archive.events`), in the thread in which it happens;
         what is returned ends that."""
+        self._check()
         self._events.listen(callback)
         self._watch()
         return lambda: self._events.forget(callback)
 
     def events(self) -> EventStream:
         """The events from now on, to iterate over in a thread."""
+        self._check()
         stream = self._events.stream()
         self._watch()
         return stream
@@ -465,16 +473,25 @@ class Archive(Upkeep):
                 return
             self._is_closed = True
             recorders, replays = list(self._recorders.values()), list(self._replays)
-        with contextlib.ExitStack() as stack:
-            stack.callback(self._ownership.release)
-            stack.callback(self._heartbeat.stop)
-            stack.callback(self._flusher.stop)
-            stack.callback(self._events.close)
-            stack.callback(self._catalog.close)
-            for replay in replays:
-                stack.callback(replay.close)
-            for recorder in recorders:
-                stack.callback(_end, recorder)
+        ends: list[Callable[[], None]] = [partial(_end, recorder) for recorder in recorders]
+        ends += [replay.close for replay in replays]
+        ends += [self._catalog.close, self._events.close, self._flusher.stop, self._heartbeat.stop]
+        first: BaseException | None = None
+        for end in (*ends, self._ownership.release):
+            try:
+                end()
+            except BaseException as error:
+                first = first or error
+        if first is not None:
+            raise first
+
+    def leave(self) -> None:
+        """In a forked child, whose parent goes on: the child has a closed archive, whose files it did not touch."""
+        self._lock = threading.RLock()  # another thread may have had it
+        self._is_closed = True
+        self._ownership.leave()
+        for recorder in self._recorders.values():
+            recorder.fence()
 
     def __enter__(self) -> Self:
         return self
@@ -488,11 +505,27 @@ class Archive(Upkeep):
         return f"Archive({self.path!r})"
 
 
-def _recover(storage: WritableStorage) -> list[str]:
+_archives: weakref.WeakSet[Archive] = weakref.WeakSet()
+
+
+def _leave_in_child() -> None:
+    for archive in list(_archives):
+        archive.leave()
+
+
+os.register_at_fork(after_in_child=_leave_in_child)
+
+
+def _recover(storage: WritableStorage, options: ArchiveOptions) -> list[str]:
     """Put in order what a killed owner left; what was done, a line for each step."""
     from everlog.aeron.archive.recovery import plan_recovery
 
-    done = plan_recovery(ArchiveStore(storage, Options()), is_owner=True).apply()
+    # With one frame, torn, nothing would tell that there are checksums. Frames without one are known all the same.
+    checksum = "auto" if options.checksum == "none" else options.checksum
+    plan = plan_recovery(ArchiveStore(storage, Options()), checksum=checksum, is_owner=True)
+    if not plan.is_empty:
+        CatalogWriter.open(storage, options.catalog).close()  # refuses a damaged one
+    done = plan.apply()
     for line in done:
         _log.warning("%s: %s", storage.root, line)
     return done

@@ -154,6 +154,11 @@ class Ownership:
         if time.monotonic() - self._beaten > SILENT_S:
             self.beat()
 
+    def leave(self) -> None:
+        """In a forked child: its parent is the owner."""
+        found, expected = "a forked child of the process that has it open", "that process"
+        self.lost = StoreUnavailable(self._storage.root, found=found, expected=expected, hint="open it in one of them")
+
     def release(self) -> None:
         """Give the folder back; a second call does nothing. Errors are not raised: a stale mark file does no harm."""
         with contextlib.suppress(EverlogError):
