@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))  # c_library, java_archive
+sys.path.insert(0, str(Path(__file__).parent))  # c_library, java_archive, both_archives
 import c_library
 import java_archive
+
+pytest.register_assert_rewrite("both_archives")
 
 
 def _library(version: str) -> c_library.Library:
