@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from everlog.aeron.archive.store import ArchiveStore
+from everlog.aeron.archive.tool.folder import alone
 from everlog.cli.progress import ProgressLine
 from everlog.cli.repair import print_plan
 from everlog.cli.text import complain, is_terminal, json_line, warn
@@ -142,7 +143,8 @@ class Change:
                 line(what, number, total)
 
             try:
-                self.done = self.plan.apply(progress, backup=kept)
+                with alone(local_archive(self.folder)):
+                    self.done = self.plan.apply(progress, backup=kept)
             except EverlogError:
                 if kept is not None and kept.is_made:
                     text = f"{begun} of {len(self.plan.steps)} steps were done, the next one at most in part"

@@ -2,12 +2,13 @@
 ArchiveTool.checksum, checksumSegmentFile.
 
 A frame's checksum is over what is behind its header, so it does not depend on what stood there before: doing it again
-changes nothing. A crash leaves a part of the frames with checksums and the others with their session ids, as an
-archive has that was extended without checksums.
+changes nothing. A crash leaves a part of the files with checksums and the others as they were, as the original does
+that by default takes the last file only.
 """
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,10 +22,11 @@ from everlog.aeron.archive.tool.steps import ArchiveStep, WriteBytes, changed
 from everlog.aeron.frames import HEADER_LENGTH, MAX_FRAME_LENGTH, TYPE_DATA, TYPE_PADDING, align
 from everlog.aeron.layouts import DataHeader, DescriptorHeader
 from everlog.aeron.position import term_offset_of, term_start
-from everlog.core.repair import Backup, RepairPlan, RepairStep
+from everlog.core.repair import COPY_BYTES, Backup, RepairPlan, RepairStep, pieces_of
 from everlog.core.report import Progress
 from everlog.core.storage import ReadableFile, Storage
-from everlog.errors import UsageError
+from everlog.core.writable import DRAFT_PREFIX, WritableFile
+from everlog.errors import EverlogError, UsageError
 from everlog.kernel.crc32 import Crc32
 
 WINDOW_BYTES = 4 << 20
@@ -121,8 +123,8 @@ class Checksummed:
 
 @dataclass(frozen=True, kw_only=True)
 class WriteChecksums(ArchiveStep):
-    """Checksums into the frames of one segment file. Blocks are written back whole, so that a page has either all of
-    its old bytes or all of its new ones."""
+    """Checksums into the frames of one segment file: written to a draft, which then takes the file's name. A crash
+    leaves the old file or the new one; a draft that was left is deleted by the next run."""
 
     kind: str
     start: int
@@ -135,23 +137,39 @@ class WriteChecksums(ArchiveStep):
         self.expect_size(self.file, self.size)
 
     def apply(self, backup: Backup | None) -> str:
-        """See :class:`RepairStep`. The session ids are in the backup before the first one is written over."""
+        """See :class:`RepairStep`. The session ids are in the backup before the file is replaced."""
         self.check()
+        draft = f"{DRAFT_PREFIX}checksum-{self.file}"
+        self.storage.remove(draft)
         with self.storage.open_writable(self.file) as file:
-            work = self._work(file)
             if backup is not None:
-                backup.save(f"{self.file}{KEPT_SUFFIX}", _kept(work))
-                if work.fault is not None:
-                    raise changed(self.file, work.fault[1], "frames")
-            count = 0
-            work = self._work(file)
-            for block in work.blocks():
-                file.write_at(block.offset, block.data)
-                count += len(block.old)
-            file.sync()
+                backup.save(f"{self.file}{KEPT_SUFFIX}", _kept(self._work(file)))
+            try:
+                with self.storage.open_writable(draft, create=True, exclusive=True, mode=file.mode()) as new:
+                    count = self._fill(file, new)
+                self.storage.rename(draft, self.file)
+            except BaseException:
+                with contextlib.suppress(EverlogError):
+                    self.storage.remove(draft)
+                raise
+        self.storage.sync_folder()
+        return f"{self.file}: {count} checksums"
+
+    def _fill(self, file: ReadableFile, draft: WritableFile) -> int:
+        """A copy of the file, with holes where it has zeros, and checksums; how many."""
+        for number, piece in enumerate(pieces_of(file)):
+            if piece.count(0) < len(piece):
+                draft.write_at(number * COPY_BYTES, piece)
+        if draft.size() < self.size:
+            draft.truncate(self.size)
+        work, count = self._work(file), 0
+        for block in work.blocks():
+            draft.write_at(block.offset, block.data)
+            count += len(block.old)
         if work.fault is not None:
             raise changed(self.file, work.fault[1], "frames")
-        return f"{self.file}: {count} checksums"
+        draft.sync()
+        return count
 
     def _work(self, file: ReadableFile) -> Checksummed:
         return Checksummed(file, self.start, self.term_length, CHECKSUMS[self.kind])

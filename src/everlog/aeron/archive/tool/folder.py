@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from everlog.aeron.archive.catalog import CATALOG_NAME, Catalog, CatalogEntry
@@ -110,6 +111,25 @@ def load_mark_head(storage: Storage) -> ArchiveMark | None:
         return None
     with place.open(MARK_NAME) as file:
         return read_archive_mark(file.read_at(0, MARK_HEAD_BYTES), MARK_NAME)
+
+
+@contextlib.contextmanager
+def alone(storage: Storage) -> Iterator[None]:
+    """Keeps other processes of everlog out of the folder: its writers and its tools hold the mark file. Where there is
+    none, or it is elsewhere, nobody is kept out. Raises :class:`StoreUnavailable` while somebody else does."""
+    folder = writable(storage)
+    if not folder.exists(MARK_NAME):
+        yield
+        return
+    with folder.open_writable(MARK_NAME) as file:
+        if not file.hold():
+            raise StoreUnavailable(
+                f"{folder.root}/{MARK_NAME}",
+                found="a process of everlog that writes here",
+                expected="none while the folder is changed",
+                hint="stop it first; nothing was changed",
+            )
+        yield
 
 
 def refuse_running(storage: WritableStorage, clock: Clock = now_ms) -> None:

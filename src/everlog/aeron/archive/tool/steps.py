@@ -104,7 +104,8 @@ class WriteBytes(ArchiveStep):
 
     def undo(self) -> dict[str, Any]:
         """See :class:`ArchiveStep`."""
-        return {"kind": "write", "offset": self.offset, "old": self.old.hex(), "new": self.new.hex()}
+        found = {"kind": "write", "offset": self.offset, "old": self.old.hex(), "new": self.new.hex()}
+        return found if self.before_plan is None else {**found, "before_plan": self.before_plan.hex()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,8 +236,8 @@ class Lengthen(ArchiveStep):
 class ZeroTail(ArchiveStep):
     """Zeros from a frame on up to ``end``, where the last byte of the file that is not zero lies before.
 
-    The frame's header goes first, on disk: from then on the recording ends there. The rest is zeroed from its end on,
-    so that nothing in it is ever taken for a frame.
+    The frame's header goes last, so that a crash before leaves a torn frame, and the rest is zeroed from its end on, so
+    that nothing in it is ever taken for a frame.
     """
 
     offset: int
@@ -259,10 +260,10 @@ class ZeroTail(ArchiveStep):
             if backup is not None:
                 backup.save(f"{self.file}@{self.offset}", pieces_of(file, self.offset, self.end))
             behind = self.offset + HEADER_LENGTH
-            file.write_at(self.offset, bytes(HEADER_LENGTH))
-            file.sync()
             for start in reversed(range(behind, self.end, COPY_BYTES)):
                 file.write_at(start, bytes(min(COPY_BYTES, self.end - start)))
+            file.sync()
+            file.write_at(self.offset, bytes(HEADER_LENGTH))
             file.sync()
         return f"{self.file}: {self.after}"
 

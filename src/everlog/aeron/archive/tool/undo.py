@@ -127,7 +127,7 @@ def _write(step: Undo) -> bool:
         raise ValueError(step.how)
     with step.storage.open_writable(step.file) as file:
         found = file.read_at(offset, len(old))
-        if found == old:
+        if found in (old, bytes.fromhex(step.how.get("before_plan", ""))):
             return False
         if found != new:
             raise step.changed(step.file)
@@ -207,9 +207,7 @@ def _put(step: Undo) -> bool:
     with step.backup.open(name) as kept, step.storage.open_writable(step.file) as file:
         head = kept.read_at(0, HEADER_LENGTH)
         found = file.read_at(offset, HEADER_LENGTH)
-        if found == head:
-            return False
-        if any(found):
+        if found != head and any(found):
             raise step.changed(step.file)
         at = offset + HEADER_LENGTH
         for piece in pieces_of(kept, HEADER_LENGTH):

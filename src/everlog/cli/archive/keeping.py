@@ -1,0 +1,99 @@
+"""What the verbs of maintenance share: the archive, opened for writing or only looked at, and what was done, as text or
+JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from everlog.aeron.archive.entry_checksums import kind_of
+from everlog.aeron.archive.rehearsal import Rehearsal
+from everlog.aeron.archive.store import ArchiveStore
+from everlog.aeron.archive.upkeep import Upkeep
+from everlog.cli.archive.recordings import open_archive
+from everlog.cli.text import complain, json_line, printable
+
+if TYPE_CHECKING:
+    from everlog.aeron.archive.archive import Archive
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def keeping_options(command: F) -> F:
+    """Decorator: ``--dry-run`` and ``--json``."""
+    command = click.option("--json", "as_json", is_flag=True, help="One JSON object for each recording.")(command)
+    text = "Print what would be done, and change nothing."
+    return click.option("--dry-run", is_flag=True, help=text)(command)
+
+
+recording_argument = click.argument("recording", metavar="RECORDING", type=click.IntRange(min=0))
+position_argument = click.argument("position", metavar="POSITION", type=click.IntRange(min=0))
+
+
+@contextmanager
+def kept(folder: str, dry_run: bool) -> Iterator[Upkeep]:
+    """The archive, whose changes are on disk when a verb ends; with ``dry_run`` one that only tells. What opening it
+    put in order is told."""
+    with open_archive(folder) as store:
+        if dry_run:
+            yield Rehearsal(store)
+            return
+        checksum = _entry_checksum(store)
+    with _open(folder, checksum) as archive:
+        for line in archive.recovered:
+            complain(f"recovered: {line}")
+        yield archive
+
+
+def _open(folder: str, checksum: str) -> Archive:
+    from everlog.aeron import archive
+
+    return archive.open_archive(folder, checksum=checksum, catalog_file_sync_level=1)
+
+
+def _entry_checksum(store: ArchiveStore) -> str:
+    """Which checksum the catalog's entries have, so that it is renewed where they change."""
+    entries = [] if store.catalog is None else store.catalog.entries
+    return next((kind for kind in map(kind_of, entries) if kind not in (None, "none")), None) or "none"
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a verb did to a recording: a line for people, ``values`` for programs. With a dry run ``steps`` are those
+    that would be done."""
+
+    verb: str
+    text: str
+    values: dict[str, Any]
+    steps: list[str] = field(default_factory=list)
+
+    def print(self, *, as_json: bool, dry_run: bool) -> None:
+        """On stdout."""
+        if as_json:
+            steps = {"dry_run": True, "steps": self.steps} if dry_run else {"dry_run": False}
+            click.echo(json_line({"verb": self.verb, **self.values, **steps}))
+            return
+        for line in self.steps:
+            click.echo(printable(line))
+        click.echo(f"dry run: {self.text}; nothing was changed" if dry_run else self.text)
+
+
+def perform(
+    folder: str, verb: str, recording_id: int, act: Callable[[Upkeep], tuple[str, dict[str, Any]]], **way: bool
+) -> int:
+    """Do something to one recording and print it; the exit code. ``way``: ``dry_run``, ``as_json``."""
+    with kept(folder, way["dry_run"]) as keeper:
+        text, values = act(keeper)
+        steps = keeper.lines if isinstance(keeper, Rehearsal) else []
+    outcome = Outcome(verb, f"recording {recording_id}: {text}", {"recording_id": recording_id, **values}, steps)
+    outcome.print(**way)
+    return 0
+
+
+def counted(count: int, what: str = "file") -> str:
+    """``1 file``, ``2 files``."""
+    return f"{count} {what}" + ("" if count == 1 else "s")

@@ -1,0 +1,27 @@
+"""``everlog archive DIR migrate-segments``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from everlog.aeron.archive.upkeep import Upkeep
+from everlog.cli.archive.keeping import counted, keeping_options, perform
+
+
+@click.command
+@click.argument("source", metavar="SRC", type=click.IntRange(min=0))
+@click.argument("target", metavar="DST", type=click.IntRange(min=0))
+@keeping_options
+@click.pass_obj
+def migrate_segments(folder: str, source: int, target: int, dry_run: bool, as_json: bool) -> int:
+    """Move all segments of the stopped recording SRC to recording DST of the same stream, which begins where SRC stops,
+    or stops where SRC begins. SRC is empty then.
+    """
+
+    def act(keeper: Upkeep) -> tuple[str, dict[str, Any]]:
+        count = keeper.migrate_segments(source, target)
+        return f"{counted(count)} moved to recording {target}", {"target_id": target, "files": count}
+
+    return perform(folder, "migrate-segments", source, act, dry_run=dry_run, as_json=as_json)

@@ -1,0 +1,167 @@
+"""``everlog archive DIR purge``."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from everlog.aeron.archive.hand_over import DEFAULT_TIMEOUT_S, HandOver, Script, ToFolder
+from everlog.aeron.archive.purging import Freed, position_at_time
+from everlog.aeron.archive.purging import purge as purge_segments
+from everlog.aeron.archive.rehearsal import Rehearsal
+from everlog.aeron.archive.upkeep import Upkeep
+from everlog.cli.archive.keeping import Outcome, counted, keeping_options, kept
+from everlog.cli.archive.recordings import open_archive
+from everlog.cli.opening import sbe_schema_option
+from everlog.cli.text import complain
+from everlog.core.storage import LocalStorage
+from everlog.errors import UsageError
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What stays: all from a position or a time on, the last bytes. ``times``: how the store finds times."""
+
+    position: int | None
+    time_ns: int | None
+    keep_bytes: int | None
+    times: dict[str, Any]
+
+    def target(self, folder: str, keeper: Upkeep, recording_id: int) -> int:
+        """Where the recording may start then."""
+        before = self.position
+        if before is None and self.time_ns is not None:
+            furthest = keeper.purge_position(recording_id, 1 << 62, self.keep_bytes)
+            with open_archive(folder, **self.times) as store:
+                before = position_at_time(store, store.recording(str(recording_id)), furthest, self.time_ns)
+        return keeper.purge_position(recording_id, before, self.keep_bytes)
+
+
+@click.command
+@click.argument("recordings", metavar="RECORDING...", nargs=-1, required=True, type=click.IntRange(min=0))
+@click.option("--before", metavar="POSITION|TIME", help="Keep what is at this position, or as new as this time.")
+@click.option("--keep-bytes", type=click.IntRange(min=0), metavar="N", help="Keep the last N bytes.")
+@click.option("--to", "folder_to", metavar="FOLDER", help="Copy each segment there before it is freed.")
+@click.option("--archive-script", metavar="CMD", help="Run CMD FILE RECORDING START END before a segment is freed.")
+@click.option(
+    "--script-timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help=f"Kill a script that runs longer, and keep the segment (default: {DEFAULT_TIMEOUT_S:g}).",
+)
+@click.option("--timestamp-from", metavar="SOURCE", help="Where a message's time is, as for read; TIME needs it.")
+@sbe_schema_option
+@keeping_options
+@click.pass_obj
+def purge(folder: str, /, recordings: tuple[int, ...], dry_run: bool, as_json: bool, **given: Any) -> int:
+    """Free the oldest segments of recordings, whole ones only, never past the limits. With --to or --archive-script
+    each one is handed over first, and stays where that fails. TIME is ISO 8601, in UTC unless it says otherwise.
+    """
+    limits, hand_over = _limits(given), _hand_over(given)
+    with kept(folder, dry_run) as keeper:
+        for recording_id in dict.fromkeys(recordings):
+            target = limits.target(folder, keeper, recording_id)
+            run = _Run(folder, keeper, recording_id, target, as_json=as_json)
+            run.rehearse() if isinstance(keeper, Rehearsal) else run.purge(hand_over)
+    return 0
+
+
+def _limits(given: dict[str, Any]) -> Limits:
+    text, source = given["before"], given["timestamp_from"]
+    if text is None and given["keep_bytes"] is None:
+        raise UsageError("purge", found="no limit", expected="--before, --keep-bytes, or both")
+    position = int(text) if text is not None and text.isascii() and text.isdecimal() and len(text) < 20 else None
+    time_ns = None if text is None or position is not None else parse_time(text)
+    if time_ns is not None and source is None:
+        hint = "such as reserved_value:ns"
+        raise UsageError("--before", found="a time", expected="--timestamp-from with it", hint=hint)
+    if time_ns is None and source is not None:
+        raise UsageError("--timestamp-from", expected="with --before TIME")
+    times = {"timestamp_from": source, "sbe_schema": given["sbe_schema"]}
+    return Limits(position, time_ns, given["keep_bytes"], {k: v for k, v in times.items() if v is not None})
+
+
+def parse_time(text: str) -> int:
+    """Nanoseconds since 1970 of a time in ISO 8601, in UTC where it names no zone. Raises :class:`UsageError`."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        expected = "a position, or a time such as 2024-05-06T07:08:09Z"
+        raise UsageError("--before", found=repr(text), expected=expected) from None
+    moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    since = moment - _EPOCH
+    return ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * 1000
+
+
+def _hand_over(given: dict[str, Any]) -> HandOver | None:
+    script, folder, timeout_s = given["archive_script"], given["folder_to"], given["script_timeout"]
+    if script is not None and folder is not None:
+        raise UsageError("--to and --archive-script", expected="one of them")
+    if script is None:
+        if timeout_s is not None:
+            raise UsageError("--script-timeout", expected="with --archive-script")
+        return None if folder is None else ToFolder(folder)
+    try:
+        command = shlex.split(script)
+    except ValueError as error:
+        raise UsageError(
+            "--archive-script", found=str(error).lower(), expected="a program and its arguments"
+        ) from error
+    return Script(command, timeout_s or DEFAULT_TIMEOUT_S, complain)
+
+
+class _Run:
+    """The purge of one recording, told when it ended, also by an error."""
+
+    def __init__(self, folder: str, keeper: Upkeep, recording_id: int, target: int, *, as_json: bool) -> None:
+        self.keeper, self.recording_id, self.target, self.as_json = keeper, recording_id, target, as_json
+        self._folder = folder
+        self._freed: list[Freed] = []
+
+    def rehearse(self) -> None:
+        """Tell what would go."""
+        assert isinstance(self.keeper, Rehearsal)
+        segments = self.keeper.segments_before(self.recording_id, self.target)
+        steps = [f"{name}: freed, positions {start} to {end}" for start, end, name in segments]
+        outcome = Outcome("purge", self._text(len(segments)), self._values(self.target, len(segments)), steps)
+        outcome.print(as_json=self.as_json, dry_run=True)
+
+    def purge(self, hand_over: HandOver | None) -> None:
+        """Free what may go."""
+        storage = LocalStorage(self._folder)
+        is_done = False
+        try:
+            for freed in purge_segments(self.keeper, storage, self.recording_id, self.target, hand_over):
+                self._freed.append(freed)
+            is_done = True
+        finally:
+            if is_done or self._freed:
+                self._tell()
+
+    def _tell(self) -> None:
+        count = len(self._freed)
+        start = self._freed[-1].segment.end_position if self._freed else self.target
+        segments = [
+            {
+                "file": freed.segment.name,
+                "start_position": freed.segment.start_position,
+                "end_position": freed.segment.end_position,
+                "taken_by": freed.taken_by,
+            }
+            for freed in self._freed
+        ]
+        values = self._values(start, count) | {"segments": segments}
+        Outcome("purge", self._text(count, start), values).print(as_json=self.as_json, dry_run=False)
+
+    def _text(self, count: int, start: int | None = None) -> str:
+        start = self.target if start is None else start
+        return f"recording {self.recording_id}: {counted(count, 'segment')} freed, starts at {start}"
+
+    def _values(self, start: int, count: int) -> dict[str, Any]:
+        return {"recording_id": self.recording_id, "start_position": start, "files": count}
