@@ -106,6 +106,8 @@ class Archive(Upkeep):
         self._replays: set[Replay] = set()
         self._is_closed = False
         self._catalog = CatalogWriter.open(storage, options.catalog)
+        # Ids of files whose recordings the catalog has lost: no new recording gets them.
+        self._lost_ids = {number for number in index_segments(storage.names()) if number not in self._catalog}
         self.recovered = recovered + finish_truncations(self._catalog, storage)
         self._store = ArchiveStore(storage, Options(checksum="auto"))
         self._flusher = Flusher(self._flush_offered, options.flush_interval_s)
@@ -248,6 +250,8 @@ class Archive(Upkeep):
         )
         with self._lock:
             self._check()
+            while self._catalog.next_recording_id in self._lost_ids:
+                self._catalog.next_recording_id += 1
             recording_id = self._catalog.add(descriptor)
             recording = self._catalog.recording(recording_id)
             try:
