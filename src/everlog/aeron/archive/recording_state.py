@@ -144,7 +144,7 @@ def require_stopped(state: RecordingState, code: ErrorCode = ErrorCode.ACTIVE_RE
     if state.recorded_position is not None:
         raise refuse(state.where, "an active recording", "a stopped one", "stop it first", code)
     if stop is None:
-        hint = "a change to it broke off: open the archive anew, which finds where it stops"
+        hint = "its archive was killed, or a change broke off: open the archive anew, which finds where it stops"
         raise refuse(state.where, "no stop position", "a stopped recording", hint, code)
     return stop
 

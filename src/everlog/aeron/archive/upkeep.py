@@ -98,12 +98,24 @@ class Upkeep:
         with self._lock:
             self._check()
             change = decide(self._state(recording_id))
-            for replay in [r for r in self._replays if r.recording_id in change.ends_replays]:
-                replay.close()
-            apply(change, self._catalog, self._storage, self.options.catalog_file_sync_level or 0)
+            self._carry_out(change)
+        return change.count
+
+    def _carry_out(self, change: Change) -> None:
+        for replay in [r for r in self._replays if r.recording_id in change.ends_replays]:
+            replay.close()
+        apply(change, self._catalog, self._storage, self.options.catalog_file_sync_level or 0)
         for signal in change.signals:
             self._events.tell(signal)
-        return change.count
+
+    def segments_before(self, recording_id: int, position: int) -> list[tuple[int, int, str]]:
+        """The recording's segment files that end at ``position`` or before: start and end position, and name."""
+        with self._lock:
+            self._check()
+            state = self._state(recording_id)
+        length = state.segments.segment_length
+        bases = (base for base in state.bases if state.first_base <= base <= position - length)
+        return [(max(base, state.start), base + length, state.name(base)) for base in bases]
 
     def _state(self, recording_id: int) -> RecordingState:
         """Names are read anew: somebody may have brought files to be attached."""
