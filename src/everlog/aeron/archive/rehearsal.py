@@ -6,12 +6,11 @@ import threading
 
 from everlog.aeron.archive.changes import Change
 from everlog.aeron.archive.recorder import Recorder
-from everlog.aeron.archive.recording_state import RecordingState, SegmentContent
 from everlog.aeron.archive.recordings import Recording
 from everlog.aeron.archive.scan import ScanContext
-from everlog.aeron.archive.segment_changes import inspect_segment
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.archive.upkeep import Upkeep
+from everlog.core.storage import Storage
 
 
 class Rehearsal(Upkeep):
@@ -28,17 +27,18 @@ class Rehearsal(Upkeep):
         self._recorders = {}
         self._replays = set()
 
+    @property
+    def _files(self) -> Storage:
+        return self._store.storage
+
+    def _recording(self, recording_id: int) -> Recording:
+        return self._store.recording(str(recording_id))
+
     def _check(self) -> None:
         pass
 
     def _context(self, recording: Recording, recorder: Recorder | None) -> ScanContext:
         return self._store.scan_context(recording)
-
-    def _state(self, recording_id: int) -> RecordingState:
-        return RecordingState.of(self._store.recording(str(recording_id)), self._store.storage.names())
-
-    def _inspect(self, state: RecordingState, base: int) -> SegmentContent:
-        return inspect_segment(self._store.storage, state, base)
 
     def _carry_out(self, change: Change) -> None:
         self.lines += change.lines

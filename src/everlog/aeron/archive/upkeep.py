@@ -19,6 +19,7 @@ from everlog.aeron.archive.recordings import Recording
 from everlog.aeron.archive.replay import Replay
 from everlog.aeron.archive.scan import ScanContext
 from everlog.aeron.archive.segment_changes import apply, inspect_segment
+from everlog.core.storage import Storage
 from everlog.core.writable import WritableStorage
 
 
@@ -39,6 +40,11 @@ class Upkeep:
     _recorders: dict[int, Recorder]
     _replays: set[Replay]
 
+    @property
+    def _files(self) -> Storage:
+        """What is read."""
+        return self._storage
+
     def _check(self) -> None:
         raise NotImplementedError
 
@@ -51,7 +57,7 @@ class Upkeep:
 
         def decide(state: RecordingState) -> Change:
             context = self._context(state.recording, None)
-            return maintenance.truncate(state, position, lambda at: is_frame_boundary(self._storage, context, at))
+            return maintenance.truncate(state, position, lambda at: is_frame_boundary(self._files, context, at))
 
         return self._do(decide, recording_id)
 
@@ -117,13 +123,16 @@ class Upkeep:
         bases = (base for base in state.bases if state.first_base <= base <= position - length)
         return [(max(base, state.start), base + length, state.name(base)) for base in bases]
 
+    def _recording(self, recording_id: int) -> Recording:
+        return self._catalog.recording(recording_id)
+
     def _state(self, recording_id: int) -> RecordingState:
         """Names are read anew: somebody may have brought files to be attached."""
-        recording = self._catalog.recording(recording_id)
+        recording = self._recording(recording_id)
         recorder = self._recorders.get(recording_id)
         replays = [ReplayState(r.position, r.segment_base) for r in self._replays if r.recording_id == recording_id]
         recorded = None if recorder is None else recorder.recorded_position
-        return RecordingState.of(recording, self._storage.names(), recorded, replays)
+        return RecordingState.of(recording, self._files.names(), recorded, replays)
 
     def _inspect(self, state: RecordingState, base: int) -> SegmentContent:
-        return inspect_segment(self._storage, state, base)
+        return inspect_segment(self._files, state, base)
