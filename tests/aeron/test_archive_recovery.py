@@ -274,7 +274,7 @@ def broken() -> dict[str, bytes]:
     return files
 
 
-def records(storage: CrashingStorage) -> dict[str, list[tuple[int, bytes]]]:
+def records(storage: CrashingStorage) -> dict[str, list[tuple[str, bytes]]]:
     store = ArchiveStore.open(storage, {})
     return {
         info.name: [(r.address, r.payload) for r in store.read(info.name, on_fault=lambda fault: None)]
@@ -282,7 +282,7 @@ def records(storage: CrashingStorage) -> dict[str, list[tuple[int, bytes]]]:
     }
 
 
-def is_recovered(storage: CrashingStorage, before: dict[str, list[tuple[int, bytes]]]) -> bool:
+def is_recovered(storage: CrashingStorage, before: dict[str, list[tuple[str, bytes]]]) -> bool:
     store = ArchiveStore.open(storage, {})
     assert stops(storage) == {0: 144256, 1: 161376, 2: 306432}
     assert plan_recovery(store).is_empty

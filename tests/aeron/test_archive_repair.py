@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import struct
 import time
 from collections.abc import Callable
@@ -21,10 +22,12 @@ from everlog.aeron.layouts import (
     SbeMessageHeader,
 )
 from everlog.core.repair import FolderBackup
+from everlog.core.storage import Storage
 from everlog.errors import FileChanged, StoreUnavailable, WriteFailed
 from everlog.testing.crashing_storage import CrashingStorage
 from everlog.testing.faulty_writes import FaultyWrites, WriteFaults
 from everlog.testing.memory_storage import MemoryStorage
+from everlog.testing.mutations import mutate
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "aeron"
 CATALOG, MARK = "archive.catalog", "archive-mark.dat"
@@ -115,7 +118,7 @@ def damaged(name: str) -> Files:
     return files
 
 
-def open_archive(storage: CrashingStorage | MemoryStorage) -> ArchiveStore:
+def open_archive(storage: Storage) -> ArchiveStore:
     return ArchiveStore.open(storage, {})
 
 
@@ -414,6 +417,20 @@ def test_a_disk_that_fails_at_any_operation_leaves_the_archive_no_worse(case: st
             continue
         break
     assert number > 5
+
+
+@pytest.mark.parametrize("name", [WORK, "archive-crash/torn-half-crc"])
+def test_whatever_is_wrong_a_repair_loses_no_record_and_the_next_one_has_nothing_to_do(name: str) -> None:
+    whole = unpacked(name)
+    for seed in range(40):
+        files, words = mutate(whole, random.Random(seed))
+        storage = CrashingStorage(files)
+        before = records(storage)
+        plan = open_archive(storage).plan_repair()
+        plan.apply()
+        if not any("behind a hole" in line for line in plan.loses):
+            assert lost(before, storage) == [], (seed, words)
+        assert open_archive(storage).plan_repair().is_empty, (seed, words)
 
 
 def test_the_same_store_sees_what_a_repair_has_changed() -> None:

@@ -20,7 +20,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from everlog.aeron.archive.catalog import CATALOG_NAME
-from everlog.aeron.archive.catalog_writer import CatalogOptions
 from everlog.aeron.archive.ends import EMPTY_PAGE, RecoveredEnd, recover_end
 from everlog.aeron.archive.recordings import Recording
 from everlog.aeron.archive.repair_steps import EraseTail, RemoveFile, SetStops, Stop
@@ -33,23 +32,18 @@ if TYPE_CHECKING:
     from everlog.aeron.archive.store import ArchiveStore
 
 
-def recover(storage: WritableStorage, catalog: CatalogOptions | None = None, *, checksum: str = "auto") -> list[str]:
-    """Recover an archive whose folder the caller owns; what was done, a line for each step. ``catalog``: how its
-    entries are written. Raises as ``plan_recovery``, and :class:`WriteFailed`: then it is to be done again."""
+def recover(storage: WritableStorage, *, checksum: str = "auto") -> list[str]:
+    """Recover an archive whose folder the caller owns; what was done, a line for each step. Raises as
+    ``plan_recovery``, and :class:`WriteFailed`: then it is to be done again."""
     from everlog.aeron.archive.store import ArchiveStore, Options
 
-    entry_checksum = "none" if catalog is None else catalog.checksum
-    store = ArchiveStore(storage, Options())
-    return plan_recovery(store, checksum=checksum, entry_checksum=entry_checksum).apply()
+    return plan_recovery(ArchiveStore(storage, Options()), checksum=checksum).apply()
 
 
-def plan_recovery(
-    store: ArchiveStore, *, checksum: str = "auto", is_owner: bool = True, entry_checksum: str = "none"
-) -> RepairPlan:
+def plan_recovery(store: ArchiveStore, *, checksum: str = "auto", is_owner: bool = True) -> RepairPlan:
     """Steps that give all active recordings their ends, nothing else; changes nothing. The store is to be opened anew
     once they are done. ``checksum``: of the frames, as in the store's options. ``is_owner``: whoever applies it has
-    made sure that no archive runs here. ``entry_checksum``: of the catalog's entries; with ``none`` those that have one
-    keep its kind.
+    made sure that no archive runs here.
 
     Raises :class:`CorruptData` for an archive without a catalog, :class:`UnsupportedVersion` for a catalog before
     version 3, :class:`UsageError` for a folder that is not on this machine.
@@ -64,7 +58,7 @@ def plan_recovery(
         hint = "everlog archive DIR migrate makes it one"
         raise UnsupportedVersion(CATALOG_NAME, found=found, expected="3.x", hint=hint)
     ends = [recover_end(store, recording, checksum) for recording in active if recording.entry is not None]
-    steps = recovery_steps(storage, ends, is_owner=is_owner, entry_checksum=entry_checksum)
+    steps = recovery_steps(storage, ends, is_owner=is_owner)
     return RepairPlan(store.path, store.family, tuple(steps))
 
 
@@ -73,15 +67,8 @@ def active_recordings(store: ArchiveStore) -> list[Recording]:
     return [r for r in store.recordings().values() if r.is_active and r.state in ("VALID", "UNKNOWN")]
 
 
-def recovery_steps(
-    storage: WritableStorage,
-    ends: list[RecoveredEnd],
-    *,
-    is_owner: bool,
-    is_later: bool = False,
-    entry_checksum: str = "none",
-) -> list[RepairStep]:
-    """The steps for these ends. ``is_later``: a step before them makes the catalog."""
+def recovery_steps(storage: WritableStorage, ends: list[RecoveredEnd], *, is_owner: bool) -> list[RepairStep]:
+    """The steps for these ends."""
     steps = [step for end in ends for step in file_steps(storage, end, is_owner=is_owner)]
     if ends:
         stops = tuple(Stop(end.recording_id, NULL_POSITION, end.stop_position) for end in ends)
@@ -93,8 +80,6 @@ def recovery_steps(
                 storage=storage,
                 is_owner=is_owner,
                 stops=stops,
-                is_later=is_later,
-                checksum=entry_checksum,
             )
         )
     return steps

@@ -134,8 +134,8 @@ class Stop:
 
 @dataclass(frozen=True, kw_only=True)
 class SetStops(ArchiveStep):
-    """Writes stop positions into the catalog, with the time of now for recordings that had none, and the entries'
-    checksums, of the kind that each has, or ``checksum``.
+    """Writes stop positions into the catalog, with the time of now for recordings that had none, and the checksums of
+    entries that have one.
 
     The last step: a crash in it leaves some recordings done and others active, which are planned again. ``is_later``:
     a step before it makes the catalog.
@@ -143,7 +143,6 @@ class SetStops(ArchiveStep):
 
     stops: tuple[Stop, ...]
     is_later: bool = False
-    checksum: str = "none"
 
     def check(self) -> None:
         """See :class:`RepairStep`."""
@@ -168,16 +167,13 @@ class SetStops(ArchiveStep):
         entries = self._entries()
         keep_catalog(self.storage, backup)
         now_ms = time.time_ns() // 1_000_000
-        kinds = {number: self._kind(entry) for number, entry in entries.items()}
+        kinds = {i: kind_of(entry) or stale_kind_of(entry) or "none" for i, entry in entries.items()}
         for kind in sorted(set(kinds.values())):
             with open_catalog(self.storage, kind) as writer:
                 for stop in self.stops:
                     if kinds[stop.recording_id] == kind:
                         writer.set_stop(stop.recording_id, stop.new, now_ms if stop.old == NULL_POSITION else None)
         return f"set the stop positions of {len(self.stops)} recordings in {CATALOG_NAME}"
-
-    def _kind(self, entry: CatalogEntry) -> str:
-        return self.checksum if self.checksum != "none" else kind_of(entry) or stale_kind_of(entry) or "none"
 
 
 @dataclass(frozen=True, kw_only=True)
