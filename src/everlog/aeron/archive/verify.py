@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from everlog.aeron.archive.catalog import CATALOG_NAME, NAMING, CatalogEntry
+from everlog.aeron.archive.entry_checksums import kind_of, stale_kind_of
 from everlog.aeron.archive.recordings import Recording, recording_of
 from everlog.aeron.archive.scan import Scan, ScanContext
 from everlog.aeron.archive.segments import SPARE_BYTES, Naming, SegmentReader, parse_segment_name
@@ -117,11 +118,11 @@ class Verification:
             lost = "nothing: its frames are read all the same"
             repair = "everlog archive DIR mark-valid"
             self._add("recording-invalid", CATALOG_NAME, offset, "state INVALID", "VALID", lost, repair, stream=stream)
-        if stored == 0 or any(crc.checksum(entry.body) == stored for crc in _CRCS):
+        if kind_of(entry) is not None:
             return
         offset = entry.offset + DescriptorHeader.field("checksum").offset
         found = f"checksum {stored:08x}"
-        if any(crc.checksum(_as_active(entry)) == stored for crc in _CRCS):
+        if stale_kind_of(entry) is not None:
             found += ", of the entry before its stop position was recovered"
             self._add(
                 "catalog-checksum", CATALOG_NAME, offset, found, "one of the entry as it is", note=True, stream=stream
@@ -354,15 +355,6 @@ class Verification:
     ) -> None:
         severity = Severity.NOTE if note else Severity.FAULT
         self.report.add(Fault(code, file, offset, found, expected, loses, repair, severity, stream, address))
-
-
-def _as_active(entry: CatalogEntry) -> bytes:
-    """The entry's body as it was while the recording was active."""
-    body = bytearray(entry.body)
-    for name in ("stop_timestamp", "stop_position"):
-        part = RecordingDescriptor.field(name)
-        body[part.offset : part.end] = b"\xff" * part.size
-    return bytes(body)
 
 
 def _has_frame(context: ScanContext, reader: SegmentReader, position: int) -> bool:
