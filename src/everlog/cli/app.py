@@ -15,7 +15,7 @@ from everlog.cli.text import complain
 from everlog.errors import EverlogError
 
 COMMANDS = {
-    "archive": ("everlog.cli.archive", "Look at an Aeron archive, as Aeron's ArchiveTool does."),
+    "archive": ("everlog.cli.archive", "Look at an Aeron archive or change it, as Aeron's ArchiveTool does."),
     "cluster": ("everlog.cli.cluster", "Look at an Aeron Cluster node, as Aeron's ClusterTool does."),
     "driver": ("everlog.cli.driver", "Look at an Aeron media driver: counters, errors, loss, streams, log buffers."),
     "export": ("everlog.cli.export", "Write records to a Parquet, Arrow or JSON lines file."),

@@ -337,7 +337,8 @@ class Verification:
                 self._add("segment-orphaned", entry.name, None, "a file without frames", "frames", note=True)
                 continue
             found, expected = "a file of an unknown recording", "a recording in the catalog"
-            lost, repair = "what is in it, if it should be there", "everlog archive DIR delete-orphaned-segments"
+            lost = "what is in it, if it should be there"
+            repair = "restore the catalog from a copy, or move the file away"
             self._add("segment-orphaned", entry.name, None, found, expected, lost, repair)
 
     def _add(
