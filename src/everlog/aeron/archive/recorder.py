@@ -256,12 +256,12 @@ class Recorder:
                 return self._tail.acknowledged
             self._owner.check()
             failure = self._untold
-            try:
-                if self._error is None:
-                    self._write_block()
-                    self._settle()
-            except EverlogError as error:
-                failure = error
+            for do in (self._write_block, self._settle):  # others may wait for what they have written
+                try:
+                    if self._error is None:
+                        do()
+                except EverlogError as error:
+                    failure = failure or error
             self._is_stopped = True
             self._tail.fd = -1
             try:
