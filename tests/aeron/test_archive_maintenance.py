@@ -406,6 +406,8 @@ def test_an_empty_recording_has_nothing_to_migrate() -> None:
         (state(7, start=393216), state(8, stop=262144, bases=(0, 131072)), "recordings that adjoin"),
         (state(7, stop=262144 - 32), state(8, start=262144 - 32), "inside of a segment"),
         (state(7, stop=65536), state(8, start=65536), "inside of a segment of recording 7"),
+        (state(7, stop=262144, stop_timestamp=-1), state(8, start=262144), "truncate it to 262144 again"),
+        (state(7, start=262144), state(8, stop=262144, stop_timestamp=-1), "recording 8: found a truncation"),
         (state(7, stop=262144, replays=(0,)), state(8, start=262144), "1 active replays"),
         (state(7, stop=262144, bases=(131072,)), state(8, start=262144), "7-0.rec: found no file"),
         (state(7, stop=262144), state(8, start=262144, bases=(0, 262144)), "8-0.rec: found a file"),

@@ -413,6 +413,22 @@ def _taken(events: archive.EventStream) -> list[archive.SignalEvent]:
     return found
 
 
+def test_a_recording_is_not_extended_over_what_a_truncation_left_that_failed() -> None:
+    storage = FaultyWrites(CrashingStorage(files()))
+    options = archive.ArchiveOptions(segment_length=SEGMENT)
+    with archive.Archive.open(storage, options) as store:
+        storage.faults = WriteFaults(operations=frozenset({"remove"}), fail_at=storage.operation_count)
+        with pytest.raises(WriteFailed):
+            store.truncate_recording(2, 100 * FRAME)
+        with pytest.raises(Refused, match="truncate it to 102400 again") as raised:
+            store.extend_recording(2)
+        assert raised.value.code is ErrorCode.INVALID_EXTENSION
+        assert store.truncate_recording(2, 100 * FRAME) == 2
+        with store.extend_recording(2) as recorder:
+            recorder.append_many([payload(n) for n in range(100, 200)])
+    assert messages(storage, 2) == list(range(200))
+
+
 def test_opening_an_archive_finishes_a_truncation_and_says_so(tmp_path: Path) -> None:
     storage = CrashingStorage(files())
     folder = Folder(storage)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from everlog.aeron.archive.events import SignalEvent as SignalEvent
     from everlog.aeron.archive.options import ArchiveOptions as ArchiveOptions
     from everlog.aeron.archive.recorder import Recorder as Recorder
+    from everlog.aeron.archive.refusals import ErrorCode as ErrorCode
+    from everlog.aeron.archive.refusals import Refused as Refused
     from everlog.aeron.archive.replay import Replay as Replay
     from everlog.core.durability import Durability as Durability
 
@@ -30,12 +32,14 @@ _HOMES = {
     "Archive": "everlog.aeron.archive.archive",
     "ArchiveOptions": "everlog.aeron.archive.options",
     "Durability": "everlog.core.durability",
+    "ErrorCode": "everlog.aeron.archive.refusals",
     "EventStream": "everlog.aeron.archive.events",
     "Recorder": "everlog.aeron.archive.recorder",
     "RecordingProgress": "everlog.aeron.archive.events",
     "RecordingSignal": "everlog.aeron.archive.events",
     "RecordingStarted": "everlog.aeron.archive.events",
     "RecordingStopped": "everlog.aeron.archive.events",
+    "Refused": "everlog.aeron.archive.refusals",
     "Replay": "everlog.aeron.archive.replay",
     "SignalEvent": "everlog.aeron.archive.events",
     "create": "everlog.aeron.archive.archive",

@@ -41,7 +41,9 @@ from everlog.aeron.archive.heartbeat import Flusher, Heartbeat
 from everlog.aeron.archive.options import ArchiveOptions, durability_of
 from everlog.aeron.archive.ownership import Ownership, now_ms
 from everlog.aeron.archive.recorder import Recorder
+from everlog.aeron.archive.recording_state import require_settled
 from everlog.aeron.archive.recordings import Recording
+from everlog.aeron.archive.refusals import ErrorCode
 from everlog.aeron.archive.replay import Replay, ReplaySource
 from everlog.aeron.archive.scan import ScanContext
 from everlog.aeron.archive.segment_changes import finish_truncations
@@ -275,6 +277,7 @@ class Archive(Upkeep):
             if recording.state != "VALID" or stop is None:
                 found = "an active recording" if stop is None else f"state {recording.state}"
                 raise UsageError(f"recording {recording_id}", found=found, expected="a valid, stopped one")
+            require_settled(recording, ErrorCode.INVALID_EXTENSION)
             entry = self._catalog.entry(recording_id)
             own = {
                 "initial_term_id": recording.initial_term_id,

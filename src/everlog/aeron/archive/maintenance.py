@@ -40,6 +40,7 @@ from everlog.aeron.archive.recording_state import (
     refuse,
     require_known,
     require_no_replay,
+    require_settled,
     require_stopped,
 )
 from everlog.aeron.archive.refusals import ErrorCode
@@ -62,9 +63,7 @@ def check_extension(state: RecordingState, extension: Extension) -> None:
     """Raises :class:`Refused` where a stream can't go on with the recording."""
     require_known(state)
     recording, stop = state.recording, require_stopped(state)
-    if recording.truncation_pending:
-        found, hint = "a truncation that broke off", f"truncate it to {stop} again"
-        raise refuse(state.where, found, "nothing behind the stop position", hint, ErrorCode.INVALID_EXTENSION)
+    require_settled(recording, ErrorCode.INVALID_EXTENSION)
     numbers = (
         ("join position", extension.join_position, stop),
         ("initial term id", extension.initial_term_id, recording.initial_term_id),

@@ -30,6 +30,7 @@ from everlog.aeron.archive.recording_state import (
     refuse,
     require_known,
     require_no_replay,
+    require_settled,
     require_stopped,
 )
 from everlog.aeron.archive.refusals import ErrorCode
@@ -70,8 +71,9 @@ def _check(source: RecordingState, target: RecordingState) -> int:
     """The source's stop position."""
     if source.recording_id == target.recording_id:
         raise refuse(source.where, "the same recording as destination", "another one")
-    require_known(source)
-    require_known(target)
+    for state in (source, target):
+        require_known(state)
+        require_settled(state.recording)
     stop = require_stopped(source, ErrorCode.GENERIC)
     require_no_replay(source)
     for name, text in _SAME:

@@ -149,6 +149,15 @@ def require_stopped(state: RecordingState, code: ErrorCode = ErrorCode.ACTIVE_RE
     return stop
 
 
+def require_settled(recording: Recording, code: ErrorCode = ErrorCode.GENERIC) -> None:
+    """Raises :class:`Refused` while what a truncation has cut off may still be behind the stop position: new frames
+    must not be written over it, nor other recordings get it."""
+    if recording.truncation_pending:
+        found, hint = "a truncation that broke off", f"truncate it to {recording.stop_position} again"
+        where = f"recording {recording.recording_id}"
+        raise refuse(where, found, "nothing behind the stop position", hint, code)
+
+
 def require_no_replay(state: RecordingState) -> None:
     """Raises :class:`Refused` while it is replayed."""
     if state.replays:
