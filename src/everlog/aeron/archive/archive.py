@@ -122,7 +122,7 @@ class Archive(Upkeep):
         if storage.exists(CATALOG_NAME):
             if not exist_ok:
                 raise StoreExists(storage.root, found="an archive", expected="a folder without a catalog")
-        elif any(index_segments(storage.names())):
+        elif index_segments(storage.names()):
             found, hint = "segment files without a catalog", "everlog repair makes a catalog of them"
             raise StoreExists(storage.root, found=found, expected="a folder without recordings", hint=hint)
         else:
@@ -265,7 +265,15 @@ class Archive(Upkeep):
         self._tell_start(recorder, parameters, RecordingSignal.START)
         return recorder
 
-    def extend_recording(self, recording_id: int, channel: str | None = None, **wishes: Any) -> Recorder:
+    def extend_recording(
+        self,
+        recording_id: int,
+        channel: str | None = None,
+        *,
+        control_session_id: int = 0,
+        correlation_id: int = 0,
+        **wishes: Any,
+    ) -> Recorder:
         """Go on at the end of a stopped recording. ``channel`` and ``wishes`` as for ``start_recording`` may be given;
         what of them is not as the recording is, is refused with :class:`UsageError`, as is an active recording. Without
         a ``session_id`` there is a new one. Raises :class:`UnknownStream`, :class:`WriteFailed`; then it is stopped
@@ -294,7 +302,7 @@ class Archive(Upkeep):
             parameters = parameters_of(channel, recording.stream_id, asked)
             recorder = self._record(recording, parameters.session_id, stop)
             try:
-                self._catalog.extend(recording_id, parameters.session_id)
+                self._catalog.extend(recording_id, parameters.session_id, control_session_id, correlation_id)
             except BaseException:
                 recorder.abandon()
                 del self._recorders[recording_id]

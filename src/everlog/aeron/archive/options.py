@@ -59,6 +59,7 @@ class ArchiveOptions:
         object.__setattr__(self, "durability", durability_of(level))
         object.__setattr__(self, "file_sync_level", level)
         object.__setattr__(self, "catalog_file_sync_level", catalog)
+        _ = self.catalog  # which checks its own
 
     @property
     def catalog(self) -> CatalogOptions:
