@@ -100,6 +100,7 @@ cdef enum:
     FLAG_END = 0x40
     UNFRAGMENTED = 0xC0
     MAX_FRAME_LENGTH = 65536
+    PAGE = 4096
     CHUNK_BYTES = 65536         # of a block are copied before their headers are looked at
     OBJECTS_AHEAD = 16          # payloads of a list are asked for from memory
     NOT_TAKEN = 0
@@ -272,6 +273,38 @@ cdef class Framer:
     def frame(self, payload, reserved_value=0):
         """See the twin."""
         return self.put_object(payload, reserved_value, None, 0) == TAKEN
+
+    def ends_in_doubt(self):
+        """See the twin."""
+        return self.in_doubt()
+
+    cdef bint in_doubt(self) noexcept nogil:
+        cdef int64_t page, at, end
+        if self.is_checked or self.is_padded:
+            return False
+        at = self.position - min(align32(self.max_payload_length + HEADER), self.length)
+        page = (at & ~<int64_t>(PAGE - 1)) + PAGE
+        while page < self.position:
+            at = self.length - (self.position - page)
+            end = min(at + PAGE, self.length)
+            while at < end and everlog_int64_at(self.data + at, 0) == 0:
+                at += 8
+            if at >= end:
+                return True
+            page += PAGE
+        return False
+
+    def pad(self):
+        """See the twin."""
+        cdef int64_t in_term = self.position & (self.term_length - 1)
+        if self.is_stopped() or self.capacity - self.length < HEADER:
+            return False
+        put_header(
+            self.data + self.length, first_word(TYPE_PADDING, UNFRAGMENTED) | <uint64_t>HEADER,
+            self.session | <uint64_t>in_term, self.stream_and_term(), 0,
+        )
+        self.go_to(self.length + HEADER)
+        return True
 
     def frame_many(self, payloads, start, reserved_values=None):
         """See the twin."""
@@ -685,7 +718,7 @@ cdef class Tail:
             return LONG_WAY
         if framer.put_object(payload, reserved_value, None, 0) != TAKEN:
             return LONG_WAY
-        if framer.position == self.end:
+        if framer.position == self.end or framer.in_doubt():
             return FRAMED
         length = framer.length
         with nogil:

@@ -28,6 +28,7 @@ from everlog.aeron.frames import (
     FLAG_BEGIN,
     FLAG_END,
     HEADER_LENGTH,
+    PAGE_SIZE,
     TYPE_DATA,
     TYPE_PADDING,
     UNFRAGMENTED,
@@ -117,6 +118,29 @@ class Framer:
         """One message. False when the buffer is to be emptied first: then nothing was done, but that padding was
         written if the message does not fit in the rest of the term."""
         return self._put(payload_bytes(payload, self.max_message_length), checked_reserved(reserved_value))
+
+    def ends_in_doubt(self) -> bool:
+        """Whether a reader could take the last frame for one that a crash tore, were nothing behind it: without a
+        checksum, it reaches over the end of a page of its file, and a later page of it has nothing but zeros. The real
+        archive refuses to start on such an end."""
+        if self._crc is not None or self._is_padded:
+            return False
+        longest = align(self.framing.mtu_length)
+        page = (self.position - min(longest, self.length)) // PAGE_SIZE * PAGE_SIZE + PAGE_SIZE
+        while page < self.position:
+            at = self.length - (self.position - page)
+            if not any(self._buffer[at : min(at + PAGE_SIZE, self.length)]):
+                return True
+            page += PAGE_SIZE
+        return False
+
+    def pad(self) -> bool:
+        """A padding frame that is only a header, which ends the doubt about the frame before it; false where there is
+        no room for it, or the end is reached. Publishers leave such frames where they abort a claim."""
+        if self.is_full or self.capacity - self.length < HEADER_LENGTH:
+            return False
+        self._put_frame(TYPE_PADDING, UNFRAGMENTED, HEADER_LENGTH, b"", 0)
+        return True
 
     def frame_many(self, payloads: Sequence[Any], start: int, reserved_values: Any = None) -> int:
         """``payloads[start:]``, of a list or tuple, until the buffer is to be emptied: how many messages it took. Their
@@ -277,8 +301,8 @@ class Tail:
 
         ``LONG_WAY`` where nothing was done with the message: the way is closed, the lock is taken, the buffer is not
         empty, or the message does not fit in the term (then padding may be in the buffer). ``FRAMED``: it is in the
-        buffer, alone, and is to be written from there, for the write failed, or it fills the segment; the lock is held
-        then. Raises as :meth:`Framer.frame`.
+        buffer, alone, and is to be written from there, for the write failed, it fills the segment, or it ends in doubt;
+        the lock is held then. Raises as :meth:`Framer.frame`.
         """
         if self.fd < 0 or not self._lock.acquire(blocking=False):
             return LONG_WAY
@@ -295,7 +319,7 @@ class Tail:
         at = framer.position - self.base
         if self.fd < 0 or framer.length or framer.is_full or not framer.frame(payload, reserved_value):
             return LONG_WAY
-        if framer.position == self.end:
+        if framer.position == self.end or framer.ends_in_doubt():
             return FRAMED
         try:
             done = os.pwrite(self.fd, framer.view(), at)

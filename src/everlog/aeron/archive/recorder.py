@@ -313,9 +313,14 @@ class Recorder:
         self._owner.check()
 
     def _write_block(self) -> None:
-        """Write what is framed, if there is something, and empty the framer; at a segment's end, go on in the next."""
+        """Write what is framed, if there is something, and empty the framer; at a segment's end, go on in the next.
+
+        A last frame that recovery would take for a torn one gets a padding frame behind it, which real archives and
+        their readers pass over: it is acknowledged, and must survive the death of this process.
+        """
         framer, writer = self._framer, self._writer
         has_written = framer.length > 0
+        is_in_doubt = has_written and framer.ends_in_doubt() and not framer.pad()
         if has_written:
             start = framer.start_position
             try:
@@ -330,6 +335,8 @@ class Recorder:
             framer.begin(self._tail.written, writer.end)
         if self._tail.written == writer.end:
             self._roll(is_needed=not has_written)
+        if is_in_doubt and framer.pad():
+            self._write_block()
 
     def _roll(self, *, is_needed: bool) -> None:
         """Go on in the next segment. Where that fails and is not needed yet, nothing is said: what was written is
