@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from both_archives import (
     CHANNEL,
+    CUT_OFF,
     IS_LONG,
     SEGMENT,
     Shape,
@@ -103,7 +104,7 @@ def test_after_our_process_was_killed_we_find_the_end_and_the_real_archive_goes_
             assert end <= by_java < end + 1408
         count = len(ours(folder, 0, was_killed=True))
         assert count >= at_least
-        verified(aeron_jar, folder, checksum, was_killed=True)
+        verified(aeron_jar, folder, checksum, known=(CUT_OFF,))
         with start_archive(folder, ArchiveOptions(checksum=checksum)) as java:
             assert java.find(0).stop_position == end
             recorded = java.extend(0, replace(PART, first=count))
@@ -113,7 +114,7 @@ def test_after_our_process_was_killed_we_find_the_end_and_the_real_archive_goes_
             assert contents(rows) == replace(PART, count=count).rows()
             assert rows == ours(folder, 0, was_killed=True)
             assert java.errors() == []
-        verified(aeron_jar, folder, checksum, was_killed=True)
+        verified(aeron_jar, folder, checksum, known=(CUT_OFF,))
 
 
 @pytest.mark.parametrize("checksum", CHECKSUMS)
@@ -148,7 +149,7 @@ def test_after_the_real_archive_was_killed_we_find_the_end_and_both_go_on(
             with own.extend_recording(0) as recorder:
                 end = write(recorder, replace(PART, first=count))
                 count += PART.count
-        verified(aeron_jar, folder, checksum, was_killed=True)
+        verified(aeron_jar, folder, checksum, known=(CUT_OFF,))
         with start_archive(folder, ArchiveOptions(checksum=checksum)) as java:
             assert java.find(0).stop_position == end
             rows = theirs(java, 0)
@@ -158,7 +159,7 @@ def test_after_the_real_archive_was_killed_we_find_the_end_and_both_go_on(
             count += PART.count
             assert java.errors() == []
     assert contents(ours(folder, 0, was_killed=True)) == replace(PART, count=count).rows()
-    verified(aeron_jar, folder, checksum, was_killed=True)
+    verified(aeron_jar, folder, checksum, known=(CUT_OFF,))
 
 
 # Ends that were torn in known ways
@@ -256,7 +257,7 @@ def test_a_message_whose_last_fragment_is_missing_is_given_by_nobody(
     assert java_ends(start_archive, copied(folder, "java"), None) == fragments[4]
     with taken_over(folder, None) as own:
         assert own.stop_position(0) == fragments[4]
-    verified(aeron_jar, folder, None, was_killed=True)
+    verified(aeron_jar, folder, None, known=(CUT_OFF,))
     with start_archive(folder) as java:
         assert [row[0] for row in theirs(java, 0, fragments=True)] == fragments[:5]
         assert contents(theirs(java, 0)) == Messages(seed=3, sizes=(3000,), count=1).rows()

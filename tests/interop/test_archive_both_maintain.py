@@ -3,6 +3,9 @@ and bytes; and what everlog's verbs leave, as the real archive reads it."""
 
 from __future__ import annotations
 
+import gzip
+import json
+import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -201,7 +204,7 @@ def test_a_recording_that_was_cut_to_a_segments_beginning_is_extended_by_either(
 # ArchiveTool's verbs
 
 
-ASKED = ("compact", "delete-orphaned-segments")
+ASKED = ("compact", "delete-orphaned-segments", "migrate")
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -269,3 +272,27 @@ def test_both_tools_leave_the_same_bytes_and_the_real_archive_starts_on_them(
             assert recorder.recording_id == 4
     verified(aeron_jar, own_folder, kind)
     assert contents(ours(own_folder, 3)) == Messages(seed=2, sizes=MIXED, count=340).rows()
+
+
+OLD = Path(__file__).parents[1] / "golden" / "aeron" / "archive-old-releases"
+OLD_RELEASES = ["1.9.3-stopped", "1.7.0-stopped", "1.7.0-killed", "1.20.0-stopped", "1.22.1-stopped", "1.24.0-killed"]
+
+
+@pytest.mark.parametrize("name", OLD_RELEASES if IS_LONG else OLD_RELEASES[:1])
+def test_an_archive_of_an_old_release_that_we_migrated_is_replayed_and_extended_by_todays(
+    start_archive: Start, aeron_jar: Path, tmp_path: Path, name: str
+) -> None:
+    truth = json.loads(gzip.decompress((OLD / f"{name}-truth.json.gz").read_bytes()))["recordings"]
+    with tarfile.open(OLD / f"{name}.tar.gz") as packed:
+        packed.extractall(tmp_path, filter="data")
+    folder = next(tmp_path.rglob("archive.catalog")).parent
+    assert own_tool(folder, "migrate") == 0
+    with start_archive(folder, ArchiveOptions(forgets_owner=True)) as java:
+        for recording in truth:
+            rows = theirs(java, recording["recordingId"], fragments=True)
+            expected = [(e, n, crc, r, f, t, o) for e, n, r, f, t, o, crc in recording["replay"]["fragments"]]
+            assert rows == expected
+        java.extend(0, Messages(seed=1, count=10))
+    with archive.open_archive(folder) as own, own.extend_recording(1) as recorder:
+        write(recorder, Messages(seed=1, count=10))
+    verified(aeron_jar, folder, None, known=("segment-long",))  # by 32 bytes, as 1.7 made them
