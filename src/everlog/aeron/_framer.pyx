@@ -37,6 +37,22 @@ cdef extern from "<unistd.h>" nogil:
 cdef extern from *:
     """
     #include <stdint.h>
+    #include <time.h>
+    /* Some milliseconds late, and as fast as reading a variable, where there is such a clock. */
+    static inline int64_t everlog_now_ns(void) {
+        struct timespec now;
+    #ifdef CLOCK_MONOTONIC_COARSE
+        clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    #else
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    #endif
+        return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec; }
+    """
+    int64_t everlog_now_ns() nogil
+
+cdef extern from *:
+    """
+    #include <stdint.h>
     #include <string.h>
     static inline uint64_t everlog_load64(const uint8_t* at) {
         uint64_t v; memcpy(&v, at, 8);
@@ -660,10 +676,12 @@ cdef class Tail:
     cdef PyThread_type_lock mutex
     cdef public int fd
     cdef public int64_t base, end, written, acknowledged
+    cdef int64_t until_ns
 
     def __cinit__(self, Framer framer not None):
         self.framer = framer
         self.fd = -1
+        self.until_ns = 0
         self.base = self.end = 0
         self.written = self.acknowledged = framer.position
         self.mutex = PyThread_allocate_lock()
@@ -690,6 +708,10 @@ cdef class Tail:
         """See the twin."""
         PyThread_release_lock(self.mutex)
 
+    def renew(self, double seconds):
+        """See the twin."""
+        self.until_ns = everlog_now_ns() + <int64_t>(seconds * 1e9)
+
     def __enter__(self):
         self.acquire()
         return self
@@ -700,7 +722,7 @@ cdef class Tail:
     def append(self, payload, reserved_value=0):
         """See the twin."""
         cdef int64_t position = LONG_WAY
-        if self.fd < 0 or not PyThread_acquire_lock(self.mutex, NOWAIT_LOCK):
+        if self.fd < 0 or everlog_now_ns() > self.until_ns or not PyThread_acquire_lock(self.mutex, NOWAIT_LOCK):
             return LONG_WAY
         try:
             position = self.put(payload, reserved_value)

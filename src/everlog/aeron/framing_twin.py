@@ -20,6 +20,7 @@ from __future__ import annotations
 import os
 import struct
 import threading
+import time
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Final, Self
@@ -266,15 +267,16 @@ class Tail:
     """A recording's end, which threads share: the lock under which its framer is used (a context manager), and a short
     way for single messages.
 
-    ``fd`` is the open segment file, -1 where the short way is closed; ``base`` and ``end`` are the positions of its
-    first byte and behind its last one. All before ``written`` is in the file, all before ``acknowledged`` is as safe as
-    was asked for.
+    ``fd`` is the open segment file, -1 where the short way is closed, as it also is when :meth:`renew` was not called
+    for long; ``base`` and ``end`` are the positions of its first byte and behind its last one. All before ``written``
+    is in the file, all before ``acknowledged`` is as safe as was asked for.
     """
 
     def __init__(self, framer: Framer) -> None:
         self._framer = framer
         self._lock = threading.Lock()
         self.fd = -1
+        self._until = 0.0
         self.base = self.end = 0
         self.written = self.acknowledged = framer.position
 
@@ -285,6 +287,10 @@ class Tail:
     def release(self) -> None:
         """Give it back."""
         self._lock.release()
+
+    def renew(self, seconds: float) -> None:
+        """The short way is open for so long: who was stopped for longer is to ask whether it still may write."""
+        self._until = time.monotonic() + seconds
 
     def __enter__(self) -> Self:
         self._lock.acquire()
@@ -304,7 +310,7 @@ class Tail:
         buffer, alone, and is to be written from there, for the write failed, it fills the segment, or it ends in doubt;
         the lock is held then. Raises as :meth:`Framer.frame`.
         """
-        if self.fd < 0 or not self._lock.acquire(blocking=False):
+        if self.fd < 0 or time.monotonic() > self._until or not self._lock.acquire(blocking=False):
             return LONG_WAY
         position = LONG_WAY
         try:

@@ -113,7 +113,7 @@ class Archive(Upkeep):
         self.recovered = recovered + finish_truncations(self._catalog, storage)
         self._store = ArchiveStore(storage, Options(checksum="auto"))
         self._flusher = Flusher(self._flush_offered, options.flush_interval_s)
-        self._heartbeat = Heartbeat(ownership, self._fence)
+        self._heartbeat = Heartbeat(ownership, self._renew, self._fence)
         _archives.add(self)
 
     @classmethod
@@ -383,6 +383,10 @@ class Archive(Upkeep):
                 recorder.flush_offered()
             except EverlogError as error:
                 _log.error("recording %d: %s", recorder.recording_id, error)
+
+    def _renew(self) -> None:
+        for recorder in list(self._recorders.values()):  # without the lock, which may be held for long
+            recorder.renew()
 
     def _fence(self) -> None:
         with self._lock:

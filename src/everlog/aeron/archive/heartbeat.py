@@ -16,10 +16,17 @@ _log = logging.getLogger("everlog.aeron.archive")
 
 
 class Heartbeat:
-    """Runs from its making until ``stop``. ``lost`` is called once another owner has the folder."""
+    """Runs from its making until ``stop``. ``renewed`` is called behind each beat, ``lost`` once another owner has the
+    folder."""
 
-    def __init__(self, ownership: Ownership, lost: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        ownership: Ownership,
+        renewed: Callable[[], None] = lambda: None,
+        lost: Callable[[], None] = lambda: None,
+    ) -> None:
         self._ownership = ownership
+        self._renewed = renewed
         self._lost = lost
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="everlog-archive-heartbeat", daemon=True)
@@ -40,6 +47,7 @@ class Heartbeat:
         while not self._stopped.wait(INTERVAL_S) and self._ownership.lost is None:
             try:
                 self._ownership.beat()
+                self._renewed()
             except EverlogError as error:
                 _log.error("%s", error)
         if self._ownership.lost is not None:

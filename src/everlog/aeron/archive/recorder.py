@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from everlog.aeron.archive.ownership import SILENT_S
 from everlog.aeron.archive.segment_writer import SegmentWriter
 from everlog.aeron.framing import LONG_WAY, Framer, Tail
 from everlog.core.durability import Durability
@@ -277,6 +278,10 @@ class Recorder:
             raise failure
         return self._tail.acknowledged
 
+    def renew(self) -> None:
+        """The owner has just looked whether the folder is its own."""
+        self._tail.renew(SILENT_S)
+
     def fence(self) -> None:
         """The owner has lost the folder: each message asks it from now on."""
         self._is_fenced = True
@@ -357,6 +362,7 @@ class Recorder:
         is_plain = is_plain and self._error is None and self._untold is None
         self._tail.base, self._tail.end = self._writer.base, self._writer.end
         self._tail.fd = self._writer.fd if is_plain else -1
+        self.renew()
 
     def _settle(self) -> None:
         """All that is written is acknowledged on return."""
