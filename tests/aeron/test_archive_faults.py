@@ -5,16 +5,23 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
+import resource
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from recorded import CHANNEL, MTU, STREAM, Ledgers, faults, opened, payload, quiet, recordings
 
+from everlog.aeron import archive as archives
+from everlog.aeron import framing_twin
+from everlog.aeron.archive import archive as archive_module
+from everlog.aeron.archive import recorder as recorder_module
 from everlog.aeron.archive.archive import Archive
 from everlog.aeron.archive.recorder import Recorder
-from everlog.core.writable import WritableStorage
-from everlog.errors import EverlogError, UsageError, WriteFailed
+from everlog.core.writable import LocalWritableStorage, WritableStorage
+from everlog.errors import CorruptData, EverlogError, UsageError, WriteFailed
 from everlog.testing.crashing_storage import CrashingStorage
 from everlog.testing.faulty_writes import FaultyWrites, WriteFaults
 
@@ -224,3 +231,155 @@ def test_whatever_fails_nothing_acknowledged_is_lost_and_nothing_is_in_the_way(
     check(inner, app, name)
     assert fail_at > 40
     assert swallowed < fail_at / 2, f"{swallowed} of {fail_at}"  # most faults reach the caller
+
+
+def test_an_extension_that_fails_leaves_the_recording_stopped_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    quiet(monkeypatch)
+    for durability in ("written", "synced"):
+        inner = CrashingStorage()
+        disk = FaultyWrites(inner)
+        with opened(disk, durability=durability) as archive:
+            with archive.start_recording(CHANNEL, STREAM) as recorder:
+                recorder.append(b"before")
+            failures = 0
+            while True:
+                disk.operation_count, disk.faults = 0, WriteFaults(fail_at=failures)
+                try:
+                    recorder = archive.extend_recording(0)
+                except WriteFailed:
+                    disk.faults = WriteFaults()
+                    assert archive.stop_position(0) == 64, f"{durability}, {disk.failed[-1]}"
+                    assert recordings(inner.kill()) == {0: [b"before"]}
+                    failures += 1
+                else:
+                    break
+            disk.faults = WriteFaults()
+            recorder.append(b"behind")
+            assert failures > 2
+        assert recordings(inner) == {0: [b"before", b"behind"]}
+
+
+def test_a_recording_that_can_not_be_begun_is_an_empty_one_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    quiet(monkeypatch)
+    inner = CrashingStorage()
+    disk = FaultyWrites(inner)
+    with opened(disk, durability="synced") as archive:
+        failures = 0
+        while True:
+            disk.operation_count, disk.faults = 0, WriteFaults(fail_at=failures)
+            try:
+                recorder = archive.start_recording(CHANNEL, STREAM)
+            except WriteFailed:
+                disk.faults = WriteFaults()
+                assert {r.stop_position for r in archive.recordings()} <= {0}, disk.failed[-1]
+                failures += 1
+            else:
+                break
+        disk.faults = WriteFaults()
+        recorder.append(b"the first")
+        assert failures > 4
+        with archive.extend_recording(0) if recorder.recording_id else recorder as first:
+            first.append(b"goes on")
+    assert faults(inner) == []
+
+
+def test_nothing_of_a_damaged_catalog_or_of_its_recordings_is_changed() -> None:
+    inner = CrashingStorage()
+    archive = opened(inner)
+    for _ in range(3):
+        archive.start_recording(CHANNEL, STREAM).append(b"x" * 100)
+    killed = inner.kill()
+    with killed.open_writable("archive.catalog") as file:
+        file.write_at(32 + 256, b"\xff\xff\xff\x7f")  # the second entry's length
+    with killed.open_writable("0-0.rec") as file:
+        file.write_at(160, b"torn")
+    before = {name: killed.read_all(name) for name in killed.names() if name != "archive-mark.dat"}
+    with pytest.raises(CorruptData, match=r"archive\.catalog"):
+        opened(killed)
+    assert {name: killed.read_all(name) for name in before} == before
+
+
+# On a real disk, where single messages go the short way
+
+
+@pytest.fixture(params=["compiled", "twin"])
+def _kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "twin":
+        monkeypatch.setattr(archive_module, "Framer", framing_twin.Framer)
+        monkeypatch.setattr(recorder_module, "Tail", framing_twin.Tail)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 4 MiB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(disk)], capture_output=True, text=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip(f"no file system can be mounted here: {mounted.stderr.strip()}")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+def fill(append: Callable[[bytes], Any], kept: list[bytes]) -> None:
+    """Until it fails; ``kept`` are the messages that were acknowledged."""
+    for number in range(10_000):
+        message = b"%d." % number + b"x" * (number % 1300)
+        append(message)
+        kept.append(message)
+
+
+@pytest.mark.usefixtures("_kernel")
+@pytest.mark.parametrize("durability", ["written", "synced"])
+def test_a_full_disk_is_a_clear_error_and_work_goes_on_when_there_is_room(small_disk: Path, durability: str) -> None:
+    options: dict[str, Any] = {"segment_length": 1 << 20, "durability": durability}
+    with archives.create(small_disk / "a", **options) as archive:
+        (small_disk / "filler").write_bytes(bytes(1 << 20))
+        recorder = archive.start_recording("aeron:ipc?term-length=1m", STREAM)
+        kept: list[bytes] = []
+        with pytest.raises(WriteFailed, match=os.strerror(errno.ENOSPC).lower()):
+            fill(recorder.append, kept)
+        with pytest.raises(WriteFailed, match="free space"):
+            recorder.append_many([b"y" * 4000] * 100)
+        count = len(kept)
+        end = recorder.recorded_position
+        found = [record.payload for record in archive.replay(0)]
+        assert found[:count] == kept
+        assert set(found[count:]) <= {b"y" * 4000}
+        (small_disk / "filler").unlink()
+        assert recorder.append(b"there is room") > end
+        recorder.stop()
+        extended = archive.extend_recording(0)
+        extended.append(b"and more")
+        found = [record.payload for record in archive.replay(0)]
+        assert found[:count] == kept
+        assert found[-2:] == [b"there is room", b"and more"]
+    assert faults(LocalWritableStorage(small_disk / "a")) == []
+
+
+@pytest.mark.usefixtures("_kernel")
+def test_a_limit_of_file_sizes_costs_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    """Not even what failed can be cut away then, for the file can't be made as long as it was."""
+    folder, kept = tmp_path / "a", list[bytes]()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    options: dict[str, Any] = {"segment_length": 2 << 20, "liveness_timeout_s": 0}
+    archive = archives.create(folder, **options)
+    recorder = archive.start_recording("aeron:ipc?term-length=2m", STREAM)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_100_000, limits[1]))
+    try:
+        with pytest.raises(WriteFailed, match="ulimit"):
+            fill(recorder.append, kept)
+        with pytest.raises(WriteFailed, match="ulimit"):
+            recorder.append(b"no more")
+        with pytest.raises(WriteFailed, match="ulimit"):
+            archive.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    with archives.open_archive(folder, **options) as again:
+        assert again.recovered != []
+        with again.extend_recording(0) as extended:
+            extended.append(b"behind")
+        assert [record.payload for record in again.replay(0)] == [*kept, b"behind"]
+    assert faults(LocalWritableStorage(folder)) == []
