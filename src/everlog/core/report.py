@@ -88,3 +88,17 @@ class Report:
             "bytes": self.byte_count,
             "faults": [f.to_dict() for f in self.faults],
         }
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyPart:
+    """A part of a store's verification that can be done by itself, in another process too. ``byte_count`` is an
+    estimate of the work; ``context`` is the family's own, small and picklable, ``None`` for the whole store.
+
+    Damage may lie across parts. Where one of those with the same ``again`` finds anything, all of them are to be
+    replaced by one part with that context (see :func:`everlog.core.verification.join`).
+    """
+
+    byte_count: int
+    context: Any = None
+    again: Any = None

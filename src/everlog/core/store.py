@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 from everlog.core.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS, Batch, Column, ColumnType, pick
 from everlog.core.derived import DERIVED, FAMILY, STORE, STREAM, derive
 from everlog.core.record import Record
-from everlog.core.report import Fault, Progress, Report, Severity
+from everlog.core.report import Fault, Progress, Report, Severity, VerifyPart
 from everlog.core.storage import Storage
 from everlog.errors import CorruptData, UsageError
 
 if TYPE_CHECKING:
     from everlog.core.repair import RepairPlan
+    from everlog.core.split_times import SplitTimes
 
 FaultSink = Callable[[Fault], None]
 DEFAULT_SPLIT_BYTES = 64 << 20
@@ -138,9 +139,17 @@ class Store(ABC):
     def splits(
         self, stream: str, *, start: int | None = None, end: int | None = None, split_bytes: int = DEFAULT_SPLIT_BYTES
     ) -> list[Split]:
-        """Parts that together hold every record of the range once, each of about ``split_bytes`` (a segment is not
-        cut).
+        """Parts that together hold every record of the range once, each of about ``split_bytes``. A larger segment is
+        cut where the family can tell where records begin without reading it.
         """
+
+    def split_times(self, splits: list[Split]) -> list[SplitTimes]:
+        """What is known of the times in ``splits`` of one stream, of ``splits()``, in order, without reading more than
+        a few bytes of each.
+        """
+        from everlog.core.split_times import SplitTimes
+
+        return [SplitTimes()] * len(splits)
 
     @abstractmethod
     def parse_address(self, text: str) -> int:
@@ -162,6 +171,16 @@ class Store(ABC):
     @abstractmethod
     def verify(self, progress: Progress | None = None) -> Report:
         """Check everything; one report with every fault. Never raises for damage, never changes a byte."""
+
+    def verify_parts(self, split_bytes: int = DEFAULT_SPLIT_BYTES) -> list[VerifyPart]:
+        """Parts that together check all that ``verify`` checks, each of about ``split_bytes``. A family whose checks
+        can't be parted has one.
+        """
+        return [VerifyPart(0)]
+
+    def verify_part(self, part: VerifyPart) -> Report:
+        """Check one of ``verify_parts``; :func:`everlog.core.verification.join` makes one report of all."""
+        return self.verify()
 
     def warnings(self) -> list[Fault] | None:
         """What somebody who runs the system should look at now, without reading everything: subscribers that do not

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 from everlog.core.columns import Batch, Column
 from everlog.core.options import fill
-from everlog.core.report import Fault, Progress, Report
+from everlog.core.report import Fault, Progress, Report, VerifyPart
 from everlog.core.storage import Storage
 from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, Split, Store, StreamInfo
 from everlog.errors import StoreUnavailable, UnknownStream, UsageError
@@ -22,7 +22,7 @@ from everlog.nats_streaming.options import NatsStreamingOptions
 from everlog.nats_streaming.server_info import read_server_info
 from everlog.nats_streaming.slices import ChannelFolder, SliceState
 from everlog.nats_streaming.subscriptions import Subscription, fold, subscription_events
-from everlog.nats_streaming.verify import verify_store
+from everlog.nats_streaming.verify import plan_parts, verify_part, verify_store
 
 MAX_SEQUENCE = (1 << 63) - 1
 _MAX_DETECTED_FOLDERS = 1000
@@ -206,6 +206,14 @@ class NatsStreamingStore(Store):
     def verify(self, progress: Progress | None = None) -> Report:
         """Check every record of every file."""
         return verify_store(self.storage, self._reading, self.family, progress)
+
+    def verify_parts(self, split_bytes: int = DEFAULT_SPLIT_BYTES) -> list[VerifyPart]:
+        """The root's files, and runs of channels."""
+        return plan_parts(self.storage, split_bytes)
+
+    def verify_part(self, part: VerifyPart) -> Report:
+        """See :meth:`Store.verify_part`."""
+        return verify_part(self.storage, self._reading, self.family, part)
 
 
 def _ignore(fault: Fault) -> None:

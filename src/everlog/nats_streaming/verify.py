@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from everlog.core.report import Fault, Progress, Report, Severity
+from everlog.core.report import Fault, Progress, Report, Severity, VerifyPart
 from everlog.core.storage import Storage
 from everlog.errors import EverlogError, FileChanged, StoreUnavailable
 from everlog.kernel.crc32 import Crc32
@@ -40,6 +40,42 @@ def verify_store(storage: Storage, reading: Reading, family: str, progress: Prog
     return check.report
 
 
+def channel_folders(storage: Storage) -> list[str]:
+    """The channels' folders, sorted."""
+    return sorted(entry.name for entry in storage.entries() if entry.is_dir)
+
+
+def plan_parts(storage: Storage, split_bytes: int) -> list[VerifyPart]:
+    """The root's files, then the channels by name, small ones together. The context is the channels' folders."""
+    parts = [VerifyPart(0, ())]
+    group: list[str] = []
+    size = 0
+    for folder in channel_folders(storage):
+        try:
+            byte_count = sum(entry.size for entry in storage.entries(folder))
+        except EverlogError:
+            byte_count = 0  # the check tells why
+        if group and size + byte_count > split_bytes:
+            parts.append(VerifyPart(size, tuple(group)))
+            group, size = [], 0
+        group.append(folder)
+        size += byte_count
+    if group:
+        parts.append(VerifyPart(size, tuple(group)))
+    return parts
+
+
+def verify_part(storage: Storage, reading: Reading, family: str, part: VerifyPart) -> Report:
+    """Check a part of ``plan_parts``. A channel that has gone meanwhile is a fault of its own."""
+    check = StoreCheck(storage, reading, Report(storage.root, family), None)
+    if not part.context:
+        check.check_root()
+    else:
+        check.know_root()
+        check.check_channels(part.context)
+    return check.report
+
+
 def _note(
     code: str, file: str, found: str, expected: str, *, repair: str = "none needed", stream: str | None = None
 ) -> Fault:
@@ -60,19 +96,34 @@ class StoreCheck:
 
     def run(self) -> None:
         """Check the root's files, then channel after channel."""
-        folders, files, odd = [], set(), []
+        self.check_root()
+        self.check_channels(channel_folders(self._storage))
+
+    def check_root(self) -> None:
+        """The server's and the clients' file, and what else there is beside the channels."""
+        folders, files, odd = 0, set(), []
         for entry in self._storage.entries():
             if entry.is_dir:
-                folders.append(entry.name)
+                folders += 1
             elif entry.is_file:
                 files.add(entry.name)
             else:
                 odd.append(entry.name)
         self._polynomial()
-        self._guard(SERVER_FILE, None, lambda: self._server(bool(folders) or CLIENTS_FILE in files))
+        self._guard(SERVER_FILE, None, lambda: self._server(folders > 0 or CLIENTS_FILE in files))
         self._guard(CLIENTS_FILE, None, self._read_clients)
         self._root_files(files, odd)
-        for done, folder in enumerate(sorted(folders)):
+
+    def know_root(self) -> None:
+        """What checking a channel needs to know of the root's files; what is wrong with them, ``check_root`` tells."""
+        faults = list(self.report.faults)
+        self._polynomial()
+        self._guard(CLIENTS_FILE, None, self._read_clients)
+        self.report.faults = faults
+
+    def check_channels(self, folders: Sequence[str]) -> None:
+        """Channel after channel."""
+        for done, folder in enumerate(folders):
             if self._progress is not None:
                 self._progress(channel_text(folder), done, len(folders))
             self._guard(folder, channel_text(folder), lambda folder=folder: self._channel(folder))  # type: ignore[misc]

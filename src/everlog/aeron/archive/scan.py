@@ -165,6 +165,8 @@ class Scan:
         segments = context.segments
         base = segments.base(available)
         size = reader.size(base)
+        if available == base > segments.start_position and size:
+            return self._short_behind_its_last_frame(available)
         following = reader.next_base(base, context.limit)
         lost = f"positions {position} to {min(following, context.limit)}"
         if size is None:
@@ -178,6 +180,17 @@ class Scan:
         if following >= context.limit:
             return False
         self._restart(following)
+        return True
+
+    def _short_behind_its_last_frame(self, position: int) -> bool:
+        """The file before ``position`` lacks only bytes that fill up its last frame: nothing is lost."""
+        segments = self.context.segments
+        before = segments.base(position - 1)
+        size = self.reader.size(before) or 0
+        if size < segments.segment_length:
+            expected = f"{segments.segment_length} bytes"
+            self._report("segment-short", before + size, f"{size} bytes", expected, "nothing")
+        self._window = Window(self.reader.read_into, position, self.context.limit, max_bytes=WINDOW_BYTES)
         return True
 
     def _restart(self, position: int) -> None:

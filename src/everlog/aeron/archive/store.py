@@ -3,11 +3,14 @@ positions."""
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
+from everlog.aeron.archive import splitting
 from everlog.aeron.archive.catalog import CATALOG_NAME, CatalogEntry
 from everlog.aeron.archive.catalog_file import load_catalog
 from everlog.aeron.archive.checksums import detect_checksum
@@ -32,7 +35,8 @@ from everlog.aeron.walk import Geometry
 from everlog.core.columns import Batch, Column
 from everlog.core.options import fill
 from everlog.core.repair import RepairPlan
-from everlog.core.report import Fault, Progress, Report, Severity
+from everlog.core.report import Fault, Progress, Report, Severity, VerifyPart
+from everlog.core.split_times import SplitTimes, from_firsts
 from everlog.core.storage import Storage
 from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, Split, StreamInfo
 from everlog.errors import CorruptData, StoreUnavailable, UnknownStream, UsageError
@@ -42,7 +46,6 @@ if TYPE_CHECKING:
     from everlog.sbe import Schema
 
 MARK_NAME = "archive-mark.dat"
-MAX_SPLITS = 65_536
 CHECKSUMS = ("auto", "none", "crc32", "crc32c")
 
 
@@ -290,22 +293,28 @@ class ArchiveStore(PositionalStore):
     def splits(
         self, stream: str, *, start: int | None = None, end: int | None = None, split_bytes: int = DEFAULT_SPLIT_BYTES
     ) -> list[Split]:
-        """Some segments each. A message belongs to the split in which it begins."""
+        """Some segments each, or some terms of a large one. A message belongs to the split in which it begins."""
         recording = self.recording(stream)
         if self.is_purged(recording):
             return []
         context = self.scan_context(recording)
         first = recording.start_position if start is None else max(start, recording.start_position)
         stop = context.limit if end is None else min(end, context.limit)
-        length = recording.segment_file_length
-        step = max(split_bytes // length, 1, (stop - first) // (length * MAX_SPLITS)) * length
-        found = []
-        while first < stop:
-            behind = min(context.segments.base(first) + step, stop)
-            last = behind == stop
-            found.append(Split(stream, first, end if last else behind, behind - first, context))
-            first = behind
+        marks = splitting.cut(
+            context, first, stop, split_bytes, splitting.whole_files(self.storage, context.segments)
+        )
+        edges = [first, *marks, stop] if first < stop else []
+        found = [Split(stream, a, b, b - a, context) for a, b in itertools.pairwise(edges)]
+        if found:
+            found[-1] = replace(found[-1], end=end)
         return found
+
+    def split_times(self, splits: list[Split]) -> list[SplitTimes]:
+        """With times in the reserved value, those at the splits' starts."""
+        if not self._times.factor:
+            return super().split_times(splits)
+        with contextlib.closing(SegmentReader(self.storage, splits[0].context.segments)) as reader:
+            return from_firsts([splitting.time_of_first(reader, s.start or 0, self._times.factor) for s in splits])
 
     # State
 
@@ -338,6 +347,19 @@ class ArchiveStore(PositionalStore):
 
         self.reload()
         return verify(self, progress)
+
+    def verify_parts(self, split_bytes: int = DEFAULT_SPLIT_BYTES) -> list[VerifyPart]:
+        """The folder, and runs of recordings or of their segments."""
+        from everlog.aeron.archive.verify_parts import plan_parts
+
+        return plan_parts(self, split_bytes)
+
+    def verify_part(self, part: VerifyPart) -> Report:
+        """See :meth:`Store.verify_part`; of an archive as it is now."""
+        from everlog.aeron.archive.verify_parts import verify_part
+
+        self.reload()
+        return verify_part(self, part)
 
     def plan_repair(self, progress: Progress | None = None) -> RepairPlan:
         """See :func:`everlog.aeron.archive.repair.plan_repair`."""

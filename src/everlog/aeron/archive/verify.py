@@ -49,20 +49,39 @@ class Verification:
 
     def run(self) -> None:
         """Everything, one part after the other."""
+        self.check_folder()
+        for recording in self.store.recordings().values():
+            self.check_recording(recording)
+            self.done_bytes += sum(entry.size for entry in self.files.get(recording.recording_id, ()))
+            self._tell(str(recording.recording_id))
+        self.check_orphans()
+
+    def check_folder(self) -> None:
+        """Names, catalog and mark file."""
         self._list_files()
         self._check_catalog()
         self._check_mark()
-        recordings = self.store.recordings()
-        for recording in recordings.values():
+
+    def check_recording(self, recording: Recording, start: int | None = None, end: int | None = None) -> None:
+        """One recording, or of a large one the messages that begin from ``start`` on and before ``end``; the first part
+        looks at its files, too, and the last one at its end."""
+        if start is None:
             self.report.stream_count += 1
-            try:
-                self._check_recording(recording)
-            except EverlogError as error:
-                self._unreadable(recording, error)
-            self.done_bytes += sum(entry.size for entry in self.files.get(recording.recording_id, ()))
-            self._tell(str(recording.recording_id))
-        for recording_id in sorted(self.files.keys() - recordings.keys()):
+        try:
+            self._check_recording(recording, start, end)
+        except EverlogError as error:
+            self._unreadable(recording, error)
+
+    def check_orphans(self) -> None:
+        """Files of recordings that are not known."""
+        for recording_id in sorted(self.files.keys() - self.store.recordings().keys()):
             self._orphans(recording_id)
+
+    def list_segments(self) -> None:
+        """The segment files, for a part of the check; what is wrong with names, ``check_folder`` tells."""
+        faults = list(self.report.faults)
+        self._list_files()
+        self.report.faults = faults
 
     def _list_files(self) -> None:
         for entry in sorted(self.store.storage.entries(), key=lambda e: (len(e.name), e.name)):
@@ -174,7 +193,7 @@ class Verification:
 
     # Recordings
 
-    def _check_recording(self, recording: Recording) -> None:
+    def _check_recording(self, recording: Recording, start: int | None, end: int | None) -> None:
         stream = str(recording.recording_id)
         files = self.files.get(recording.recording_id, [])
         if self.store.is_purged(recording):
@@ -195,8 +214,9 @@ class Verification:
                 )
             return
         context = self.store.scan_context(recording)
-        self._check_files(recording, context, files)
-        self._check_frames(recording, context)
+        if start is None:
+            self._check_files(recording, context, files)
+        self._check_frames(recording, context, start, end)
 
     def _check_files(self, recording: Recording, context: ScanContext, files: list[Entry]) -> None:
         """Sizes and places of the segment files; what is missing among them shows when the frames are read."""
@@ -260,17 +280,21 @@ class Verification:
             lost, repair = "nothing that is to stay", _TRUNCATION
         self._add("segment-beyond-stop", entry.name, 0, found, expected, lost, repair, pending, stream)
 
-    def _check_frames(self, recording: Recording, context: ScanContext) -> None:
+    def _check_frames(self, recording: Recording, context: ScanContext, start: int | None, end: int | None) -> None:
         reader = SegmentReader(self.store.storage, context.segments)
         sink = kernel.RowSink([], STEP_ROWS, 1 << 62)
         faults: list[Fault] = []
-        scan = Scan(context, reader, sink, faults.append, True, 0, FOREVER)
+        scan = Scan(context, reader, sink, faults.append, True, start or 0, FOREVER if end is None else end)
         try:
             for _ in scan.run():
                 self.report.record_count += sink.row_count
                 sink.reset()
             self.report.faults += faults
-            self.report.byte_count += max(scan.end_position - recording.start_position, 0)
+            first = recording.start_position if start is None else start
+            behind = scan.end_position if end is None else min(scan.end_position, end)
+            self.report.byte_count += max(behind - first, 0)
+            if end is not None:
+                return  # another part sees the recording's end
             if recording.is_active:
                 self._check_active(recording, context, reader, scan.end_position)
             else:
