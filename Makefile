@@ -1,4 +1,4 @@
-# make setup | demo | test | interop | check | bench | bench-jlog | bench-archive | soak-jlog | formats | wheel | sdist | clean
+# make setup | demo | test | interop | check | bench | bench-jlog | bench-archive | soak-jlog | soak-archive | formats | wheel | sdist | clean
 # PYTHON chooses the interpreter that .venv is made from.
 
 PYTHON ?= python3
@@ -61,6 +61,10 @@ bench-archive: setup
 # Writers and subscribers of a JLog journal, killed at random moments; FOLDER=... on a disk of your choice.
 soak-jlog: setup
 	$(BIN)/python -m everlog.testing.jlog_soak --kills 200 $(FOLDER)
+
+# Recorders of Aeron archives, killed at random moments.
+soak-archive: setup
+	$(BIN)/python -m everlog.testing.archive_soak --kills 200 $(FOLDER)
 
 formats: setup
 	$(BIN)/python tools/generate_layouts.py

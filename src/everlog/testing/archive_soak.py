@@ -1,0 +1,289 @@
+"""Recorders of Aeron archives, killed at random moments: ``python -m everlog.testing.archive_soak``.
+
+Two archives, one ``written`` and one ``synced``, each have a process that records into two recordings in every way,
+stops and extends them, and begins a new one now and then. It tells the parent over a pipe what was acknowledged to it.
+The parent kills one with SIGKILL, opens its archive, which recovers it, and checks that everything acknowledged is
+there, whole and in order, and nothing that was not recorded; then the process is started again, extends, and goes on.
+In the end everything is read once more, and ``verify`` must find no fault. The same seed gives the same victims and
+pauses; what they are doing at that moment the system decides.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import selectors
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+
+from everlog.aeron.archive.archive import Archive, create
+from everlog.aeron.archive.recorder import Recorder
+from everlog.aeron.archive.store import ArchiveStore
+from everlog.core.writable import LocalWritableStorage
+from everlog.errors import EverlogError
+from everlog.testing.jlog_soak import Worker
+
+DURABILITIES = ("written", "synced")
+CHANNEL = "aeron:ipc?term-length=64k"
+STREAM_ID = 1001
+MAX_PAUSE_S = 0.06
+MOST_AT_ONCE = 8
+"""Messages that are recorded with one call: so many may be there without having been acknowledged."""
+STARTED, ACKNOWLEDGED = 0, 1
+"""What a worker tells: a new recording's id; or recording, start, number and position behind it."""
+
+Key = tuple[int, int, int]
+"""Of a message: the recording, how often the worker was started before, the message's number since then."""
+
+
+def payload_of(key: Key) -> bytes:
+    """A message's content, by which it is known whether it is whole: no zeros, up to three fragments."""
+    text = b"%d.%d.%d." % key
+    return text + bytes(1 + (key[2] * 7 + i) % 255 for i in range(key[2] * 31 % (3000 if key[2] % 5 == 0 else 400)))
+
+
+def key_of(payload: bytes) -> Key | None:
+    """Which message it is; ``None`` for none, or a damaged one."""
+    words = payload.split(b".", 3)[:3]
+    if len(words) < 3 or not all(word.isdigit() for word in words):
+        return None
+    key = (int(words[0]), int(words[1]), int(words[2]))
+    return key if payload_of(key) == payload else None
+
+
+def open_to_record(folder: str, durability: str) -> Archive:
+    """The archive, made if need be; who was killed keeps it no longer than its lock."""
+    return create(folder, exist_ok=True, durability=durability, segment_length=64 << 10, liveness_timeout_s=0)
+
+
+@dataclass(slots=True)
+class Result:
+    """What came of it. ``complaints`` are what must not be."""
+
+    kills: int = 0
+    acknowledged: int = 0
+    recovered: int = 0
+    recordings: int = 0
+    byte_count: int = 0
+    complaints: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.kills} kills, {self.recovered} of them left something to recover; {self.acknowledged} messages "
+            f"acknowledged, {self.byte_count} bytes in {self.recordings} recordings"
+        )
+
+
+# In the children
+
+
+class Recording:
+    """One recording of a worker, and the number of its next message."""
+
+    def __init__(self, archive: Archive, start: int, news: int, recording_id: int | None = None) -> None:
+        self._archive = archive
+        self._start = start
+        self._news = news
+        self._number = 0
+        if recording_id is None:
+            self._recorder = archive.start_recording(CHANNEL, STREAM_ID)
+            os.write(news, b"%d %d\n" % (STARTED, self._recorder.recording_id))
+        else:
+            self._recorder = archive.extend_recording(recording_id)
+
+    def record(self, rng: random.Random) -> None:
+        """A few messages, by one call or another, and tell that they were acknowledged."""
+        recorder, count = self._recorder, rng.choice((1, 1, 1, 2, MOST_AT_ONCE))
+        first, self._number = self._number, self._number + count
+        payloads = [payload_of((recorder.recording_id, self._start, number)) for number in range(first, self._number)]
+        position = self._given(recorder, payloads, rng)
+        told = ACKNOWLEDGED, recorder.recording_id, self._start, self._number - 1, position
+        os.write(self._news, b"%d %d %d %d %d\n" % told)
+
+    @staticmethod
+    def _given(recorder: Recorder, payloads: list[bytes], rng: random.Random) -> int:
+        if len(payloads) == 1:
+            return recorder.append(payloads[0])
+        if rng.random() < 0.5:
+            return recorder.append_many(payloads)
+        for payload in payloads:
+            recorder.offer(payload)
+        return recorder.sync() if rng.random() < 0.1 else recorder.flush()
+
+    def stop_and_extend(self) -> None:
+        """Which writes to the catalog twice."""
+        self._recorder.stop()
+        self._recorder = self._archive.extend_recording(self._recorder.recording_id)
+
+
+def record_messages(folder: str, durability: str, start: int, news: int) -> NoReturn:
+    """Record for ever, and tell all that was acknowledged."""
+    rng = random.Random(f"{durability}.{start}")
+    archive = open_to_record(folder, durability)
+    known = [recording.recording_id for recording in archive.recordings()]
+    recordings = [Recording(archive, start, news, recording_id) for recording_id in known[-2:]]
+    if len(recordings) < 2 or rng.random() < 0.1:
+        recordings.append(Recording(archive, start, news))
+    while True:
+        recording = rng.choice(recordings)
+        recording.record(rng)
+        if rng.random() < 0.02:
+            recording.stop_and_extend()
+        time.sleep(rng.random() * 0.001)
+
+
+# In the parent
+
+
+class Watched:
+    """One archive: what its worker was told, and up to where that was found to be there."""
+
+    def __init__(self, folder: str, durability: str, result: Result) -> None:
+        self.folder = folder
+        self.durability = durability
+        self._result = result
+        self._acknowledged: dict[int, dict[int, int]] = {}
+        self._positions: dict[int, int] = {}
+        self._checked: dict[int, int] = {}
+        self._seen: dict[tuple[int, int], int] = {}
+        self.worker = Worker(lambda start, news: record_messages(folder, durability, start, news), self._note)
+
+    def _complain(self, text: str) -> None:
+        self._result.complaints.append(f"{self.durability}: {text}")
+
+    def _note(self, told: list[int]) -> None:
+        if told[0] == STARTED:
+            if told[1] in self._acknowledged:
+                self._complain(f"recording id {told[1]} was given twice")
+            self._acknowledged.setdefault(told[1], {})
+            return
+        _, recording_id, start, number, position = told
+        self._result.acknowledged += number - self._acknowledged[recording_id].get(start, -1)
+        self._acknowledged[recording_id][start] = number
+        self._positions[recording_id] = position
+
+    def check(self) -> None:
+        """Open the archive after a kill, and read what is new."""
+        try:
+            with open_to_record(self.folder, self.durability) as archive:
+                self._result.recovered += bool(archive.recovered)
+                known = {recording.recording_id for recording in archive.recordings()}
+                for recording_id in self._acknowledged:
+                    if recording_id not in known:
+                        self._complain(f"recording {recording_id} is lost")
+                for recording_id in known:
+                    self._check_recording(archive, recording_id)
+        except EverlogError as error:
+            self._complain(f"after a kill: {error}")
+
+    def _check_recording(self, archive: Archive, recording_id: int) -> None:
+        stop = archive.stop_position(recording_id)
+        assert stop is not None, "an archive that was just opened has no active recordings"
+        if stop < self._positions.get(recording_id, 0):
+            self._complain(f"recording {recording_id} ends at {stop}, before {self._positions[recording_id]}")
+        with archive.replay(recording_id, self._checked.get(recording_id)) as replay:
+            for record in replay:
+                self._see(recording_id, record.payload)
+        self._checked[recording_id] = stop
+        for start, number in self._acknowledged.get(recording_id, {}).items():
+            if self._seen.get((recording_id, start), -1) < number:
+                self._complain(f"lost: recording {recording_id}, message {number} of start {start}")
+
+    def _see(self, recording_id: int, payload: bytes) -> None:
+        key = key_of(payload)
+        if key is None or key[0] != recording_id:
+            self._complain(f"recording {recording_id} has a message that nobody recorded: {payload[:24]!r}")
+            return
+        _, start, number = key
+        if number != self._seen.get((recording_id, start), -1) + 1:
+            self._complain(f"{key} does not follow {self._seen.get((recording_id, start))}")
+        if number > self._acknowledged.get(recording_id, {}).get(start, -1) + MOST_AT_ONCE:
+            self._complain(f"{key} was not recorded yet")
+        self._seen[recording_id, start] = number
+
+    def check_all(self) -> None:
+        """Read everything once more, and verify."""
+        self._checked, self._seen = {}, {}
+        self.check()
+        self._result.recordings += len(self._checked)
+        self._result.byte_count += sum(self._checked.values())
+        with ArchiveStore.open(LocalWritableStorage(self.folder), {}) as store:
+            for fault in store.verify().faults:
+                if fault.severity.value == "fault":
+                    self._complain(str(fault))
+
+
+class Soak:
+    """One run in ``folder``, which holds nothing yet."""
+
+    def __init__(self, folder: str, *, kills: int, seed: int) -> None:
+        self._kills = kills
+        self._rng = random.Random(seed)
+        self._result = Result()
+        self._archives = [Watched(os.path.join(folder, name), name, self._result) for name in DURABILITIES]
+        self._selector = selectors.DefaultSelector()
+
+    def run(self) -> Result:
+        """Kill, open, check, start again."""
+        try:
+            for watched in self._archives:
+                watched.worker.start(self._selector)
+            for _ in range(self._kills):
+                self._listen(self._rng.random() * MAX_PAUSE_S)
+                victim = self._rng.choice(self._archives)
+                self._kill(victim)
+                victim.check()
+                victim.worker.start(self._selector)
+                self._result.kills += 1
+            self._listen(MAX_PAUSE_S)
+        finally:
+            for watched in self._archives:
+                self._kill(watched)
+        for watched in self._archives:
+            watched.check()
+            watched.check_all()
+        return self._result
+
+    def _listen(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0:
+            for found, _ in self._selector.select(left):
+                listen: Callable[[], bool] = found.data.listen
+                listen()
+
+    def _kill(self, watched: Watched) -> None:
+        worker = watched.worker
+        if worker.pid == 0:
+            return
+        status = worker.end(self._selector, signal.SIGKILL)
+        worker.pid = 0
+        if status != signal.SIGKILL:
+            self._result.complaints.append(
+                f"{watched.durability}: a worker ended with status {status:#x}: see its error"
+            )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; 1 if something is wrong."""
+    parser = argparse.ArgumentParser(prog="python -m everlog.testing.archive_soak", description=__doc__)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("folder", nargs="?", type=Path, help="on the file system to be tried; default: a temporary one")
+    chosen = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory(dir=chosen.folder, prefix="everlog-soak-") as folder:
+        result = Soak(folder, kills=chosen.kills, seed=chosen.seed).run()
+    print(result)
+    for complaint in result.complaints:
+        print(complaint)
+    return 1 if result.complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,53 @@
+"""A short run of the soak: recorders killed at random moments. ``make soak-archive`` is the long one."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from everlog.testing import archive_soak
+from everlog.testing.archive_soak import ACKNOWLEDGED, CHANNEL, STARTED, STREAM_ID, Soak, main, payload_of
+
+
+def test_what_was_acknowledged_survives_recorders_that_are_killed(tmp_path: Path) -> None:
+    seed = random.randrange(1 << 32)
+    result = Soak(str(tmp_path), kills=5, seed=seed).run()
+    assert result.complaints == [], f"seed {seed}"
+    assert (result.kills, result.acknowledged > 20, result.recordings >= 4) == (5, True, True)
+    assert result.byte_count > 32 * result.acknowledged
+
+
+def test_the_soak_complains_of_what_it_is_to_find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A recorder that is told of messages that are not there, and records what nobody knows of."""
+
+    def lie(folder: str, durability: str, start: int, news: int) -> None:
+        archive = archive_soak.open_to_record(folder, durability)
+        recorder = archive.start_recording(CHANNEL, STREAM_ID)
+        for number in (0, 1, 3, 2, 99):
+            recorder.append(payload_of((0, start, number)))
+        recorder.append(b"no message")
+        os.write(news, b"%d 0\n%d 0\n%d 7\n" % (STARTED, STARTED, STARTED))
+        os.write(news, b"%d 0 %d 5 1000000\n" % (ACKNOWLEDGED, start))
+        os.write(news, b"%d 7 %d 5 64\n" % (ACKNOWLEDGED, start))
+        os.kill(os.getpid(), 9)
+
+    monkeypatch.setattr(archive_soak, "record_messages", lie)
+    complaints = "\n".join(Soak(str(tmp_path), kills=0, seed=1).run().complaints)
+    for words in (
+        "id 0 was given twice",
+        "recording 7 is lost",
+        "before 1000000",
+        "does not follow",
+        "was not recorded yet",
+        "that nobody recorded",
+    ):
+        assert words in complaints
+
+
+def test_the_command_line_says_what_was_done(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--kills", "1", "--seed", "7", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.startswith("1 kills, ")
+    assert list(tmp_path.iterdir()) == []
