@@ -8,7 +8,7 @@ SETUP := $(VENV)/.everlog-setup
 BUILT := $(VENV)/.everlog-built
 COMPILED := $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi')
 
-.PHONY: setup demo test interop check bench bench-jlog bench-archive soak-jlog formats wheel sdist clean
+.PHONY: setup demo test interop check bench bench-jlog bench-archive soak-jlog soak-archive formats wheel sdist clean
 
 setup: $(BUILT)
 
