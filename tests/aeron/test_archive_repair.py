@@ -265,7 +265,7 @@ def test_what_there_are_verbs_for_is_told_with_the_verb_and_left() -> None:
     plan = open_archive(CrashingStorage(files)).plan_repair()
     assert plan.is_empty
     assert {fault.code: fault.repair for fault in plan.remains} == {
-        "segment-orphaned": "everlog archive DIR delete-orphaned-segments",
+        "segment-orphaned": "restore the catalog from a copy, or move the file away",
         "recording-invalid": "everlog archive DIR mark-valid",
     }
 
