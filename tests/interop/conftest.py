@@ -17,6 +17,17 @@ import java_archive
 pytest.register_assert_rewrite("both_archives")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "interop_only: make interop runs it, make test leaves it out")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if os.environ.get("EVERLOG_INTEROP") != "download":
+        left_out = [item for item in items if item.get_closest_marker("interop_only")]
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=left_out)
+
+
 def _library(version: str) -> c_library.Library:
     try:
         found = c_library.from_pypi() if version == "2.0" else c_library.from_environment()

@@ -162,6 +162,7 @@ def test_segments_migrate_alike(start_archive: Start, tmp_path: Path) -> None:
         assert each.do("purge", 0) == 0
 
 
+@pytest.mark.interop_only
 def test_a_truncation_that_is_refused_changes_nothing_here(start_archive: Start, tmp_path: Path) -> None:
     folder = kilobytes(tmp_path / "a", (0, 300))
     other = copied(folder, "java")
@@ -177,6 +178,7 @@ def test_a_truncation_that_is_refused_changes_nothing_here(start_archive: Start,
         assert {fault.code for fault in store.verify().faults} == {"segment-beyond-stop", "stop-position"}
 
 
+@pytest.mark.interop_only
 def test_a_recording_that_was_cut_to_a_segments_beginning_is_extended_by_either(
     start_archive: Start, aeron_jar: Path, tmp_path: Path
 ) -> None:
@@ -275,10 +277,11 @@ def test_both_tools_leave_the_same_bytes_and_the_real_archive_starts_on_them(
 
 
 OLD = Path(__file__).parents[1] / "golden" / "aeron" / "archive-old-releases"
-OLD_RELEASES = ["1.9.3-stopped", "1.7.0-stopped", "1.7.0-killed", "1.20.0-stopped", "1.22.1-stopped", "1.24.0-killed"]
+OLD_RELEASES = ["1.9.3-stopped", "1.7.0-stopped", "1.24.0-killed"]
 
 
-@pytest.mark.parametrize("name", OLD_RELEASES if IS_LONG else OLD_RELEASES[:1])
+@pytest.mark.parametrize("name", OLD_RELEASES)
+@pytest.mark.interop_only
 def test_an_archive_of_an_old_release_that_we_migrated_is_replayed_and_extended_by_todays(
     start_archive: Start, aeron_jar: Path, tmp_path: Path, name: str
 ) -> None:

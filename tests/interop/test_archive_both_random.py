@@ -35,7 +35,7 @@ from java_archive import MIXED, SMALL, ArchiveOptions, JavaArchive, Messages
 from everlog.aeron import archive
 
 Start = Callable[..., JavaArchive]
-SECONDS = float(os.environ.get("EVERLOG_INTEROP_SECONDS") or (20 if IS_LONG else 2))
+SECONDS = float(os.environ.get("EVERLOG_INTEROP_SECONDS") or (20 if IS_LONG else 1))
 SEED = int(os.environ.get("EVERLOG_INTEROP_SEED") or random.randrange(1 << 32))
 TURNS = 12
 """Of one folder; then comes another one."""
