@@ -61,7 +61,7 @@ def test_a_recording_is_parted_by_its_segments_and_all_are_sound(recorded: Path)
         assert whole.faults == []
         assert whole.record_count == 1400
         segments = len([name for name in store.storage.names() if name.endswith(".rec")])
-        assert len(store.verify_parts(1)) == 1 + segments
+        assert len(store.verify_parts(1)) >= 1 + segments  # a part is at most a segment
     check_same(whole, in_parts(recorded, 1))
 
 

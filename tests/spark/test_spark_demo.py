@@ -15,7 +15,7 @@ from rich.console import Console
 from everlog.errors import StoreUnavailable
 from everlog.spark import demo, demo_aeron
 from everlog.spark.discovery import find_stores
-from everlog.spark.verify import StoreToVerify, verify_stores
+from everlog.spark.pipelines.verify import StoreToVerify, verify_stores
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 ARCHIVES = (

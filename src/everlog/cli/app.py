@@ -26,6 +26,7 @@ COMMANDS = {
     "metrics": ("everlog.cli.metrics", "Serve a store's state to Prometheus."),
     "read": ("everlog.cli.read", "Print records."),
     "repair": ("everlog.cli.repair", "Repair a store: show what is to be changed, ask, do it, verify."),
+    "spark": ("everlog.cli.spark", "Pipelines over many stores on Spark: verify, export, compare, ..."),
     "verify": ("everlog.cli.verify", "Check everything; report every fault."),
 }
 """Command name to its module, which is imported when the command runs, and the line that ``--help`` shows."""

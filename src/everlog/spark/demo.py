@@ -25,8 +25,8 @@ from everlog.errors import EverlogError, StoreUnavailable
 from everlog.spark import demo_aeron, demo_tables
 from everlog.spark.discovery import find_stores
 from everlog.spark.java import find_java
+from everlog.spark.pipelines.verify import StoreToVerify, verify_stores
 from everlog.spark.session import local_session
-from everlog.spark.verify import StoreToVerify, verify_stores
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,11 +24,10 @@ ARROW_FLAGS = ("-Darrow.enable_unsafe_memory_access=true", "-Darrow.enable_null_
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
 }
+_LOCAL = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 
 _LOG4J = """\
 status = error
@@ -50,37 +49,66 @@ def local_session(
     log_level: str = "ERROR",
     log_file: Path | None = None,
 ) -> SparkSession:
-    """A session on ``cores`` cores of this machine (``"*"``: all), reachable from it only, without the web UI.
+    """A session on ``cores`` cores of this machine (``"*"``: all), reachable from it only, without the web UI; see
+    :func:`session_on`."""
+    settings = {"spark.driver.memory": memory}
+    return session_on(f"local[{cores}]", name, settings=settings, log_level=log_level, log_file=log_file)
+
+
+def session_on(
+    master: str,
+    name: str = "everlog",
+    *,
+    settings: Mapping[str, str] | None = None,
+    log_level: str = "ERROR",
+    log_file: Path | None = None,
+) -> SparkSession:
+    """A session on a master, such as ``local[4]`` or ``spark://host:7077``. ``settings`` are Spark's and go before the
+    ones made here.
 
     Finds Java by itself, and has Spark's workers run the Python that runs this. What the JVM and the workers write to
     stderr, warnings about damaged stores among it, goes to ``log_file`` where one is given. Raises
     :class:`MissingDependency` without pyspark or Java. A session that is already running in this process is returned
     as it is.
     """
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError as error:
-        raise MissingDependency("Spark", found="pyspark not installed", hint="pip install 'everlog[spark]'") from error
-    active = SparkSession.getActiveSession()
+    active = active_session()
     if active is not None:
         return active
-    prepare_environment(find_java())
+    from pyspark.sql import SparkSession
+
+    is_local = master.startswith("local")
+    prepare_environment(find_java(), is_local=is_local)
     scratch = tempfile.mkdtemp(prefix="everlog-spark-")
     atexit.register(shutil.rmtree, scratch, ignore_errors=True)
     logging_file = os.path.join(scratch, "log4j2.properties")
     with open(logging_file, "w", encoding="ascii") as file:
         file.write(_LOG4J.format(level=log_level.lower()))
-    flags = " ".join((*ARROW_FLAGS, f"-Dlog4j2.configurationFile={logging_file}"))
-    builder = SparkSession.builder.master(f"local[{cores}]").appName(name).config(map=_SETTINGS)
-    builder = builder.config("spark.driver.memory", memory).config("spark.driver.extraJavaOptions", flags)
-    builder = builder.config("spark.sql.warehouse.dir", os.path.join(scratch, "warehouse"))
+    chosen = {
+        **_SETTINGS,
+        **(_LOCAL if is_local else {}),
+        "spark.driver.extraJavaOptions": " ".join((*ARROW_FLAGS, f"-Dlog4j2.configurationFile={logging_file}")),
+        "spark.executor.extraJavaOptions": " ".join(ARROW_FLAGS),
+        "spark.sql.warehouse.dir": os.path.join(scratch, "warehouse"),
+        **(settings or {}),
+    }
+    builder = SparkSession.builder.master(master).appName(name).config(map=chosen)
     with _stderr_to(log_file):
         session: SparkSession = builder.getOrCreate()
     session.sparkContext.setLogLevel(log_level)
     return session
 
 
-def prepare_environment(java: Java) -> None:
+def active_session() -> SparkSession | None:
+    """The session that is running in this process. Raises :class:`MissingDependency` without pyspark."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise MissingDependency("Spark", found="pyspark not installed", hint="pip install 'everlog[spark]'") from error
+    found: SparkSession | None = SparkSession.getActiveSession()
+    return found
+
+
+def prepare_environment(java: Java, *, is_local: bool = True) -> None:
     """What Spark's launcher and its workers take from the environment. Call before the first session of a process."""
     if java.found_by != "PATH":
         os.environ["JAVA_HOME"] = java.home
@@ -88,7 +116,8 @@ def prepare_environment(java: Java) -> None:
         del os.environ["JAVA_HOME"]  # it was found not to do
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    if is_local:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
 
 @contextmanager

@@ -1,0 +1,114 @@
+"""What the verbs share: the session, options of the data source, progress, and what Spark's errors say."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from everlog import errors
+from everlog.cli.progress import ProgressLine
+from everlog.cli.text import is_terminal
+from everlog.core.report import Progress
+from everlog.errors import EverlogError, UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+F = TypeVar("F", bound=Callable[..., Any])
+OUR_ERROR = re.compile(r"everlog\.errors\.([A-Za-z]+): ([^\n]+)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Running:
+    """How a pipeline is to be run."""
+
+    master: str
+    settings: dict[str, str]
+    log: str | None
+
+    @contextlib.contextmanager
+    def session(self, name: str) -> Iterator[tuple[SparkSession, Progress | None]]:
+        """A session, and where to tell of progress: on a terminal only. An error of ours that Spark wraps up comes out
+        as itself."""
+        from everlog.spark.session import active_session, session_on
+
+        with contextlib.ExitStack() as stack:
+            log = self.log or os.path.join(stack.enter_context(tempfile.TemporaryDirectory()), "spark.log")
+            is_ours = active_session() is None
+            spark = session_on(self.master, f"everlog {name}", settings=self.settings, log_file=Path(log))
+            if is_ours:
+                stack.callback(spark.stop)
+            line = stack.enter_context(ProgressLine())
+            try:
+                yield spark, line if is_terminal(sys.stderr) else None
+            except Exception as error:
+                ours = our_error(error)
+                if ours is None:
+                    raise
+                raise ours from error
+
+
+def our_error(error: Exception) -> EverlogError | None:
+    """The error of everlog that a task ended with; Spark tells it as text, below a traceback."""
+    if isinstance(error, EverlogError) or not type(error).__module__.startswith(("pyspark.", "py4j.")):
+        return None
+    for kind, text in reversed(OUR_ERROR.findall(str(error))):
+        found = getattr(errors, kind, None)
+        if isinstance(found, type) and issubclass(found, EverlogError):
+            return found(text)
+    return None
+
+
+def spark_options(command: F) -> F:
+    """Decorator: ``--master``, ``--conf``, ``--log``; the command gets them as ``running``."""
+
+    @click.pass_context
+    def run(ctx: click.Context, /, master: str, conf: tuple[str, ...], log: str | None, **given: Any) -> Any:
+        settings = dict(pair("--conf", text) for text in conf)
+        return ctx.invoke(command, running=Running(master=master, settings=settings, log=log), **given)
+
+    wrapped: Any = run
+    wrapped.__name__, wrapped.__doc__ = command.__name__, command.__doc__
+    wrapped.__click_params__ = getattr(command, "__click_params__", [])
+    for option in (
+        click.option("--log", metavar="FILE", help="Keep here what Spark and its workers say."),
+        click.option("--conf", metavar="NAME=VALUE", multiple=True, help="A setting of Spark; may be given again."),
+        click.option("--master", default="local[*]", show_default=True, help="Where Spark runs."),
+    ):
+        wrapped = option(wrapped)
+    found: F = wrapped
+    return found
+
+
+def source_options(command: F) -> F:
+    """Decorator: ``--option NAME=VALUE``; the command gets a tuple of texts as ``option``."""
+    text = "An option of the data source, such as stream=3; may be given again."
+    return click.option("--option", "-o", metavar="NAME=VALUE", multiple=True, help=text)(command)
+
+
+def pair(option: str, text: str) -> tuple[str, str]:
+    """``NAME=VALUE`` taken apart. Raises :class:`UsageError`."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise UsageError(option, found=repr(text), expected="NAME=VALUE")
+    return name.strip(), value
+
+
+def scan_options(paths: tuple[str, ...], given: tuple[str, ...]) -> dict[str, str]:
+    """Paths and ``--option``s as the data source takes them. Raises :class:`UsageError`."""
+    import json
+
+    options = dict(pair("--option", text) for text in given)
+    for name in options:
+        if name.lower() in ("path", "paths"):
+            raise UsageError("--option", found=name, expected="paths as arguments")
+    return options | {"paths": json.dumps(list(paths))}

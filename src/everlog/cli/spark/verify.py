@@ -1,0 +1,68 @@
+"""``everlog spark verify``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from everlog.cli.spark.running import Running, scan_options, source_options, spark_options
+from everlog.cli.text import json_line, print_table, printable
+from everlog.cli.verify import print_fault
+from everlog.core.report import Fault, Severity
+
+HEADERS = ("state", "store", "family", "streams", "segments", "records", "bytes", "faults", "notes")
+NUMBERS = frozenset(range(3, len(HEADERS)))
+
+
+@click.command
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+@source_options
+@click.option("--json", "as_json", is_flag=True, help="One JSON object: all stores with all faults.")
+@spark_options
+def verify(paths: tuple[str, ...], option: tuple[str, ...], as_json: bool, running: Running) -> int:
+    """Check all stores at or below the paths, in parallel, large ones in parts. One report; exit code 1 when one has a
+    fault or can't be opened."""
+    from everlog.spark.discovery import find_stores
+    from everlog.spark.options import parse_options
+    from everlog.spark.pipelines.progress import TaskProgress
+    from everlog.spark.pipelines.verify import StoreToVerify, verify_stores
+    from everlog.spark.schema import family_options
+
+    scan = parse_options(scan_options(paths, option))
+    stores = find_stores(scan.paths, scan.family)
+    options = family_options(stores, scan)
+    todo = [StoreToVerify(store, options[store.family]) for store in stores]
+    with running.session("verify") as (spark, progress), TaskProgress(spark, "verify", progress):
+        rows = [row.asDict(recursive=True) for row in verify_stores(spark, todo).collect()]
+    order = {store.path: number for number, store in enumerate(stores)}
+    rows.sort(key=lambda row: order[row["store"]])
+    is_ok = all(row["ok"] for row in rows)
+    if as_json:
+        click.echo(json_line({"ok": is_ok, "stores": rows}))
+    else:
+        _print(rows)
+    return 0 if is_ok else 1
+
+
+def _print(rows: list[dict[str, Any]]) -> None:
+    for row in rows:
+        for values in row["faults"]:
+            fault = Fault(
+                **values | {"severity": Severity(values["severity"]), "file": f"{row['store']}/{values['file']}"}
+            )
+            print_fault(fault)
+        if row["error"]:
+            click.echo(f"fault  {printable(row['error'])}")
+    print_table(HEADERS, [_cells(row) for row in rows], NUMBERS)
+    faults = [fault["severity"] == "fault" for row in rows for fault in row["faults"]]
+    damaged = sum(not row["ok"] for row in rows)
+    counts = f"{sum(faults)} faults, {len(faults) - sum(faults)} notes"
+    click.echo(f"{len(rows)} stores: {len(rows) - damaged} ok, {damaged} damaged; {counts}")
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    faults = sum(fault["severity"] == "fault" for fault in row["faults"])
+    state = "unreadable" if row["error"] else "ok" if row["ok"] else "damaged"
+    counts = [row[name] for name in ("streams", "segments", "records", "bytes")]
+    return [state, row["store"], row["family"], *map(str, [*counts, faults, len(row["faults"]) - faults])]

@@ -1,0 +1,28 @@
+"""Work of different sizes, dealt out to tasks."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
+TASKS_PER_CORE = 4
+"""So that a task that takes longer than its bytes say does not keep the others waiting at the end."""
+ITEM_BYTES = 4096
+"""Each item counts a little, so that many empty ones are dealt out, too."""
+
+
+def spread(items: Sequence[T], byte_count: Callable[[T], int], tasks: int) -> list[list[T]]:
+    """At most ``tasks`` hands, about as large as each other, the largest one first; inside a hand in the order of
+    ``items``. Every item is in one hand, and no hand is empty."""
+    count = max(1, min(tasks, len(items)))
+    heap = [(0, index) for index in range(count)]
+    hands: list[list[int]] = [[] for _ in range(count)]
+    for number in sorted(range(len(items)), key=lambda n: (-byte_count(items[n]), n)):
+        held, index = heapq.heappop(heap)
+        hands[index].append(number)
+        heapq.heappush(heap, (held + byte_count(items[number]) + ITEM_BYTES, index))
+    sizes = {index: held for held, index in heap}
+    order = sorted((index for index in range(count) if hands[index]), key=lambda index: (-sizes[index], index))
+    return [[items[n] for n in sorted(hands[index])] for index in order]
