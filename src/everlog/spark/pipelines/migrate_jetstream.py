@@ -1,0 +1,246 @@
+"""NATS Streaming channels into JetStream: what is to be moved, planned by the driver; a task for each channel."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from everlog.core.report import Progress
+from everlog.core.store import StreamInfo
+from everlog.errors import EverlogError, LimitExceeded, UnknownStream, UsageError
+from everlog.nats_streaming.options import NatsStreamingOptions
+from everlog.spark.discovery import FoundStore
+from everlog.spark.options import FAIL
+from everlog.spark.pipelines.migrate_channel import MAX_GAP_MESSAGES, ChannelMove, move_channel
+from everlog.spark.pipelines.migrate_connection import Connection, JetStream
+from everlog.spark.pipelines.migrate_consumers import Subscriptions, plan_consumers
+from everlog.spark.pipelines.migrate_naming import SubjectMapping, distinct_names, map_subject
+from everlog.spark.pipelines.migrate_progress import ProgressFolder, report_count, watch
+from everlog.spark.pipelines.migrate_stream import StreamSettings, check_is_ours
+from everlog.stores import open_store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FAMILY = "nats-streaming"
+LOG = logging.getLogger("everlog.spark")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JetStreamTarget:
+    """Where channels go. ``stream_prefix`` comes before the names of streams, ``subject_prefix`` before subjects;
+    ``mappings`` change subjects. ``queue_groups``: groups that are not durable become consumers, too. ``consumers``:
+    whether subscriptions are moved at all. ``keep_limits``: streams get the limits with which the store is read."""
+
+    connection: Connection
+    settings: StreamSettings = field(default_factory=StreamSettings)
+    stream_prefix: str = ""
+    subject_prefix: str = ""
+    mappings: tuple[SubjectMapping, ...] = ()
+    queue_groups: bool = True
+    consumers: bool = True
+    keep_limits: bool = False
+
+
+def plan_channels(
+    store: FoundStore,
+    target: JetStreamTarget,
+    *,
+    streams: Sequence[str] = (),
+    options: dict[str, Any] | None = None,
+    on_fault: str = FAIL,
+) -> list[ChannelMove]:
+    """A move for each channel of a store, or of those in ``streams`` (names or patterns). ``options`` open the store;
+    a key is given as a file or an environment variable.
+
+    Raises :class:`UsageError`, :class:`UnknownStream`, and what opening a store raises.
+    """
+    if store.family != FAMILY:
+        raise UsageError(store.path, found=f"a store of family {store.family}", expected=FAMILY)
+    options = dict(options or {})
+    if "encryption_key" in options:
+        raise UsageError("encryption_key", found="a key in plain text", expected="a file or an environment variable")
+    with open_store(store.path, family=FAMILY, **options) as opened:
+        infos = {info.name: info for info in opened.streams()}
+        state = opened.info()
+    chosen = _chosen(infos, streams)
+    # Names come from all channels, so that they are the same however many are moved at a time.
+    names = distinct_names(list(infos), target.stream_prefix)
+    cluster = (state["server_info"] or {}).get("cluster_id", "")
+    moves = []
+    for name in chosen:
+        told = state["channels"].get(name, {}).get("subscriptions", []) if target.consumers else []
+        subscriptions = plan_consumers(told, queue_groups=target.queue_groups)
+        first, last = _span(infos[name], subscriptions)
+        moves.append(
+            ChannelMove(
+                store=store.path,
+                options=options,
+                on_fault=on_fault,
+                channel=name,
+                cluster=cluster,
+                stream=names[name],
+                subject=map_subject(name, target.mappings, target.subject_prefix),
+                first=first,
+                last=last,
+                byte_count=infos[name].byte_count,
+                subscriptions=subscriptions,
+                settings=_settings(target, options),
+                connection=target.connection,
+            )
+        )
+    _refuse_shared_subjects(moves)
+    return moves
+
+
+def _chosen(names: Iterable[str], patterns: Sequence[str]) -> list[str]:
+    """Raises :class:`UnknownStream` for a pattern that nothing fits."""
+    chosen: list[str] = []
+    fitted: set[str] = set()
+    for name in names:
+        fitting = [pattern for pattern in patterns if name == pattern or fnmatchcase(name, pattern)]
+        fitted.update(fitting)
+        if fitting or not patterns:
+            chosen.append(name)
+    if missing := [pattern for pattern in patterns if pattern not in fitted]:
+        raise UnknownStream("stream", found=", ".join(map(repr, missing)), expected="a channel that ls lists")
+    return chosen
+
+
+def _settings(target: JetStreamTarget, options: Mapping[str, Any]) -> StreamSettings:
+    if not target.keep_limits:
+        return target.settings
+    limits = NatsStreamingOptions(**options).limits()
+    return replace(target.settings, max_msgs=limits.max_msgs, max_bytes=limits.max_bytes, max_age_ns=limits.max_age_ns)
+
+
+def _span(info: StreamInfo, subscriptions: Subscriptions) -> tuple[int, int]:
+    """First and last sequence of the stream. What a subscription has seen counts where the messages themselves are
+    lost: no new message may get such a sequence, for its consumer would pass over it."""
+    last = max(int(info.end or 1) - 1, int(info.last or 0), subscriptions.last_sent)
+    first = int(info.first) if info.first is not None else last + 1
+    if last - first + 1 - (info.record_count or 0) > MAX_GAP_MESSAGES:
+        found = f"{info.record_count} messages of sequences {first} to {last}"
+        raise LimitExceeded(info.name, found=found, expected=f"at most {MAX_GAP_MESSAGES} missing ones")
+    return first, last
+
+
+def _refuse_shared_subjects(moves: Sequence[ChannelMove]) -> None:
+    seen: dict[str, str] = {}
+    for move in moves:
+        other = seen.setdefault(move.subject, move.channel)
+        if other != move.channel:
+            found = f"channels {other!r} and {move.channel!r} both on {move.subject!r}"
+            raise UsageError("subject mapping", found=found, expected="a subject for each channel")
+
+
+def describe(move: ChannelMove) -> dict[str, Any]:
+    """A move as plain values, as the results have them."""
+    return {
+        "store": move.store,
+        "channel": move.channel,
+        "stream": move.stream,
+        "subject": move.subject,
+        "first": move.first,
+        "last": move.last,
+        "not_moved": [
+            {"id": sub["id"], "kind": sub["kind"], "client": sub["client_id"], "pending": len(sub["pending"])}
+            for sub in move.subscriptions.left_out
+        ],
+    }
+
+
+def rehearse(moves: Sequence[ChannelMove]) -> list[dict[str, Any]]:
+    """What would be done, asked of the server without changing anything."""
+    return asyncio.run(_rehearse(moves))
+
+
+async def _rehearse(moves: Sequence[ChannelMove]) -> list[dict[str, Any]]:
+    if not moves:
+        return []
+    async with JetStream(moves[0].connection) as js:
+        return [_rehearsed(move, await js.stream_info(move.stream)) for move in moves]
+
+
+def _rehearsed(move: ChannelMove, info: Mapping[str, Any] | None) -> dict[str, Any]:
+    row = describe(move) | {"outcome": "would move", "error": None, "consumers": _would_make(move)}
+    done = 0
+    if info is not None:
+        done = info["state"]["last_seq"]
+        try:
+            check_is_ours(move, info)
+        except UsageError as error:
+            return row | {"outcome": "would fail", "error": str(error), "moved": 0}
+        if done >= move.last:
+            row["outcome"] = "up to date" if info["config"]["subjects"] == [move.subject] else "would finish"
+    with open_store(move.store, family=FAMILY, **move.options) as store:
+        rest = store.scan(move.channel, columns=["sequence"], start=done + 1, on_fault=lambda fault: None)
+        return row | {"moved": sum(batch.row_count for batch in rest)}
+
+
+def _would_make(move: ChannelMove) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": plan.name,
+            "kind": plan.kind,
+            "floor": plan.floor,
+            "last_sent": plan.last_sent,
+            "start": plan.start(move.settings.pending),
+            "pending": list(plan.pending),
+            "outcome": "would make",
+        }
+        for plan in move.subscriptions.consumers
+    ]
+
+
+def migrate_to_jetstream(
+    spark: SparkSession,
+    moves: Sequence[ChannelMove],
+    *,
+    tasks: int | None = None,
+    progress: Progress | None = None,
+) -> list[dict[str, Any]]:
+    """Move channels, several at once, each by one task; a row for each, in order. One that fails is a row with an
+    ``error``; the others are moved. Run again, it adds what is missing.
+
+    Raises what reaching the server raises, before anything is begun.
+    """
+    if not moves:
+        return []
+    asyncio.run(_reach(moves[0].connection))
+    count = max(1, min(len(moves), tasks or 4 * spark.sparkContext.defaultParallelism))
+    with ProgressFolder(progress is not None) as folder:
+        numbered = list(enumerate(moves))
+        place = folder.path
+
+        def run(part: Iterable[tuple[int, ChannelMove]]) -> Iterator[str]:
+            for number, move in part:
+                yield json.dumps(move_one(move, number, place))
+
+        # The largest first, so that none is left alone at the end.
+        numbered.sort(key=lambda item: -item[1].byte_count)
+        total = sum(max(0, move.last - move.first + 1) for move in moves)
+        with watch(folder, progress, "messages", total):
+            lines = spark.sparkContext.parallelize(numbered, count).mapPartitions(run).collect()
+    rows = {row.pop("number"): row for row in map(json.loads, lines)}
+    return [rows[number] for number in range(len(moves))]
+
+
+async def _reach(connection: Connection) -> None:
+    async with JetStream(connection) as js:
+        await js.api("INFO")
+
+
+def move_one(move: ChannelMove, number: int = 0, progress_folder: str | None = None) -> dict[str, Any]:
+    """What a task does with one channel; an error is part of the row."""
+    row = describe(move) | {"number": number, "error": None}
+    try:
+        return row | move_channel(move, lambda moved: report_count(progress_folder, number, moved))
+    except EverlogError as error:
+        LOG.warning("channel %s: %s", move.channel, error)
+        return row | {"outcome": "failed", "moved": None, "consumers": [], "error": str(error)}
