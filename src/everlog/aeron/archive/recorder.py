@@ -150,6 +150,8 @@ class Recorder:
                 raise UsageError("payload", found=f"{longest} bytes", expected=f"at most {self.max_message_length}")
             done = recorded = 0
             try:
+                if not count:
+                    self._write_block()  # what was offered
                 while done < count:
                     taken = frame(done)
                     self._write_block()
