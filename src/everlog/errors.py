@@ -105,6 +105,10 @@ class KeyRefused(EverlogError):
     """No encryption key, or one that does not fit. The key is never part of the message."""
 
 
+class DataLost(EverlogError):
+    """Records that a live query had not read yet are gone: purged, truncated, or deleted with their stream or store."""
+
+
 class CorruptData(EverlogError):
     """Bytes in the store are not what the format says."""
 

@@ -47,10 +47,38 @@ class IndexFold:
 
 def fold_index(file: ReadableFile, size: int, crc: Crc32 | None) -> IndexFold:
     """Go over an index of ``size`` bytes. The fold is of the records before the first problem."""
-    walker = IndexWalker(None, crc)
-    fold = IndexFold(walker, [], _FIRST)
-    start = _FIRST
-    for data, base, at in _chunks(file, size):
+    fold = IndexFold(IndexWalker(None, crc), [], _FIRST)
+    _fold_on(fold, file, size, 0, _FIRST)
+    return fold
+
+
+def grow_index(fold: IndexFold, file: ReadableFile, size: int) -> bool:
+    """Go over what came since ``fold`` was made of the same index, or grown; one without a problem. False when it is
+    another index now."""
+    walker = fold.walker
+    if size < fold.end:
+        return False
+    if walker.count:
+        last = file.read_at(fold.end - _ENTRY, _ENTRY)
+        if len(last) < _ENTRY:
+            return False
+        entry = IndexRecord.unpack_from(last)
+        is_same = (entry.sequence, entry.offset, entry.length) == (
+            walker.last_sequence,
+            walker.last_offset,
+            walker.last_size,
+        )
+        if not is_same or entry.timestamp > walker.max_timestamp:
+            return False
+    start = fold.extents.pop().start if fold.extents else _FIRST
+    _fold_on(fold, file, size, fold.end, start)
+    return True
+
+
+def _fold_on(fold: IndexFold, file: ReadableFile, size: int, begin: int, start: int) -> None:
+    """From offset ``begin`` on; the last extent begins at ``start``."""
+    walker = fold.walker
+    for data, base, at in _chunks(file, size, begin):
         if base == 0 and (problem := _version_problem(data)) is not None:
             fold.problem = problem
             break
@@ -64,7 +92,7 @@ def fold_index(file: ReadableFile, size: int, crc: Crc32 | None) -> IndexFold:
                 fold.extents.append(Extent(start, walker.next_offset))
             if len(fold.extents) >= MAX_EXTENTS:
                 fold.problem = IndexProblem("index-damaged", fold.end, f"over {MAX_EXTENTS} holes", "fewer")
-                return fold
+                return
             start = walker.next_offset = IndexRecord.unpack_from(data, at).offset
         if status != MORE:
             fold.problem = _problem(status, data, walker, fold.end)
@@ -74,20 +102,25 @@ def fold_index(file: ReadableFile, size: int, crc: Crc32 | None) -> IndexFold:
             fold.problem = IndexProblem("index-damaged", fold.end, f"{left} bytes", f"a record of {_ENTRY} bytes")
     if walker.next_offset > start:
         fold.extents.append(Extent(start, walker.next_offset))
-    return fold
 
 
-def _chunks(file: ReadableFile, size: int) -> Iterator[tuple[bytes, int, int]]:
+def _chunks(file: ReadableFile, size: int, begin: int) -> Iterator[tuple[bytes, int, int]]:
     """Data, its offset in the file, and where in it the records start."""
-    length = min(size, _FIRST + CHUNK_BYTES)
-    yield file.read_at(0, length), 0, min(_FIRST, length)
-    base = length
+    base = begin
+    if base == 0:
+        base = min(size, _FIRST + CHUNK_BYTES)
+        yield file.read_at(0, base), 0, min(_FIRST, base)
     while base < size:
         data = file.read_at(base, min(CHUNK_BYTES, size - base))
         if not data:
             return
         yield data, base, 0
         base += len(data)
+
+
+def whole_bytes(size: int) -> int:
+    """What of an index of ``size`` bytes is whole records, and the version word before them."""
+    return size if size < _FIRST else _FIRST + (size - _FIRST) // _ENTRY * _ENTRY
 
 
 def _version_problem(data: bytes) -> IndexProblem | None:

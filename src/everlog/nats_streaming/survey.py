@@ -9,7 +9,7 @@ from everlog.core.storage import ReadableFile, Storage
 from everlog.errors import StoreUnavailable
 from everlog.kernel.columns import RowSink
 from everlog.kernel.crc32 import Crc32
-from everlog.nats_streaming.index import IndexFold, IndexProblem, fold_index
+from everlog.nats_streaming.index import IndexFold, IndexProblem, fold_index, grow_index, whole_bytes
 from everlog.nats_streaming.layouts import MAX_RECORD_BYTES, FileVersion, RecordHeader
 from everlog.nats_streaming.messages import MsgProto
 from everlog.nats_streaming.polynomials import fitting_polynomial, polynomial_fault
@@ -63,6 +63,23 @@ class Surveyor:
                 fault = polynomial_fault(piece.dat, self._crc.polynomial, polynomial)
                 return SliceState(piece, False, faults=(replace(fault, stream=self._stream),))
             return self._records(file, size, piece, tuple(faults))
+
+    def grow(self, piece: Slice, fold: IndexFold | None) -> tuple[SliceState, IndexFold] | None:
+        """A slice that is written, by what came to its index since ``fold``; ``None`` where the index does not do. Of a
+        record that is being written to the index nothing is taken. Raises :class:`StoreUnavailable`."""
+        if piece.idx_size is None:
+            return None
+        with self._storage.open(piece.dat) as file, self._storage.open(piece.idx) as index:
+            if version_fault(piece.dat, file.read_at(0, FIRST_RECORD), loses="nothing") is not None:
+                return None
+            size = whole_bytes(index.size())
+            if fold is None or not grow_index(fold, index, size):
+                fold = fold_index(index, size, self._crc if self._check else None)
+            if fold.problem is not None or not fold.walker.count:
+                return None
+            if self._last_message(file, file.size(), fold) is not None:
+                return None
+            return _indexed(piece, fold, ()), fold
 
     def missing(self, piece: Slice) -> SliceState:
         """An index without its ``.dat`` file: what it says is lost."""

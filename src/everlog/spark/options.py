@@ -12,6 +12,7 @@ from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, as_level
 from everlog.errors import UsageError
 from everlog.sbe import Schema, load_schema
 from everlog.sbe.times import PREFIX
+from everlog.spark.streaming.options import parse_seconds, parse_starting
 
 FAIL, SKIP = "fail", "skip"
 MIN_SPLIT_BYTES = 1 << 16
@@ -25,8 +26,8 @@ class ScanOptions:
     """What a query asks for. ``streams`` are names or glob patterns, none means all; ``start`` and ``end`` are
     addresses as text, ``end`` exclusive; ``start_ns`` and ``end_ns`` likewise in time; ``columns`` are names,
     ``None`` means the default ones. ``sbe_schema`` decodes payloads, ``sbe_message`` names the message that gets typed
-    columns. ``family_options`` go to the stores whose family knows them. ``partitions`` is
-    how many tasks to make, ``None`` for as many as suit the size.
+    columns. ``family_options`` go to the stores whose family knows them, ``live_options`` to live queries.
+    ``partitions`` is how many tasks to make, ``None`` for as many as suit the size.
     """
 
     paths: tuple[str, ...]
@@ -46,6 +47,7 @@ class ScanOptions:
     sbe_schema: Schema | None = None
     sbe_message: str | None = None
     family_options: Mapping[str, Any] = field(default_factory=dict)
+    live_options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def has_time_range(self) -> bool:
@@ -83,12 +85,20 @@ def _count(name: str, value: str) -> int:
     return number
 
 
-def _split_bytes(name: str, value: str) -> int:
+def _bytes_or_none(name: str, value: str, least: int = 0) -> int:
     match = re.fullmatch(r"(\d{1,15})\s*([kmgt]?)(?:i?b)?", value.strip().lower())
-    size = int(match[1]) * _UNITS[match[2]] if match else 0
-    if size < MIN_SPLIT_BYTES:
-        raise UsageError(name, found=repr(value), expected=f"bytes, such as 64m, at least {MIN_SPLIT_BYTES}")
+    size = int(match[1]) * _UNITS[match[2]] if match else -1
+    if size < least:
+        raise UsageError(name, found=repr(value), expected=f"bytes, such as 64m, at least {least}")
     return size
+
+
+def _bytes(name: str, value: str) -> int:
+    return _bytes_or_none(name, value, 1)
+
+
+def _split_bytes(name: str, value: str) -> int:
+    return _bytes_or_none(name, value, MIN_SPLIT_BYTES)
 
 
 def _time(name: str, value: str) -> int:
@@ -162,7 +172,16 @@ FAMILY_OPTIONS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
 }
 """Option of the data source -> field of a family's options class."""
 
-OPTION_NAMES = ("path", "paths", *SCAN_OPTIONS, *FAMILY_OPTIONS)
+LIVE_OPTIONS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
+    "maxBytesPerTrigger": ("max_bytes", _bytes),
+    "maxRecordsPerTrigger": ("max_records", _count),
+    "startingOffsets": ("starting", parse_starting),
+    "discoveryInterval": ("discovery_s", parse_seconds),
+    "prefetchBytes": ("prefetch_bytes", _bytes_or_none),
+}
+"""Option of the data source -> field of :class:`~everlog.spark.streaming.options.LiveOptions`: for ``readStream``."""
+
+OPTION_NAMES = ("path", "paths", *SCAN_OPTIONS, *FAMILY_OPTIONS, *LIVE_OPTIONS)
 
 
 def parse_options(options: Mapping[str, str]) -> ScanOptions:
@@ -181,7 +200,12 @@ def parse_options(options: Mapping[str, str]) -> ScanOptions:
         raise UsageError("options", found=", ".join(unknown), expected=f"names out of {', '.join(OPTION_NAMES)}")
     paths = _paths(given)
     family_options = _parse(given, FAMILY_OPTIONS)
-    scan = ScanOptions(paths=paths, **_parse(given, SCAN_OPTIONS), family_options=family_options)
+    scan = ScanOptions(
+        paths=paths,
+        **_parse(given, SCAN_OPTIONS),
+        family_options=family_options,
+        live_options=_parse(given, LIVE_OPTIONS),
+    )
     if scan.sbe_message is not None and scan.sbe_schema is None:
         raise UsageError("option sbeMessage", found="no sbeSchema", expected="sbeSchema with it")
     times_only = scan.sbe_message is None and family_options.get("timestamp_from", "").startswith(PREFIX)

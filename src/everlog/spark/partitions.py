@@ -70,7 +70,7 @@ def plan(stores: list[FoundStore], scan: ScanOptions, options: FamilyOptions) ->
         raise UnknownStream(
             "stream", found=", ".join(map(repr, missing)), expected=f"a name or pattern of {_few(names)}"
         )
-    return _grouped(found, scan, options)
+    return deal(found, scan, options)
 
 
 def _at_store(store: FoundStore, error: EverlogError) -> EverlogError:
@@ -120,7 +120,7 @@ def partition_count(byte_count: int, split_count: int, wanted: int | None = None
     return max(1, min(wanted, split_count))
 
 
-def _grouped(found: list[tuple[FoundStore, Split]], scan: ScanOptions, options: FamilyOptions) -> list[StorePartition]:
+def deal(found: list[tuple[FoundStore, Split]], scan: ScanOptions, options: FamilyOptions) -> list[StorePartition]:
     """Largest first to the partition that has least; inside a partition in the order they were found."""
     if not found:
         return []

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from everlog.core.columns import Column
     from everlog.spark.discovery import FoundStore
     from everlog.spark.options import ScanOptions
+    from everlog.spark.writing.writers import EverlogStreamWriter, EverlogWriter
 
 
 class EverlogDataSource(DataSource):  # type: ignore[misc]
@@ -60,6 +61,29 @@ class EverlogDataSource(DataSource):  # type: ignore[misc]
         scan, stores, options, table = self._look()
         check_schema(schema, table)
         return EverlogReader(schema, scan, stores, options)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """A reader of what is there and of what comes. Raises :class:`UsageError` for a schema that does not fit,
+        :class:`MissingDependency` with a Spark that can't bound batches."""
+        from everlog.spark.schema import check_schema
+        from everlog.spark.streaming.reader import make_reader
+
+        scan, _, options, table = self._look()
+        check_schema(schema, table)
+        return make_reader(schema, scan, options)
+
+    def writer(self, schema: StructType, overwrite: bool) -> EverlogWriter:
+        """A writer that appends rows, at least once. Raises :class:`UsageError` for options and columns that do not
+        fit, :class:`NotAStore`."""
+        from everlog.spark.writing.writers import EverlogWriter
+
+        return EverlogWriter(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> EverlogStreamWriter:  # noqa: N802 - Spark's name
+        """A writer that appends each row of a stream once. Raises as :meth:`writer`."""
+        from everlog.spark.writing.writers import EverlogStreamWriter
+
+        return EverlogStreamWriter(self.options, schema, overwrite)
 
 
 class EverlogReader(DataSourceReader):  # type: ignore[misc]

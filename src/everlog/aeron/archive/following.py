@@ -1,0 +1,272 @@
+"""Following the recordings of an archive that is writing them.
+
+The catalog tells which recordings there are and where those that stopped end; it is compared byte by byte with what it
+was, for the real archive changes it under a memory map, which leaves the file's times as they are. How far an active
+recording has come is found by its frames: the first time from the start of its last term that has any, then from
+where the last look ended. The end is that of the last whole message: what follows may be a part of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from everlog.aeron import walk_twin as codes
+from everlog.aeron.archive.catalog import CATALOG_NAME
+from everlog.aeron.archive.catalog_file import CATALOG_STEP_BYTES
+from everlog.aeron.archive.recordings import Recording
+from everlog.aeron.archive.scan import Scan, ScanContext
+from everlog.aeron.archive.segments import SegmentReader
+from everlog.aeron.archive.store import ArchiveStore
+from everlog.aeron.frames import HEADER_LENGTH
+from everlog.aeron.position import FOREVER, term_start
+from everlog.core.following import Cut, CutLimit, Follower, Reach
+from everlog.core.report import Fault
+from everlog.core.storage import MAX_SMALL_FILE_BYTES, Storage
+from everlog.core.store import DEFAULT_SPLIT_BYTES, Split
+from everlog.kernel.columns import RowSink
+from everlog.kernel.sources import Value
+
+MAX_SPLITS = 65_536
+_ROWS = 16_384
+_UNBOUNDED = 1 << 62
+
+
+@dataclass(slots=True)
+class _Tail:
+    """An active recording: what its scans need to know, and the end of its last whole message so far."""
+
+    context: ScanContext
+    end: int
+
+
+class ArchiveFollower(Follower):
+    """See :class:`Follower`. A look costs a comparison of the catalog, and 32 bytes of each active recording that has
+    nothing new."""
+
+    def __init__(self, storage: Storage, options: Mapping[str, Any]) -> None:
+        self._storage = storage
+        self._store = ArchiveStore.open(storage, options)
+        self._catalog = self._read_catalog()
+        self._tails: dict[int, _Tail] = {}
+        self._contexts: dict[str, ScanContext] = {}
+        self._stopped: dict[str, Reach] | None = None
+        self._active: list[Recording] = []
+
+    @property
+    def store(self) -> ArchiveStore:
+        """The archive, as it was when its catalog last changed."""
+        return self._store
+
+    def _read_catalog(self) -> bytes | None:
+        if not self._storage.exists(CATALOG_NAME):
+            return None
+        used = 0 if self._store.catalog is None else self._store.catalog.used
+        with self._storage.open(CATALOG_NAME) as file:
+            # Behind what is in use there are zeros, very many in old archives; new entries begin where they do.
+            return file.read_at(0, min(file.size(), MAX_SMALL_FILE_BYTES, used + CATALOG_STEP_BYTES))
+
+    def look(self) -> dict[str, Reach]:
+        """See :meth:`Follower.look`."""
+        catalog = self._read_catalog()
+        # Without a catalog the files tell which recordings there are: then they are listed each time.
+        if catalog != self._catalog or catalog is None or self._store.catalog is None:
+            self._store.reload()
+            self._catalog = self._read_catalog()
+            self._contexts.clear()
+            self._stopped = None
+        if self._stopped is None:
+            self._list()
+        assert self._stopped is not None
+        return self._stopped | {str(r.recording_id): self._reach(r) for r in self._active}
+
+    def _list(self) -> None:
+        """Recordings as the catalog has them now."""
+        self._stopped, self._active = {}, []
+        for recording in self._store.recordings().values():
+            if (recording.is_deleted and not self._store.options.include_all) or self._store.is_purged(recording):
+                continue
+            if recording.is_active:
+                self._active.append(recording)
+            else:
+                assert recording.stop_position is not None
+                self._stopped[str(recording.recording_id)] = Reach(recording.start_position, recording.stop_position)
+        active = {recording.recording_id for recording in self._active}
+        self._tails = {i: tail for i, tail in self._tails.items() if i in active}
+
+    def _reach(self, recording: Recording) -> Reach:
+        """An active recording."""
+        tail = self._tails.get(recording.recording_id)
+        if tail is None or tail.end < recording.start_position:
+            context = self._store.scan_context(recording, checksum="none")
+            reader = SegmentReader(self._storage, context.segments)
+            try:
+                begin = self._last_message_start(recording, context, reader)
+            finally:
+                reader.close()
+            tail = self._tails[recording.recording_id] = _Tail(context, begin)
+        elif tail.context.segments.start_position != recording.start_position:  # purged meanwhile
+            segments = replace(tail.context.segments, start_position=recording.start_position)
+            tail.context = replace(tail.context, segments=segments)
+        tail.end = self._advanced(tail)
+        return Reach(recording.start_position, tail.end)
+
+    def _last_message_start(self, recording: Recording, context: ScanContext, reader: SegmentReader) -> int:
+        """The start of the last term that has a frame: no message crosses a term's end."""
+        segments = context.segments
+        numbers = self._store.segment_index().get(recording.recording_id, [])
+        for base in sorted(segments.bases(numbers), reverse=True):
+            position = base + segments.segment_length
+            while position > max(base, recording.start_position):
+                position = max(recording.start_position, term_start(position - 1, segments.term_length))
+                if any(reader.read(position, HEADER_LENGTH)):
+                    return position
+        return recording.start_position
+
+    def _advanced(self, tail: _Tail) -> int:
+        """The end of the last whole message from ``tail.end`` on."""
+        segments = tail.context.segments
+        end = tail.end
+        while True:
+            base = segments.base(end)
+            limit = base + segments.segment_length
+            reader = SegmentReader(self._storage, segments)
+            try:
+                # An active recording's segments are zeros from its end on.
+                if not any(reader.read(end, 4)):
+                    return end
+                # Live, whoever wrote it: what looks torn at the end may be a write that goes on.
+                context = replace(tail.context, stop_position=None, last_base=base, is_live=True, frame_start=end)
+                reached = _walk(context, reader, end, FOREVER, CutLimit())
+            finally:
+                reader.close()
+            end = max(end, reached.address)
+            # The rest of a segment may be padding, which is part of no message.
+            if reached.frames_end < limit or not self._storage.exists(segments.name(limit)):
+                return end
+            end = limit
+
+    def cut(self, stream: str, start: int, end: int, limit: CutLimit) -> Cut:
+        """By the headers of the frames. Whole terms are passed over where only bytes are counted: messages do not cross
+        them. ``byte_count`` is of the log, headers and padding among it."""
+        context = self._context(stream)
+        first, stop = start, end
+        if limit.byte_count is not None:
+            stop = min(end, start + max(limit.byte_count, 1))
+            if limit.records is None:
+                if stop == end:
+                    return Cut(end, 0, end - start)
+                first = max(start, term_start(stop, context.geometry.term_length))
+        reader = SegmentReader(self._storage, context.segments)
+        try:
+            bounded = replace(context, stop_position=end, last_base=None, is_live=False, frame_start=first)
+            found = _walk(bounded, reader, first, stop, limit)
+            if found.count == 0 and first == start and stop < end:  # a long stretch without a message
+                found = _walk(bounded, reader, first, end, CutLimit(records=1))
+        finally:
+            reader.close()
+        # At the end of the part there may be padding behind its last message: it belongs to the part.
+        is_all = stop == end and not found.is_full
+        address = end if is_all else max(found.address, first)
+        if address <= start:
+            address = end
+        return Cut(address, found.count, address - start)
+
+    def splits(self, stream: str, start: int, end: int, *, split_bytes: int = DEFAULT_SPLIT_BYTES) -> list[Split]:
+        """Some terms each: a message belongs to the split in which it begins."""
+        context = replace(
+            self._context(stream), stop_position=end, last_base=None, is_live=False, frame_start=max(start, 0)
+        )
+        first = max(start, context.segments.start_position)
+        length = context.segments.term_length
+        step = max(split_bytes // length, 1, (end - first) // (length * MAX_SPLITS)) * length
+        found = []
+        while first < end:
+            behind = min(term_start(first, length) + step, end)
+            found.append(Split(stream, first, behind, behind - first, context))
+            first = behind
+        return found
+
+    def _context(self, stream: str) -> ScanContext:
+        """What scans of a recording need to know, its checksum among it. The catalog changes when a recording stops or
+        is extended, so that a checksum holds until then, once there were frames to tell it."""
+        context = self._contexts.get(stream)
+        if context is None:
+            recording = self._store.recording(stream)
+            context = self._contexts[stream] = self._store.scan_context(recording)
+        return context
+
+    def is_complete(self, stream: str, address: int) -> bool:
+        """Of a deleted recording the catalog still says where it ended."""
+        if not stream.isdecimal():
+            return False
+        recording = self._store.recordings().get(int(stream))
+        return recording is not None and recording.stop_position is not None and address >= recording.stop_position
+
+    def align(self, stream: str, address: int, reach: Reach) -> int:
+        """The position of the first message from ``address`` on, found from the start of its term."""
+        if address <= reach.first or address >= reach.end:
+            return min(max(address, reach.first), reach.end)
+        context = replace(self._context(stream), stop_position=reach.end, last_base=None, is_live=False)
+        reader = SegmentReader(self._storage, context.segments)
+        sink = RowSink([("position", "q", Value(codes.POSITION))], 1, _UNBOUNDED)
+        try:
+            for _ in Scan(context, reader, sink, _pass, True, address, FOREVER).run():
+                if sink.row_count:
+                    return int(sink.take()[1]["position"][0][0])
+        finally:
+            reader.close()
+        return reach.end
+
+    def restart(self, address: int, reach: Reach) -> int:
+        """A recording is never made anew: it was truncated, and what is left of it was read."""
+        return reach.end
+
+    def byte_count(self, stream: str, start: int, end: int) -> int:
+        """Positions are bytes."""
+        return end - start
+
+    def parse_address(self, text: str) -> int:
+        """A position."""
+        return self._store.parse_address(text)
+
+    def format_address(self, address: int) -> str:
+        """A position."""
+        return self._store.format_address(address)
+
+    def close(self) -> None:
+        """Close the archive."""
+        self._store.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Walked:
+    """``address`` is behind the last message of ``count``, or -1; ``frames_end`` behind the last frame that was seen;
+    ``is_full``: there are more messages than the limit allows."""
+
+    address: int
+    frames_end: int
+    count: int
+    is_full: bool
+
+
+def _walk(context: ScanContext, reader: SegmentReader, first: int, stop: int, limit: CutLimit) -> _Walked:
+    """Over the messages that begin at ``first <= position < stop``."""
+    rows = _ROWS if limit.records is None else min(limit.records, _ROWS)
+    sink = RowSink([("end_position", "q", Value(codes.END_POSITION))], rows, _UNBOUNDED)
+    scan = Scan(context, reader, sink, _pass, True, first, stop)
+    address, count = -1, 0
+    for _ in scan.run():
+        rows_here = sink.row_count
+        if rows_here:
+            _, taken = sink.take()
+            room = rows_here if limit.records is None else min(rows_here, limit.records - count)
+            address, count = int(taken["end_position"][0][room - 1]), count + room
+        if limit.records is not None and count >= limit.records:
+            return _Walked(address, scan.end_position, count, True)
+    return _Walked(address, scan.end_position, count, False)
+
+
+def _pass(fault: Fault) -> None:
+    """Damage is told by those who read."""

@@ -1,0 +1,102 @@
+"""Following a cluster node: its log and its snapshots are recordings of its archive."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from everlog.aeron.archive.following import ArchiveFollower
+from everlog.aeron.archive.scan import ScanContext
+from everlog.aeron.cluster.recording_log import RECORDING_LOG_NAME
+from everlog.aeron.cluster.scanning import LOG
+from everlog.aeron.cluster.store import ClusterStore
+from everlog.core.following import Cut, CutLimit, Follower, Reach
+from everlog.core.storage import Storage
+from everlog.core.store import DEFAULT_SPLIT_BYTES, Split
+
+
+class ClusterFollower(Follower):
+    """See :class:`Follower`. Which recordings are the node's is read again when its recording log changed."""
+
+    def __init__(self, storage: Storage, options: Mapping[str, Any]) -> None:
+        self._storage = storage
+        self._options = options
+        self._recording_log: bytes | None = None
+        self._recordings: dict[str, str] = {}
+        self._archive: ArchiveFollower | None = None
+        self._store = ClusterStore.open(storage, options)
+
+    def look(self) -> dict[str, Reach]:
+        """See :meth:`Follower.look`."""
+        has_log = self._storage.exists(RECORDING_LOG_NAME)
+        recording_log = self._storage.read_all(RECORDING_LOG_NAME) if has_log else None
+        if recording_log is None or recording_log != self._recording_log or self._archive is None:
+            self._open(recording_log)
+        if self._archive is None:
+            return {}
+        reaches = self._archive.look()
+        return {name: reaches[stream] for name, stream in self._recordings.items() if stream in reaches}
+
+    def _open(self, recording_log: bytes | None) -> None:
+        store = self._store = ClusterStore.open(self._storage, self._options)
+        self._recording_log = recording_log
+        every = store.options.include_all
+        snapshots = store.snapshots(include_invalid=every)
+        self._recordings = {name: str(entry.recording_id) for name, entry in snapshots.items()}
+        if store.log_recording_id is not None:
+            self._recordings[LOG] = str(store.log_recording_id)
+        if self._archive is None and store.archive_folder is not None:
+            self._archive = ArchiveFollower(store.archive_folder.storage, {"checksum": store.options.checksum})
+
+    @property
+    def _followed(self) -> ArchiveFollower:
+        assert self._archive is not None  # only streams that were found are asked for
+        return self._archive
+
+    def cut(self, stream: str, start: int, end: int, limit: CutLimit) -> Cut:
+        """As the archive's."""
+        return self._followed.cut(self._recordings[stream], start, end, limit)
+
+    def splits(self, stream: str, start: int, end: int, *, split_bytes: int = DEFAULT_SPLIT_BYTES) -> list[Split]:
+        """As the archive's."""
+        parts = self._followed.splits(self._recordings[stream], start, end, split_bytes=split_bytes)
+        context = self._store.context(stream)
+        if context is None:
+            return []
+        found = []
+        for part in parts:
+            assert isinstance(part.context, ScanContext)
+            found.append(Split(stream, part.start, part.end, part.byte_count, replace(context, archive=part.context)))
+        return found
+
+    def is_complete(self, stream: str, address: int) -> bool:
+        """A snapshot that was read to its end may go."""
+        recording = self._recordings.get(stream)
+        return recording is not None and self._followed.is_complete(recording, address)
+
+    def align(self, stream: str, address: int, reach: Reach) -> int:
+        """As the archive's."""
+        return self._followed.align(self._recordings[stream], address, reach)
+
+    def restart(self, address: int, reach: Reach) -> int:
+        """As the archive's: what is left was read."""
+        return reach.end
+
+    def byte_count(self, stream: str, start: int, end: int) -> int:
+        """Positions are bytes."""
+        return end - start
+
+    def parse_address(self, text: str) -> int:
+        """A position."""
+        return self._store.parse_address(text)
+
+    def format_address(self, address: int) -> str:
+        """A position."""
+        return self._store.format_address(address)
+
+    def close(self) -> None:
+        """Close the archive."""
+        if self._archive is not None:
+            self._archive.close()
+        self._store.close()

@@ -1,0 +1,186 @@
+"""Following the channels of a store that a server writes.
+
+A server writes a batch of messages to a slice's ``.dat`` file and then their index, so that what the index has is
+whole. A look costs the sizes of a channel's last slice and whether there is a next one; where the index grew, what is
+new of it. Everything else (an index that is damaged or missing, slices that were put aside, limits) is done as
+:class:`NatsStreamingStore` does it, over the whole of what changed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from everlog.core.following import Cut, CutLimit, Follower, Reach, cut_by_scan
+from everlog.core.storage import Storage
+from everlog.core.store import DEFAULT_SPLIT_BYTES, Split
+from everlog.errors import StoreUnavailable
+from everlog.nats_streaming.channels import Channel
+from everlog.nats_streaming.index import IndexFold, IndexLookup
+from everlog.nats_streaming.names import channel_bytes, slice_file
+from everlog.nats_streaming.slices import ChannelFolder, Slice, SliceState, list_channel
+from everlog.nats_streaming.splitting import plan_splits
+from everlog.nats_streaming.store import NatsStreamingStore
+from everlog.nats_streaming.survey import Surveyor
+
+LISTING_EVERY = 64
+"""So many looks at most go without a list of a channel's folder: a server may have deleted its first slices."""
+
+
+@dataclass(slots=True)
+class _Followed:
+    """A channel as it was at the last look, and what its last slice's index said."""
+
+    channel: Channel
+    reach: Reach
+    last: Slice | None = None
+    fold: IndexFold | None = None
+    unlisted: int = 0
+
+
+class ChannelFollower(Follower):
+    """See :class:`Follower`; streams are channels."""
+
+    def __init__(self, storage: Storage, options: Mapping[str, Any]) -> None:
+        self._storage = storage
+        self._store = NatsStreamingStore.open(storage, options)
+        self._has_fixed_clock = self._store.options.now_ns is not None
+        self._followed: dict[str, _Followed] = {}
+        self._folders: dict[str, str] = {}
+
+    def look(self) -> dict[str, Reach]:
+        """See :meth:`Follower.look`."""
+        reading = self._store.reading
+        if not self._has_fixed_clock:
+            reading.now_ns = time.time_ns()
+        folders = sorted(entry.name for entry in self._storage.entries() if entry.is_dir)
+        self._followed = {folder: self._followed[folder] for folder in folders if folder in self._followed}
+        self._folders = {}
+        found = {}
+        for folder in folders:
+            followed = self._look_at(folder)
+            self._folders[followed.channel.name] = folder
+            found[followed.channel.name] = followed.reach
+        return found
+
+    def _look_at(self, folder: str) -> _Followed:
+        followed = self._followed.get(folder)
+        # An age runs out without a file that changes.
+        if followed is not None and not self._store.reading.limits.max_age_ns and self._is_as_before(followed):
+            followed.unlisted += 1
+            return followed
+        try:
+            listed = list_channel(self._storage, folder)
+        except StoreUnavailable:
+            if self._storage.exists(folder):
+                raise
+            listed = list_channel(self._storage, folder)  # deleted, and made again
+        last, fold = self._grow(listed, followed)
+        channel = Channel(self._store.reading, listed)
+        end = channel.last + 1
+        # Of a channel without messages the number of the next one is not on disk.
+        is_blank = not channel.parts
+        reach = Reach(end if is_blank else channel.kept.first, end, is_blank=is_blank)
+        made = self._followed[folder] = _Followed(channel, reach, last, fold)
+        return made
+
+    def _is_as_before(self, followed: _Followed) -> bool:
+        """Whether nothing was written to a channel since the last look."""
+        slices = [s for s in followed.channel.folder.slices if not s.is_bak]
+        if not slices or followed.unlisted >= LISTING_EVERY:
+            return False
+        last = slices[-1]
+        try:
+            sizes = self._storage.size(last.dat), self._storage.size(last.idx)
+        except StoreUnavailable:
+            return False
+        folder = followed.channel.folder.folder
+        is_last = not self._storage.exists(f"{folder}/{slice_file(last.number + 1, 'dat')}")
+        return is_last and sizes == (last.dat_size, last.idx_size)
+
+    def _grow(self, listed: ChannelFolder, before: _Followed | None) -> tuple[Slice | None, IndexFold | None]:
+        """Have the last slice's state found by what is new of its index, where that will do."""
+        slices = [s for s in listed.slices if not s.is_bak]
+        if not slices:
+            return None, None
+        last, reading = slices[-1], self._store.reading
+        is_same = before is not None and before.last is not None and before.last.dat == last.dat
+        surveyor = Surveyor(self._storage, listed.name, channel_bytes(listed.folder), reading.crc, reading.check)
+        try:
+            grown = surveyor.grow(last, before.fold if is_same and before is not None else None)
+        except StoreUnavailable:
+            return None, None  # deleted since: the channel's own survey lists it anew
+        if grown is None:
+            return None, None
+        state, fold = grown
+        if is_same and before is not None and before.last is not None:
+            reading.states.pop(before.last, None)
+        reading.states[last] = state
+        return last, fold
+
+    def cut(self, stream: str, start: int, end: int, limit: CutLimit) -> Cut:
+        """By the numbers of the messages; bytes by the index, and without one by a scan. ``record_count`` is at most
+        so many: numbers may be missing."""
+        if limit.records is not None:
+            end = min(end, start + limit.records)
+        if limit.byte_count is None:
+            return Cut(end, end - start, 0)
+        channel = self._followed[self._folders[stream]].channel
+        room = limit.byte_count
+        for part in channel.parts:
+            first = max(start, part.first)
+            if first >= end or part.end <= start:
+                continue
+            behind = min(end, part.end)
+            if not part.state.indexed:
+                return self._cut_by_scan(stream, start, end, limit)
+            address, size = self._fitting(part.state, first, behind, room, must=room == limit.byte_count)
+            room -= size
+            if address < behind:
+                return Cut(address, address - start, limit.byte_count - room)
+        return Cut(end, end - start, limit.byte_count - room)
+
+    def _fitting(self, state: SliceState, first: int, end: int, room: int, *, must: bool) -> tuple[int, int]:
+        """How far from ``first`` on ``room`` bytes of a slice's records reach, and how many they are. ``must``: one
+        record at least."""
+        with self._storage.open(state.slice.idx) as file:
+            lookup = IndexLookup(file, state.count)
+            low, high = lookup.at_sequence(first), lookup.at_sequence(end)
+            if low == high:
+                return end, 0
+            begin = lookup.entry(low).offset
+            stop = state.data_end if high == lookup.count else lookup.entry(high).offset
+            if stop - begin <= room:
+                return end, stop - begin
+            # The first record that begins behind the room ends outside of it, and so does the one before.
+            at = max(lookup.behind(begin + room) - 1, low + must)
+            entry = lookup.entry(at) if at < lookup.count else None
+            return (end, stop - begin) if entry is None else (int(entry.sequence), int(entry.offset) - begin)
+
+    def _cut_by_scan(self, stream: str, start: int, end: int, limit: CutLimit) -> Cut:
+        channel = self._followed[self._folders[stream]].channel
+        split = Split(stream, start, end, 0, (channel.folder, channel.plan()))
+        return cut_by_scan(self._store, split, limit)
+
+    def splits(self, stream: str, start: int, end: int, *, split_bytes: int = DEFAULT_SPLIT_BYTES) -> list[Split]:
+        """Whole slices, as the store's, of the files as they were at the last look."""
+        channel = self._followed[self._folders[stream]].channel
+        return plan_splits(channel, stream, start, end, split_bytes)
+
+    def record_count(self, stream: str, start: int, end: int) -> int:
+        """Numbers follow each other."""
+        return max(end - start, 0)
+
+    def parse_address(self, text: str) -> int:
+        """A sequence."""
+        return self._store.parse_address(text)
+
+    def format_address(self, address: int) -> str:
+        """A sequence."""
+        return self._store.format_address(address)
+
+    def close(self) -> None:
+        """Close the store."""
+        self._store.close()

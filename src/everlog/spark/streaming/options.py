@@ -1,0 +1,60 @@
+"""Options that only live queries have."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from everlog.errors import UsageError
+
+EARLIEST, LATEST = "earliest", "latest"
+DEFAULT_PREFETCH_BYTES = 1 << 20
+DEFAULT_DISCOVERY_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveOptions:
+    """``max_bytes`` and ``max_records`` bound a batch; ``None``: all there is. ``starting``: where a query without a
+    checkpoint begins. New stores are looked for every ``discovery_s`` seconds. A batch of up to ``prefetch_bytes`` is
+    read where it is planned, which saves the time to start tasks; 0: never."""
+
+    max_bytes: int | None = None
+    max_records: int | None = None
+    starting: str | dict[str, Any] = EARLIEST
+    discovery_s: float = DEFAULT_DISCOVERY_S
+    prefetch_bytes: int = DEFAULT_PREFETCH_BYTES
+
+
+def parse_starting(name: str, value: str) -> str | dict[str, Any]:
+    """``earliest``, ``latest``, or a JSON object of stores, each an object of streams, each with an address,
+    ``earliest`` or ``latest``."""
+    text = value.strip()
+    if text.lower() in (EARLIEST, LATEST):
+        return text.lower()
+    expected = 'earliest, latest, or JSON such as {"/data/archive": {"3": "4096"}}'
+    try:
+        stores = json.loads(text)
+    except ValueError:
+        raise UsageError(name, found=repr(value), expected=expected) from None
+    if isinstance(stores, dict) and stores.get("version") == 1 and isinstance(stores.get("stores"), dict):
+        # An offset as query progress shows it.
+        stores = {s: {n: a[1] if isinstance(a, list) else a for n, a in v.items()} for s, v in stores["stores"].items()}
+    is_fit = isinstance(stores, dict) and all(
+        isinstance(streams, dict) and all(isinstance(address, str) for address in streams.values())
+        for streams in stores.values()
+    )
+    if not is_fit:
+        raise UsageError(name, found=repr(value), expected=expected)
+    found: dict[str, Any] = stores
+    return found
+
+
+def parse_seconds(name: str, value: str) -> float:
+    """``10``, ``10s``, ``500ms``, ``2m``."""
+    text = value.strip().lower()
+    for unit, factor in (("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0), ("", 1.0)):
+        number = text.removesuffix(unit) if unit else text
+        if text.endswith(unit) and number.replace(".", "", 1).strip().isdecimal():
+            return float(number) * factor
+    raise UsageError(name, found=repr(value), expected="seconds, such as 10s or 500ms")

@@ -1,0 +1,157 @@
+"""The stores of a live query, followed: which there are, which streams they have, and how far those have come."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from everlog.core.following import Follower, Reach
+from everlog.errors import CorruptData, EverlogError, FileChanged, NotAStore, StoreUnavailable, UnsupportedVersion
+from everlog.spark.discovery import FoundStore, find_stores
+from everlog.spark.options import SKIP, ScanOptions
+from everlog.spark.schema import FamilyOptions
+from everlog.spark.streaming.followers import open_follower
+
+LOOKS = 3
+"""A store that is being changed is looked at again: files may vanish between a list of names and the opening."""
+SECONDS_BETWEEN_LOOKS = (0.002, 0.02)
+
+LOG = logging.getLogger("everlog.spark")
+
+
+def store_key(path: str) -> str:
+    """What a store is called in offsets: its absolute path, whatever folder the driver runs in."""
+    return path if "://" in path else os.path.abspath(path)
+
+
+@dataclass(slots=True)
+class TrackedStore:
+    """A store and its streams at the last look; ``is_gone``: there was no store then."""
+
+    store: FoundStore
+    options: Mapping[str, Any]
+    follower: Follower | None = None
+    reaches: dict[str, Reach] = field(default_factory=dict)
+    is_gone: bool = False
+
+
+class Tracker:
+    """Follows all stores behind the paths of a query. New stores are looked for every ``discovery_s`` seconds, new
+    streams at each look."""
+
+    def __init__(self, scan: ScanOptions, options: FamilyOptions, discovery_s: float) -> None:
+        self._scan = scan
+        self._options = options
+        self._discovery_s = discovery_s
+        self._discovered_at: float | None = None
+        self._left_out: set[str] = set()
+        self.stores: dict[str, TrackedStore] = {}
+
+    def look(self) -> dict[str, TrackedStore]:
+        """All stores as they are now, by key. Raises :class:`CorruptData` for one that can't be read at all, unless
+        ``onFault`` is ``skip``."""
+        now = time.monotonic()
+        if self._discovered_at is None or now - self._discovered_at >= self._discovery_s:
+            self._discover()
+            self._discovered_at = now
+        for tracked in self.stores.values():
+            self._look_at(tracked)
+        return self.stores
+
+    def tracked(self, key: str) -> TrackedStore | None:
+        """A store by its key, looked at if it was not yet."""
+        if self._discovered_at is None:
+            self.look()
+        return self.stores.get(key)
+
+    def _discover(self) -> None:
+        try:
+            found = find_stores(self._scan.paths, self._scan.family)
+        except (NotAStore, StoreUnavailable) as error:
+            # Some paths lead nowhere now: those that were found before are still looked at, and missed.
+            if not self.stores and self._discovered_at is None:
+                LOG.warning("no stores yet: %s", error)
+            found = []
+        for store in found:
+            key = store_key(store.path)
+            if key in self.stores:
+                continue
+            if store.family not in self._options:
+                if key not in self._left_out:
+                    self._left_out.add(key)
+                    LOG.warning(
+                        "%s left out: the query began without a store of family %s, so that its table has no columns "
+                        "for it; start the query again",
+                        store.path,
+                        store.family,
+                    )
+                continue
+            options = {k: v for k, v in self._options[store.family].items() if k != "now_ns"}
+            self.stores[key] = TrackedStore(store, options)
+
+    def _look_at(self, tracked: TrackedStore) -> None:
+        for attempt in range(LOOKS):
+            try:
+                if tracked.follower is None:
+                    tracked.follower = open_follower(tracked.store, tracked.options)
+                reaches = tracked.follower.look()
+            except (StoreUnavailable, FileChanged, NotAStore) as error:
+                _forget(tracked)
+                if not _is_there(tracked.store.path):
+                    tracked.reaches, tracked.is_gone = {}, True
+                    return
+                if attempt == LOOKS - 1:
+                    raise
+                LOG.debug("%s: looked at again: %s", tracked.store.path, error)
+                time.sleep(SECONDS_BETWEEN_LOOKS[attempt])
+            except (CorruptData, UnsupportedVersion) as error:
+                _forget(tracked)
+                if self._scan.on_fault != SKIP:
+                    raise _at_store(tracked.store.path, error) from error
+                if tracked.store.path not in self._left_out:
+                    self._left_out.add(tracked.store.path)
+                    LOG.warning("%s left out: %s", tracked.store.path, error)
+                return
+            else:
+                tracked.reaches = {name: self._bounded(tracked, r) for name, r in reaches.items() if self._wants(name)}
+                tracked.is_gone = False
+                return
+
+    def _wants(self, stream: str) -> bool:
+        patterns = self._scan.streams
+        return not patterns or any(p == stream or fnmatchcase(stream, p) for p in patterns)
+
+    def _bounded(self, tracked: TrackedStore, reach: Reach) -> Reach:
+        """Before the option ``end``."""
+        if self._scan.end is None or tracked.follower is None:
+            return reach
+        end = tracked.follower.parse_address(self._scan.end)
+        return replace(reach, end=max(min(reach.end, end), reach.first))
+
+    def close(self) -> None:
+        """Give all files back."""
+        for tracked in self.stores.values():
+            _forget(tracked)
+
+
+def _forget(tracked: TrackedStore) -> None:
+    if tracked.follower is not None:
+        tracked.follower.close()
+    tracked.follower = None
+
+
+def _is_there(path: str) -> bool:
+    return "://" in path or os.path.isdir(path)
+
+
+def _at_store(path: str, error: EverlogError) -> EverlogError:
+    if error.where.startswith(path):
+        return error
+    return type(error)(
+        f"{path}/{error.where}", offset=error.offset, found=error.found, expected=error.expected, hint=error.hint
+    )
