@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 from everlog.core.columns import Batch
 from everlog.core.report import Fault, Severity
 from everlog.core.store import PAYLOAD, FaultSink, Split, Store
-from everlog.errors import CorruptData, EverlogError, FileChanged, StoreUnavailable, UnknownStream, UnsupportedVersion
+from everlog.errors import (
+    CorruptData,
+    DataLost,
+    EverlogError,
+    FileChanged,
+    StoreUnavailable,
+    UnknownStream,
+    UnsupportedVersion,
+)
 from everlog.sbe.columns import SbeColumns
 from everlog.spark.arrow_batches import ArrowBatches, in_time
 from everlog.spark.options import SKIP, ScanOptions
@@ -27,6 +35,10 @@ BATCH_BYTES = 4 << 20
 
 MAX_WARNINGS = 20
 """Faults of a split that are logged one by one; the rest are counted."""
+
+GONE = frozenset({"segment-gone-while-read", "slice-gone-while-read"})
+SEGMENT_MISSING = "segment-missing"
+"""Codes of faults that may mean that retention took a file while the query ran, which is no damage."""
 
 LOG = logging.getLogger("everlog.spark")
 
@@ -109,6 +121,7 @@ class _Faults:
         self._part = part
         self._split = split
         self._skip = scan.on_fault == SKIP
+        self._fail_on_data_loss = scan.fail_on_data_loss
         self._count = 0
 
     @property
@@ -117,6 +130,16 @@ class _Faults:
 
     def _add(self, fault: Fault) -> None:
         path = self._part.store.path
+        if not self._fail_on_data_loss and self._is_gone(fault):
+            LOG.warning("%s: stream %s: gone since the query was planned: %s", path, self._split.stream, fault)
+            return
+        if self._fail_on_data_loss and self._is_gone(fault):
+            raise DataLost(
+                f"{path}/{fault.file}",
+                found=f"{fault.found}: purged or deleted since the query was planned",
+                expected=f"stream {self._split.stream} from {fault.address or 'its start'} on",
+                hint="failOnDataLoss=false goes on without it",
+            )
         if fault.severity is Severity.FAULT and not self._skip:
             raise CorruptData(
                 f"{path}/{fault.file}",
@@ -128,6 +151,19 @@ class _Faults:
         self._count += 1
         if self._count <= MAX_WARNINGS:
             LOG.warning("%s: stream %s: %s", path, self._split.stream, fault)
+
+    def _is_gone(self, fault: Fault) -> bool:
+        """Whether a file is missing because its store does without it by now. Of a recording its catalog tells."""
+        if fault.code != SEGMENT_MISSING or fault.address is None:
+            return fault.code in GONE
+        store = self._part.store
+        try:
+            with open_store(store.path, family=store.family, **self._part.options) as now:
+                infos = [info for info in now.streams() if info.name == self._split.stream]
+                firsts = [now.parse_address(info.first) for info in infos if info.first is not None]
+                return not infos or any(first > now.parse_address(fault.address) for first in firsts)
+        except EverlogError:
+            return False
 
     def close(self) -> None:
         if self._count > MAX_WARNINGS:

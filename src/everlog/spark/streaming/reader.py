@@ -19,11 +19,11 @@ from everlog.core.following import CutLimit
 from everlog.errors import EverlogError, MissingDependency
 from everlog.spark.options import ScanOptions
 from everlog.spark.partitions import StorePartition, deal
+from everlog.spark.reading import read_partition
 from everlog.spark.schema import FamilyOptions
 from everlog.spark.streaming.offsets import from_json, to_json
 from everlog.spark.streaming.options import LiveOptions
 from everlog.spark.streaming.positions import Positions
-from everlog.spark.streaming.reading import read_live
 from everlog.spark.streaming.tracking import Tracker
 
 try:
@@ -126,7 +126,7 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
         if sum(len(part.splits) for part in partition.parts) > MAX_PREFETCHED_SPLITS:
             return None
         try:
-            for batch in read_live(partition, self.schema, self.scan):
+            for batch in read_partition(partition, self.schema, self.scan):
                 size += batch.nbytes
                 if size > self.live.prefetch_bytes:
                     return None
@@ -150,7 +150,7 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
         """Record batches with exactly the schema that Spark asked for."""
         if not isinstance(partition, StorePartition):
             return iter(())
-        return read_live(partition, self.schema, self.scan)
+        return read_partition(partition, self.schema, self.scan)
 
     def __getstate__(self) -> dict[str, Any]:
         # A task's partition has all that it needs.
