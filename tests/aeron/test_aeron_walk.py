@@ -225,6 +225,22 @@ def test_a_message_that_another_session_leaves_without_its_end_costs_no_other(pa
 
 
 @pytest.mark.parametrize("pair", PAIRS)
+@pytest.mark.parametrize("flags", [0xC0, 0x80])
+def test_where_checksums_hide_the_sessions_a_beginning_behind_a_message_without_its_end_is_one(
+    pair: Pair, flags: int
+) -> None:
+    def checked(position: int, body: bytes, flags: int) -> bytes:
+        (signed,) = struct.unpack("<i", struct.pack("<I", zlib.crc32(body + bytes(-len(body) % 32))))
+        return frame(position, body, flags, session_id=signed)
+
+    full, last = b"x" * (MTU - 32), b"z" * 32
+    data = checked(0, full, 0x80) + checked(MTU, full, 0x00) + checked(2 * MTU, full, flags)
+    data += checked(3 * MTU, last, 0x40 if flags == 0x80 else 0xC0)
+    _, rows = walk(pair, data, crc=True)
+    assert payloads(rows) == ([full + last] if flags == 0x80 else [full, last])
+
+
+@pytest.mark.parametrize("pair", PAIRS)
 def test_a_last_fragment_damaged_into_a_whole_message_is_not_given(pair: Pair) -> None:
     full = b"x" * (MTU - 32)
     _, rows = walk(pair, chain((full, 0x80), (full, 0x00), (b"end", 0xC0), (b"next", 0xC0)))

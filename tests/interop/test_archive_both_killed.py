@@ -30,6 +30,7 @@ from both_archives import (
 )
 from java_archive import MIXED, ArchiveOptions, JavaArchive, Messages, PeerError, archive_tool
 
+import everlog
 from everlog.aeron import archive
 from everlog.errors import StoreUnavailable
 
@@ -275,22 +276,27 @@ def test_a_message_that_ends_in_zeros_over_a_page_is_kept_by_both_after_a_kill(
 
 
 @pytest.mark.interop_only
+@pytest.mark.parametrize("checksum", [None, "crc32"])
 def test_a_message_whose_last_fragment_is_missing_is_given_by_nobody(
-    start_archive: Start, aeron_jar: Path, tmp_path: Path
+    start_archive: Start, aeron_jar: Path, tmp_path: Path, checksum: str | None
 ) -> None:
-    folder = unstopped(tmp_path / "archive", Messages(seed=3, sizes=(3000,), count=2), None)
+    folder = unstopped(tmp_path / "archive", Messages(seed=3, sizes=(3000,), count=2), checksum)
     fragments = [1408, 2816, 3104, 4512, 5920, 6208]
     damaged(folder, "0-0.rec", fragments[4], bytes(288))
-    assert java_ends(start_archive, copied(folder, "java"), None) == fragments[4]
-    with taken_over(folder, None) as own:
+    assert java_ends(start_archive, copied(folder, "java"), checksum) == fragments[4]
+    with taken_over(folder, checksum) as own:
         assert own.stop_position(0) == fragments[4]
-    verified(aeron_jar, folder, None, known=(CUT_OFF,))
-    with start_archive(folder) as java:
+    verified(aeron_jar, folder, checksum, known=(CUT_OFF,))
+    with start_archive(folder, ArchiveOptions(checksum=checksum)) as java:
         assert [row[0] for row in theirs(java, 0, fragments=True)] == fragments[:5]
         assert contents(theirs(java, 0)) == Messages(seed=3, sizes=(3000,), count=1).rows()
         java.extend(0, Messages(seed=3, sizes=(3000,), first=1, count=2))
         assert contents(theirs(java, 0)) == Messages(seed=3, sizes=(3000,), count=3).rows()
         assert theirs(java, 0) == ours(folder, 0, was_killed=True)
+    with everlog.open_store(folder) as store:
+        assert store.verify().ok  # it is noted, and no fault
+    with archive.open_archive(folder, checksum=checksum or "none") as own:
+        assert [len(record.payload) for record in own.replay(0)] == [3000] * 3
 
 
 # Whose folder it is

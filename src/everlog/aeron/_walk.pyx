@@ -680,7 +680,7 @@ cdef class Walker:
                     return self.incomplete(at, here)
             else:
                 if before and flags & FLAG_BEGIN:
-                    lost = before == self.mtu_length and self.may_share_message(before_at, here)
+                    lost = before == self.mtu_length and not self.checked and self.may_share_message(before_at, here)
                     return self.incomplete(at, behind if lost else here)
                 before, before_at = length, here
                 total += length - HEADER

@@ -284,7 +284,8 @@ class Walker:
 
     def _may_share_message(self, data: Readable, at: int, behind: int, base: int) -> bool:
         """Whether frames that follow each other can be of one message: not when another session goes on (a message was
-        left without its end, and the recording extended), nor across terms. A checksum hides the sessions."""
+        left without its end, and the recording extended), nor across terms. A checksum hides the sessions: with one, a
+        fragment that ends no message and has more of it behind is in one, and one that begins a message begins one."""
         if term_offset_of(base + behind, self.geometry.term_length) == 0:
             return False
         _, _, _, _, _, session_id, *_ = _HEADER.unpack_from(data, at)
@@ -312,7 +313,7 @@ class Walker:
                 if pieces and flags & FLAG_BEGIN:
                     before, before_length, _ = pieces[-1]
                     goes_on = before_length == self.geometry.mtu_length  # then it is this frame's flags that are wrong
-                    lost = goes_on and self._may_share_message(data, before, here, base)
+                    lost = goes_on and self.crc is None and self._may_share_message(data, before, here, base)
                     return self._incomplete(at, behind if lost else here), here
                 pieces.append((here, length, flags))
                 total += length - HEADER_LENGTH

@@ -312,12 +312,15 @@ class Scan:
         self._report(code, position, found, expected, lost, severity=severity)
 
     def _is_other_session(self, position: int, behind: int) -> bool:
-        """Whether a session begins a message at ``behind`` that is not the one at ``position``."""
+        """Whether a session begins a message at ``behind`` that is not the one at ``position``. Where checksums lie over
+        the session ids it is taken for so: the frames are intact, and follow each other."""
         here, there = self._header(position), self._header(behind)
-        if self.context.checksum != "none" or len(there) < HEADER_LENGTH:
+        if len(there) < HEADER_LENGTH:
             return False
         first, second = DataHeader.unpack_from(here), DataHeader.unpack_from(there)
-        return second.type == TYPE_DATA and second.flags & FLAG_BEGIN != 0 and first.session_id != second.session_id
+        if second.type != TYPE_DATA or not second.flags & FLAG_BEGIN:
+            return False
+        return self.context.checksum != "none" or first.session_id != second.session_id
 
     def _report(
         self,
