@@ -46,7 +46,7 @@ def session(
             ledger.append(recorder, message)
         append_all(ledger, recorder, numbers(26, 8), many)
         recorder.sync()
-        ledger.append(recorder, payload(34))
+        ledger.append(recorder, b"message 34, then zeros over the ends of pages" + bytes(7000))
         recorder.stop()
         recorder = archive.extend_recording(recorder.recording_id, session_id=5)
         ledger.append(recorder, payload(35))
