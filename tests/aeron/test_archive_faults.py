@@ -139,6 +139,7 @@ def recording(app: Application) -> None:
     app.append_many(numbers(26, 30))
     app.offer(numbers(56, 12))
     app.append(payload(68))
+    app.append(b"zeros over the ends of pages" + bytes(7000))
     app.offer(numbers(69, 30))
     app.tried(app.recorder.sync)  # type: ignore[union-attr]
     app.append(payload(99))
