@@ -21,7 +21,7 @@ from everlog.jlog.metastore import Metastore, read_metastore
 from everlog.jlog.names import PRE_COMMIT, segment_name
 from everlog.jlog.pre_commit import START, PreCommit, read_pre_commit
 from everlog.jlog.recovery import SegmentData, detect_framing
-from everlog.jlog.segments import NO_STOP, Segment, SegmentReader, list_segments
+from everlog.jlog.segments import NO_STOP, Piece, Segment, SegmentReader, list_segments
 from everlog.kernel.columns import RowSink
 from everlog.kernel.sources import Bytes, FieldOf, Source, Value
 
@@ -123,8 +123,9 @@ class Walk:
         self._is_lz4 = False
         self._sink = self._new_sink(self._wanted)
 
-    def batches(self, logs: Iterable[int], previous: int | None) -> Iterator[Batch]:
-        """Walk the segments ``logs``; ``previous`` is the one before them, where there is one."""
+    def batches(self, logs: Iterable[int], previous: int | None, piece: Piece | None = None) -> Iterator[Batch]:
+        """Walk the segments ``logs``; ``previous`` is the one before them, where there is one. With ``piece`` only that
+        part of them, which then are one."""
         by_log = {segment.log: segment for segment in self.journal.segments}
         for log in logs:
             if previous is not None and log > previous + 1:
@@ -132,12 +133,12 @@ class Walk:
                 self.request.on_fault(missing_segments(previous, log))
             previous = log
             if log in by_log:
-                yield from self._segment(by_log[log])
+                yield from self._segment(by_log[log], piece)
         if self.pre_commit and self.journal.last_log is None:
             yield from self._buffer(self.journal.metastore.storage_log or 0, 1)
         yield from self._take()
 
-    def _segment(self, segment: Segment) -> Iterator[Batch]:
+    def _segment(self, segment: Segment, piece: Piece | None) -> Iterator[Batch]:
         if segment.byte_count == 0 and self.journal.is_closed(segment):
             yield from self._take()
             self.request.on_fault(empty_closed_segment(segment.log))
@@ -153,8 +154,11 @@ class Walk:
         with file:
             reader = self._reader(file, segment.log, 0, file.size())
             reader.load_index = lambda: self.journal.index_of(segment, reader.framing)
+            if piece is not None:
+                _bound(reader, piece)
             yield from self._fill(reader)
-        if self.pre_commit and segment.log == self.journal.last_log:
+        is_last = segment.log == self.journal.last_log and (piece is None or piece.end is None)
+        if self.pre_commit and is_last:
             yield from self._buffer(segment.log, reader.marker)
 
     def _buffer(self, log: int, marker: int) -> Iterator[Batch]:
@@ -205,6 +209,14 @@ class Walk:
             )
         else:
             yield Batch(self.request.columns, count, data)
+
+
+def _bound(reader: SegmentReader, piece: Piece) -> None:
+    """Have the reader read that piece of its segment only."""
+    reader.at, reader.marker = piece.start, piece.marker
+    if piece.end is not None:
+        # A segment that was cut meanwhile ends before; what is missing there is told when it is read.
+        reader.end, reader.is_piece = piece.end, True
 
 
 def missing_segments(previous: int, following: int) -> Fault:

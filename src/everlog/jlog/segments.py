@@ -34,6 +34,16 @@ class Segment:
     byte_count: int
 
 
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a segment: from offset ``start``, where message ``marker`` is, to offset ``end`` or, for ``None``, as
+    far as the segment goes."""
+
+    start: int
+    marker: int
+    end: int | None
+
+
 def list_segments(entries: Iterable[Entry]) -> list[Segment]:
     """The segments among a folder's entries, in order."""
     found = []
@@ -64,7 +74,8 @@ class SegmentReader:
 
     With ``at`` reading goes on at that offset, where message ``marker`` is; after ``fill`` it is the offset reached.
     ``is_live``: the segment is written now, so that bytes at its end which are no message may become one; they are left
-    there, and not reported. ``is_locked`` tells whether a writer is in the middle of a message.
+    there, and not reported. ``is_locked`` tells whether a writer is in the middle of a message. ``is_piece``: at
+    ``end`` a message ends, but not the segment.
     """
 
     file: ReadableFile
@@ -81,6 +92,7 @@ class SegmentReader:
     marker: int = 1
     at: int = 0
     is_live: bool = False
+    is_piece: bool = False
     is_locked: Callable[[], bool] = not_locked
     _rereads: int = 0
 
@@ -171,7 +183,7 @@ class SegmentReader:
         if self.is_live:
             return not verdict.whole
         is_buffer = self.start > 0  # which has room behind what is in use
-        if is_buffer or verdict.whole or verdict.code not in ("torn-record", "torn-header"):
+        if is_buffer or self.is_piece or verdict.whole or verdict.code not in ("torn-record", "torn-header"):
             return False
         if self.file.size() > data.end:
             return True

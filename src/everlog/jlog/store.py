@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from everlog.core.columns import Batch, Column
 from everlog.core.options import fill
 from everlog.core.report import Fault, Progress, Report
+from everlog.core.split_times import SplitTimes, from_firsts
 from everlog.core.storage import Storage
 from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, Split, Store, StreamInfo
 from everlog.errors import EverlogError, UnknownStream
@@ -26,6 +27,7 @@ from everlog.jlog.names import (
 )
 from everlog.jlog.observation import Observation, observe
 from everlog.jlog.options import JlogOptions
+from everlog.jlog.splitting import SplitContext, plan_splits, time_at_start
 from everlog.jlog.summary import count_lags, describe, summarize
 from everlog.jlog.verify import verify_journal
 
@@ -84,8 +86,10 @@ class JlogStore(Store):
         self._check(stream)
         journal = Journal.read(self.storage)
         previous: int | None = None
+        piece = None
         if request.split is not None:
-            previous, logs = request.split.context
+            context: SplitContext = request.split.context
+            previous, logs, piece = context.previous, list(context.logs), context.piece
         else:
             logs = [segment.log for segment in journal.segments]
         first = (request.start or 0) >> MARKER_BITS
@@ -94,31 +98,19 @@ class JlogStore(Store):
             kept = [log for log in kept if log << MARKER_BITS < request.end]
         if len(kept) < len(logs) and kept and kept[0] != logs[0]:
             previous = max(log for log in logs if log < kept[0])
-        return Walk(journal, request, pre_commit=self.options.pre_commit).batches(kept, previous)
+        return Walk(journal, request, pre_commit=self.options.pre_commit).batches(kept, previous, piece)
 
     def splits(
         self, stream: str, *, start: int | None = None, end: int | None = None, split_bytes: int = DEFAULT_SPLIT_BYTES
     ) -> list[Split]:
-        """Runs of segments, each of about ``split_bytes``."""
+        """Runs of segments, each of about ``split_bytes``, and pieces of larger ones that have an index."""
         self._check(stream)
-        found: list[Split] = []
-        group: list[int] = []
-        size, before_group, before = 0, None, None
-        for segment in Journal.read(self.storage).segments:
-            if segment.log < (start or 0) >> MARKER_BITS or (end is not None and segment.log << MARKER_BITS >= end):
-                before = segment.log
-                continue
-            if group and size + segment.byte_count > split_bytes:
-                found.append(_split(group, before_group, start, end, size))
-                group, size = [], 0
-            if not group:
-                before_group = before
-            group.append(segment.log)
-            size += segment.byte_count
-            before = segment.log
-        if group:
-            found.append(_split(group, before_group, start, end, size))
-        return found
+        return list(plan_splits(Journal.read(self.storage), start, end, split_bytes))
+
+    def split_times(self, splits: list[Split]) -> list[SplitTimes]:
+        """By the header of each split's first message."""
+        journal = Journal.read(self.storage)
+        return from_firsts([time_at_start(journal, split) for split in splits])
 
     def parse_address(self, text: str) -> int:
         """``00000005:00000003``; leading zeros may be left out. Raises :class:`UsageError`."""
@@ -173,15 +165,3 @@ def _begins_with_message(storage: Storage, name: str) -> bool:
     except EverlogError:
         return False
     return any(framing is not LEGACY and framing.parse(head, 0, 0) is not None for framing in KNOWN)
-
-
-def _split(logs: list[int], previous: int | None, start: int | None, end: int | None, size: int) -> Split:
-    low = logs[0] << MARKER_BITS
-    high = (logs[-1] + 1) << MARKER_BITS
-    return Split(
-        STREAM,
-        low if start is None else max(low, start),
-        high if end is None else min(high, end),
-        size,
-        (previous, tuple(logs)),
-    )

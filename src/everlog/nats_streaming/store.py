@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 from everlog.core.columns import Batch, Column
 from everlog.core.options import fill
 from everlog.core.report import Fault, Progress, Report, VerifyPart
+from everlog.core.split_times import SplitTimes
 from everlog.core.storage import Storage
 from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, Split, Store, StreamInfo
 from everlog.errors import StoreUnavailable, UnknownStream, UsageError
-from everlog.nats_streaming.channels import COLUMNS, Channel, Plan, Reading, open_channel
+from everlog.nats_streaming.channels import COLUMNS, Channel, Reading, open_channel
 from everlog.nats_streaming.clients import client_dict, read_clients
 from everlog.nats_streaming.encryption import load_master_key
 from everlog.nats_streaming.layouts import SUPPORTED_VERSION, FileVersion
@@ -20,11 +20,11 @@ from everlog.nats_streaming.messages import ClientInfo
 from everlog.nats_streaming.names import CLIENTS_FILE, SERVER_FILE, SUBS_FILE, channel_text, parse_slice_name
 from everlog.nats_streaming.options import NatsStreamingOptions
 from everlog.nats_streaming.server_info import read_server_info
-from everlog.nats_streaming.slices import ChannelFolder, SliceState
+from everlog.nats_streaming.slices import SliceState
+from everlog.nats_streaming.splitting import MAX_SEQUENCE, plan_splits, times_of
 from everlog.nats_streaming.subscriptions import Subscription, fold, subscription_events
 from everlog.nats_streaming.verify import plan_parts, verify_part, verify_store
 
-MAX_SEQUENCE = (1 << 63) - 1
 _MAX_DETECTED_FOLDERS = 1000
 
 
@@ -46,6 +46,11 @@ class NatsStreamingStore(Store):
             options.reads_bak,
             load_master_key(options),
         )
+
+    @property
+    def reading(self) -> Reading:
+        """How the store is read; shared by its channels."""
+        return self._reading
 
     @classmethod
     def open(cls, storage: Storage, options: Mapping[str, Any]) -> Self:
@@ -129,32 +134,12 @@ class NatsStreamingStore(Store):
     def splits(
         self, stream: str, *, start: int | None = None, end: int | None = None, split_bytes: int = DEFAULT_SPLIT_BYTES
     ) -> list[Split]:
-        """Whole slices, small ones together. The ranges meet without holes, so that damage between slices is reported
-        by one of them."""
-        channel = self.channel(stream)
-        plan = channel.plan()
-        low, high = 0 if start is None else start, MAX_SEQUENCE if end is None else end
-        groups: list[list[int]] = []
-        sizes: list[int] = []
-        for i, part in enumerate(plan.parts):
-            if part.end <= low or part.first >= high:
-                continue
-            size = part.state.data_end
-            if not groups or sizes[-1] + size > split_bytes:
-                groups.append([])
-                sizes.append(0)
-            groups[-1].append(i)
-            sizes[-1] += size
-        if not groups:
-            return [Split(stream, start, end, 0, (_bare(channel), plan))] if plan.lost else []
-        out = []
-        for k, group in enumerate(groups):
-            first = start if k == 0 else plan.parts[group[0]].first
-            stop = end if k == len(groups) - 1 else plan.parts[groups[k + 1][0]].first
-            parts = tuple(plan.parts[i] for i in group)
-            context = _bare(channel), Plan(parts, plan.lost if k == 0 else ())
-            out.append(Split(stream, first, stop, sizes[k], context))
-        return out
+        """Slices, small ones together, large ones in pieces where they have a good index."""
+        return plan_splits(self.channel(stream), stream, start, end, split_bytes)
+
+    def split_times(self, splits: list[Split]) -> list[SplitTimes]:
+        """As the slices' indexes tell."""
+        return [times_of(split) for split in splits]
 
     def parse_address(self, text: str) -> int:
         """A sequence, decimal."""
@@ -218,11 +203,6 @@ class NatsStreamingStore(Store):
 
 def _ignore(fault: Fault) -> None:
     """Damage is for verify to tell; state is given as far as it can be read."""
-
-
-def _bare(channel: Channel) -> ChannelFolder:
-    """The folder without its list of files: all that a walk over a plan needs."""
-    return replace(channel.folder, slices=(), orphan_indexes=(), others=(), bad_names=())
 
 
 def _slice_dict(state: SliceState) -> dict[str, Any]:

@@ -1,0 +1,47 @@
+"""What is known of the times in a split without reading it, so that a query over a range of times leaves out what can't
+be in it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from everlog.core.store import Split
+
+
+class SplitTimes(NamedTuple):
+    """Times in nanoseconds since 1970; ``None`` where nothing is known. ``first_ns`` is of the first record,
+    ``last_ns`` of the last one or of one behind it. Between them times rise, except where a clock was set back."""
+
+    first_ns: int | None = None
+    last_ns: int | None = None
+
+    def may_hold(self, start_ns: int | None, end_ns: int | None, slack_ns: int = 0) -> bool:
+        """Whether a record with ``start_ns <= time < end_ns`` may be there, if clocks were never set back by more than
+        ``slack_ns``."""
+        low, high = sorted(t for t in self if t is not None) if None not in self else self
+        is_before = high is not None and start_ns is not None and high + slack_ns < start_ns
+        is_behind = low is not None and end_ns is not None and low - slack_ns >= end_ns
+        return not (is_before or is_behind)
+
+
+def from_firsts(firsts: Sequence[int | None]) -> list[SplitTimes]:
+    """Splits of which only the first record's time is known: the next one's is the bound."""
+    return [SplitTimes(a, b) for a, b in itertools.pairwise([*firsts, None])]
+
+
+def kept_runs(
+    splits: Sequence[Split], times: Sequence[SplitTimes], start_ns: int | None, end_ns: int | None, slack_ns: int
+) -> list[list[Split]]:
+    """The splits that may hold records of the range, those that follow each other together."""
+    runs: list[list[Split]] = []
+    before = False
+    for split, known in zip(splits, times, strict=True):
+        keep = known.may_hold(start_ns, end_ns, slack_ns)
+        if keep and before:
+            runs[-1].append(split)
+        elif keep:
+            runs.append([split])
+        before = keep
+    return runs
