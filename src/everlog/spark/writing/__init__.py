@@ -1,0 +1,1 @@
+"""Writing from Spark: tasks stage, the driver appends, a note makes a retry exact."""

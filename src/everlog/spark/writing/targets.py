@@ -1,0 +1,36 @@
+"""What a batch is appended to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Protocol, Self
+
+from everlog.errors import EverlogError
+from everlog.spark.writing.messages import Messages
+from everlog.spark.writing.notes import Place
+
+
+class Uncertain(EverlogError):
+    """What was appended behind a note is there no more, so that nobody can tell how much of it there was."""
+
+
+class Target(Protocol):
+    """A journal or a recording, open to be appended to by one commit."""
+
+    def check(self, longest: int) -> None:
+        """Raises :class:`UsageError` for a message of so many bytes that is too long."""
+
+    def count_found(self, place: Place, messages: Messages, time_ns: int) -> int:
+        """How many of the messages are there, one behind the other from ``place`` on; on return they are as safe as the
+        durability says. Raises :class:`Uncertain`, :class:`CorruptData`."""
+
+    def append(self, messages: Messages, time_ns: int, note: Callable[[Place], None]) -> int:
+        """Append the first of the messages; their count, at least 1. ``note`` is called with the place of the first
+        one before it is written, and again for another place when nothing was written there."""
+
+    def close(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
