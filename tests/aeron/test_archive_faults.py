@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recorded import CHANNEL, MTU, STREAM, Ledgers, faults, opened, payload, quiet, recordings
+from recorded import CHANNEL, STREAM, Ledgers, faults, opened, payload, quiet, recordings
 
 from everlog.aeron import archive as archives
 from everlog.aeron import framing_twin
@@ -30,11 +30,10 @@ class Application:
     """What records, and does not give up: after an error it goes on with the same recorder if that works, else it stops
     and extends, else it opens the archive anew. ``refused`` are the payloads of appends that raised."""
 
-    def __init__(self, storage: WritableStorage, ledgers: Ledgers, *, mtu_length: int = MTU, **options: Any) -> None:
+    def __init__(self, storage: WritableStorage, ledgers: Ledgers, **options: Any) -> None:
         self.storage = storage
         self.ledgers = ledgers
         self.options = options
-        self.mtu_length = mtu_length
         self.refused: list[bytes] = []
         self._archive: Archive | None = None
         self.recorder: Recorder | None = None
@@ -62,10 +61,7 @@ class Application:
         return self._archive
 
     def start(self) -> None:
-        mtu_length = self.mtu_length
-        self.recorder = self.until_it_works(
-            lambda: self.archive.start_recording(CHANNEL, STREAM, mtu_length=mtu_length)
-        )
+        self.recorder = self.until_it_works(lambda: self.archive.start_recording(CHANNEL, STREAM))
         self.recording_id = self.recorder.recording_id
 
     def stop(self) -> None:
@@ -177,8 +173,8 @@ def left_active(app: Application) -> None:
     app.append(payload(30))
 
 
-FRAMES: dict[int, dict[str, Any]] = {1: {}, 4: {"checksum": "crc32c", "mtu_length": 8 << 10}}
-"""Where even what failed can't be cut away, a checksum tells it from what was written; messages have one frame."""
+FRAMES: dict[int, dict[str, Any]] = {1: {}, 4: {"checksum": "crc32c"}}
+"""Where even what failed can't be cut away, only a checksum tells it from what was written."""
 SCENARIOS = {"recording": recording, "extending": extending, "left active": left_active}
 
 
