@@ -1,4 +1,4 @@
-# make setup | demo | test | interop | check | bench | bench-jlog | bench-archive | soak-jlog | soak-archive | formats | wheel | sdist | clean
+# make setup | demo | test | interop | check | bench | bench-jlog | bench-archive | soak-jlog | soak-archive | soak-spark-writing | formats | wheel | sdist | clean
 # PYTHON chooses the interpreter that .venv is made from.
 
 PYTHON ?= python3
@@ -8,7 +8,7 @@ SETUP := $(VENV)/.everlog-setup
 BUILT := $(VENV)/.everlog-built
 COMPILED := $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi')
 
-.PHONY: setup demo test interop check bench bench-jlog bench-archive soak-jlog soak-archive formats wheel sdist clean
+.PHONY: setup demo test interop check bench bench-jlog bench-archive soak-jlog soak-archive soak-spark-writing formats wheel sdist clean
 
 setup: $(BUILT)
 
@@ -65,6 +65,10 @@ soak-jlog: setup
 # Recorders of Aeron archives, killed at random moments.
 soak-archive: setup
 	$(BIN)/python -m everlog.testing.archive_soak --kills 200 $(FOLDER)
+
+# A query that writes to a journal and to a recording, killed 20 times and started again from its checkpoint.
+soak-spark-writing: setup
+	EVERLOG_SPARK_KILLS=20 $(BIN)/python -m pytest -q -s tests/spark/test_spark_writing_killed.py
 
 formats: setup
 	$(BIN)/python tools/generate_layouts.py
