@@ -23,7 +23,7 @@ from everlog.errors import EverlogError
 pytestmark = pytest.mark.spark
 KILLS = int(os.environ.get("EVERLOG_SPARK_KILLS", "2"))
 SCRIPT = Path(__file__).parent / "killed_writer.py"
-LINES = 2000
+LINES = 8000
 SECONDS = 240.0
 
 
@@ -39,13 +39,27 @@ def committed(folder: Path) -> int:
     return sum(len([p for p in path.iterdir() if p.name.isdecimal()]) for path in names if path.exists())
 
 
-def kill_when(process: subprocess.Popen[str], folder: Path, batches: int, rng: random.Random) -> None:
-    """Kill it, with its JVM and workers, some moment after so many more batches."""
+def is_appending(folder: Path) -> bool:
+    """Whether a note says that a batch is begun."""
+    for name in ("journal", "archive"):
+        for note in folder.glob(f"{name}.everlog-staging/*.note"):
+            with contextlib.suppress(OSError):
+                if '"plan"' in note.read_text():
+                    return True
+    return False
+
+
+def kill_when(process: subprocess.Popen[str], folder: Path, batches: int, rng: random.Random, *, inside: bool) -> None:
+    """Kill it, with its JVM and workers, after so many more batches: some moment later, or ``inside`` an append."""
     deadline = time.monotonic() + SECONDS
     goal = committed(folder) + batches
     while committed(folder) < goal and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)
-    time.sleep(rng.random() * 0.6)
+    if inside:
+        while not is_appending(folder) and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.0005)
+    else:
+        time.sleep(rng.random() * 0.6)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -64,15 +78,15 @@ def test_a_killed_query_that_is_started_again_leaves_each_record_once(tmp_path: 
     seed = random.randrange(1 << 30)
     rng = random.Random(seed)
     (tmp_path / "in").mkdir()
-    # As many files as the kills leave batches for: each is a batch.
-    files = 6 + 4 * KILLS
+    # As many as the kills leave batches for: each file is a batch.
+    files = 2 + 2 * KILLS
     for number in range(files):
         lines = [f"{number}.{line} {'abcdefgh'[line % 8] * (line % 90)}" for line in range(LINES)]
         (tmp_path / "in" / f"{number}.txt").write_text("\n".join(lines))
     killed = 0
     while killed < KILLS:
         process = start(tmp_path)
-        kill_when(process, tmp_path, rng.randrange(1, 4), rng)
+        kill_when(process, tmp_path, rng.randrange(1, 3), rng, inside=killed % 2 == 0)
         killed += 1
     process = start(tmp_path)
     try:
