@@ -343,7 +343,8 @@ class Recorder:
         if self._tail.written == writer.end:
             self._roll(is_needed=not has_written)
         if is_in_doubt and framer.pad():
-            self._write_block()
+            with contextlib.suppress(WriteFailed):  # the message is recorded, if in doubt; what comes next ends that
+                self._write_block()
 
     def _roll(self, *, is_needed: bool) -> None:
         """Go on in the next segment. Where that fails and is not needed yet, nothing is said: what was written is
