@@ -34,9 +34,16 @@ class Positions:
     target: Ends | None = None
     _told: set[tuple[str, ...]] = field(default_factory=set)
     _turn: int = 0
+    _initial: Offset | None = None
 
     def initial(self) -> Offset:
-        """Where a query without a checkpoint begins. Raises :class:`UsageError` for an address that is none."""
+        """Where a query without a checkpoint begins. Spark asks for it before each batch until one had something: it
+        stays the same. Raises :class:`UsageError` for an address that is none."""
+        if self._initial is None:
+            self._initial = self._found_initial()
+        return self._initial
+
+    def _found_initial(self) -> Offset:
         starting = self.live.starting
         if starting == EARLIEST:
             return Offset({}, is_initial=True)

@@ -38,6 +38,8 @@ class TrackedStore:
     follower: Follower | None = None
     reaches: dict[str, Reach] = field(default_factory=dict)
     is_gone: bool = False
+    ends: dict[str, int] = field(default_factory=dict)
+    """Where the option ``end`` is in each stream."""
 
 
 class Tracker:
@@ -70,13 +72,13 @@ class Tracker:
         return self.stores.get(key)
 
     def _discover(self) -> None:
-        try:
-            found = find_stores(self._scan.paths, self._scan.family)
-        except (NotAStore, StoreUnavailable) as error:
-            # Some paths lead nowhere now: those that were found before are still looked at, and missed.
-            if not self.stores and self._discovered_at is None:
-                LOG.warning("no stores yet: %s", error)
-            found = []
+        found: list[FoundStore] = []
+        for path in self._scan.paths:
+            try:
+                found += find_stores((path,), self._scan.family)
+            except (NotAStore, StoreUnavailable) as error:
+                # Stores that were found there before are still looked at, and missed.
+                LOG.debug("%s: no stores now: %s", path, error)
         for store in found:
             key = store_key(store.path)
             if key in self.stores:
@@ -118,7 +120,9 @@ class Tracker:
                     LOG.warning("%s left out: %s", tracked.store.path, error)
                 return
             else:
-                tracked.reaches = {name: self._bounded(tracked, r) for name, r in reaches.items() if self._wants(name)}
+                tracked.reaches = {
+                    name: self._bounded(tracked, name, reach) for name, reach in reaches.items() if self._wants(name)
+                }
                 tracked.is_gone = False
                 return
 
@@ -126,11 +130,17 @@ class Tracker:
         patterns = self._scan.streams
         return not patterns or any(p == stream or fnmatchcase(stream, p) for p in patterns)
 
-    def _bounded(self, tracked: TrackedStore, reach: Reach) -> Reach:
-        """Before the option ``end``."""
-        if self._scan.end is None or tracked.follower is None:
+    def _bounded(self, tracked: TrackedStore, stream: str, reach: Reach) -> Reach:
+        """Before the option ``end``, moved to the next record: an offset lies between records."""
+        follower = tracked.follower
+        if self._scan.end is None or follower is None:
             return reach
-        end = tracked.follower.parse_address(self._scan.end)
+        end = tracked.ends.get(stream)
+        if end is None:
+            given = follower.parse_address(self._scan.end)
+            if given >= reach.end:
+                return reach
+            end = tracked.ends[stream] = follower.align(stream, given, reach)
         return replace(reach, end=max(min(reach.end, end), reach.first))
 
     def close(self) -> None:
