@@ -165,7 +165,8 @@ class Scan:
         segments = context.segments
         base = segments.base(available)
         size = reader.size(base)
-        if available == base > segments.start_position and size:
+        # Not by the size alone: a file that is cut while it is read has none of the bytes that it had.
+        if available == base > segments.start_position and size and reader.read(base, 1):
             return self._short_behind_its_last_frame(available)
         following = reader.next_base(base, context.limit)
         lost = f"positions {position} to {min(following, context.limit)}"
