@@ -66,9 +66,10 @@ soak-jlog: setup
 soak-archive: setup
 	$(BIN)/python -m everlog.testing.archive_soak --kills 200 $(FOLDER)
 
-# A query that writes to a journal and to a recording, killed 20 times and started again from its checkpoint.
+# A query that writes to a journal and to a recording, killed 20 times and started again from its checkpoint; and the part
+# of it that appends, 200 times for each.
 soak-spark-writing: setup
-	EVERLOG_SPARK_KILLS=20 $(BIN)/python -m pytest -q -s tests/spark/test_spark_writing_killed.py
+	EVERLOG_SPARK_KILLS=20 EVERLOG_WRITING_KILLS=200 $(BIN)/python -m pytest -q -s tests/spark/test_spark_writing_killed.py tests/spark/test_writing_killed.py
 
 formats: setup
 	$(BIN)/python tools/generate_layouts.py
