@@ -313,8 +313,8 @@ class Scan:
         self._report(code, position, found, expected, lost, severity=severity)
 
     def _is_other_session(self, position: int, behind: int) -> bool:
-        """Whether a session begins a message at ``behind`` that is not the one at ``position``. Where checksums lie over
-        the session ids it is taken for so: the frames are intact, and follow each other."""
+        """Whether a session begins a message at ``behind`` that is not the one at ``position``. Where checksums lie
+        over the session ids it is taken for so: the frames are intact, and follow each other."""
         here, there = self._header(position), self._header(behind)
         if len(there) < HEADER_LENGTH:
             return False
