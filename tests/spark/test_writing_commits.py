@@ -272,6 +272,31 @@ def test_a_write_that_fails_at_any_operation_fails_the_commit_and_its_retry_leav
     assert failures > 10
 
 
+def test_a_commit_that_was_taken_for_dead_does_no_harm_when_it_goes_on(kind: Kind) -> None:
+    folder, target = CrashingStorage(root="staging"), kind.fresh()
+    old = staged(folder, 0, [payloads(0)], "first")
+    second_try(kind, folder, target, 0)
+    assert committer(kind, folder, target).commit(old, Transaction(QUERY, 0)) == 0
+    assert kind.read(target) == payloads(0)[::-1]
+
+
+def test_an_abort_deletes_its_own_parts_but_for_those_that_a_note_needs(kind: Kind) -> None:
+    for moment, folder, target in moments(kind):
+        note = notes.read_note(folder, QUERY)
+        if note is None or note.plan is None:
+            continue
+        fresh = staged(folder, 1, [payloads(1)[::-1]], "second")
+        committer(kind, folder, target).abort([*note.plan.parts], Transaction(QUERY, 1))
+        kept = {part.name for part in (*note.plan.parts, *fresh)}
+        assert set(staged_names(folder)) == kept, moment
+        committer(kind, folder, target).abort(fresh, Transaction(QUERY, 1))
+        assert set(staged_names(folder)) == {part.name for part in note.plan.parts}, moment
+        second_try(kind, folder, target, 1)
+        assert kind.read(target) == payloads(0) + payloads(1), moment
+        return
+    raise AssertionError("no such moment")
+
+
 # What is refused
 
 

@@ -101,13 +101,12 @@ class Committer:
             return count
 
     def abort(self, parts: Sequence[Part], transaction: Transaction | None = None) -> None:
-        """Delete what was staged, but for what a note needs: a batch that was begun is finished by its next commit.
-        What can't be deleted now stays until then."""
+        """Delete these parts, but for what a note needs: a batch that was begun is finished by its next commit. Other
+        parts of the batch may be those of its next attempt, when this one was taken for dead. What can't be deleted now
+        stays until that commit."""
         with contextlib.suppress(EverlogError), self._locked(0):
-            if transaction is None:
-                self._discard(part.name for part in parts)
-            else:
-                self._clean(transaction, parts)
+            needed = set() if transaction is None else self._needed(transaction.query)
+            self._discard({part.name for part in parts} - needed)
 
     # One at a time
 
@@ -220,14 +219,16 @@ class Committer:
 
     def _clean(self, transaction: Transaction, parts: Sequence[Part]) -> None:
         """Delete the parts of the query's batches up to this one, but for those that its note needs."""
-        note = notes.read_note(self._storage, transaction.query)
-        needed = {part.name for part in note.plan.parts} if note is not None and note.plan is not None else set()
         names = {part.name for part in parts}
         for name in self._storage.names():
             batch = notes.batch_of(name, transaction.query)
             if batch is not None and batch <= transaction.batch:
                 names.add(name)
-        self._discard(names - needed)
+        self._discard(names - self._needed(transaction.query))
+
+    def _needed(self, query: str) -> set[str]:
+        note = notes.read_note(self._storage, query)
+        return set() if note is None or note.plan is None else {part.name for part in note.plan.parts}
 
     def _discard(self, names: Iterable[str]) -> None:
         for name in names:
