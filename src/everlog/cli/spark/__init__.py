@@ -7,6 +7,8 @@ import click
 from everlog.cli.verb_group import VerbGroup
 
 VERBS = {
+    "export": "Export records to Parquet, Arrow, JSON lines or a Delta table; again and again.",
+    "migrate": "Move records to a store of ours, or channels of NATS Streaming to JetStream.",
     "verify": "Check many stores at once; one report.",
 }
 

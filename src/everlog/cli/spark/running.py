@@ -112,3 +112,12 @@ def scan_options(paths: tuple[str, ...], given: tuple[str, ...]) -> dict[str, st
         if name.lower() in ("path", "paths"):
             raise UsageError("--option", found=name, expected="paths as arguments")
     return options | {"paths": json.dumps(list(paths))}
+
+
+def size_of(option: str, text: str) -> int:
+    """Bytes, as ``64m`` or ``2g``. Raises :class:`UsageError`."""
+    match = re.fullmatch(r"(\d{1,15})([kmgt]?)", text.strip().lower())
+    size = int(match[1]) << 10 * " kmgt".index(match[2] or " ") if match else 0
+    if size < 1:
+        raise UsageError(option, found=repr(text), expected="bytes, such as 64m or 2g")
+    return size

@@ -1,0 +1,93 @@
+"""An export as a Delta table: its commits are the table's own. Needs the package ``deltalake`` (extra ``delta``).
+
+Each commit has the generation of our manifest as its transaction's version, under our application's id: so it is known
+after a crash whether the table has a generation, and the table refuses one a second time.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+from everlog.errors import CorruptData, MissingDependency
+from everlog.spark.pipelines.export_manifest import Manifest, StreamKey
+from everlog.spark.pipelines.export_names import value_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from deltalake import DeltaTable
+
+APPLICATION = "everlog-export"
+PARTITIONS = ("store", "stream", "hour")
+
+
+class DeltaLog:
+    """The table in an export's folder. Raises :class:`MissingDependency`."""
+
+    def __init__(self, path: str, schema: pa.Schema) -> None:
+        try:
+            import deltalake
+        except ImportError as error:
+            hint = "pip install 'everlog[delta]'"
+            raise MissingDependency("delta", found="deltalake not installed", hint=hint) from error
+        self.path = path
+        self._schema = schema
+        self._deltalake = deltalake
+
+    def _open(self) -> DeltaTable | None:
+        kind = self._deltalake.DeltaTable
+        return kind(self.path) if kind.is_deltatable(self.path) else None
+
+    def generation(self) -> int | None:
+        """The last of our commits that the table has."""
+        table = self._open()
+        found: int | None = None if table is None else table.transaction_version(APPLICATION)
+        return found
+
+    def check(self, manifest: Manifest | None) -> None:
+        """Raises :class:`CorruptData` where manifest and table do not belong together: then records could be there
+        twice."""
+        here, there = 0 if manifest is None else manifest.generation, self.generation() or 0
+        if here != there:
+            found, expected = f"generation {there} in the table's log", f"{here}, as the manifest says"
+            raise CorruptData(self.path, found=found, expected=expected, hint="export to another folder")
+
+    def commit(self, manifest: Manifest) -> None:
+        """Tell the table of the files of the last commit. A crash leaves the table without all of them, or with all."""
+        import pyarrow as pa
+        from deltalake import CommitProperties, Transaction
+        from deltalake.transaction import AddAction, RemoveAction
+
+        fields = [pa.field(name, pa.string()) for name in PARTITIONS]
+        schema = pa.schema([*fields, *self._schema])
+        table = self._open()
+        if table is None:
+            table = self._deltalake.DeltaTable.create(self.path, schema, partition_by=list(PARTITIONS), name="everlog")
+        chosen = {path for _, path in manifest.placing.files}
+        now = time.time_ns() // 1_000_000
+        actions: list[AddAction | RemoveAction] = [
+            AddAction(
+                file.path,
+                file.byte_count,
+                _partition(key, file.path),
+                now,
+                True,
+                json.dumps({"numRecords": file.rows}),
+            )
+            for key, stream in manifest.streams.items()
+            for file in stream.files
+            if file.path in chosen
+        ]
+        properties = CommitProperties(
+            app_transactions=[Transaction(APPLICATION, manifest.generation)],
+            custom_metadata={"everlog.generation": str(manifest.generation)},
+        )
+        table.create_write_transaction(
+            actions, "append", schema, partition_by=list(PARTITIONS), commit_properties=properties
+        )
+
+
+def _partition(key: StreamKey, path: str) -> dict[str, Any]:
+    hour = path.split("/")[2]
+    return {"store": key.store, "stream": key.stream, "hour": value_of(hour)}

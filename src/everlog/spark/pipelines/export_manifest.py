@@ -1,0 +1,181 @@
+"""An export's manifest: what was exported of each stream, and the files that hold it. Bytes and decisions, no I/O.
+
+A stream's ranges are of addresses, as integers, half-open: every record of the stream whose address is in one of them
+has been exported, and is in the stream's files once. A file's CRC-32 is over its bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from everlog.errors import CorruptData, UnsupportedVersion
+
+NAME = "everlog-export"
+VERSION = 1
+FOREVER = 1 << 64
+"""Behind every address."""
+
+Range = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedFile:
+    """``path`` is relative to the export's folder; ``first`` and ``last`` are addresses as text."""
+
+    path: str
+    rows: int
+    byte_count: int
+    crc32: int
+    first: str
+    last: str
+
+
+@dataclass(frozen=True, slots=True)
+class StreamKey:
+    """A stream: its store's path and its name."""
+
+    store: str
+    stream: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedStream:
+    """What there is of a stream. ``resume`` is where the next record behind the last exported one may begin, ``last``
+    tells what that one was, so that another stream under the same name is noticed. ``fault_count``: of damage that was
+    passed over in what was exported."""
+
+    family: str
+    ranges: tuple[Range, ...] = ()
+    files: tuple[ExportedFile, ...] = ()
+    fault_count: int = 0
+    resume: int | None = None
+    last: Mapping[str, Any] | None = None
+
+    @property
+    def row_count(self) -> int:
+        """Records in its files."""
+        return sum(file.rows for file in self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class Placing:
+    """Files of the last commit, which get their names behind it: staged name and path."""
+
+    staging: str
+    files: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """``query``: what decides which rows and columns there are, the same in all runs. ``columns``: name and Spark's
+    type of each column in the files."""
+
+    kind: str
+    query: Mapping[str, Any]
+    columns: tuple[tuple[str, str], ...]
+    generation: int = 0
+    streams: Mapping[StreamKey, ExportedStream] = field(default_factory=dict)
+    placing: Placing = Placing("")
+
+    @property
+    def file_count(self) -> int:
+        """Files of all streams."""
+        return sum(len(stream.files) for stream in self.streams.values())
+
+
+def united(ranges: Iterable[Range]) -> tuple[Range, ...]:
+    """The same addresses in as few ranges as can be, in order.
+
+    >>> united([(5, 9), (0, 3), (3, 5), (20, 20)])
+    ((0, 9),)
+    """
+    found: list[Range] = []
+    for start, end in sorted(ranges):
+        if start >= end:
+            continue
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], end)
+        else:
+            found.append((start, end))
+    return tuple(found)
+
+
+def missing(ranges: Iterable[Range], start: int = 0, end: int = FOREVER) -> tuple[Range, ...]:
+    """What of ``start`` to ``end`` is in none of the ranges.
+
+    >>> missing([(3, 5), (9, 12)], 0, 10)
+    ((0, 3), (5, 9))
+    """
+    found = []
+    for low, high in united(ranges):
+        if start < min(low, end):
+            found.append((start, min(low, end)))
+        start = max(start, high)
+    if start < end:
+        found.append((start, end))
+    return tuple(found)
+
+
+def encode(manifest: Manifest) -> bytes:
+    """As JSON, a stream a line."""
+    head = {
+        "format": NAME,
+        "version": VERSION,
+        "generation": manifest.generation,
+        "kind": manifest.kind,
+        "query": dict(manifest.query),
+        "columns": [list(column) for column in manifest.columns],
+        "placing": asdict(manifest.placing),
+    }
+    lines = [
+        json.dumps(
+            {
+                "store": key.store,
+                "stream": key.stream,
+                **asdict(replace(stream, last=stream.last and dict(stream.last))),
+            }
+        )
+        for key, stream in sorted(manifest.streams.items(), key=lambda item: (item[0].store, item[0].stream))
+    ]
+    return (json.dumps(head)[:-1] + ', "streams": [\n' + ",\n".join(lines) + "\n]}\n").encode("ascii")
+
+
+def decode(data: bytes, where: str) -> Manifest:
+    """Raises :class:`CorruptData` for what is no manifest, :class:`UnsupportedVersion` for a later version's."""
+    try:
+        head = json.loads(data)
+        if head["format"] != NAME:
+            raise ValueError(head["format"])
+        if head["version"] != VERSION:
+            raise UnsupportedVersion(where, found=f"version {head['version']}", expected=f"version {VERSION}")
+        streams = {StreamKey(one["store"], one["stream"]): _stream(one) for one in head["streams"]}
+        placing = Placing(head["placing"]["staging"], tuple((a, b) for a, b in head["placing"]["files"]))
+        paths = [file.path for stream in streams.values() for file in stream.files]
+        for path in (placing.staging, *(name for both in placing.files for name in both), *paths):
+            if path.startswith("/") or ".." in path.split("/") or "\0" in path:
+                raise ValueError(f"the name {path!r}")
+        return Manifest(
+            kind=head["kind"],
+            query=head["query"],
+            columns=tuple((name, kind) for name, kind in head["columns"]),
+            generation=int(head["generation"]),
+            streams=streams,
+            placing=placing,
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        found = f"{type(error).__name__}: {error}"
+        raise CorruptData(where, found=found[:200], expected="a manifest of everlog's export") from error
+
+
+def _stream(one: Mapping[str, Any]) -> ExportedStream:
+    return ExportedStream(
+        one["family"],
+        tuple((int(a), int(b)) for a, b in one["ranges"]),
+        tuple(ExportedFile(**file) for file in one["files"]),
+        int(one["fault_count"]),
+        one["resume"],
+        one["last"],
+    )

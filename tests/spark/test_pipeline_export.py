@@ -1,0 +1,342 @@
+"""``everlog spark export``: run again and again, each record is there once."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import threading
+import zlib
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from everlog import jlog
+from everlog.aeron import archive
+from everlog.cli.app import run
+from everlog.errors import CorruptData, StoreUnavailable, UsageError
+from everlog.spark.pipelines.export import Export, export
+from everlog.spark.pipelines.export_folder import MANIFEST, read_manifest
+from everlog.spark.pipelines.export_manifest import StreamKey
+from everlog.stores import open_store
+
+pytestmark = pytest.mark.spark
+
+
+def options(*paths: Path, **more: str) -> dict[str, str]:
+    return {"paths": json.dumps([str(path) for path in paths]), **more}
+
+
+def journal(path: Path, first: int, end: int) -> Path:
+    if not path.exists():
+        jlog.create(path)
+    with jlog.Writer(path) as writer:
+        for number in range(first, end):
+            writer.append(b"%d" % number)
+    return path
+
+
+def record(path: Path, first: int, end: int) -> Path:
+    """Messages into recording 0, which is made or extended."""
+    with archive.create(path, segment_length=65536, exist_ok=True) as store:
+        wishes = {"term_length": 65536} if not store.recordings() else {}
+        begin = store.start_recording if wishes else store.extend_recording
+        arguments = ("aeron:ipc", 1) if wishes else (0,)
+        with begin(*arguments, **wishes) as recorder:
+            for number in range(first, end):
+                recorder.append(b"%d" % number + b"x" * 700)
+    return path
+
+
+def payloads(folder: Path) -> list[bytes]:
+    """What the files hold, whoever reads them."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    found: list[bytes] = []
+    for file in sorted(folder.glob("store=*/*/*/*")):
+        if file.suffix == ".parquet":
+            found += pq.ParquetFile(file).read(["payload"]).column(0).to_pylist()
+        elif file.suffix == ".arrow":
+            found += pa.ipc.open_file(file).read_all().column("payload").to_pylist()
+        else:
+            found += [base64.b64decode(json.loads(line)["payload"]) for line in file.read_text().splitlines()]
+    return found
+
+
+def numbers(folder: Path) -> Counter[int]:
+    return Counter(int(payload.rstrip(b"x")) for payload in payloads(folder))
+
+
+def once(count: int) -> Counter[int]:
+    return Counter(range(count))
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "jsonl"])
+def test_every_record_is_exported_once_and_the_manifest_tells_of_each_file(spark, tmp_path, kind):
+    path, out = journal(tmp_path / "journal", 0, 300), tmp_path / "out"
+    summary = export(spark, Export(options=options(path), folder=str(out), kind=kind))
+    assert summary.rows == 300
+    assert numbers(out) == once(300)
+    manifest = read_manifest(str(out))
+    assert manifest.generation == 1
+    (key,) = manifest.streams
+    assert key == StreamKey(str(path), "journal")
+    files = manifest.streams[key].files
+    assert {out / file.path for file in files} == set(out.glob("store=*/*/*/*"))
+    assert sum(file.rows for file in files) == 300
+    assert files[0].first == "00000000:00000001"
+    for file in files:
+        data = (out / file.path).read_bytes()
+        assert (file.byte_count, file.crc32) == (len(data), zlib.crc32(data))
+
+
+def test_a_second_run_adds_what_is_new_and_a_third_nothing(spark, tmp_path):
+    path, trades, out = tmp_path / "journal", tmp_path / "trades", tmp_path / "out"
+    wish = Export(options=options(path, trades, splitBytes="64k"), folder=str(out), commit_bytes=65536)
+    journal(path, 0, 100), record(trades, 100, 400)
+    assert export(spark, wish).rows == 400
+    journal(path, 400, 500), record(trades, 500, 900)
+    assert export(spark, wish).rows == 500
+    assert numbers(out) == once(900)
+    before = (out / MANIFEST).read_bytes()
+    assert export(spark, wish).rows == 0
+    assert (out / MANIFEST).read_bytes() == before
+    assert sorted(file.name for file in (out / "_everlog").iterdir()) == ["lock", "manifest.json"]
+
+
+def test_spark_reads_the_folder_with_store_stream_and_hour_as_columns(spark, tmp_path):
+    (tmp_path / "odd =%#é").mkdir()
+    path, out = journal(tmp_path / "odd =%#é" / "journal", 0, 50), tmp_path / "out"
+    trades = record(tmp_path / "trades", 50, 60)
+    export(spark, Export(options=options(path, trades), folder=str(out)))
+    with open_store(path) as store:
+        hours = {record.timestamp_ns // 3_600_000_000_000 for record in store.read("journal")}
+    rows = spark.read.parquet(str(out)).groupBy("store", "stream", "hour").count().collect()
+    found = {(row.store, row.stream, row.hour): row["count"] for row in rows}
+    assert found.pop((str(trades), "0", "unknown")) == 10
+    assert {(store, stream) for store, stream, _ in found} == {(str(path), "journal")}
+    assert sum(found.values()) == 50
+    assert len(found) == len(hours)
+
+
+def test_records_go_to_the_hour_of_their_time_and_without_one_to_unknown(spark, golden, tmp_path):
+    """NATS Streaming's messages have times; each is in the folder of its own hour, by the calendar."""
+    path, out = golden("nats_streaming/lim_max_age"), tmp_path / "out"
+    export(spark, Export(options=options(path), folder=str(out)))
+    from datetime import UTC, datetime
+
+    import pyarrow.parquet as pq
+
+    files = list(out.glob("store=*/*/*/*.parquet"))
+    assert files
+    for file in files:
+        for ns in pq.ParquetFile(file).read(["timestamp_ns"]).column(0).to_pylist():
+            assert f"hour={datetime.fromtimestamp(ns // 10**9, UTC):%Y-%m-%d-%H}" == file.parent.name
+
+
+def test_the_source_s_options_choose_columns_streams_and_ranges(spark, tmp_path):
+    path, out = record(tmp_path / "trades", 0, 200), tmp_path / "out"
+    with open_store(path) as store:
+        addresses = [record.address for record in store.read("0")]
+    chosen = options(path, stream="0", columns="length,stream_id", start=addresses[20], end=addresses[70])
+    assert export(spark, Export(options=chosen, folder=str(out))).rows == 50
+    rows = spark.read.parquet(str(out)).collect()
+    assert {row.address for row in rows} == set(addresses[20:70])
+    assert set(rows[0].asDict()) == {"address", "length", "stream_id", "store", "stream", "hour"}
+    # The range may be another one in the next run; what is there already does not come again.
+    wider = options(path, stream="0", columns="length,stream_id", start=addresses[10], end=addresses[80])
+    assert export(spark, Export(options=wider, folder=str(out))).rows == 20
+    assert Counter(row.address for row in spark.read.parquet(str(out)).collect()) == Counter(addresses[10:80])
+    with pytest.raises(UsageError, match="columns"):
+        export(spark, Export(options=options(path), folder=str(out)))
+    timed = options(path, columns="length,stream_id", startTime="2020-01-01")
+    with pytest.raises(UsageError, match="startTime"):
+        export(spark, Export(options=timed, folder=str(out)))
+    with pytest.raises(UsageError, match="format"):
+        export(spark, Export(options=options(path), folder=str(out), kind="jsonl"))
+
+
+def test_damage_fails_with_file_offset_and_option_and_skip_goes_on_and_counts(spark, tmp_path):
+    good, bad, out = record(tmp_path / "good", 0, 100), record(tmp_path / "bad", 100, 300), tmp_path / "out"
+    file = bad / "0-65536.rec"
+    data = bytearray(file.read_bytes())
+    data[736 * 4 + 16] ^= 1  # a bit of the stream id of the fifth message of that segment: number 100 + 89 + 4
+    file.write_bytes(data)
+    wish = Export(options=options(good, bad), folder=str(out))
+    with pytest.raises(CorruptData) as caught:
+        export(spark, wish)
+    assert caught.value.where == str(file)
+    assert caught.value.offset == 736 * 4
+    assert "onFault=skip" in str(caught.value)
+    skipping = Export(options=options(good, bad, onFault="skip"), folder=str(out))
+    summary = export(spark, skipping)
+    assert (summary.fault_count, summary.exit_code) == (1, 1)
+    assert summary.faults[0].file == str(file)
+    assert numbers(out) == once(300) - Counter([193])
+    assert export(spark, skipping).fault_count == 0, "it is told once"
+
+
+def test_a_store_that_vanishes_during_the_run_fails_or_is_left_out(spark, tmp_path, monkeypatch):
+    good, gone, out = journal(tmp_path / "good", 0, 50), record(tmp_path / "gone", 50, 300), tmp_path / "out"
+    from everlog.spark.pipelines import export as module
+
+    planned = module.plan_export
+
+    def plan_and_delete(*arguments):
+        plan = planned(*arguments)
+        shutil.rmtree(gone, ignore_errors=True)
+        return plan
+
+    monkeypatch.setattr(module, "plan_export", plan_and_delete)
+    with pytest.raises(StoreUnavailable, match="failOnDataLoss"):
+        export(spark, Export(options=options(good, gone), folder=str(out)))
+    assert numbers(out) == once(50), "what could be read is there"
+    record(gone, 50, 300)
+    summary = export(spark, Export(options=options(good, gone, failOnDataLoss="false"), folder=str(out)))
+    assert (summary.exit_code, len(summary.losses)) == (1, 1)
+    assert str(gone) in summary.losses[0]
+
+
+def test_a_journal_that_is_written_meanwhile_is_exported_without_loss_or_double(spark, tmp_path):
+    path, out = tmp_path / "journal", tmp_path / "out"
+    jlog.create(path, segment_bytes=20_000)
+    done, written = threading.Event(), 0
+
+    def write():
+        nonlocal written
+        with jlog.Writer(path) as writer:
+            while not done.wait(0.0005) and written < 20_000:
+                writer.append(b"%d" % written + b"x" * 300)
+                written += 1
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    wish = Export(options=options(path, splitBytes="64k"), folder=str(out), commit_bytes=200_000)
+    try:
+        counts = [export(spark, wish).rows for _ in range(3)]
+    finally:
+        done.set()
+        thread.join()
+    export(spark, wish)
+    assert sum(counts) > 0
+    assert numbers(out) == once(written)
+
+
+def test_another_stream_under_the_same_name_is_refused(spark, tmp_path):
+    path, out = record(tmp_path / "trades", 0, 100), tmp_path / "out"
+    wish = Export(options=options(path), folder=str(out))
+    export(spark, wish)
+    shutil.rmtree(path)
+    record(path, 1000, 1200)
+    with pytest.raises(CorruptData, match="another folder"):
+        export(spark, wish)
+    shutil.rmtree(path)
+    record(path, 0, 50)
+    with pytest.raises(CorruptData, match="an end at"):
+        export(spark, wish)
+    assert numbers(out) == once(100)
+
+
+def test_records_that_went_before_they_were_exported_are_missed(spark, tmp_path):
+    path, out = record(tmp_path / "trades", 0, 100), tmp_path / "out"
+    export(spark, Export(options=options(path), folder=str(out)))
+    record(path, 100, 400)
+    with archive.open_archive(path) as store:
+        store.purge_segments(0, 3 * 65536)
+    with pytest.raises(CorruptData, match="failOnDataLoss"):
+        export(spark, Export(options=options(path), folder=str(out)))
+    summary = export(spark, Export(options=options(path, failOnDataLoss="false"), folder=str(out)))
+    assert len(summary.losses) == 1
+    # 89 messages of 736 bytes are in a segment.
+    assert numbers(out) == once(100) + Counter(range(3 * 89, 400))
+
+
+def test_a_folder_with_something_else_or_in_a_store_is_refused(spark, tmp_path):
+    path = journal(tmp_path / "journal", 0, 5)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "file").write_text("mine")
+    for folder in (str(other), str(path / "out"), "s3://bucket/x"):
+        with pytest.raises(UsageError):
+            export(spark, Export(options=options(path), folder=folder))
+    assert sorted(file.name for file in other.iterdir()) == ["file"]
+    with pytest.raises(UsageError, match="preCommit"):
+        export(spark, Export(options=options(path, preCommit="true"), folder=str(tmp_path / "out")))
+
+
+def test_two_exporters_of_one_folder_exclude_each_other(spark, tmp_path):
+    from everlog.spark.pipelines.export_folder import ExportFolder
+
+    path, out = journal(tmp_path / "journal", 0, 5), tmp_path / "out"
+    with ExportFolder(str(out)), pytest.raises(StoreUnavailable, match="another process"):
+        export(spark, Export(options=options(path), folder=str(out)))
+
+
+def test_the_command_prints_a_table_or_json(spark, tmp_path, capsys):
+    path, out = journal(tmp_path / "journal", 0, 40), tmp_path / "out"
+    assert run(["spark", "export", str(path), str(out)]) == 0
+    assert f"exported 40 records to {out}, which has 40 of these streams" in capsys.readouterr().out
+    journal(path, 40, 50)
+    assert run(["spark", "export", str(path), str(out), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["records"], found["streams"][0]["total_records"]) == (10, 50)
+    assert run(["spark", "export", str(path)]) == 2
+    assert run(["spark", "export", str(path), str(out), "--commit-bytes", "many"]) == 2
+
+
+def test_a_delta_table_has_each_record_once_and_tells_its_own_commits(spark, tmp_path, monkeypatch):
+    """Killed between the table's commit and the manifest: the table's transaction says that the records are there."""
+    from deltalake import DeltaTable
+
+    from everlog.spark.pipelines.export_delta import DeltaLog
+
+    path, trades, out = journal(tmp_path / "journal", 0, 100), record(tmp_path / "trades", 100, 300), tmp_path / "out"
+    wish = Export(options=options(path, trades), folder=str(out), kind="delta")
+
+    def rows() -> list[dict]:
+        return DeltaTable(str(out)).to_pyarrow_table().to_pylist()
+
+    assert export(spark, wish).rows == 300
+    assert Counter(int(row["payload"].rstrip(b"x")) for row in rows()) == once(300)
+    assert {(row["store"], row["stream"]) for row in rows()} == {(str(path), "journal"), (str(trades), "0")}
+    assert {row["hour"] for row in rows() if row["stream"] == "0"} == {"unknown"}
+    journal(path, 300, 320)
+    commit = DeltaLog.commit
+
+    class Killed(BaseException):
+        pass
+
+    def commit_and_die(self, manifest):
+        commit(self, manifest)
+        raise Killed
+
+    monkeypatch.setattr(DeltaLog, "commit", commit_and_die)
+    with pytest.raises(Killed):
+        export(spark, wish)
+    monkeypatch.setattr(DeltaLog, "commit", commit)
+    journal(path, 320, 330)
+    assert export(spark, wish).rows == 10
+    assert Counter(int(row["payload"].rstrip(b"x")) for row in rows()) == once(330)
+    assert DeltaTable(str(out)).transaction_version("everlog-export") == 3
+    (out / MANIFEST).unlink()
+    with pytest.raises(CorruptData, match="without a manifest"):
+        export(spark, wish)
+    shutil.rmtree(out / "_everlog")
+    with pytest.raises(UsageError, match="something else"):
+        export(spark, wish)
+    assert len(rows()) == 330
+
+
+def test_a_table_and_a_manifest_that_do_not_belong_together_are_refused(spark, tmp_path):
+    """An older copy of the manifest was put back."""
+    path, out = journal(tmp_path / "journal", 0, 10), tmp_path / "out"
+    wish = Export(options=options(path), folder=str(out), kind="delta")
+    export(spark, wish)
+    older = (out / MANIFEST).read_bytes()
+    journal(path, 10, 20)
+    export(spark, wish)
+    (out / MANIFEST).write_bytes(older)
+    with pytest.raises(CorruptData, match="generation 2"):
+        export(spark, wish)
