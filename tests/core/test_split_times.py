@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from everlog.core.split_times import SplitTimes, from_firsts, kept_runs
+from everlog.core.split_times import SplitTimes, from_firsts, may_hold
 from everlog.core.store import Split
 
 
@@ -34,9 +34,9 @@ def test_the_next_splits_first_time_bounds_a_split():
     assert from_firsts([]) == []
 
 
-def test_splits_that_follow_each_other_stay_together():
+def test_splits_that_may_hold_records_of_the_range_are_kept():
     splits = [Split("s", i, i + 1, 1) for i in range(6)]
     times = [SplitTimes(10 * i, 10 * i + 9) for i in (0, 5, 5, 0, 5, 0)]
-    runs = kept_runs(splits, times, 50, 60, 0)
-    assert [[split.start for split in run] for run in runs] == [[1, 2], [4]]
-    assert kept_runs(splits, times, 70, 80, 0) == []
+    assert [split.start for split in may_hold(splits, times, 50, 60, 0)] == [1, 2, 4]
+    assert may_hold(splits, times, 70, 80, 0) == []
+    assert may_hold(splits, times, 70, 80, 11) == [splits[1], splits[2], splits[4]]

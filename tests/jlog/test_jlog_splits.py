@@ -118,3 +118,9 @@ def test_times_of_splits_are_those_of_their_first_messages(make):
     splits = store.splits("journal", split_bytes=1)
     times = [1_000_000_007_000, 1_001_000_007_000, 1_002_000_007_000]
     assert store.split_times(splits) == [(times[0], times[1]), (times[1], times[2]), (times[2], None), (None, None)]
+
+
+def test_a_hole_has_no_time_so_that_it_is_told_by_a_scan_of_any_time(make):
+    store = JlogStore.open(make.folder({f"{log:08x}": make.message(b"x", 1000 + log) for log in (0, 2, 3)}), {})
+    times = store.split_times(store.splits("journal", split_bytes=1))
+    assert times == [(1_000 * 10**9, 1_002 * 10**9), (None, 1_003 * 10**9), (1_003 * 10**9, None)]

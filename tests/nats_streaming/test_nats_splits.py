@@ -72,3 +72,12 @@ def test_times_of_splits_are_those_of_their_slices(made, opened, tmp_path):
         (10**18 + 11 * second, 10**18 + 20 * second),
         (10**18 + 21 * second, 10**18 + 30 * second),
     ]
+
+
+def test_a_lost_slice_has_no_time_so_that_it_is_told_by_a_scan_of_any_time(made, opened, tmp_path):
+    dat, idx = made.slice(range(1, 11))
+    _, lost = made.slice(range(11, 21))
+    store = opened(made.store(tmp_path / "s", dat_1=dat, idx_1=idx, idx_2=lost))
+    splits = store.splits("foo", split_bytes=1)
+    assert store.split_times(splits) == [(None, None)]
+    assert len(everything(store, splits)[1]) == 1

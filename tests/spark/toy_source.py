@@ -1,12 +1,12 @@
 """The data source over the toy family, too. In Spark's workers its methods add the family; tests do it with a
 fixture, for themselves."""
 
-from everlog.spark.source import EverlogDataSource, EverlogReader
+from everlog.spark.source import EverlogDataSource, EverlogReader, FaultReader
 from everlog.stores import FAMILIES
 from everlog.testing.toy_store import ENTRY
 
 
-class ToyReader(EverlogReader):
+class WithToyFamily:
     """Its class is in this module, so that a worker that unpickles it finds the family."""
 
     def partitions(self):
@@ -16,6 +16,14 @@ class ToyReader(EverlogReader):
     def read(self, partition):
         FAMILIES.setdefault("toy", ENTRY)
         return super().read(partition)
+
+
+class ToyReader(WithToyFamily, EverlogReader):
+    """Reads records."""
+
+
+class ToyFaultReader(WithToyFamily, FaultReader):
+    """Reads faults."""
 
 
 class ToySource(EverlogDataSource):
@@ -32,5 +40,7 @@ class ToySource(EverlogDataSource):
     def reader(self, schema):
         FAMILIES.setdefault("toy", ENTRY)
         reader = super().reader(schema)
-        reader.__class__ = ToyReader
-        return reader
+        kind = ToyFaultReader if isinstance(reader, FaultReader) else ToyReader
+        copy = kind.__new__(kind)
+        copy.__dict__.update(reader.__dict__)
+        return copy

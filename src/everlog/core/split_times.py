@@ -31,17 +31,8 @@ def from_firsts(firsts: Sequence[int | None]) -> list[SplitTimes]:
     return [SplitTimes(a, b) for a, b in itertools.pairwise([*firsts, None])]
 
 
-def kept_runs(
+def may_hold(
     splits: Sequence[Split], times: Sequence[SplitTimes], start_ns: int | None, end_ns: int | None, slack_ns: int
-) -> list[list[Split]]:
-    """The splits that may hold records of the range, those that follow each other together."""
-    runs: list[list[Split]] = []
-    before = False
-    for split, known in zip(splits, times, strict=True):
-        keep = known.may_hold(start_ns, end_ns, slack_ns)
-        if keep and before:
-            runs[-1].append(split)
-        elif keep:
-            runs.append([split])
-        before = keep
-    return runs
+) -> list[Split]:
+    """The splits that may hold records of the range."""
+    return [s for s, known in zip(splits, times, strict=True) if known.may_hold(start_ns, end_ns, slack_ns)]

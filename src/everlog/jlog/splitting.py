@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from everlog.core.split_times import SplitTimes, from_firsts
 from everlog.core.storage import ReadableFile
 from everlog.core.store import Split
 from everlog.errors import EverlogError
@@ -162,8 +163,18 @@ class _Lookup:
         return self._framing.parse(self._data.read_at(offset, self._framing.header_bytes), 0, offset)
 
 
-def time_at_start(journal: Journal, split: Split) -> int | None:
-    """The time of the first message of a split, by its header."""
+def split_times(journal: Journal, splits: list[Split]) -> list[SplitTimes]:
+    """By the header of each split's first message. Of a split behind a hole nothing says when it begins, so that the
+    hole is told by a scan of any time."""
+    times = from_firsts([_time_at_start(journal, split) for split in splits])
+    for number, split in enumerate(splits):
+        context: SplitContext = split.context
+        if context.previous is not None and context.logs[0] > context.previous + 1:
+            times[number] = SplitTimes(None, times[number].last_ns)
+    return times
+
+
+def _time_at_start(journal: Journal, split: Split) -> int | None:
     context: SplitContext = split.context
     offset = 0 if context.piece is None else context.piece.start
     try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from everlog.core.columns import Batch, Column
 from everlog.core.options import fill
 from everlog.core.report import Fault, Progress, Report
-from everlog.core.split_times import SplitTimes, from_firsts
+from everlog.core.split_times import SplitTimes
 from everlog.core.storage import Storage
 from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, Split, Store, StreamInfo
 from everlog.errors import EverlogError, UnknownStream
@@ -27,7 +27,7 @@ from everlog.jlog.names import (
 )
 from everlog.jlog.observation import Observation, observe
 from everlog.jlog.options import JlogOptions
-from everlog.jlog.splitting import SplitContext, plan_splits, time_at_start
+from everlog.jlog.splitting import SplitContext, plan_splits, split_times
 from everlog.jlog.summary import count_lags, describe, summarize
 from everlog.jlog.verify import verify_journal
 
@@ -109,8 +109,7 @@ class JlogStore(Store):
 
     def split_times(self, splits: list[Split]) -> list[SplitTimes]:
         """By the header of each split's first message."""
-        journal = Journal.read(self.storage)
-        return from_firsts([time_at_start(journal, split) for split in splits])
+        return split_times(Journal.read(self.storage), splits)
 
     def parse_address(self, text: str) -> int:
         """``00000005:00000003``; leading zeros may be left out. Raises :class:`UsageError`."""

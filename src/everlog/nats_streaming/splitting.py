@@ -91,7 +91,7 @@ def times_of(split: Split) -> SplitTimes:
     """The times of a split's first and last slice, as the index tells them. Of a piece of a slice it is the slice's: a
     server's times only rise."""
     plan: Plan = split.context[1]
-    if not plan.parts:
+    if plan.lost or not plan.parts:  # whoever scans it tells what is lost, of whatever time
         return SplitTimes()
     first = min(part.state.first_timestamp_ns for part in plan.parts)
     last = max(part.state.max_timestamp_ns for part in plan.parts)

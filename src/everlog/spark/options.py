@@ -12,9 +12,12 @@ from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, as_level
 from everlog.errors import UsageError
 from everlog.sbe import Schema, load_schema
 from everlog.sbe.times import PREFIX
+from everlog.spark.filters import NO_BOUNDS, Bounds
 from everlog.spark.streaming.options import parse_seconds, parse_starting
 
 FAIL, SKIP = "fail", "skip"
+DEFAULT_SLACK_NS = 600 * 10**9
+"""Ten minutes: what a segment's neighbours say of its times is trusted up to that."""
 MIN_SPLIT_BYTES = 1 << 16
 _TRUE, _FALSE = {"true", "1", "yes"}, {"false", "0", "no"}
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -24,10 +27,12 @@ _FRACTION = re.compile(r"[.,](\d+)")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanOptions:
     """What a query asks for. ``streams`` are names or glob patterns, none means all; ``start`` and ``end`` are
-    addresses as text, ``end`` exclusive; ``start_ns`` and ``end_ns`` likewise in time; ``columns`` are names,
-    ``None`` means the default ones. ``sbe_schema`` decodes payloads, ``sbe_message`` names the message that gets typed
-    columns. ``family_options`` go to the stores whose family knows them, ``live_options`` to live queries.
-    ``partitions`` is how many tasks to make, ``None`` for as many as suit the size.
+    addresses as text, ``end`` exclusive; ``start_ns`` and ``end_ns`` likewise in time, and ``slack_ns`` is how far
+    clocks may have been set back. ``columns`` are names, ``None`` means the default ones. ``sbe_schema`` decodes
+    payloads, ``sbe_message`` names the message that gets typed columns. ``family_options`` go to the stores whose
+    family knows them, ``live_options`` to live queries.
+    ``partitions`` is how many tasks to make, ``None`` for as many as suit the size. ``push_filters``: filters of the
+    query make ``bounds``. ``faults``: the table is of faults, not of records.
     """
 
     paths: tuple[str, ...]
@@ -37,6 +42,7 @@ class ScanOptions:
     end: str | None = None
     start_ns: int | None = None
     end_ns: int | None = None
+    slack_ns: int = DEFAULT_SLACK_NS
     level: Level = Level.RECORD
     columns: tuple[str, ...] | None = None
     include_all: bool = False
@@ -46,6 +52,9 @@ class ScanOptions:
     partitions: int | None = None
     sbe_schema: Schema | None = None
     sbe_message: str | None = None
+    push_filters: bool = False
+    bounds: Bounds = NO_BOUNDS
+    faults: bool = False
     family_options: Mapping[str, Any] = field(default_factory=dict)
     live_options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -120,6 +129,10 @@ def _time(name: str, value: str) -> int:
     return (since.days * 86400 + since.seconds) * 10**9 + int(digits.ljust(9, "0"))
 
 
+def _duration(name: str, value: str) -> int:
+    return round(parse_seconds(name, value) * 10**9)
+
+
 def _choice(*choices: str) -> Callable[[str, str], str]:
     def check(name: str, value: str) -> str:
         if value.strip().lower() not in choices:
@@ -145,6 +158,7 @@ SCAN_OPTIONS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "end": ("end", _text),
     "startTime": ("start_ns", _time),
     "endTime": ("end_ns", _time),
+    "timeSlack": ("slack_ns", _duration),
     "level": ("level", _level),
     "columns": ("columns", _names),
     "includeAll": ("include_all", _flag),
@@ -154,6 +168,8 @@ SCAN_OPTIONS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "partitions": ("partitions", _count),
     "sbeSchema": ("sbe_schema", _schema),
     "sbeMessage": ("sbe_message", _text),
+    "pushFilters": ("push_filters", _flag),
+    "faults": ("faults", _flag),
 }
 """Option of the data source -> field of :class:`ScanOptions` and how its text is read."""
 

@@ -6,23 +6,35 @@ import fnmatch
 import heapq
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql.datasource import InputPartition
 
+from everlog.core.split_times import may_hold
 from everlog.core.store import Split, Store, StreamInfo
-from everlog.errors import CorruptData, EverlogError, UnknownStream, UnsupportedVersion
+from everlog.errors import (
+    CorruptData,
+    EverlogError,
+    FileChanged,
+    StoreUnavailable,
+    UnknownStream,
+    UnsupportedVersion,
+)
 from everlog.spark.discovery import FoundStore
 from everlog.spark.options import SKIP, ScanOptions
-from everlog.spark.schema import FamilyOptions
+from everlog.spark.schema import FamilyOptions, sbe_columns
 from everlog.stores import open_store
 
 MIN_PARTITION_BYTES = 16 << 20
 MAX_PARTITION_BYTES = 512 << 20
 """An empty task costs about 0.1 s, in which tens of MiB are read: below the first bound a second task does not pay,
 and above the second a lost task costs too much."""
+
+TIME_SPLIT_BYTES = 4 << 20
+MAX_TIME_SPLITS = 65_536
+"""With a range of times a stream is looked at in splits of that size, but not in more of them."""
 
 LOG = logging.getLogger("everlog.spark")
 
@@ -49,13 +61,22 @@ class StorePartition(InputPartition):  # type: ignore[misc]
         return sum(split.byte_count for part in self.parts for split in part.splits)
 
 
-def plan(stores: list[FoundStore], scan: ScanOptions, options: FamilyOptions) -> list[StorePartition]:
-    """Partitions that hold every record of the query once. Raises :class:`UnknownStream` when no store has a stream
-    that was asked for."""
+OnError = Callable[[FoundStore, EverlogError], None]
+"""Told of a store that can't be planned, and is left out."""
+
+
+def plan(
+    stores: list[FoundStore], scan: ScanOptions, options: FamilyOptions, on_error: OnError | None = None
+) -> list[StorePartition]:
+    """Partitions that hold every record of the query once. Damaged and vanished stores are errors, or left out, as the
+    options say; with ``on_error`` they are told to it. Raises :class:`UnknownStream` when no store has a stream that
+    was asked for."""
     found: list[tuple[FoundStore, Split]] = []
     matched: set[str] = set()
     names: list[str] = []
     for store in stores:
+        if not scan.bounds.may_hold("store", store.path):
+            continue
         try:
             with open_store(store.path, family=store.family, **options[store.family]) as opened:
                 streams = opened.streams(include_all=scan.include_all)
@@ -63,9 +84,9 @@ def plan(stores: list[FoundStore], scan: ScanOptions, options: FamilyOptions) ->
                 chosen = list(_chosen(streams, scan, matched))
                 found += [(store, split) for split in _splits(opened, chosen, scan)]
         except (CorruptData, UnsupportedVersion) as error:
-            if scan.on_fault != SKIP:
-                raise _at_store(store, error) from error
-            LOG.warning("%s left out: %s", store.path, error)
+            _left_out(store, error, scan.on_fault == SKIP, on_error)
+        except (StoreUnavailable, FileChanged) as error:
+            _left_out(store, error, not scan.fail_on_data_loss, on_error)
     if missing := [pattern for pattern in scan.streams if pattern not in matched]:
         raise UnknownStream(
             "stream", found=", ".join(map(repr, missing)), expected=f"a name or pattern of {_few(names)}"
@@ -73,12 +94,24 @@ def plan(stores: list[FoundStore], scan: ScanOptions, options: FamilyOptions) ->
     return deal(found, scan, options)
 
 
-def _at_store(store: FoundStore, error: EverlogError) -> EverlogError:
-    if error.where.startswith(store.path):
-        return error
-    return type(error)(
-        f"{store.path}/{error.where}", offset=error.offset, found=error.found, expected=error.expected, hint=error.hint
-    )
+def _left_out(store: FoundStore, error: EverlogError, is_allowed: bool, on_error: OnError | None) -> None:
+    if on_error is not None:
+        on_error(store, error)
+    elif is_allowed:
+        LOG.warning("%s left out: %s", store.path, error)
+    else:
+        raise at_store(store, error) from error
+
+
+def at_store(store: FoundStore, error: EverlogError) -> EverlogError:
+    """The error with the store's path, and the option that goes on without it."""
+    is_damage = isinstance(error, CorruptData | UnsupportedVersion)
+    way_out = "onFault=skip leaves the store out" if is_damage else "failOnDataLoss=false goes on without it"
+    where = error.where if error.where.startswith(store.path) else f"{store.path}/{error.where}"
+    hint = error.hint or way_out
+    if way_out.partition(" ")[0] not in hint:
+        hint += f"; {way_out}"
+    return type(error)(where, offset=error.offset, found=error.found, expected=error.expected, hint=hint)
 
 
 def _few(names: list[str]) -> str:
@@ -90,17 +123,44 @@ def _chosen(streams: list[StreamInfo], scan: ScanOptions, matched: set[str]) -> 
     for stream in streams:
         fitting = [p for p in scan.streams if p == stream.name or fnmatch.fnmatchcase(stream.name, p)]
         matched.update(fitting)
-        if fitting or not scan.streams:
+        if (fitting or not scan.streams) and scan.bounds.may_hold("stream", stream.name):
             yield stream
 
 
+def _column_names(store: Store, scan: ScanOptions) -> set[str]:
+    """All columns that rows of the store may have a value in."""
+    sbe = sbe_columns(scan)
+    own = {column.name for column in store.schema(level=scan.level)}
+    return own if sbe is None else own | {column.name for column in sbe.columns}
+
+
 def _splits(store: Store, streams: list[StreamInfo], scan: ScanOptions) -> Iterator[Split]:
+    if not scan.bounds.fits(store, _column_names(store, scan)):
+        return
     start = None if scan.start is None else store.parse_address(scan.start)
     end = None if scan.end is None else store.parse_address(scan.end)
+    start, end = scan.bounds.range(store, start, end)
+    if start is not None and end is not None and start >= end:
+        return
     for stream in streams:
-        if scan.has_time_range and not _may_be_in_time(stream, scan):
-            continue
-        yield from store.splits(stream.name, start=start, end=end, split_bytes=scan.split_bytes)
+        if scan.has_time_range:
+            if _may_be_in_time(stream, scan):
+                yield from _splits_in_time(store, stream, start, end, scan)
+        else:
+            yield from store.splits(stream.name, start=start, end=end, split_bytes=scan.split_bytes)
+
+
+def _splits_in_time(
+    store: Store, stream: StreamInfo, start: int | None, end: int | None, scan: ScanOptions
+) -> list[Split]:
+    """Small splits, without those that can't hold records of the range; where none can be left out, large ones."""
+    small = min(scan.split_bytes, max(TIME_SPLIT_BYTES, stream.byte_count // MAX_TIME_SPLITS))
+    splits = store.splits(stream.name, start=start, end=end, split_bytes=small)
+    times = store.split_times(splits) if splits else []
+    kept = may_hold(splits, times, scan.start_ns, scan.end_ns, scan.slack_ns)
+    if len(kept) < len(splits) or small == scan.split_bytes:
+        return kept
+    return store.splits(stream.name, start=start, end=end, split_bytes=scan.split_bytes)
 
 
 def _may_be_in_time(stream: StreamInfo, scan: ScanOptions) -> bool:

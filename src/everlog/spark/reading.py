@@ -21,7 +21,7 @@ from everlog.errors import (
 from everlog.sbe.columns import SbeColumns
 from everlog.spark.arrow_batches import ArrowBatches, in_time
 from everlog.spark.options import SKIP, ScanOptions
-from everlog.spark.partitions import StorePartition, StoreSplits
+from everlog.spark.partitions import StorePartition, StoreSplits, at_store
 from everlog.spark.schema import sbe_columns
 from everlog.stores import open_store
 
@@ -61,7 +61,7 @@ def read_partition(partition: StorePartition, schema: StructType, scan: ScanOpti
             LOG.warning("%s: gone since the query was planned: %s", part.store.path, error)
         except (CorruptData, UnsupportedVersion) as error:
             if scan.on_fault != SKIP:
-                raise
+                raise at_store(part.store, error) from error
             LOG.warning("%s: left out from here on: %s", part.store.path, error)
 
 

@@ -7,13 +7,14 @@ top.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
 
     from everlog.core.columns import Column
@@ -44,7 +45,9 @@ class EverlogDataSource(DataSource):  # type: ignore[misc]
             scan = parse_options(self.options)
             stores = find_stores(scan.paths, scan.family)
             options = family_options(stores, scan)
-            self._found = scan, stores, options, table_columns(stores, scan, options)
+            # A table of faults has columns of its own, and tells of stores of which none opens.
+            columns = () if scan.faults else table_columns(stores, scan, options)
+            self._found = scan, stores, options, columns
         return self._found
 
     def schema(self) -> StructType:
@@ -52,6 +55,10 @@ class EverlogDataSource(DataSource):  # type: ignore[misc]
         from everlog.spark.schema import default_columns, to_struct
 
         scan, _, _, table = self._look()
+        if scan.faults:
+            from everlog.spark.fault_table import COLUMNS
+
+            return to_struct(COLUMNS)
         return to_struct(default_columns(table, scan))
 
     def reader(self, schema: StructType) -> EverlogReader:
@@ -59,8 +66,11 @@ class EverlogDataSource(DataSource):  # type: ignore[misc]
         from everlog.spark.schema import check_schema
 
         scan, stores, options, table = self._look()
+        if scan.faults:
+            return FaultReader(self.schema(), scan, stores, options)
         check_schema(schema, table)
-        return EverlogReader(schema, scan, stores, options)
+        kind = FilteringReader if scan.push_filters else EverlogReader
+        return kind(schema, scan, stores, options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """A reader of what is there and of what comes. Raises :class:`UsageError` for a schema that does not fit,
@@ -116,3 +126,35 @@ class EverlogReader(DataSourceReader):  # type: ignore[misc]
     def __getstate__(self) -> dict[str, Any]:
         # A task needs neither the list of stores nor their options: its partition has its own.
         return self.__dict__ | {"_stores": [], "_options": {}}
+
+
+class FilteringReader(EverlogReader):
+    """Takes a query's filters as bounds. Chosen by an option: where Spark's setting for filters is off, it refuses a
+    reader that could take them."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """All of them: Spark evaluates them, too."""
+        from everlog.spark.filters import narrow
+
+        self.scan = narrow(self.scan, filters)
+        return filters
+
+
+class FaultReader(EverlogReader):
+    """Reads faults instead of records."""
+
+    def partitions(self) -> list[InputPartition]:
+        """As a query over the records has them, and those for stores that can't be opened."""
+        from everlog.spark.fault_table import plan_faults
+
+        return list(plan_faults(self._stores, self.scan, self._options))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """A row for each fault."""
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        from everlog.spark.fault_table import FaultPartition, read_faults
+
+        if not isinstance(partition, FaultPartition):
+            return iter(())
+        return read_faults(partition, to_arrow_schema(self.schema, timezone="UTC"), self.scan)

@@ -1,0 +1,142 @@
+"""The faults of many stores as a table: what a query over them would have met, a row for each fault."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from everlog.core.columns import Column, ColumnType
+from everlog.core.report import Fault
+from everlog.core.store import PAYLOAD
+from everlog.errors import CorruptData, EverlogError, FileChanged, StoreUnavailable, UnknownStream, UnsupportedVersion
+from everlog.spark.discovery import FoundStore
+from everlog.spark.options import ScanOptions
+from everlog.spark.partitions import StorePartition, StoreSplits, plan
+from everlog.stores import open_store
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+COLUMNS = tuple(
+    Column(name, ColumnType.INT64 if name == "offset" else ColumnType.UTF8, text)
+    for name, text in {
+        "store": "the folder",
+        "family": "its family",
+        "stream": "null where the store as a whole is meant",
+        "address": "of the first record concerned, where there is one",
+        "code": "as docs/verify.md lists them",
+        "severity": "fault or note",
+        "file": "in the store",
+        "offset": "in the file; null where the file as a whole is meant",
+        "found": "what is there",
+        "expected": "what should be",
+        "loses": "what a reader loses",
+        "repair": "what can be done",
+    }.items()
+)
+
+UNREADABLE = "store-unreadable"
+GONE = "store-gone"
+"""Codes of rows that no family's reader gives: a store that can't be opened, and one that vanished meanwhile."""
+
+MAX_FAULTS = 100_000
+"""Of one split; a last row says how many more there are."""
+TOO_MANY = "more-faults"
+BATCH_ROWS = 1024
+
+
+class FaultPartition(StorePartition):
+    """What a task reads, and faults that were met when the query was planned."""
+
+    def __init__(self, index: int, parts: tuple[StoreSplits, ...], known: tuple[dict[str, Any], ...] = ()) -> None:
+        super().__init__(index, parts)
+        self.known = known
+
+
+@dataclass
+class _Collector:
+    """Faults of one split."""
+
+    store: FoundStore
+    stream: str
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    count: int = 0
+
+    def add(self, fault: Fault) -> None:
+        self.count += 1
+        if self.count <= MAX_FAULTS:
+            self.rows.append(_row(self.store, fault, self.stream))
+
+    def take(self) -> list[dict[str, Any]]:
+        rows, self.rows = self.rows, []
+        return rows
+
+    def rest(self) -> list[dict[str, Any]]:
+        if self.count > MAX_FAULTS:
+            more = Fault(TOO_MANY, "", None, f"{self.count - MAX_FAULTS} more", f"at most {MAX_FAULTS}", "see them all")
+            self.rows.append(_row(self.store, more, self.stream))
+        return self.take()
+
+
+def plan_faults(
+    stores: list[FoundStore], scan: ScanOptions, options: Mapping[str, Mapping[str, Any]]
+) -> list[FaultPartition]:
+    """Partitions that give each fault that a query would meet."""
+    known: list[dict[str, Any]] = []
+    parts = plan(stores, scan, options, on_error=lambda store, error: known.append(_of_error(store, error)))
+    found = [FaultPartition(part.value, part.parts) for part in parts]
+    if known:
+        found.append(FaultPartition(len(found), (), tuple(known)))
+    return found
+
+
+def read_faults(partition: FaultPartition, schema: pa.Schema, scan: ScanOptions) -> Iterator[pa.RecordBatch]:
+    """Batches of the faults' rows, with the columns of ``schema``."""
+    import pyarrow as pa
+
+    rows: list[dict[str, Any]] = []
+    for found in _rows(partition, scan):
+        rows += found
+        if len(rows) >= BATCH_ROWS:
+            yield pa.RecordBatch.from_pylist(rows, schema=schema)
+            rows = []
+    if rows:
+        yield pa.RecordBatch.from_pylist(rows, schema=schema)
+
+
+def _rows(partition: FaultPartition, scan: ScanOptions) -> Iterator[list[dict[str, Any]]]:
+    yield list(partition.known)
+    for part in partition.parts:
+        collector = _Collector(part.store, "")
+        try:
+            with open_store(part.store.path, family=part.store.family, **part.options) as store:
+                columns = [c.name for c in store.schema(level=scan.level) if c.name == PAYLOAD.name]
+                for split in part.splits:
+                    collector = _Collector(part.store, split.stream)
+                    # With the payload: compressed and encrypted ones are decoded, and tell what is wrong.
+                    for _ in store.scan_split(split, columns=columns, level=scan.level, on_fault=collector.add):
+                        yield collector.take()
+                    yield collector.rest()
+        except (StoreUnavailable, FileChanged, UnknownStream) as error:
+            if scan.fail_on_data_loss:
+                raise
+            yield [*collector.rest(), _of_error(part.store, error)]
+        except (CorruptData, UnsupportedVersion) as error:
+            yield [*collector.rest(), _of_error(part.store, error)]
+
+
+def _row(store: FoundStore, fault: Fault, stream: str | None) -> dict[str, Any]:
+    row = fault.to_dict() | {"store": store.path, "family": store.family}
+    return row | {"stream": fault.stream or stream or None}
+
+
+def _of_error(store: FoundStore, error: EverlogError) -> dict[str, Any]:
+    """A row for a store of which no more can be read."""
+    is_damage = isinstance(error, CorruptData | UnsupportedVersion)
+    code = UNREADABLE if is_damage else GONE
+    where = error.where.removeprefix(store.path).lstrip("/")
+    fault = Fault(
+        code, where, error.offset, error.found or str(error), error.expected or "a store", "the store's records"
+    )
+    return _row(store, fault, None)

@@ -1,0 +1,153 @@
+"""Filters of a query as bounds of what is read.
+
+Spark still evaluates every filter: here they only leave out what can't pass them. So what is not understood is left
+alone, and a comparison that holds for too much is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from everlog.core.store import Store
+from everlog.errors import UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
+
+    from everlog.spark.options import ScanOptions
+
+TEXTS = ("store", "stream")
+"""Columns of which equality, ``in`` and ``like 'abc%'`` choose stores and streams."""
+HALF = 32
+"""Of two columns that make an address the first is above that many bits of the second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a row must satisfy. ``texts``: column to the texts of which it is one; ``starts``: column to what it begins
+    with; ``numbers``: integer column to its least and greatest value; ``needed``: columns that are not null;
+    ``addresses``: texts of which the address is one."""
+
+    texts: tuple[tuple[str, frozenset[str]], ...] = ()
+    starts: tuple[tuple[str, str], ...] = ()
+    numbers: tuple[tuple[str, int | None, int | None], ...] = ()
+    needed: frozenset[str] = frozenset()
+    addresses: frozenset[str] | None = None
+
+    def may_hold(self, column: str, value: str) -> bool:
+        """Whether rows whose text ``column`` is ``value`` may pass."""
+        return all(value in allowed for name, allowed in self.texts if name == column) and all(
+            value.startswith(start) for name, start in self.starts if name == column
+        )
+
+    def fits(self, store: Store, columns: Iterable[str]) -> bool:
+        """Whether a store of these columns may have rows that pass."""
+        return self.may_hold("store", store.path) and self.needed <= set(columns)
+
+    def range(self, store: Store, start: int | None, end: int | None) -> tuple[int | None, int | None]:
+        """Addresses ``start <= address < end``, made narrower."""
+        names = store.address_columns
+        shift = HALF * (len(names) - 1)
+        for name, low, high in self.numbers:
+            if name != names[0]:
+                continue
+            if low is not None:
+                start = max(start or 0, max(low, 0) << shift)
+            if high is not None:
+                behind = max(high + 1, 0) << shift
+                end = behind if end is None else min(end, behind)
+        if self.addresses is not None:
+            found = [a for a in (_parsed(store, text) for text in self.addresses) if a is not None]
+            first, behind = (min(found), max(found) + 1) if found else (0, 0)
+            start, end = max(start or 0, first), behind if end is None else min(end, behind)
+        return start, end
+
+
+def _parsed(store: Store, text: str) -> int | None:
+    try:
+        return store.parse_address(text)
+    except UsageError:
+        return None
+
+
+NO_BOUNDS = Bounds()
+
+
+def narrow(scan: ScanOptions, filters: Iterable[Filter]) -> ScanOptions:
+    """The scan, bounded by filters of which all must hold."""
+    bounds = scan.bounds
+    for one in filters:
+        path: tuple[str, ...] = getattr(one, "attribute", ())
+        if len(path) != 1:
+            continue
+        name, value = path[0], getattr(one, "value", None)
+        kind = type(one).__name__
+        if kind == "IsNotNull" or (kind in _COMPARISONS and value is not None):
+            bounds = replace(bounds, needed=bounds.needed | {name})
+        bounds = _with_text(bounds, kind, name, value)
+        low, high = _limits(kind, value)
+        if name == "timestamp":
+            scan = _in_time(scan, kind, value)
+        elif name == "timestamp_ns":
+            scan = _between(scan, low, None if high is None else high + 1)
+        elif low is not None or high is not None:
+            bounds = replace(bounds, numbers=(*bounds.numbers, (name, low, high)))
+    return replace(scan, bounds=bounds)
+
+
+_COMPARISONS = ("EqualTo", "GreaterThan", "GreaterThanOrEqual", "LessThan", "LessThanOrEqual", "In", "StringStartsWith")
+
+
+def _with_text(bounds: Bounds, kind: str, name: str, value: Any) -> Bounds:
+    values = value if kind == "In" else (value,)
+    if kind in ("EqualTo", "In") and all(isinstance(text, str) for text in values):
+        texts = frozenset(values)
+        if name in TEXTS:
+            return replace(bounds, texts=(*bounds.texts, (name, texts)))
+        if name == "address":
+            both = texts if bounds.addresses is None else texts & bounds.addresses
+            return replace(bounds, addresses=both)
+    if kind == "StringStartsWith" and name in TEXTS:
+        return replace(bounds, starts=(*bounds.starts, (name, value)))
+    return bounds
+
+
+def _limits(kind: str, value: Any) -> tuple[int | None, int | None]:
+    """Least and greatest integer that a comparison allows."""
+    values = value if kind == "In" else (value,)
+    if kind not in _COMPARISONS or not all(type(v) is int for v in values) or not values:
+        return None, None
+    return {
+        "EqualTo": (min(values), max(values)),
+        "In": (min(values), max(values)),
+        "GreaterThan": (values[0] + 1, None),
+        "GreaterThanOrEqual": (values[0], None),
+        "LessThan": (None, values[0] - 1),
+        "LessThanOrEqual": (None, values[0]),
+    }.get(kind, (None, None))
+
+
+def _in_time(scan: ScanOptions, kind: str, value: Any) -> ScanOptions:
+    """A comparison of the column of microseconds, which are rounded down."""
+    values = value if kind == "In" else (value,)
+    if kind not in _COMPARISONS or not values or not all(isinstance(v, datetime) for v in values):
+        return scan
+    times = [_nanoseconds(v) for v in values]
+    low = None if kind.startswith("Less") else min(times)
+    high = None if kind.startswith("Greater") else max(times) + 1000
+    return _between(scan, low, high)
+
+
+def _nanoseconds(moment: datetime) -> int:
+    # A time without a zone is Spark's way to give the local one of this process, as its rows do.
+    since = moment.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+    return ((since.days * 86400 + since.seconds) * 10**6 + since.microseconds) * 1000
+
+
+def _between(scan: ScanOptions, low: int | None, end: int | None) -> ScanOptions:
+    start_ns = low if scan.start_ns is None else scan.start_ns if low is None else max(low, scan.start_ns)
+    end_ns = end if scan.end_ns is None else scan.end_ns if end is None else min(end, scan.end_ns)
+    return replace(scan, start_ns=start_ns, end_ns=end_ns)

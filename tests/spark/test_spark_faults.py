@@ -1,0 +1,110 @@
+"""Bad input: what fails names file, offset and option; what is skipped is a table of faults."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from pyspark.errors import PySparkException
+from test_spark_partitions import damage, reader_of, rows_of
+
+from everlog.errors import CorruptData, StoreUnavailable
+
+FIELDS = ("store", "stream", "address", "code", "severity", "file", "offset")
+
+
+def fault_rows(path: str, **options: str) -> list[dict]:
+    reader = reader_of(path, faults="true", **options)
+    names = [field.name for field in reader.schema.fields]
+    return [dict(zip(names, row, strict=True)) for row in rows_of(reader)]
+
+
+def rows_until_error(reader, partitions) -> tuple[list[tuple], str]:
+    rows: list[tuple] = []
+    try:
+        for partition in partitions:
+            for batch in reader.read(partition):
+                rows += [tuple(row.values()) for row in batch.to_pylist()]
+    except CorruptData as error:
+        return rows, str(error)
+    return rows, ""
+
+
+def test_faults_are_a_table_beside_the_good_records(toy):
+    path = toy("store", {"s": [(1, None, None, b"")], "t": [(1, None, None, b"")]})
+    damage(path)
+    assert rows_of(reader_of(path, ("stream", "number"), onFault="skip")) == [("s", 1), ("s", 9), ("t", 1)]
+    (row,) = fault_rows(path)
+    assert {name: row[name] for name in FIELDS} == {
+        "store": path,
+        "stream": "s",
+        "address": None,
+        "code": "toy-bad-line",
+        "severity": "fault",
+        "file": "s.toy",
+        "offset": len(b'[1, null, null, ""]\n'),
+    }
+
+
+def test_faults_of_a_store_that_does_not_open_are_rows_too(tmp_path, golden):
+    good = golden("jlog/basic/log")
+    bad = tmp_path / "all" / "bad"
+    shutil.copytree(next(good.iterdir()), tmp_path / "all" / "good")
+    shutil.copytree(next(good.iterdir()), bad)
+    (bad / "metastore").write_bytes((bad / "metastore").read_bytes()[:12] + bytes([0x66, 0x3A, 0x73, 0x18]))
+    with pytest.raises(Exception, match="onFault=skip") as error:
+        rows_of(reader_of(str(tmp_path / "all"), ("log",)))
+    assert str(bad) in str(error.value)
+    rows = fault_rows(str(tmp_path / "all"))
+    assert [(row["store"], row["code"]) for row in rows] == [(str(bad), "store-unreadable")]
+    assert {row[0] for row in rows_of(reader_of(str(tmp_path / "all"), ("store",), onFault="skip"))} == {
+        str(tmp_path / "all" / "good")
+    }
+
+
+def test_a_store_that_is_deleted_before_it_is_planned_or_read(toy, tmp_path):
+    path = toy("gone", {"s": [(1, None, None, b"")]})
+    toy("stays", {"s": [(1, None, None, b"")]})
+    for allowed in (True, False):
+        reader = reader_of(str(tmp_path), ("store",), failOnDataLoss=str(not allowed).lower())
+        table = reader_of(str(tmp_path), faults="true", failOnDataLoss="false")
+        planned = reader.partitions()
+        (tmp_path / "gone").rename(tmp_path.parent / "aside")
+        if allowed:
+            assert rows_of(reader) == rows_of(reader, planned) == [(str(tmp_path / "stays"),)]
+            assert [row[:1] + row[4:5] for row in rows_of(table)] == [(path, "store-gone")]
+        else:
+            for partitions in (None, planned):
+                with pytest.raises(StoreUnavailable, match="failOnDataLoss=false"):
+                    rows_of(reader, partitions)
+        (tmp_path.parent / "aside").rename(tmp_path / "gone")
+
+
+def test_a_store_that_grows_or_is_cut_after_it_was_planned(golden, tmp_path):
+    folder = tmp_path / "log"
+    shutil.copytree(next(golden("jlog/basic/log").iterdir()), folder)
+    reader = reader_of(str(folder), ("log", "marker"))
+    planned = reader.partitions()
+    whole = rows_of(reader, planned)
+    last = sorted(folder.glob("0000000?"))[-1]
+    data = last.read_bytes()
+    last.write_bytes(data + data)
+    assert rows_of(reader, planned)[: len(whole)] == whole  # what was there comes as it was
+    last.write_bytes(data[: len(data) // 2])
+    rows, told = rows_until_error(reader, planned)
+    assert rows == whole[: len(rows)] != whole
+    assert last.name in told
+    assert "onFault=skip" in told
+
+
+def test_the_table_and_the_function_give_the_same_in_spark(spark, golden):
+    from everlog.spark import faults
+
+    paths = [str(golden(f"jlog/{case}")) for case in ("e_garbage_middle_current/before", "basic/log")]
+    with pytest.raises(PySparkException, match=r"00000002 at offset 671.*onFault=skip"):
+        spark.read.format("everlog").load(paths).count()
+    table = faults(spark, *paths).collect()
+    assert table == spark.read.format("everlog").option("faults", "true").load(paths).collect()
+    assert [row.code for row in table if row.severity == "fault"]
+    assert all(row.store.startswith(paths[0]) for row in table)
+    assert spark.read.format("everlog").option("onFault", "skip").load(paths).count() > 0
