@@ -33,6 +33,7 @@ from everlog.testing.faulty_writes import FaultyWrites, WriteFaults
 
 QUERY = "1738ea29-450b-4b9a-ad39-a41da0a1b08e"
 TERM = 64 << 10
+ROWS = 9
 SEEDS = 2
 """Power cuts at each moment."""
 FOREIGN = b"of another writer"
@@ -111,7 +112,7 @@ def kind(request: pytest.FixtureRequest) -> Kind:
     return KINDS[request.param]
 
 
-def payloads(batch: int, count: int = 12) -> list[bytes]:
+def payloads(batch: int, count: int = ROWS) -> list[bytes]:
     """Some of them fragments of two frames."""
     return [b"%d/%d." % (batch, n) + b"abcdefghij"[n % 10 :][:1] * (60, 300, 1800)[n % 3] for n in range(count)]
 
@@ -139,14 +140,14 @@ def committer(kind: Kind, staging_storage: WritableStorage, target: WritableStor
 
 def first_try(kind: Kind, folder: WritableStorage, target: WritableStorage, batch: int) -> None:
     listed = payloads(batch)
-    parts = staged(folder, batch, [listed[:7], [], listed[7:]], "first")
+    parts = staged(folder, batch, [listed[:5], [], listed[5:]], "first")
     committer(kind, folder, target).commit(parts, Transaction(QUERY, batch))
 
 
 def second_try(kind: Kind, folder: WritableStorage, target: WritableStorage, batch: int) -> None:
     """The same rows, in another order: of a shuffle, nobody promises one."""
     listed = payloads(batch)[::-1]
-    parts = staged(folder, batch, [listed[:5], listed[5:]], "second")
+    parts = staged(folder, batch, [listed[:4], listed[4:]], "second")
     committer(kind, folder, target).commit(parts, Transaction(QUERY, batch))
 
 
@@ -183,8 +184,8 @@ def moments(kind: Kind, *, cut: int | None = None) -> Iterator[Moment]:
 def check_each_once(kind: Kind, moment: str, folder: CrashingStorage, target: CrashingStorage) -> None:
     """Batch 0 and 1 are there whole, batch 1 in the order of one of the tries; and nothing staged is left."""
     found = kind.read(target)
-    assert found[:12] == payloads(0), moment
-    assert found[12:] in (payloads(1), payloads(1)[::-1]), moment
+    assert found[:ROWS] == payloads(0), moment
+    assert found[ROWS:] in (payloads(1), payloads(1)[::-1]), moment
     assert staged_names(folder) == [], moment
     assert notes.read_note(folder, QUERY) == notes.Note(QUERY, "the target", 1), moment
 
@@ -226,8 +227,8 @@ def test_what_others_append_between_a_kill_and_the_retry_stays_and_takes_no_mess
         found = kind.read(target)
         assert found.count(FOREIGN) == 2, moment
         own = [p for p in found if p != FOREIGN]
-        assert own[:12] == payloads(0), moment
-        assert own[12:] in (payloads(1), payloads(1)[::-1]), moment
+        assert own[:ROWS] == payloads(0), moment
+        assert own[ROWS:] in (payloads(1), payloads(1)[::-1]), moment
 
 
 def test_the_next_commit_of_any_query_finishes_what_a_dead_one_began(kind: Kind) -> None:
@@ -405,7 +406,7 @@ def test_a_retry_that_cannot_tell_what_is_there_fails_unless_an_option_says_what
 def test_without_a_transaction_a_second_commit_appends_again_and_parts_are_deleted(kind: Kind) -> None:
     folder, target = CrashingStorage(root="staging"), kind.fresh()
     for _ in range(2):
-        assert committer(kind, folder, target).commit(staged(folder, 0, [payloads(0)], "x")) == 12
+        assert committer(kind, folder, target).commit(staged(folder, 0, [payloads(0)], "x")) == ROWS
     assert kind.read(target) == payloads(0) * 2
     assert staged_names(folder) == []
 
@@ -421,7 +422,7 @@ def test_a_write_without_a_transaction_that_fails_says_how_much_is_there(kind: K
     faulty.faults = WriteFaults()
     found = kind.read(target) if kind is KINDS["journal"] else None
     if found is not None:
-        assert found[12 : 12 + failed.value.appended] == payloads(0)[: failed.value.appended]
+        assert found[ROWS : ROWS + failed.value.appended] == payloads(0)[: failed.value.appended]
 
 
 def test_the_order_of_a_batch_is_by_partition_or_by_the_column_that_was_asked_for() -> None:
