@@ -94,7 +94,7 @@ def plan_channels(
                 connection=target.connection,
             )
         )
-    _refuse_shared_subjects(moves)
+    refuse_shared_streams(moves)
     return moves
 
 
@@ -130,13 +130,20 @@ def _span(info: StreamInfo, subscriptions: Subscriptions) -> tuple[int, int]:
     return first, last
 
 
-def _refuse_shared_subjects(moves: Sequence[ChannelMove]) -> None:
-    seen: dict[str, str] = {}
-    for move in moves:
-        other = seen.setdefault(move.subject, move.channel)
-        if other != move.channel:
-            found = f"channels {other!r} and {move.channel!r} both on {move.subject!r}"
-            raise UsageError("subject mapping", found=found, expected="a subject for each channel")
+def refuse_shared_streams(moves: Sequence[ChannelMove]) -> None:
+    """Raises :class:`UsageError` where two moves have one stream, or one subject."""
+    for kind in ("stream", "subject"):
+        seen: dict[str, ChannelMove] = {}
+        for move in moves:
+            name = getattr(move, kind)
+            other = seen.setdefault(name, move)
+            if other is not move:
+                raise UsageError(
+                    f"{kind} {name}",
+                    found=f"channel {other.channel!r} of {other.store} and channel {move.channel!r} of {move.store}",
+                    expected="one channel",
+                    hint="move the stores one by one, each with prefixes of its own",
+                )
 
 
 def describe(move: ChannelMove) -> dict[str, Any]:
@@ -157,6 +164,7 @@ def describe(move: ChannelMove) -> dict[str, Any]:
 
 def rehearse(moves: Sequence[ChannelMove]) -> list[dict[str, Any]]:
     """What would be done, asked of the server without changing anything."""
+    refuse_shared_streams(moves)
     return asyncio.run(_rehearse(moves))
 
 
@@ -188,6 +196,8 @@ def _would_make(move: ChannelMove) -> list[dict[str, Any]]:
         {
             "name": plan.name,
             "kind": plan.kind,
+            "durable": plan.durable,
+            "clients": list(plan.clients),
             "floor": plan.floor,
             "last_sent": plan.last_sent,
             "start": plan.start(move.settings.pending),
@@ -208,10 +218,12 @@ def migrate_to_jetstream(
     """Move channels, several at once, each by one task; a row for each, in order. One that fails is a row with an
     ``error``; the others are moved. Run again, it adds what is missing.
 
-    Raises what reaching the server raises, before anything is begun.
+    Raises what reaching the server raises, and :class:`UsageError` for channels of several stores that would share a
+    stream, before anything is begun.
     """
     if not moves:
         return []
+    refuse_shared_streams(moves)
     asyncio.run(_reach(moves[0].connection))
     count = max(1, min(len(moves), tasks or 4 * spark.sparkContext.defaultParallelism))
     with ProgressFolder(progress is not None) as folder:

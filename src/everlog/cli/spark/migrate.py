@@ -1,0 +1,279 @@
+"""``everlog spark migrate``: records into journals or an archive of ours, NATS Streaming channels into JetStream."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from everlog.cli.progress import ProgressLine
+from everlog.cli.spark.running import Running, scan_options, source_options, spark_options
+from everlog.cli.text import complain, json_line, print_table
+from everlog.errors import UsageError
+
+if TYPE_CHECKING:
+    from everlog.spark.discovery import FoundStore
+    from everlog.spark.options import ScanOptions
+
+JETSTREAM = ("nats", "tls", "ws", "wss")
+KNOWN = {"stream", "family", "onfault", "includeall"}
+"""Options of the data source that say what is moved; the others are those that open a store."""
+RECORD_HEADERS = ("outcome", "stream", "target", "moved", "bytes", "total", "faults")
+CHANNEL_HEADERS = ("outcome", "channel", "stream", "first", "last", "moved", "gaps", "faults", "consumers", "pending")
+_JETSTREAM_ONLY = {
+    "creds": None,
+    "nkey": None,
+    "tls_ca": None,
+    "tls_cert": None,
+    "tls_key": None,
+    "domain": None,
+    "stream_prefix": "",
+    "subject_prefix": "",
+    "mapping": (),
+    "pending": "redeliver",
+    "consumers": True,
+    "queue_groups": True,
+    "keep_limits": False,
+    "replicas": 1,
+    "storage": "file",
+    "keep_closed": False,
+    "patience": 60.0,
+}
+_RECORDS_ONLY = {
+    "notes": None,
+    "manifest": "jsonl",
+    "segment_bytes": None,
+    "compression": None,
+    "reserved_value": None,
+    "term_length": None,
+}
+_file = click.Path(dir_okay=False, exists=True)
+
+
+@click.command
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+@click.option(
+    "--to",
+    "target",
+    required=True,
+    metavar="TARGET",
+    help="jlog:FOLDER, aeron-archive:FOLDER, or a NATS server: nats://host:4222.",
+)
+@source_options
+@click.option("--dry-run", is_flag=True, help="Say what would be moved; change nothing.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object with a row for each stream.")
+@click.option("--notes", metavar="FOLDER", help="Where it is noted what was moved. Default: TARGET.everlog-migrate")
+@click.option("--manifest", type=click.Choice(["jsonl", "parquet"]), default="jsonl", help="Old and new addresses.")
+@click.option("--segment-bytes", type=int, help="Of new journals' or recordings' segments.")
+@click.option("--compression", type=click.Choice(["lz4", "null"]), help="jlog: of new journals.")
+@click.option("--term-length", type=int, help="Archive: of new recordings; the longest message is an eighth of it.")
+@click.option(
+    "--reserved-value",
+    type=click.Choice(["keep", "time", "none"]),
+    help="Archive: keep an archive's own (default), or the record's time in ns (default for other families).",
+)
+@click.option("--stream-prefix", default="", help="JetStream: before the streams' names.")
+@click.option("--subject-prefix", default="", help="JetStream: before the subjects.")
+@click.option("--map", "mapping", multiple=True, metavar="FROM=TO", help="JetStream: orders.*=shop.orders.*")
+@click.option(
+    "--pending",
+    type=click.Choice(["redeliver", "skip"]),
+    default="redeliver",
+    help="JetStream: what subscribers were sent and did not acknowledge.",
+)
+@click.option("--consumers/--no-consumers", default=True, help="JetStream: move durables and queue groups.")
+@click.option("--queue-groups/--no-queue-groups", default=True, help="JetStream: those that are not durable, too.")
+@click.option("--keep-limits", is_flag=True, help="JetStream: give streams maxMsgs, maxBytes, maxAge of --option.")
+@click.option("--keep-closed", is_flag=True, help="JetStream: more will come; open the streams in a later run.")
+@click.option("--replicas", type=int, default=1, help="JetStream: of new streams.")
+@click.option("--storage", type=click.Choice(["file", "memory"]), default="file", help="JetStream: of new streams.")
+@click.option("--creds", type=_file, help="JetStream: a credentials file.")
+@click.option("--nkey", type=_file, help="JetStream: a file with an nkey's seed.")
+@click.option("--tls-ca", type=_file, help="JetStream: certificates of authorities.")
+@click.option("--tls-cert", type=_file, help="JetStream: the client's certificate.")
+@click.option("--tls-key", type=_file, help="JetStream: its key.")
+@click.option("--domain", help="JetStream: its domain.")
+@click.option("--patience", type=float, default=60.0, help="JetStream: seconds without progress to give up after.")
+@spark_options
+def migrate(
+    paths: tuple[str, ...],
+    target: str,
+    option: tuple[str, ...],
+    dry_run: bool,
+    as_json: bool,
+    running: Running,
+    **given: Any,
+) -> int:
+    """Move the records of all stores at or below the paths, each stream in its order, each record once. Run again,
+    after a kill, too, it adds what is missing.
+
+    Into a journal for each stream (jlog:FOLDER), into recordings of an archive (aeron-archive:FOLDER), or NATS
+    Streaming channels into a NATS server's JetStream: sequences are kept, durables become consumers. User, password
+    and token come from NATS_USER, NATS_PASSWORD and NATS_TOKEN.
+
+    --option stream=NAMES says which streams, --option onFault=skip leaves damage out, which exits with 1.
+    """
+    from everlog.spark.discovery import find_stores
+    from everlog.spark.options import parse_options
+
+    _refuse_options(option)
+    scan = parse_options(scan_options(paths, option))
+    stores = find_stores(scan.paths, scan.family)
+    kind, colon, folder = target.partition(":")
+    if kind in JETSTREAM:
+        _refuse_given(given, _RECORDS_ONLY, "a folder to move to")
+        rows = _to_jetstream(stores, scan, target, dry_run, running, given)
+    elif colon:
+        _refuse_given(given, _JETSTREAM_ONLY, "a NATS server to move to")
+        rows = _to_records(stores, scan, (kind, folder), dry_run, running, given)
+    else:
+        raise UsageError("--to", found=repr(target), expected="jlog:FOLDER, aeron-archive:FOLDER or nats://host:4222")
+    is_ok = not any(row["error"] or row.get("faults") for row in rows)
+    if as_json:
+        click.echo(json_line({"ok": is_ok, "dry_run": dry_run, "streams": rows}))
+    else:
+        _print(rows, kind in JETSTREAM)
+    return 0 if is_ok else 1
+
+
+def _refuse_options(given: Sequence[str]) -> None:
+    from everlog.spark.options import FAMILY_OPTIONS
+
+    known = KNOWN | {name.lower() for name in FAMILY_OPTIONS}
+    for text in given:
+        name = text.partition("=")[0].strip()
+        if name.lower() not in known | {"encryptionkey"}:  # which is refused with a reason of its own
+            raise UsageError("--option", found=name, expected="stream, family, onFault, includeAll, or a store's own")
+
+
+def _refuse_given(given: dict[str, Any], defaults: dict[str, Any], expected: str) -> None:
+    for name, default in defaults.items():
+        if given[name] != default:
+            raise UsageError(f"--{name.replace('_', '-')}", found="this option", expected=expected)
+
+
+def _to_jetstream(
+    stores: list[FoundStore], scan: ScanOptions, url: str, dry_run: bool, running: Running, given: dict[str, Any]
+) -> list[dict[str, Any]]:
+    from everlog.spark.pipelines.migrate_connection import Connection
+    from everlog.spark.pipelines.migrate_jetstream import (
+        JetStreamTarget,
+        migrate_to_jetstream,
+        plan_channels,
+        rehearse,
+    )
+    from everlog.spark.pipelines.migrate_naming import SubjectMapping
+    from everlog.spark.pipelines.migrate_stream import StreamSettings
+    from everlog.spark.schema import family_options
+
+    target = JetStreamTarget(
+        connection=Connection(
+            servers=tuple(part.strip() for part in url.split(",")),
+            creds_file=given["creds"],
+            nkey_file=given["nkey"],
+            ca_file=given["tls_ca"],
+            cert_file=given["tls_cert"],
+            key_file=given["tls_key"],
+            domain=given["domain"],
+            patience_s=given["patience"],
+        ),
+        settings=StreamSettings(
+            replicas=given["replicas"],
+            storage=given["storage"],
+            pending=given["pending"],
+            finish=not given["keep_closed"],
+        ),
+        stream_prefix=given["stream_prefix"],
+        subject_prefix=given["subject_prefix"],
+        mappings=tuple(SubjectMapping.parse(text) for text in given["mapping"]),
+        queue_groups=given["queue_groups"],
+        consumers=given["consumers"],
+        keep_limits=given["keep_limits"],
+    )
+    options = family_options(stores, scan)
+    moves = [
+        move
+        for store in stores
+        for move in plan_channels(
+            store, target, streams=scan.streams, options=options[store.family], on_fault=scan.on_fault
+        )
+    ]
+    if dry_run:
+        return rehearse(moves)
+    with running.session("migrate") as (spark, progress):
+        return migrate_to_jetstream(spark, moves, progress=progress)
+
+
+def _to_records(
+    stores: list[FoundStore],
+    scan: ScanOptions,
+    place: tuple[str, str],
+    dry_run: bool,
+    running: Running,
+    given: dict[str, Any],
+) -> list[dict[str, Any]]:
+    from everlog.spark.pipelines.migrate import RecordTarget, migrate_records, plan_streams, rehearse
+    from everlog.spark.pipelines.migrate_targets import DEFAULT_TERM_LENGTH, TargetOptions
+    from everlog.spark.schema import family_options
+
+    kind, folder = place
+    target = RecordTarget(
+        kind=kind,
+        folder=folder,
+        notes=given["notes"],
+        manifest=given["manifest"],
+        options=TargetOptions(
+            segment_bytes=given["segment_bytes"],
+            compression=given["compression"],
+            reserved_value=given["reserved_value"],
+            term_length=given["term_length"] or DEFAULT_TERM_LENGTH,
+        ),
+    )
+    moves = plan_streams(
+        stores,
+        target,
+        streams=scan.streams,
+        options=family_options(stores, scan),
+        on_fault=scan.on_fault,
+        include_all=scan.include_all,
+        dry_run=dry_run,
+    )
+    if dry_run:
+        with ProgressLine() as progress:
+            return rehearse(moves, target, progress)
+    with running.session("migrate") as (spark, told):
+        return migrate_records(spark, moves, target, progress=told)
+
+
+def _print(rows: list[dict[str, Any]], is_jetstream: bool) -> None:
+    if is_jetstream:
+        print_table(CHANNEL_HEADERS, [_channel_cells(row) for row in rows], frozenset(range(3, len(CHANNEL_HEADERS))))
+        for row in rows:
+            for consumer in row["consumers"]:
+                pending = f"{len(consumer['pending'])} pending"
+                if consumer.get("pending_gone"):
+                    pending += f", {len(consumer['pending_gone'])} of them gone"
+                click.echo(
+                    f"{row['stream']}: {consumer['kind']} {consumer['durable']} -> consumer {consumer['name']} from "
+                    f"{consumer['start']}, {pending}: {consumer['outcome']}"
+                )
+            for sub in row["not_moved"]:
+                click.echo(f"{row['stream']}: {sub['kind']} subscription of {sub['client']}: not moved")
+    else:
+        names = ("outcome", "stream", "target", "moved", "moved_bytes", "total", "faults")
+        cells = [[_cell(row[name]) for name in names] for row in rows]
+        print_table(RECORD_HEADERS, cells, frozenset(range(3, len(RECORD_HEADERS))))
+    for row in rows:
+        if row["error"]:
+            complain(row["error"])
+
+
+def _channel_cells(row: dict[str, Any]) -> list[str]:
+    pending = sum(len(consumer["pending"]) for consumer in row["consumers"])
+    names = ("outcome", "channel", "stream", "first", "last", "moved", "gaps", "faults")
+    return [*(_cell(row.get(name)) for name in names), str(len(row["consumers"])), str(pending)]
+
+
+def _cell(value: object) -> str:
+    return "-" if value is None else str(value)

@@ -1,0 +1,151 @@
+"""One stream's records into one target, each once and in order; see :mod:`everlog.spark.pipelines.migrate_notes` for
+what makes a second run exact."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from everlog.core.columns import Batch
+from everlog.core.report import Fault, Severity
+from everlog.core.store import PAYLOAD, Store, raise_fault
+from everlog.errors import CorruptData, UsageError, WriteFailed
+from everlog.spark.options import SKIP
+from everlog.spark.pipelines.migrate_notes import Assigned, Note, Pending
+from everlog.spark.pipelines.migrate_targets import Found, Row, Target
+from everlog.stores import open_store
+
+BATCH_ROWS = 4096
+BATCH_BYTES = 4 << 20
+"""What one note has pending, and one sync makes durable."""
+_COMMON = ["address", "timestamp_ns", "length", "crc32", PAYLOAD.name]
+_MORE = ("subject", "reply", "session_id", "stream_id", "reserved_value")
+"""What a family's records have besides and no target keeps: it goes to the manifest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamMove:
+    """All that a task needs for one stream."""
+
+    assigned: Assigned
+    options: Mapping[str, Any]
+    on_fault: str
+    byte_count: int
+
+
+class Mover:
+    """Moves one stream; ``moved`` and ``faults`` count what this run did."""
+
+    def __init__(self, move: StreamMove, target: Target, note: Note, progress: Callable[[int], None]) -> None:
+        self._move = move
+        self._target = target
+        self._note = note
+        self._progress = progress
+        self.moved = self.moved_bytes = self.faults = self.found_again = 0
+
+    def run(self) -> None:
+        """Settle what a run that was killed left, and move the rest."""
+        self._settle()
+        assigned = self._move.assigned
+        with open_store(assigned.store, family=assigned.family, **self._move.options) as store:
+            for batch in self._batches(store):
+                self._put(batch)
+        self._note.publish()
+
+    def _settle(self) -> None:
+        note, state = self._note, self._note.state
+        end = self._target.end()
+        if state.end is not None and end < state.end:
+            raise CorruptData(
+                self._target.place,
+                found=f"an end at {end}",
+                expected=f"{state.end} or more, as {note.path} tells",
+                hint="the target has lost records; put it back, or move into a new one with new notes",
+            )
+        if not state.pending:
+            state.end = end  # what others have appended since is theirs
+            return
+        found = list(itertools.islice(self._target.after(state.end or 0), len(state.pending) + 1))
+        matching = [a for a, b in zip(found, state.pending, strict=False) if (a.length, a.crc32) == (b.length, b.crc32)]
+        if len(matching) < len(found):
+            raise self._strangers(len(found) - len(matching))
+        self.found_again = len(found)
+        self._accept(state.pending[: len(found)], found)
+
+    def _strangers(self, count: int) -> CorruptData:
+        return CorruptData(
+            self._target.place,
+            found=f"{count} records that are none of those that were being moved",
+            expected=f"only those that {self._note.path} has as pending",
+            hint="nobody else may write to the target while records are moved",
+        )
+
+    def _accept(self, moved: Sequence[Pending], found: Sequence[Found]) -> None:
+        end = found[-1].end if found else self._note.state.end or 0
+        self._note.accept(moved, [record.address for record in found], end)
+
+    def _batches(self, store: Store) -> Iterator[Batch]:
+        """From the last moved record on, which is passed over."""
+        last = self._note.state.last
+        available = {column.name for column in store.schema()}
+        columns = _COMMON + [name for name in _MORE if name in available]
+        yield from store.scan(
+            self._move.assigned.stream,
+            columns=columns,
+            start=last,
+            max_rows=BATCH_ROWS,
+            max_bytes=BATCH_BYTES,
+            on_fault=self._on_fault,
+        )
+
+    def _on_fault(self, fault: Fault) -> None:
+        if fault.severity is Severity.FAULT:
+            self.faults += 1
+            if self._move.on_fault != SKIP:
+                raise_fault(fault)
+
+    def _put(self, batch: Batch) -> None:
+        data = {name: batch.to_list(name) for name in batch.data}
+        start = 1 if batch.row_count and data["address"][0] == self._note.state.last else 0
+        numbers = range(start, batch.row_count)
+        if not numbers:
+            return
+        reserved = data.get("reserved_value", [None] * batch.row_count)
+        rows = [Row(data[PAYLOAD.name][n], data["timestamp_ns"][n], reserved[n]) for n in numbers]
+        self._check_lengths(rows, data["address"][start:])
+        state = self._note.state
+        state.pending = [_pending(data, n) for n in numbers]
+        self._note.publish()
+        self._target.append(rows)
+        found = list(self._target.after(state.end or 0))
+        same = [(f.length, f.crc32) for f in found] == [(p.length, p.crc32) for p in state.pending]
+        if len(found) < len(rows):
+            raise WriteFailed(self._target.place, found=f"{len(found)} records", expected=f"{len(rows)}, as appended")
+        if not same:
+            raise self._strangers(len(found) - len(rows) or len(found))
+        self._accept(state.pending, found)
+        self.moved += len(rows)
+        self.moved_bytes += sum(len(row.payload) for row in rows)
+        self._progress(self.moved_bytes)
+
+    def _check_lengths(self, rows: Sequence[Row], addresses: Sequence[str]) -> None:
+        """Before anything of the batch is appended."""
+        limit = self._target.max_message_bytes
+        if limit is None:
+            return
+        for row, address in zip(rows, addresses, strict=True):
+            if len(row.payload) > limit:
+                raise UsageError(
+                    f"{self._move.assigned.stream}: record {address}",
+                    found=f"{len(row.payload)} bytes",
+                    expected=f"at most {limit}",
+                    hint="a longer term takes longer messages",
+                )
+
+
+def _pending(data: Mapping[str, list[Any]], n: int) -> Pending:
+    length, crc32 = data["length"][n], data["crc32"][n]
+    told = {"timestamp_ns": data["timestamp_ns"][n], "length": length, "crc32": f"{crc32:08x}"}
+    return Pending(data["address"][n], length, crc32, told | {name: data[name][n] for name in _MORE if name in data})

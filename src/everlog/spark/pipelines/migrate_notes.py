@@ -1,0 +1,221 @@
+"""Notes of what was moved, so that a migration of records can be run again, after a kill, too.
+
+Beside a target lies a folder of notes, ``TARGET.everlog-migrate``: ``moves.json`` says which stream goes where, and for
+each there are ``NAME.json``, how far it is, and ``NAME.jsonl``, the manifest: a line for each record, old address and
+new one.
+
+A note is replaced as a whole and synced *before* records are appended, with what each of them is (``pending``): the
+target's end then tells which of them are there. A crash while a note is replaced leaves the old or the new one; one
+while the manifest grows leaves lines behind the size that the note tells, which the next run cuts off."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+from everlog.core.writable import LocalWritableStorage, WritableFile, WritableStorage, write_failed
+from everlog.errors import CorruptData, StoreUnavailable
+
+SUFFIX = ".everlog-migrate"
+MOVES, MOVES_LOCK = "moves.json", "moves.lock"
+VERSION = 1
+MAX_NAME = 100
+SECONDS_FOR_THE_LOCK = 30.0
+"""How long to wait for a task of a run that was killed, or for another run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """Where one stream of one store goes. ``name`` is its journal's folder, and its note's name; ``token`` marks its
+    recording."""
+
+    store: str
+    family: str
+    stream: str
+    name: str
+    token: str
+    number: int
+
+
+def notes_folder(target: str, chosen: str | None = None) -> str:
+    """Where a target's notes are."""
+    return chosen or target.rstrip("/") + SUFFIX
+
+
+def open_notes(folder: str) -> WritableStorage:
+    """A folder of notes, which is made if need be. Raises :class:`WriteFailed`."""
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise write_failed(folder, error) from error
+    return LocalWritableStorage(folder)
+
+
+def assign(folder: str, kind: str, streams: Sequence[tuple[str, str, str]], *, keep: bool = True) -> list[Assigned]:
+    """Where each of ``streams`` (store, family, stream) goes: as the notes in ``folder`` say, and for new ones a new
+    place, which is noted and on disk on return, where ``keep`` is true. Raises :class:`CorruptData` for notes that are
+    none, or of another kind of target."""
+    if not keep:
+        known = _read_moves(LocalWritableStorage(folder), kind) if os.path.isdir(folder) else {}
+        return _places(known, streams)
+    storage = open_notes(folder)
+    with held(storage, MOVES_LOCK):
+        known = _read_moves(storage, kind)
+        found = _places(known, streams)
+        moves = [asdict(move) for move in known.values()]
+        data = json.dumps({"version": VERSION, "kind": kind, "moves": moves}, indent=1).encode()
+        storage.publish(MOVES, data, replace=True, sync=True)
+    return found
+
+
+def _places(known: dict[tuple[str, str], Assigned], streams: Sequence[tuple[str, str, str]]) -> list[Assigned]:
+    """Adds the new ones to ``known``."""
+    taken = {move.name for move in known.values()}
+    for store, family, stream in streams:
+        if (store, stream) not in known:
+            name = _new_name(store, stream, taken)
+            taken.add(name)
+            known[store, stream] = Assigned(store, family, stream, name, secrets.token_hex(8), len(known))
+    return [known[store, stream] for store, _, stream in streams]
+
+
+def _read_moves(storage: WritableStorage, kind: str) -> dict[tuple[str, str], Assigned]:
+    if not storage.exists(MOVES):
+        return {}
+    where = f"{storage.root}/{MOVES}"
+    try:
+        loaded = json.loads(storage.read_all(MOVES))
+        known = {(m["store"], m["stream"]): Assigned(**m) for m in loaded["moves"]}
+        found, version = loaded["kind"], loaded["version"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptData(where, found="no note of a migration", expected="what a migration wrote") from error
+    if (found, version) != (kind, VERSION):
+        raise CorruptData(where, found=f"notes of {found} {version}", expected=f"{kind} {VERSION}")
+    return known
+
+
+def _new_name(store: str, stream: str, taken: set[str]) -> str:
+    """The stream's name, as a file may have it; marked where another store's stream has it, or it is too long."""
+    name = quote(stream.encode("utf-8", "surrogateescape"), safe=" =,@+").replace("~", "%7E")
+    name = name.replace(".", "%2E", 1) if name.startswith(".") else name or "%"
+    if name in taken or len(name) > MAX_NAME:
+        mark = zlib.crc32(f"{store}\0{stream}".encode("utf-8", "surrogateescape"))
+        name = f"{name[:MAX_NAME]}~{mark:08x}"
+    return name
+
+
+@contextmanager
+def held(storage: WritableStorage, name: str) -> Iterator[None]:
+    """While nobody else has it. Raises :class:`StoreUnavailable` when somebody keeps it."""
+    deadline = time.monotonic() + SECONDS_FOR_THE_LOCK
+    with storage.open_writable(name, create=True) as file:
+        while not file.hold():
+            if time.monotonic() > deadline:
+                raise StoreUnavailable(
+                    f"{storage.root}/{name}", found="another migration to the same target", expected="its end"
+                )
+            time.sleep(0.1)
+        yield
+
+
+@dataclass(slots=True)
+class Pending:
+    """A record that is being moved: what it is, and the line of the manifest that it will have."""
+
+    address: str
+    length: int
+    crc32: int
+    told: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Progressed:
+    """A note's content. ``last`` is the last moved record's address in its stream; ``end`` is where the target ended
+    behind it, as the target counts; ``manifest_bytes`` are those of the manifest that count."""
+
+    last: str | None = None
+    end: int | None = None
+    records: int = 0
+    bytes: int = 0
+    manifest_bytes: int = 0
+    pending: list[Pending] = field(default_factory=list)
+
+
+class Note:
+    """One stream's note and manifest, held by one process."""
+
+    def __init__(self, storage: WritableStorage, name: str) -> None:
+        self._storage = storage
+        self._name = f"{name}.json"
+        self._manifest_name = f"{name}.jsonl"
+        self.state = self._read()
+        self._manifest: WritableFile = storage.open_writable(self._manifest_name, create=True)
+        if self._manifest.size() < self.state.manifest_bytes:
+            found = f"{self._manifest.size()} bytes"
+            self._manifest.close()
+            raise CorruptData(self.manifest, found=found, expected=f"at least {self.state.manifest_bytes}")
+        self._manifest.truncate(self.state.manifest_bytes)
+
+    @property
+    def manifest(self) -> str:
+        """The manifest's path."""
+        return f"{self._storage.root}/{self._manifest_name}"
+
+    @property
+    def path(self) -> str:
+        """The note's path."""
+        return f"{self._storage.root}/{self._name}"
+
+    def _read(self) -> Progressed:
+        return read_note(self._storage, self._name)
+
+    def publish(self) -> None:
+        """Replace it; it is on disk on return."""
+        data = json.dumps({"version": VERSION} | asdict(self.state), separators=(",", ":")).encode()
+        self._storage.publish(self._name, data, replace=True, sync=True)
+
+    def accept(self, moved: Sequence[Pending], new: Sequence[str], end: int) -> None:
+        """These are in the target, at the addresses ``new``; what else was pending is not, and is to be moved again.
+        In memory until the next ``publish``, the manifest apart."""
+        state = self.state
+        if moved:
+            lines = [
+                json.dumps({"address": old.address, "new_address": address, **old.told}, separators=(",", ":"))
+                for old, address in zip(moved, new, strict=True)
+            ]
+            data = ("\n".join(lines) + "\n").encode()
+            self._manifest.write_at(state.manifest_bytes, data)
+            self._manifest.sync()
+            state.manifest_bytes += len(data)
+            state.last = moved[-1].address
+            state.records += len(moved)
+            state.bytes += sum(record.length for record in moved)
+        state.end = end
+        state.pending = []
+
+    def close(self) -> None:
+        """Give the manifest back."""
+        self._manifest.close()
+
+
+def read_note(storage: WritableStorage, name: str) -> Progressed:
+    """A note as it is now; a new one where there is none. Raises :class:`CorruptData`."""
+    if not storage.exists(name):
+        return Progressed()
+    try:
+        loaded = json.loads(storage.read_all(name))
+        if loaded.pop("version") != VERSION:
+            raise ValueError("another version")
+        pending = [Pending(**record) for record in loaded.pop("pending")]
+        return Progressed(**loaded, pending=pending)
+    except (ValueError, KeyError, TypeError) as error:
+        where = f"{storage.root}/{name}"
+        raise CorruptData(where, found="no note of a migration", expected="what a migration wrote") from error

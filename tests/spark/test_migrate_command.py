@@ -1,0 +1,110 @@
+"""``everlog spark migrate`` as people run it, on a session of Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import everlog
+from everlog.cli.app import run as run_command
+from everlog.testing.nats_server import Missing, NatsServer, find_server
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def run(spark: Any, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    def command(*arguments: object) -> tuple[int, str, str]:
+        code = run_command(["spark", "migrate", *map(str, arguments)])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return command
+
+
+@pytest.fixture
+def basic(golden: Callable[[str], Path]) -> Path:
+    return golden("nats_streaming/basic_sigterm") / "basic_sigterm"
+
+
+@pytest.mark.parametrize("kind", ["jlog", "aeron-archive"])
+def test_channels_are_moved_to_our_stores_and_told_as_a_table_and_as_json(
+    kind: str, run: Any, basic: Path, tmp_path: Path
+) -> None:
+    to = f"{kind}:{tmp_path / 'to'}"
+    code, out, _ = run(basic, "--to", to, "--dry-run", "--json")
+    assert (code, sum(row["moved"] for row in json.loads(out)["streams"])) == (0, 109)
+    assert not (tmp_path / "to").exists()
+    code, out, err = run(basic, "--to", to)
+    assert (code, err) == (0, "")
+    lines = [line.split() for line in out.splitlines()]
+    assert lines[0] == ["outcome", "stream", "target", "moved", "bytes", "total", "faults"]
+    moved = {line[1]: line[3] for line in lines[1:]}
+    assert moved == {
+        "UPPER-case_1": "5",
+        "a.b.c.d": "28",
+        "données.été": "12",
+        "empty.channel": "1",
+        "foo": "37",
+        "one": "2",
+        "orders.eu.new": "24",
+    }
+    code, out, _ = run(basic, "--to", to, "--json", "-o", "stream=foo")
+    (row,) = json.loads(out)["streams"]
+    assert (code, row["outcome"], row["moved"], row["total"]) == (0, "up to date", 0, 37)
+    folder, _, stream = row["target"].partition(":")
+    with everlog.open_store(folder) as store:
+        assert sum(1 for _ in store.read(stream or store.streams()[0].name)) == 37
+
+
+def test_channels_are_moved_to_jetstream(run: Any, basic: Path, tmp_path: Path) -> None:
+    try:
+        find_server()
+    except Missing as missing:
+        pytest.skip(str(missing))
+    with NatsServer(tmp_path / "jetstream") as server:
+        code, out, _ = run(basic, "--to", server.url, "--dry-run")
+        assert code == 0
+        assert "would move" in out
+        code, out, err = run(basic, "--to", server.url)
+        assert (code, err) == (0, "")
+        assert "foo: durable dur1 -> consumer dur1 from 3, 10 pending: made" in out
+        assert "foo: plain subscription of c-plain: not moved" in out
+        code, out, _ = run(basic, "--to", server.url, "--json")
+        rows = json.loads(out)["streams"]
+        assert (code, {row["outcome"] for row in rows}) == (0, {"up to date"})
+        assert sum(row["messages"] for row in rows) == 109
+
+
+def test_damage_that_is_left_out_exits_with_1(run: Any, golden: Callable[[str], Path], tmp_path: Path) -> None:
+    store = golden("nats_streaming/broken/msgs_bad_crc_mid") / "broken" / "msgs_bad_crc_mid"
+    code, _, err = run(store, "--to", f"jlog:{tmp_path / 'a'}", "-o", "stream=foo")
+    assert (code, "msgs.2.dat at offset" in err) == (1, True)
+    code, out, err = run(store, "--to", f"jlog:{tmp_path / 'b'}", "-o", "stream=foo", "-o", "onFault=skip")
+    assert (code, err, out.splitlines()[1].split()[-3:]) == (1, "", [out.splitlines()[1].split()[-3], "36", "1"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--to", "elsewhere"], "expected jlog:FOLDER"),
+        (["--to", "kafka:x"], "expected jlog or aeron-archive"),
+        (["--to", "jlog:"], "no folder"),
+        (["--to", "jlog:x", "--creds", __file__], "a NATS server to move to"),
+        (["--to", "nats://127.0.0.1:1", "--notes", "x"], "a folder to move to"),
+        (["--to", "nats://me:secret@127.0.0.1:1"], "a user or a token in the URL"),
+        (["--to", "nats://127.0.0.1:1"], "expected a NATS server with JetStream"),
+        (["--to", "jlog:x", "-o", "start=3"], "expected stream, family"),
+        (["--to", "jlog:x", "-o", "encryptionKey=secret"], "a key in plain text"),
+        (["--to", "nats://127.0.0.1:1", "--map", "a=*"], "the same wildcards in both"),
+    ],
+)
+def test_wrong_usage_is_told_in_one_line(arguments: list[str], message: str, run: Any, basic: Path) -> None:
+    code, out, err = run(basic, *arguments)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert message in err
+    assert "secret" not in err
