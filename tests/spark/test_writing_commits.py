@@ -181,9 +181,15 @@ def moments(kind: Kind, *, cut: int | None = None) -> Iterator[Moment]:
     yield from found
 
 
-def check_each_once(kind: Kind, moment: str, folder: CrashingStorage, target: CrashingStorage) -> None:
-    """Batch 0 and 1 are there whole, batch 1 in the order of one of the tries; and nothing staged is left."""
+def check_each_once(
+    kind: Kind, moment: str, folder: CrashingStorage, target: CrashingStorage, *, is_cut: bool = False
+) -> None:
+    """Batch 0 and 1 are there whole, batch 1 in the order of one of the tries; and nothing staged is left. A power cut
+    may leave zeros in a copy of a journal's message that was not synced, for the format has no checksums; ours have
+    none."""
     found = kind.read(target)
+    if is_cut and kind is KINDS["journal"]:
+        found = [p for p in found if b"\0" not in p]
     assert found[:ROWS] == payloads(0), moment
     assert found[ROWS:] in (payloads(1), payloads(1)[::-1]), moment
     assert staged_names(folder) == [], moment
@@ -203,7 +209,7 @@ def test_a_commit_killed_after_any_operation_and_done_again_leaves_each_message_
 def test_a_power_cut_after_any_operation_and_a_retry_leave_each_message_once(kind: Kind, cut: int) -> None:
     for moment, folder, target in moments(kind, cut=cut):
         second_try(kind, folder, target, 1)
-        check_each_once(kind, moment, folder, target)
+        check_each_once(kind, moment, folder, target, is_cut=True)
 
 
 def test_a_retry_that_is_killed_too_is_taken_up_by_a_third(kind: Kind) -> None:
