@@ -7,7 +7,6 @@ import random
 import shutil
 from pathlib import Path
 
-import live_stores
 import pytest
 
 from everlog import jlog
@@ -18,6 +17,7 @@ from everlog.errors import EverlogError, StoreUnavailable, UsageError
 from everlog.spark.discovery import FoundStore
 from everlog.spark.streaming.followers import open_follower
 from everlog.stores import open_store
+from everlog.testing import nats_channel
 
 SMALL = {"segment_length": 1 << 16, "durability": "written"}
 TERM = {"term_length": 1 << 16, "mtu_length": 1408, "initial_term_id": 7, "session_id": 5}
@@ -265,7 +265,7 @@ def test_an_address_that_somebody_chose_is_moved_to_the_next_message(tmp_path):
 
 
 def test_a_message_of_a_channel_counts_once_its_index_entry_is_there(tmp_path):
-    channel = live_stores.Channel(live_stores.make_nats(tmp_path / "store"), "foo")
+    channel = nats_channel.Channel(nats_channel.make_store(tmp_path / "store"), "foo")
     channel.append(b"first")
     follower = follow(tmp_path / "store", "nats-streaming")
     assert follower.look() == {"foo": Reach(1, 2)}
@@ -280,14 +280,14 @@ def test_a_message_of_a_channel_counts_once_its_index_entry_is_there(tmp_path):
 
 
 def test_channels_are_followed_over_slices_and_new_ones_are_found(tmp_path):
-    path = live_stores.make_nats(tmp_path / "store")
-    channels = [live_stores.Channel(path, "foo")]
+    path = nats_channel.make_store(tmp_path / "store")
+    channels = [nats_channel.Channel(path, "foo")]
     channels[0].append(b"0")
     follower = follow(path, "nats-streaming")
     written, got, at = {"foo": [b"0"]}, {}, {}
     for number in range(1, 200):
         if number == 60:
-            channels.append(live_stores.Channel(path, "bar", first=1000))
+            channels.append(nats_channel.Channel(path, "bar", first=1000))
         for channel in channels:
             written.setdefault(channel.name, []).append(b"%d" % number)
             channel.append(b"%d" % number)
@@ -307,14 +307,14 @@ def test_channels_are_followed_over_slices_and_new_ones_are_found(tmp_path):
 
 
 def test_a_channel_that_was_made_anew_is_read_from_its_first_message(tmp_path):
-    path = live_stores.make_nats(tmp_path / "store")
-    channel = live_stores.Channel(path, "foo")
+    path = nats_channel.make_store(tmp_path / "store")
+    channel = nats_channel.Channel(path, "foo")
     for number in range(10):
         channel.append(b"%d" % number)
     follower = follow(path, "nats-streaming")
     at = follower.look()["foo"].end
     shutil.rmtree(path / "foo")
-    channel = live_stores.Channel(path, "foo")
+    channel = nats_channel.Channel(path, "foo")
     for number in range(4):
         channel.append(b"new %d" % number)
     reach = follower.look()["foo"]
@@ -323,8 +323,8 @@ def test_a_channel_that_was_made_anew_is_read_from_its_first_message(tmp_path):
 
 
 def test_a_store_that_is_gone_is_told(tmp_path):
-    path = live_stores.make_nats(tmp_path / "store")
-    live_stores.Channel(path, "foo").append(b"x")
+    path = nats_channel.make_store(tmp_path / "store")
+    nats_channel.Channel(path, "foo").append(b"x")
     follower = follow(path, "nats-streaming")
     follower.look()
     shutil.rmtree(path)
@@ -344,7 +344,7 @@ def test_a_look_costs_what_is_new_and_not_what_is_there(tmp_path, monkeypatch):
         for _ in range(20):
             writer.append_many([b"x" * 1000] * 100)
             recorder.append_many([b"x" * 1000] * 100)
-        channel = live_stores.Channel(live_stores.make_nats(tmp_path / "nats"), "foo")
+        channel = nats_channel.Channel(nats_channel.make_store(tmp_path / "nats"), "foo")
         for _ in range(2000):
             channel.append(b"x" * 100)
         counted = 0

@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import live_stores
 import pytest
 
 from everlog import jlog
 from everlog.aeron import archive
 from everlog.spark.streaming import progress
+from everlog.testing import nats_channel
 
 pytestmark = pytest.mark.spark
 
@@ -62,7 +62,7 @@ def test_each_family_is_followed_while_it_is_written(spark, started, tmp_path):
     folder = tmp_path / "stores"
     folder.mkdir()
     jlog.create(folder / "journal", segment_bytes=4096)
-    channels = [live_stores.Channel(live_stores.make_nats(folder / "nats"), "foo")]
+    channels = [nats_channel.Channel(nats_channel.make_store(folder / "nats"), "foo")]
     with jlog.Writer(folder / "journal") as writer, archive.create(folder / "archive", **SMALL) as writing_archive:
         recorders = [writing_archive.start_recording("aeron:ipc", 1, **TERM)]
         query = started(folder, columns="family,stream,address,payload", discoveryInterval="100ms")
@@ -70,8 +70,8 @@ def test_each_family_is_followed_while_it_is_written(spark, started, tmp_path):
         def write(number: int) -> None:
             if number == 150:  # streams that were not there when the query began, and a store
                 recorders.append(writing_archive.start_recording("aeron:ipc", 2, **TERM))
-                channels.append(live_stores.Channel(folder / "nats", "bar"))
-                channels.append(live_stores.Channel(live_stores.make_nats(folder / "nats2"), "new"))
+                channels.append(nats_channel.Channel(folder / "nats", "bar"))
+                channels.append(nats_channel.Channel(nats_channel.make_store(folder / "nats2"), "new"))
             writer.append(b"%d" % number)
             for recorder in recorders:
                 recorder.append(b"%d" % number + b"." * (number % 7 * 500))

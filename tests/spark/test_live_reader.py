@@ -7,7 +7,6 @@ import pickle
 import shutil
 from pathlib import Path
 
-import live_stores
 import pytest
 from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
@@ -17,6 +16,7 @@ from everlog.aeron import archive
 from everlog.errors import DataLost, UsageError
 from everlog.spark.source import EverlogDataSource
 from everlog.spark.streaming.lag import progress_of
+from everlog.testing import nats_channel
 
 ALL = ReadAllAvailable()
 SMALL = {"segment_length": 1 << 16, "durability": "written"}
@@ -123,7 +123,7 @@ def test_streams_of_many_stores_share_a_batch(journal, recordings, tmp_path):
     _, writing = recordings
     recorder = writing.start_recording("aeron:ipc", 1, **TERM)
     recorder.append_many([b"%d" % n for n in range(100)])
-    channel = live_stores.Channel(live_stores.make_nats(tmp_path / "nats"), "foo")
+    channel = nats_channel.Channel(nats_channel.make_store(tmp_path / "nats"), "foo")
     for number in range(10):
         channel.append(b"%d" % number)
     query = Query(tmp_path, maxRecordsPerTrigger="30")
@@ -397,8 +397,8 @@ def test_segments_of_a_journal_that_no_subscriber_kept_are_lost_data(tmp_path, c
 
 
 def test_a_channel_that_dropped_messages_or_was_made_anew_is_lost_data(tmp_path, caplog):
-    path = live_stores.make_nats(tmp_path / "store")
-    channel = live_stores.Channel(path, "foo")
+    path = nats_channel.make_store(tmp_path / "store")
+    channel = nats_channel.Channel(path, "foo")
     for number in range(30):
         if number in (10, 20):
             channel.roll()
@@ -412,7 +412,7 @@ def test_a_channel_that_dropped_messages_or_was_made_anew_is_lost_data(tmp_path,
     of(query, failOnDataLoss="false")
     assert query.step() == [b"%d" % n for n in range(10, 15)]
     shutil.rmtree(path / "foo")
-    channel = live_stores.Channel(path, "foo")
+    channel = nats_channel.Channel(path, "foo")
     channel.append(b"new")
     assert query.step() == [b"new"]
     assert caplog.text.count("data loss") == 2

@@ -1,4 +1,5 @@
-"""Stores that grow: a NATS Streaming channel made by hand from the format's description, and helpers to follow any."""
+"""A NATS Streaming channel that grows as under a server, from the format's description: for tests of what follows
+stores. Only messages are written, no subscriptions."""
 
 from __future__ import annotations
 
@@ -7,24 +8,21 @@ import zlib
 from pathlib import Path
 
 VERSION = b"\x01\x00\x00\x00"
+FIRST_TIME_NS = 1_700_000_000_000_000_000
+"""A message's time is this and its sequence."""
 
 
-def varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*out, value])
-
-
-def field(number: int, value: int | bytes) -> bytes:
-    if isinstance(value, int):
-        return varint(number << 3) + varint(value)
-    return varint(number << 3 | 2) + varint(len(value)) + value
+def make_store(folder: Path) -> Path:
+    """The folder of a store without channels."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "server.dat").write_bytes(VERSION)
+    (folder / "clients.dat").write_bytes(VERSION)
+    return folder
 
 
 class Channel:
-    """A channel's folder; ``append`` writes a record and its index entry, as a server does, ``roll`` begins a slice."""
+    """A new channel's folder in a store's. ``append`` writes a record and then its index entry, as a server does;
+    ``roll`` begins a slice."""
 
     def __init__(self, store: Path, name: str, first: int = 1) -> None:
         self.name = name
@@ -36,6 +34,7 @@ class Channel:
         self.roll()
 
     def roll(self) -> None:
+        """Go on in a new slice."""
         self.slice += 1
         self.dat, self.idx = (self.folder / f"msgs.{self.slice}.{kind}" for kind in ("dat", "idx"))
         self.dat.write_bytes(VERSION)
@@ -43,8 +42,8 @@ class Channel:
 
     def parts(self, data: bytes) -> tuple[bytes, bytes]:
         """The next message's record and index entry."""
-        time_ns = 1_700_000_000_000_000_000 + self.sequence
-        body = field(1, self.sequence) + field(2, self.name.encode()) + field(4, data) + field(5, time_ns)
+        time_ns = FIRST_TIME_NS + self.sequence
+        body = _field(1, self.sequence) + _field(2, self.name.encode()) + _field(4, data) + _field(5, time_ns)
         record = struct.pack("<II", len(body), zlib.crc32(body)) + body
         head = struct.pack("<QqqI", self.sequence, self.dat.stat().st_size, time_ns, len(body))
         return record, head + struct.pack("<I", zlib.crc32(head))
@@ -60,8 +59,16 @@ class Channel:
         return self.sequence - 1
 
 
-def make_nats(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "server.dat").write_bytes(VERSION)
-    (folder / "clients.dat").write_bytes(VERSION)
-    return folder
+def _field(number: int, value: int | bytes) -> bytes:
+    """A protobuf field."""
+    if isinstance(value, int):
+        return _varint(number << 3) + _varint(value)
+    return _varint(number << 3 | 2) + _varint(len(value)) + value
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
