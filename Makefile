@@ -1,4 +1,4 @@
-# make setup | demo | test | interop | check | bench | bench-jlog | bench-archive | soak-jlog | soak-archive | soak-spark-writing | formats | wheel | sdist | clean
+# make setup | demo | test | interop | check | bench | bench-jlog | bench-archive | bench-spark | soak-spark | soak-jlog | soak-archive | soak-spark-writing | formats | wheel | sdist | clean
 # PYTHON chooses the interpreter that .venv is made from.
 
 PYTHON ?= python3
@@ -8,7 +8,7 @@ SETUP := $(VENV)/.everlog-setup
 BUILT := $(VENV)/.everlog-built
 COMPILED := $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi')
 
-.PHONY: setup demo test interop check bench bench-jlog bench-archive soak-jlog soak-archive soak-spark-writing formats wheel sdist clean
+.PHONY: setup demo test interop check bench bench-jlog bench-archive bench-spark soak-spark soak-jlog soak-archive soak-spark-writing formats wheel sdist clean
 
 setup: $(BUILT)
 
@@ -57,6 +57,16 @@ bench-jlog: setup
 # Beside the real Aeron Archive, whose jar Maven downloads to ~/.cache/everlog-interop.
 bench-archive: setup
 	$(BIN)/python -m benchmarks archive
+
+# Batch and live queries of Spark.
+bench-spark: setup
+	$(BIN)/python -m benchmarks spark_all
+
+# A live query whose driver is killed and started again, into folders of batches and into Spark's own Parquet sink;
+# FOLDER=... on a disk of your choice.
+soak-spark: setup
+	$(BIN)/python -m everlog.testing.spark_live_soak --kills 20 --sink foreach $(FOLDER)
+	$(BIN)/python -m everlog.testing.spark_live_soak --kills 20 --sink parquet $(FOLDER)
 
 # Writers and subscribers of a JLog journal, killed at random moments; FOLDER=... on a disk of your choice.
 soak-jlog: setup

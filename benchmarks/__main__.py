@@ -32,13 +32,17 @@ ARCHIVE_GROUPS = {
     "archive_sync": "synced appends by many threads against one",
 }
 """Run by ``archive``, and not by a run without names."""
+SPARK_GROUPS = {
+    "spark_live": "live queries against batch queries, and against Spark's own rate source",
+}
+"""Run by ``spark_all``, with ``spark``; not by a run without names."""
 
 
 def main(names: list[str]) -> int:
     """Run the named groups; without names those that need nothing from elsewhere, or leave out what can't be had.
-    ``jlog`` and ``archive`` stand for several."""
-    groups = GROUPS | JOURNAL_GROUPS | ARCHIVE_GROUPS
-    together = {"jlog": JOURNAL_GROUPS, "archive": ARCHIVE_GROUPS}
+    ``jlog``, ``archive`` and ``spark_all`` stand for several."""
+    groups = GROUPS | JOURNAL_GROUPS | ARCHIVE_GROUPS | SPARK_GROUPS
+    together = {"jlog": JOURNAL_GROUPS, "archive": ARCHIVE_GROUPS, "spark_all": {"spark": "", **SPARK_GROUPS}}
     names = [part for name in names for part in together.get(name, [name])]
     if unknown := [name for name in names if name not in groups]:
         known = ", ".join([*together, *groups])
@@ -56,6 +60,7 @@ def main(names: list[str]) -> int:
     if not names:
         print("# journals beside the C library, which is downloaded: make bench-jlog", flush=True)
         print("# archives beside the real one, whose jar is downloaded: make bench-archive", flush=True)
+        print("# all of Spark: make bench-spark", flush=True)
     return 1 if short else 0
 
 
