@@ -30,6 +30,7 @@ VERSION = 1
 MAX_NAME = 100
 SECONDS_FOR_THE_LOCK = 30.0
 """How long to wait for a task of a run that was killed, or for another run."""
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +180,11 @@ class Note:
 
     def publish(self) -> None:
         """Replace it; it is on disk on return."""
-        data = json.dumps({"version": VERSION} | asdict(self.state), separators=(",", ":")).encode()
+        state = self.state
+        pending = [(p.address, p.length, p.crc32, p.told) for p in state.pending]
+        content = {"version": VERSION, "last": state.last, "end": state.end, "records": state.records}
+        content |= {"bytes": state.bytes, "manifest_bytes": state.manifest_bytes, "pending": pending}
+        data = _encode(content).encode()
         self._storage.publish(self._name, data, replace=True, sync=True)
 
     def accept(self, moved: Sequence[Pending], new: Sequence[str], end: int) -> None:
@@ -188,7 +193,7 @@ class Note:
         state = self.state
         if moved:
             lines = [
-                json.dumps({"address": old.address, "new_address": address, **old.told}, separators=(",", ":"))
+                _encode({"address": old.address, "new_address": address, **old.told})
                 for old, address in zip(moved, new, strict=True)
             ]
             data = ("\n".join(lines) + "\n").encode()
@@ -214,7 +219,7 @@ def read_note(storage: WritableStorage, name: str) -> Progressed:
         loaded = json.loads(storage.read_all(name))
         if loaded.pop("version") != VERSION:
             raise ValueError("another version")
-        pending = [Pending(**record) for record in loaded.pop("pending")]
+        pending = [Pending(*record) for record in loaded.pop("pending")]
         return Progressed(**loaded, pending=pending)
     except (ValueError, KeyError, TypeError) as error:
         where = f"{storage.root}/{name}"
