@@ -12,6 +12,7 @@ from everlog.errors import UsageError
 
 if TYPE_CHECKING:
     from everlog.spark.pipelines.export import ExportSummary
+    from everlog.spark.pipelines.purge import StreamPurge
 
 HEADERS = ("family", "store", "stream", "records", "bytes", "files", "faults", "all records")
 FORMATS = ("parquet", "arrow", "jsonl", "delta")
@@ -30,32 +31,63 @@ NUMBERS = frozenset(range(3, len(HEADERS)))
 @click.option(
     "--commit-bytes", metavar="SIZE", default="2g", show_default=True, help="How much to read between commits."
 )
+@click.option("--purge-exported", is_flag=True, help="Then free what is exported of JLog and Aeron stores.")
+@click.option("--yes", is_flag=True, help="Free it; without this it is only said what would be freed.")
+@click.option("--subscriber", default="everlog-export", show_default=True, help="JLog: the export's own subscriber.")
 @source_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON object: what was exported of each stream.")
 @spark_options
 def export(
-    paths: tuple[str, ...], kind: str, commit_bytes: str, option: tuple[str, ...], as_json: bool, running: Running
+    paths: tuple[str, ...],
+    kind: str,
+    commit_bytes: str,
+    purge_exported: bool,
+    yes: bool,
+    subscriber: str,
+    option: tuple[str, ...],
+    as_json: bool,
+    running: Running,
 ) -> int:
     """Export the records of all stores at or below the paths to FOLDER, by store, stream and hour. Run again, it adds
     what is new: each record is there once, whenever a run was killed."""
-    from everlog.spark.pipelines.export import Export
+    from everlog.spark.pipelines.export import Export, purge
     from everlog.spark.pipelines.export import export as run
 
     if len(paths) < 2:
         raise UsageError("FOLDER", found="one path", expected="stores, and behind them the folder to export to")
+    if yes and not purge_exported:
+        raise UsageError("--yes", expected="with --purge-exported")
     size = size_of("--commit-bytes", commit_bytes)
     wish = Export(options=scan_options(paths[:-1], option), folder=paths[-1], kind=kind, commit_bytes=size)
     with running.session("export") as (spark, progress):
         summary = run(spark, wish, progress)
+        freed = purge(spark, wish, do_it=yes, subscriber=subscriber) if purge_exported else None
     for fault in summary.faults:
         warn(str(fault))
     for loss in summary.losses:
         warn(loss)
     if as_json:
-        click.echo(json_line(summary.to_dict()))
+        purged = {} if freed is None else {"purged": yes, "purge": [one.to_dict() for one in freed]}
+        click.echo(json_line(summary.to_dict() | purged))
     else:
         _print(summary)
+        if freed is not None:
+            _print_purge(freed, yes)
     return summary.exit_code
+
+
+def _print_purge(freed: list[StreamPurge], is_done: bool) -> None:
+    rows = []
+    for one in freed:
+        what = one.refused or ("nothing" if not one.files else f"{one.files[0]} to {one.files[-1]}")
+        count = one.freed if is_done and one.freed is not None else 0 if one.refused else len(one.files)
+        rows.append(
+            [one.family, one.store, one.stream, one.until, str(count), str(0 if one.refused else one.byte_count), what]
+        )
+    headers = ("family", "store", "stream", "exported to", "files", "bytes", "freed" if is_done else "would be freed")
+    print_table(headers, rows, frozenset({4, 5}))
+    if not is_done:
+        click.echo("dry run: nothing was freed; --yes does it")
 
 
 def _print(summary: ExportSummary) -> None:

@@ -25,6 +25,7 @@ from everlog.spark.pipelines.export_manifest import Manifest, Placing, StreamKey
 from everlog.spark.pipelines.export_plan import Plan, check_query, exported, plan_export, waves
 from everlog.spark.pipelines.export_task import SplitResult, SplitToExport, Work, run_task
 from everlog.spark.pipelines.progress import TaskProgress
+from everlog.spark.pipelines.purge import SUBSCRIBER, StreamPurge, purge_exported
 from everlog.spark.pipelines.spread import spread
 
 if TYPE_CHECKING:
@@ -131,11 +132,26 @@ def export(spark: SparkSession, wish: Export, progress: Progress | None = None) 
         raise UsageError(
             "option preCommit", found="true", expected="an export without: addresses are given at the flush"
         )
-    stores = [replace(store, path=_absolute(store.path)) for store in find_stores(scan.paths, scan.family)]
+    stores = _stores(scan)
     _check_place(wish.folder, stores)
     options = family_options(stores, scan)
     with ExportFolder(wish.folder) as folder:
         return _Run(spark, wish, scan, stores, options, folder, progress).run()
+
+
+def purge(spark: SparkSession, wish: Export, *, do_it: bool = False, subscriber: str = SUBSCRIBER) -> list[StreamPurge]:
+    """Free what is exported of the stores that ``wish`` names; without ``do_it`` only say what would be freed. See
+    :mod:`.purge`."""
+    from everlog.spark.schema import family_options
+
+    scan = parse_options(wish.options)
+    stores = _stores(scan)
+    return purge_exported(spark, wish.folder, stores, family_options(stores, scan), do_it=do_it, subscriber=subscriber)
+
+
+def _stores(scan: ScanOptions) -> list[FoundStore]:
+    """Under names that do not depend on the folder in which this runs."""
+    return [replace(store, path=_absolute(store.path)) for store in find_stores(scan.paths, scan.family)]
 
 
 def _absolute(path: str) -> str:

@@ -71,7 +71,10 @@ class ExportFolder:
         manifest = read_manifest(self.path)
         if self._storage.exists(NEXT):
             following = decode(self._storage.read_all(NEXT), os.path.join(self.path, NEXT))
-            if table is not None and table() == following.generation:
+            if table is None:
+                expected, hint = "none", "export to it again with --format delta"
+                raise UsageError(self.path, found="a Delta commit that is not finished", expected=expected, hint=hint)
+            if table() == following.generation:
                 self._storage.rename(NEXT, MANIFEST)
                 manifest = following
             elif manifest is None or manifest.generation < following.generation:

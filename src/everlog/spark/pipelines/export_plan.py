@@ -17,7 +17,6 @@ from everlog.spark.pipelines.export_manifest import (
     ExportedFile,
     ExportedStream,
     Manifest,
-    Range,
     StreamKey,
     missing,
     united,
@@ -79,7 +78,7 @@ def _plan_stream(
     low = 0 if scan.start is None else store.parse_address(scan.start)
     high = FOREVER if scan.end is None else store.parse_address(scan.end)
     if before is not None and before.ranges:
-        _check_same(store, key, info, before)
+        check_same(store, key, info, before)
         if (loss := _loss(store, key, info, before, low)) is not None:
             if scan.fail_on_data_loss:
                 raise loss
@@ -101,11 +100,12 @@ def _end(before: ExportedStream | None) -> int:
     return before.ranges[-1][1] if before is not None and before.ranges else 0
 
 
-def _check_same(store: Store, key: StreamKey, info: StreamInfo, before: ExportedStream) -> None:
-    """The last record that was exported is still what it was, if it is there."""
+def check_same(store: Store, key: StreamKey, info: StreamInfo, before: ExportedStream) -> bool:
+    """Whether the last record that was exported is there. Raises :class:`OtherStream` where it is not what it was, or
+    the stream ends before it."""
     last = before.last
     if last is None:
-        return
+        return False
     address = int(last["address"])
     names = [name for name in last if name != "address"]
     where = f"{key.store}: stream {key.stream}"
@@ -119,12 +119,13 @@ def _check_same(store: Store, key: StreamKey, info: StreamInfo, before: Exported
             then = {name: last[name] for name in names}
             expected = f"{then}, as it was exported"
             raise OtherStream(where, found=found, expected=expected, hint=hint)
-        return
+        return True
     end = None if info.end is None else store.parse_address(info.end)
     if end is not None and end <= address:
         found = f"an end at {info.end}"
         expected = f"one behind {store.format_address(address)}, which was exported"
         raise OtherStream(where, found=found, expected=expected, hint=hint)
+    return False
 
 
 def _loss(store: Store, key: StreamKey, info: StreamInfo, before: ExportedStream, low: int) -> OtherStream | None:
@@ -244,6 +245,3 @@ def check_query(manifest: Manifest, query: Mapping[str, Any], kind: str, columns
         found = ", ".join(f"{name} {kind}" for name, kind in columns if had.get(name) != kind) or "fewer columns"
         hint = "name columns with the option columns, or export to another folder"
         raise UsageError("columns", found=found, expected=", ".join(had), hint=hint)
-
-
-__all__ = ["OtherStream", "Plan", "Range", "check_query", "exported", "plan_export", "stream_folder", "waves"]

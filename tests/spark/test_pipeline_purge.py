@@ -1,0 +1,184 @@
+"""``everlog spark export --purge-exported``: only what is safely exported goes, and only with ``--yes``."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from test_pipeline_export import journal, numbers, once, options, record
+
+from everlog import jlog
+from everlog.cli.app import run
+from everlog.jlog import Subscriber
+from everlog.spark.pipelines.export import Export, export, purge
+from everlog.stores import open_store
+
+pytestmark = pytest.mark.spark
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
+
+
+def segmented(path: Path, first: int, end: int) -> Path:
+    """A journal whose segments hold a few messages each."""
+    if not path.exists():
+        jlog.create(path, segment_bytes=1000)
+    return journal(path, first, end)
+
+
+def left(path: Path, stream: str) -> list[int]:
+    with open_store(path) as store:
+        return [int(bytes(record.payload).rstrip(b"x")) for record in store.read(stream)]
+
+
+@pytest.fixture
+def stores(tmp_path: Path) -> tuple[Path, Path, Path]:
+    return segmented(tmp_path / "journal", 0, 200), record(tmp_path / "trades", 200, 600), tmp_path / "out"
+
+
+@pytest.mark.parametrize("kind", ["parquet", "jsonl", "arrow"])
+def test_a_dry_run_changes_nothing_and_tells_what_would_go(spark, stores, kind):
+    path, trades, out = stores
+    wish = Export(options=options(path, trades), folder=str(out), kind=kind)
+    export(spark, wish)
+    before = content(path), content(trades)
+    plans = {plan.family: plan for plan in purge(spark, wish)}
+    assert (content(path), content(trades)) == before
+    assert [plan.refused for plan in plans.values()] == [None, None]
+    # 400 messages of 736 bytes, 89 in a segment: the fifth one has the last of them, and stays.
+    assert plans["aeron-archive"].files == tuple(f"0-{65536 * number}.rec" for number in range(4))
+    with open_store(path) as store:
+        last = int(store.streams()[0].last.split(":")[0], 16)
+    assert plans["jlog"].files == tuple(f"{number:08x}" for number in range(last))
+    assert [plan.freed for plan in plans.values()] == [None, None]
+
+
+def test_what_is_exported_is_freed_and_the_next_export_goes_on(spark, stores):
+    path, trades, out = stores
+    wish = Export(options=options(path, trades), folder=str(out))
+    export(spark, wish)
+    plans = {plan.family: plan for plan in purge(spark, wish, do_it=True)}
+    assert plans["aeron-archive"].freed == 4
+    assert plans["jlog"].freed == len(plans["jlog"].files) == 3
+    assert left(trades, "0") == list(range(200 + 4 * 89, 600))
+    assert left(path, "journal")[-1] == 199
+    assert len(left(path, "journal")) < 100
+    segmented(path, 600, 700), record(trades, 700, 900)
+    assert export(spark, wish).rows == 300
+    assert numbers(out) == once(900)
+    for plan in purge(spark, wish, do_it=True):
+        assert plan.refused is None
+    assert numbers(out) == once(900)
+    with open_store(path) as store, open_store(trades) as other:
+        assert store.verify().ok
+        assert other.verify().ok
+
+
+def test_another_subscriber_keeps_what_it_has_not_read(spark, stores):
+    path, _, out = stores
+    jlog.add_subscriber(path, "slow")
+    with Subscriber(path, "slow") as subscriber:
+        for number, message in enumerate(subscriber):
+            if number == 150:
+                subscriber.checkpoint(message)
+                break
+    with open_store(path) as store:
+        (slow,) = store.info()["subscribers"]
+    wish = Export(options=options(path), folder=str(out))
+    export(spark, wish)
+    (plan,) = purge(spark, wish, do_it=True)
+    assert plan.freed == len(plan.files) == slow["log"] > 0
+    assert set(range(151, 200)) <= set(left(path, "journal"))
+
+
+def test_a_file_that_is_not_as_it_was_written_keeps_its_stream(spark, stores):
+    path, trades, out = stores
+    wish = Export(options=options(path, trades), folder=str(out))
+    export(spark, wish)
+    (file,) = out.glob("store=*journal/*/*/*.parquet")
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    shutil.rmtree(next(iter(out.glob("store=*trades"))))
+    before = content(path), content(trades)
+    plans = purge(spark, wish, do_it=True)
+    assert all("exported file" in plan.refused for plan in plans)
+    assert (content(path), content(trades)) == before
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"columns": "length,crc32"}, "payload"),
+        ({"startTime": "2000-01-01"}, "time"),
+        ({"start": "65536"}, "first record"),
+        ({"level": "frame"}, "frames"),
+    ],
+)
+def test_what_is_not_exported_in_whole_is_kept(spark, tmp_path, more, why):
+    trades, out = record(tmp_path / "trades", 0, 400), tmp_path / "out"
+    wish = Export(options=options(trades, **more), folder=str(out))
+    export(spark, wish)
+    (plan,) = purge(spark, wish, do_it=True)
+    assert why in plan.refused
+    assert left(trades, "0") == list(range(400))
+
+
+def test_a_store_that_was_replaced_is_kept(spark, stores):
+    path, _, out = stores
+    wish = Export(options=options(path), folder=str(out))
+    export(spark, wish)
+    shutil.rmtree(path)
+    segmented(path, 5000, 5300)
+    (plan,) = purge(spark, wish, do_it=True)
+    assert plan.refused is not None
+    assert left(path, "journal") == list(range(5000, 5300))
+
+
+def test_damage_that_was_passed_over_keeps_the_stream(spark, tmp_path):
+    trades, out = record(tmp_path / "trades", 0, 400), tmp_path / "out"
+    file = trades / "0-0.rec"
+    data = bytearray(file.read_bytes())
+    data[736 + 16] ^= 1
+    file.write_bytes(data)
+    wish = Export(options=options(trades, onFault="skip"), folder=str(out))
+    export(spark, wish)
+    (plan,) = purge(spark, wish, do_it=True)
+    assert "damage" in plan.refused
+
+
+def test_stores_of_others_and_archives_in_use_are_kept(spark, golden, tmp_path):
+    from everlog.aeron import archive
+
+    path, trades, out = golden("nats_streaming/lim_max_msgs"), record(tmp_path / "trades", 0, 400), tmp_path / "out"
+    wish = Export(options=options(path, trades), folder=str(out))
+    export(spark, wish)
+    with archive.open_archive(trades):
+        plans = purge(spark, wish, do_it=True)
+    refused = {plan.family: plan.refused for plan in plans}
+    assert "does not write" in refused["nats-streaming"]
+    assert "has it open" in refused["aeron-archive"]
+    assert left(trades, "0") == list(range(400))
+
+
+def test_the_command_asks_for_yes(spark, stores, capsys):
+    path, trades, out = stores
+    arguments = ["spark", "export", str(path), str(trades), str(out)]
+    before = content(path), content(trades)
+    assert run([*arguments, "--purge-exported"]) == 0
+    said = capsys.readouterr().out
+    assert "dry run: nothing was freed; --yes does it" in said
+    assert "0-0.rec to 0-196608.rec" in said
+    assert (content(path), content(trades)) == before
+    assert run([*arguments, "--yes"]) == 2
+    capsys.readouterr()
+    assert run([*arguments, "--purge-exported", "--yes", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["purged"]
+    assert Counter(one["family"] for one in found["purge"]) == {"jlog": 1, "aeron-archive": 1}
+    assert all(one["freed"] for one in found["purge"])
+    assert not (trades / "0-0.rec").exists()
