@@ -258,6 +258,11 @@ def test_the_option_end_may_lie_inside_a_record(recordings):
         assert len(Query(path, end=str(end)).step()) == count
 
 
+def test_a_table_of_faults_is_for_batch_queries(journal):
+    with pytest.raises(UsageError, match="option faults"):
+        make_reader(journal[0], faults="true")
+
+
 # Lost data
 
 

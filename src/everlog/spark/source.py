@@ -79,8 +79,9 @@ class EverlogDataSource(DataSource):  # type: ignore[misc]
         from everlog.spark.streaming.reader import make_reader
 
         scan, _, options, table = self._look()
+        reader = make_reader(schema, scan, options)
         check_schema(schema, table)
-        return make_reader(schema, scan, options)
+        return reader
 
     def writer(self, schema: StructType, overwrite: bool) -> EverlogWriter:
         """A writer that appends rows, at least once. Raises :class:`UsageError` for options and columns that do not

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from everlog.core.following import CutLimit
-from everlog.errors import EverlogError, MissingDependency
+from everlog.errors import EverlogError, MissingDependency, UsageError
 from everlog.spark.options import ScanOptions
 from everlog.spark.partitions import StorePartition, deal
 from everlog.spark.reading import read_partition
@@ -55,7 +55,10 @@ LOG = logging.getLogger("everlog.spark")
 
 
 def make_reader(schema: StructType, scan: ScanOptions, options: FamilyOptions) -> LiveReader:
-    """Raises :class:`UsageError` for options that do not go together."""
+    """Raises :class:`UsageError` for options that only batch queries have."""
+    if scan.faults or scan.aggregation is not None:
+        found = "option faults" if scan.faults else "an aggregation"
+        raise UsageError("readStream", found=found, expected="records", hint="use read instead")
     return LiveReader(schema, scan, LiveOptions(**scan.live_options), options)
 
 
