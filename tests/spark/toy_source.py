@@ -1,7 +1,7 @@
 """The data source over the toy family, too. In Spark's workers its methods add the family; tests do it with a
 fixture, for themselves."""
 
-from everlog.spark.source import EverlogDataSource, EverlogReader, FaultReader
+from everlog.spark.source import EverlogDataSource, EverlogReader, FaultReader, FoldingReader
 from everlog.stores import FAMILIES
 from everlog.testing.toy_store import ENTRY
 
@@ -26,6 +26,10 @@ class ToyFaultReader(WithToyFamily, FaultReader):
     """Reads faults."""
 
 
+class ToyFoldingReader(WithToyFamily, FoldingReader):
+    """Reads groups."""
+
+
 class ToySource(EverlogDataSource):
     """``everlog`` under another name."""
 
@@ -40,7 +44,8 @@ class ToySource(EverlogDataSource):
     def reader(self, schema):
         FAMILIES.setdefault("toy", ENTRY)
         reader = super().reader(schema)
-        kind = ToyFaultReader if isinstance(reader, FaultReader) else ToyReader
+        kinds = {FaultReader: ToyFaultReader, FoldingReader: ToyFoldingReader}
+        kind = kinds.get(type(reader), ToyReader)
         copy = kind.__new__(kind)
         copy.__dict__.update(reader.__dict__)
         return copy

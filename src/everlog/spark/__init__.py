@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -14,3 +16,25 @@ def faults(spark: SparkSession, *paths: str, **options: str) -> DataFrame:
     stores are read when the result is asked for, beside whatever query reads the good records.
     """
     return spark.read.format("everlog").options(**options).option("faults", "true").load(list(paths))
+
+
+def aggregate(
+    spark: SparkSession,
+    *paths: str,
+    by: Sequence[str] | Mapping[str, str] = (),
+    values: Mapping[str, str] | None = None,
+    **options: str,
+) -> DataFrame:
+    """Groups of records, folded where they are read: for small messages much faster than ``groupBy`` on records.
+
+    ``by``: columns, and times rounded down: ``second(timestamp)``, ``minute``, ``hour``, ``day`` (of UTC); a mapping
+    gives them other names. ``values``: name to ``count``, ``count(COLUMN)``, ``sum(COLUMN)``, ``min(COLUMN)``,
+    ``max(COLUMN)`` or ``avg(COLUMN)``, the number of records without it. Columns are the data source's, those of
+    ``sbeMessage`` too; ``paths`` and ``options`` as well.
+
+    Nulls are passed over, a group of nulls only has a null; a null key is a group. Sums of integers are exact, as
+    ``decimal(38,0)``; those of floating-point numbers depend on the order, as in Spark. Raises :class:`UsageError`.
+    """
+    from everlog.spark.aggregation import aggregate as fold
+
+    return fold(spark, paths, by, {"records": "count"} if values is None else values, options)

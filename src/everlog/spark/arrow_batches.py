@@ -30,7 +30,7 @@ class ArrowBatches:
             data = batch.data.get(field.name)
             if not field.nullable and (data is None or data.null_count):
                 raise UsageError(f"column {field.name}", found="a null", expected="values: Spark was told NOT NULL")
-            arrays.append(self._null(field, rows) if data is None else _array(field.type, data, rows))
+            arrays.append(self._null(field, rows) if data is None else to_array(field.type, data, rows))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _null(self, field: pa.Field, rows: int) -> pa.Array:
@@ -42,7 +42,8 @@ class ArrowBatches:
         return held[:rows]
 
 
-def _array(kind: pa.DataType, data: ColumnData, rows: int) -> pa.Array:
+def to_array(kind: pa.DataType, data: ColumnData, rows: int) -> pa.Array:
+    """A column without a copy (but unsigned 64-bit numbers become decimals)."""
     import pyarrow as pa
 
     buffers: list[Any] = (
@@ -58,18 +59,22 @@ def in_time(
     batch: pa.RecordBatch, times: ColumnData, rows: int, start_ns: int | None, end_ns: int | None
 ) -> pa.RecordBatch:
     """The rows with ``start_ns <= timestamp_ns < end_ns``, and those without a time."""
+    mask = time_mask(times, rows, start_ns, end_ns)
+    return batch if mask is None else batch.filter(mask)
+
+
+def time_mask(times: ColumnData, rows: int, start_ns: int | None, end_ns: int | None) -> pa.Array | None:
+    """Which rows are in the range, or have no time; ``None``: all."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if times.null_count == rows:
-        return batch
-    values = _array(pa.int64(), times, rows)
+        return None
+    values = to_array(pa.int64(), times, rows)
     keep = None
     if start_ns is not None:
         keep = pc.greater_equal(values, start_ns)
     if end_ns is not None:
         before = pc.less(values, end_ns)
         keep = before if keep is None else pc.and_(keep, before)
-    if keep is None:
-        return batch
-    return batch.filter(pc.fill_null(keep, True))
+    return None if keep is None else pc.fill_null(keep, True)

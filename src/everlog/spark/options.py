@@ -12,6 +12,7 @@ from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, as_level
 from everlog.errors import UsageError
 from everlog.sbe import Schema, load_schema
 from everlog.sbe.times import PREFIX
+from everlog.spark.aggregation import Aggregation, parse_aggregation
 from everlog.spark.filters import NO_BOUNDS, Bounds
 from everlog.spark.streaming.options import parse_seconds, parse_starting
 
@@ -32,7 +33,8 @@ class ScanOptions:
     payloads, ``sbe_message`` names the message that gets typed columns. ``family_options`` go to the stores whose
     family knows them, ``live_options`` to live queries.
     ``partitions`` is how many tasks to make, ``None`` for as many as suit the size. ``push_filters``: filters of the
-    query make ``bounds``. ``faults``: the table is of faults, not of records.
+    query make ``bounds``. ``faults``: the table is of faults, not of records;
+    ``aggregation``: of groups.
     """
 
     paths: tuple[str, ...]
@@ -55,6 +57,7 @@ class ScanOptions:
     push_filters: bool = False
     bounds: Bounds = NO_BOUNDS
     faults: bool = False
+    aggregation: Aggregation | None = None
     family_options: Mapping[str, Any] = field(default_factory=dict)
     live_options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -170,6 +173,7 @@ SCAN_OPTIONS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "sbeMessage": ("sbe_message", _text),
     "pushFilters": ("push_filters", _flag),
     "faults": ("faults", _flag),
+    "aggregate": ("aggregation", parse_aggregation),
 }
 """Option of the data source -> field of :class:`ScanOptions` and how its text is read."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from everlog.core.columns import Batch
@@ -49,12 +49,27 @@ def read_partition(partition: StorePartition, schema: StructType, scan: ScanOpti
     from pyspark.sql.pandas.types import to_arrow_schema
 
     batches = ArrowBatches(to_arrow_schema(schema, timezone="UTC"))
+    for _, _, batch in scan_partition(partition, batches.schema.names, scan):
+        made = batches.convert(batch)
+        if scan.has_time_range:
+            made = in_time(made, batch.data["timestamp_ns"], batch.row_count, scan.start_ns, scan.end_ns)
+        if made.num_rows:
+            yield made
+
+
+def scan_partition(
+    partition: StorePartition, names: Iterable[str], scan: ScanOptions, *, max_rows: int = BATCH_ROWS
+) -> Iterator[tuple[StoreSplits, Split, Batch]]:
+    """Batches of the columns ``names``, as far as their stores have them, and ``timestamp_ns`` where there is a range
+    of times, by which rows are not chosen yet. Otherwise as :func:`read_partition`."""
+    names = list(names)
     sbe = sbe_columns(scan, LOG.warning)
     for part in partition.parts:
         try:
             with open_store(part.store.path, family=part.store.family, **part.options) as store:
                 for split in part.splits:
-                    yield from _read_split(store, part, split, batches, scan, sbe)
+                    for batch in _scan_split(store, part, split, names, scan, sbe, max_rows):
+                        yield part, split, batch
         except (StoreUnavailable, FileChanged, UnknownStream) as error:
             if scan.fail_on_data_loss:
                 raise _lost(part, error) from error
@@ -65,14 +80,20 @@ def read_partition(partition: StorePartition, schema: StructType, scan: ScanOpti
             LOG.warning("%s: left out from here on: %s", part.store.path, error)
 
 
-def _read_split(
-    store: Store, part: StoreSplits, split: Split, batches: ArrowBatches, scan: ScanOptions, sbe: SbeColumns | None
-) -> Iterator[pa.RecordBatch]:
+def _scan_split(
+    store: Store,
+    part: StoreSplits,
+    split: Split,
+    names: list[str],
+    scan: ScanOptions,
+    sbe: SbeColumns | None,
+    max_rows: int,
+) -> Iterator[Batch]:
     available = {column.name for column in store.schema(level=scan.level)}
-    columns = [name for name in batches.schema.names if name in available]
+    columns = [name for name in names if name in available]
     if scan.has_time_range and "timestamp_ns" not in columns:
         columns.append("timestamp_ns")
-    decoded = {column.name for column in sbe.columns} & set(batches.schema.names) if sbe is not None else set()
+    decoded = {column.name for column in sbe.columns} & set(names) if sbe is not None else set()
     if decoded and PAYLOAD.name not in columns:
         columns.append(PAYLOAD.name)
     if not columns:
@@ -80,16 +101,12 @@ def _read_split(
     faults = _Faults(part, split, scan)
     timeless = False
     for batch in store.scan_split(
-        split, columns=columns, level=scan.level, max_rows=BATCH_ROWS, max_bytes=BATCH_BYTES, on_fault=faults.sink
+        split, columns=columns, level=scan.level, max_rows=max_rows, max_bytes=BATCH_BYTES, on_fault=faults.sink
     ):
         if not batch.row_count:
             continue
-        made = batches.convert(batch if sbe is None else sbe.extend(batch, decoded))
-        if scan.has_time_range:
-            timeless = timeless or _is_timeless(batch)
-            made = in_time(made, batch.data["timestamp_ns"], batch.row_count, scan.start_ns, scan.end_ns)
-        if made.num_rows:
-            yield made
+        timeless = timeless or (scan.has_time_range and _is_timeless(batch))
+        yield batch if sbe is None else sbe.extend(batch, decoded)
     if timeless:
         LOG.warning(
             "%s: stream %s keeps no time for its records: startTime and endTime chose it as a whole, by what its "

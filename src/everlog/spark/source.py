@@ -59,6 +59,10 @@ class EverlogDataSource(DataSource):  # type: ignore[misc]
             from everlog.spark.fault_table import COLUMNS
 
             return to_struct(COLUMNS)
+        if scan.aggregation is not None:
+            from everlog.spark.aggregation import partial_schema
+
+            return partial_schema(scan.aggregation, table)
         return to_struct(default_columns(table, scan))
 
     def reader(self, schema: StructType) -> EverlogReader:
@@ -68,6 +72,8 @@ class EverlogDataSource(DataSource):  # type: ignore[misc]
         scan, stores, options, table = self._look()
         if scan.faults:
             return FaultReader(self.schema(), scan, stores, options)
+        if scan.aggregation is not None:
+            return FoldingReader(self.schema(), scan, stores, options)
         check_schema(schema, table)
         kind = FilteringReader if scan.push_filters else EverlogReader
         return kind(schema, scan, stores, options)
@@ -159,3 +165,18 @@ class FaultReader(EverlogReader):
         if not isinstance(partition, FaultPartition):
             return iter(())
         return read_faults(partition, to_arrow_schema(self.schema, timezone="UTC"), self.scan)
+
+
+class FoldingReader(EverlogReader):
+    """Reads groups with partial results instead of records."""
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Rows for the groups that were met; several may be of one group."""
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        from everlog.spark.folding import fold_partition
+        from everlog.spark.partitions import StorePartition
+
+        if not isinstance(partition, StorePartition):
+            return iter(())
+        return fold_partition(partition, to_arrow_schema(self.schema, timezone="UTC"), self.scan)

@@ -1,0 +1,204 @@
+"""Aggregation near the data: records are folded where they are read, and only groups go through Spark.
+
+Spark takes rows of a Python data source one by one; for small messages that costs more than reading them. Here a task
+gives a row for each group that it met, with exact partial results, and Spark merges these.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from everlog.core.columns import Column, ColumnType
+from everlog.errors import UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+UNITS = {"second": 10**9, "minute": 60 * 10**9, "hour": 3600 * 10**9, "day": 86_400 * 10**9}
+"""Of a key such as ``minute(timestamp)``, in nanoseconds; days are those of UTC."""
+COUNT, SUM, MIN, MAX, AVG = "count", "sum", "min", "max", "avg"
+_CALL = re.compile(r"(\w+)\(\s*(\w+|\*)\s*\)")
+_FLOATS = (ColumnType.FLOAT32, ColumnType.FLOAT64)
+_NUMBERS = (ColumnType.INT16, ColumnType.INT32, ColumnType.INT64, ColumnType.UINT64, *_FLOATS)
+TIMESTAMP = "timestamp"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What to group by: a column, or with ``unit_ns`` its time rounded down to so many nanoseconds."""
+
+    name: str
+    column: str
+    unit_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """A column of partial results: ``kind`` is ``count``, ``sum``, ``min`` or ``max``; without ``column`` it counts
+    rows."""
+
+    name: str
+    kind: str
+    column: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A column of the result and the partial ones that it is made of: one, or for an average sum and count."""
+
+    name: str
+    kind: str
+    folds: tuple[Fold, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregation:
+    """What to fold."""
+
+    keys: tuple[Key, ...]
+    values: tuple[Value, ...]
+
+    @property
+    def folds(self) -> tuple[Fold, ...]:
+        """The columns of partial results, each once."""
+        return tuple(dict.fromkeys(fold for value in self.values for fold in value.folds))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of records that are read."""
+        times = ("timestamp_ns" if key.unit_ns else key.column for key in self.keys)
+        return tuple(dict.fromkeys((*times, *(fold.column for fold in self.folds if fold.column is not None))))
+
+
+def parse_aggregation(name: str, text: str) -> Aggregation:
+    """Of JSON: an object with ``by`` and ``values``, see :func:`aggregate`. Raises :class:`UsageError`."""
+    try:
+        given = json.loads(text)
+        by, values = given["by"], given["values"]
+        named = by if isinstance(by, dict) else {None: by}
+        keys = (
+            [_key(one, None) for one in by]
+            if isinstance(by, list)
+            else [_key(expression, alias) for alias, expression in named.items()]
+        )
+        found = [_value(alias, call) for alias, call in values.items()]
+    except (ValueError, TypeError, KeyError, AttributeError):
+        expected = '{"by": ["stream", "minute(timestamp)"], "values": {"messages": "count"}}'
+        raise UsageError(name, found=repr(text), expected=expected) from None
+    names = [key.name for key in keys] + [value.name for value in found]
+    if not found or len({n.lower() for n in names}) < len(names):
+        raise UsageError(name, found=", ".join(names) or "nothing", expected="at least a value, and names that differ")
+    return Aggregation(tuple(keys), tuple(found))
+
+
+def _key(expression: str, alias: str | None) -> Key:
+    call = _CALL.fullmatch(expression.strip())
+    if call is None:
+        return Key(alias or expression.strip(), expression.strip())
+    unit, column = call[1].lower(), call[2]
+    if unit not in UNITS or column != TIMESTAMP:
+        expected = f"a column or {', '.join(f'{unit}({TIMESTAMP})' for unit in UNITS)}"
+        raise UsageError("by", found=expression, expected=expected)
+    return Key(alias or unit, TIMESTAMP, UNITS[unit])
+
+
+def _value(name: str, expression: str) -> Value:
+    call = _CALL.fullmatch(expression.strip())
+    kind, column = (expression.strip().lower(), "*") if call is None else (call[1].lower(), call[2])
+    if kind == COUNT and column == "*":
+        return Value(name, COUNT, (Fold("rows", COUNT, None),))
+    if kind not in (COUNT, SUM, MIN, MAX, AVG) or column == "*" or call is None:
+        expected = "count, count(COLUMN), sum(COLUMN), min(COLUMN), max(COLUMN) or avg(COLUMN)"
+        raise UsageError("values", found=expression, expected=expected)
+    kinds = (SUM, COUNT) if kind == AVG else (kind,)
+    return Value(name, kind, tuple(Fold(f"{part}_of_{column}", part, column) for part in kinds))
+
+
+def check_aggregation(wanted: Aggregation, table: Iterable[Column]) -> dict[str, ColumnType]:
+    """The types of the columns that are read. Raises :class:`UsageError` for one that the stores don't have, or that
+    can't be folded so."""
+    types = {column.name: column.type for column in table}
+    asked = [("by", key.column) for key in wanted.keys]
+    asked += [("values", fold.column) for fold in wanted.folds if fold.column is not None]
+    for where, name in asked:
+        if name not in types:
+            raise UsageError(where, found=f"column {name}", expected=f"columns out of {', '.join(types)}")
+    for key in wanted.keys:
+        if types[key.column] in _FLOATS:
+            raise UsageError("by", found=f"{key.column}, a floating-point number", expected="a column of another type")
+    for fold in wanted.folds:
+        kind = None if fold.column is None else types[fold.column]
+        fits = _NUMBERS if fold.kind == SUM else (*_NUMBERS, ColumnType.TIMESTAMP_US)
+        if fold.kind in (SUM, MIN, MAX) and kind not in fits:
+            raise UsageError(
+                "values", found=f"{fold.kind}({fold.column})", expected=f"a number to take the {fold.kind} of"
+            )
+    return {name: types[name] for name in wanted.columns}
+
+
+def partial_schema(wanted: Aggregation, table: Iterable[Column]) -> StructType:
+    """What tasks give: the keys, then the folds. Sums of integers are decimals, so that they never overflow."""
+    from pyspark.sql import types
+
+    from everlog.spark.schema import to_struct
+
+    known = {column.name: column for column in table}
+    check_aggregation(wanted, known.values())
+
+    def typed(name: str) -> Any:
+        return to_struct([known[name]]).fields[0].dataType
+
+    fields = [types.StructField(key.name, typed(key.column)) for key in wanted.keys]
+    for fold in wanted.folds:
+        if fold.kind == COUNT:
+            kind: Any = types.LongType()
+        elif fold.kind == SUM:
+            is_float = known[str(fold.column)].type in _FLOATS
+            kind = types.DoubleType() if is_float else types.DecimalType(38, 0)
+        else:
+            kind = typed(str(fold.column))
+        fields.append(types.StructField(fold.name, kind))
+    return types.StructType(fields)
+
+
+def aggregate(
+    spark: SparkSession,
+    paths: Sequence[str],
+    by: Sequence[str] | Mapping[str, str],
+    values: Mapping[str, str],
+    options: Mapping[str, str],
+) -> DataFrame:
+    """See :func:`everlog.spark.aggregate`."""
+    from pyspark.sql import functions as fn
+
+    text = json.dumps({"by": dict(by) if isinstance(by, Mapping) else list(by), "values": dict(values)})
+    wanted = parse_aggregation("aggregate", text)
+    partial = spark.read.format("everlog").options(**options).option("aggregate", text).load(list(paths))
+    merge = {COUNT: fn.sum, SUM: fn.sum, MIN: fn.min, MAX: fn.max}
+    merged = partial.groupBy(*(fn.col(_quoted(key.name)) for key in wanted.keys)).agg(
+        *(merge[fold.kind](_quoted(fold.name)).alias(f"everlog {fold.name}") for fold in wanted.folds)
+    )
+    return merged.select(
+        *(fn.col(_quoted(key.name)) for key in wanted.keys), *(_result(value) for value in wanted.values)
+    )
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _result(value: Value) -> Any:
+    from pyspark.sql import functions as fn
+
+    parts = [fn.col(_quoted(f"everlog {fold.name}")) for fold in value.folds]
+    if value.kind == COUNT:
+        return fn.coalesce(parts[0], fn.lit(0)).cast("bigint").alias(value.name)
+    if value.kind == AVG:
+        # A double, as Spark's own; without a value null, as there.
+        return fn.when(parts[1] > 0, parts[0].cast("double") / parts[1]).alias(value.name)
+    return parts[0].alias(value.name)

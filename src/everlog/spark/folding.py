@@ -1,0 +1,203 @@
+"""What a task of an aggregation does: folds the batches of its splits into groups."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from everlog.core.columns import Batch, ColumnData, ColumnType
+from everlog.spark.aggregation import COUNT, SUM, Aggregation, Fold, Key
+from everlog.spark.arrow_batches import time_mask, to_array
+from everlog.spark.options import ScanOptions
+from everlog.spark.partitions import StorePartition
+from everlog.spark.reading import scan_partition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BATCH_ROWS = 16_384
+MAX_PARTIAL_ROWS = 1 << 17
+"""Groups of several batches are kept side by side up to that many rows, then merged."""
+MAX_GROUPS = 1 << 18
+"""With more groups than that they are handed over, so that memory stays bounded; Spark merges them."""
+OUTPUT_ROWS = 16_384
+CONSTANT = ("store", "family", "stream")
+"""Columns that have one value in a split, and so need no grouping."""
+_SAFE = (1 << 63) - 1
+
+
+def fold_partition(partition: StorePartition, schema: pa.Schema, scan: ScanOptions) -> Iterator[pa.RecordBatch]:
+    """Batches of groups, with the columns of ``schema``: keys and partial results. A group may come more than once.
+    Damage and losses are errors or warnings, as for records."""
+    wanted = scan.aggregation
+    assert wanted is not None
+    groups: dict[tuple[str, ...], _Groups] = {}
+    names = [name for name in wanted.columns if name not in CONSTANT]
+    for part, split, batch in scan_partition(partition, names, scan, max_rows=BATCH_ROWS):
+        known = (part.store.path, part.store.family, split.stream)
+        constant = tuple(known[CONSTANT.index(key.column)] for key in wanted.keys if key.column in CONSTANT)
+        held = groups.get(constant)
+        if held is None:
+            held = groups[constant] = _Groups(wanted, schema)
+        held.add(batch, scan)
+        if held.row_count > MAX_PARTIAL_ROWS:
+            held.merge()
+            if sum(group.row_count for group in groups.values()) > MAX_GROUPS:
+                yield from _give(groups, wanted, schema)
+                groups.clear()
+    yield from _give(groups, wanted, schema)
+
+
+def _give(groups: dict[tuple[str, ...], _Groups], wanted: Aggregation, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    for constant, held in groups.items():
+        held.merge()
+        for table in held.tables:
+            given = iter(constant)
+            arrays = []
+            for key in wanted.keys:
+                kind = schema.field(key.name).type
+                is_constant = key.column in CONSTANT
+                arrays.append(pa.repeat(pa.scalar(next(given), kind), len(table)) if is_constant else table[key.name])
+            arrays += [table[fold.name] for fold in wanted.folds]
+            yield from pa.table(arrays, schema=schema).combine_chunks().to_batches(OUTPUT_ROWS)
+
+
+@dataclass(slots=True)
+class _Groups:
+    """Groups with the same constants: tables of partial results, merged now and then."""
+
+    wanted: Aggregation
+    schema: pa.Schema
+    tables: list[pa.Table] = field(default_factory=list)
+    row_count: int = 0
+
+    def add(self, batch: Batch, scan: ScanOptions) -> None:
+        """Fold a batch."""
+        import pyarrow as pa
+
+        arrays: dict[str, Any] = {}
+        for key in self._keys():
+            arrays[f"key {key.name}"] = _key_array(key, batch, self.schema.field(key.name).type)
+        for name in {fold.column for fold in self.wanted.folds if fold.column is not None}:
+            arrays[name] = _value_array(name, batch)
+        rows = pa.table(arrays) if arrays else pa.table({"nothing": pa.nulls(batch.row_count)})
+        if scan.has_time_range:
+            mask = time_mask(batch.data["timestamp_ns"], batch.row_count, scan.start_ns, scan.end_ns)
+            rows = rows if mask is None else rows.filter(mask)
+        if len(rows):
+            self._keep(self._fold(rows))
+
+    def _keys(self) -> list[Key]:
+        return [key for key in self.wanted.keys if key.column not in CONSTANT]
+
+    def _fold(self, rows: pa.Table) -> pa.Table:
+        import pyarrow as pa
+
+        asked: list[Any] = []
+        for fold in self.wanted.folds:
+            if fold.column is None:
+                asked.append(([], "count_all"))
+            elif fold.kind == SUM:
+                rows = _made_safe(rows, fold)
+                asked.append((_summed(fold), "sum"))
+            else:
+                asked.append((fold.column, fold.kind))
+        keys = [f"key {key.name}" for key in self._keys()]
+        found = rows.group_by(keys, use_threads=False).aggregate(asked)
+        results = dict(zip(_result_names(asked), self.wanted.folds, strict=True))
+        columns = {fold.name: found[name].cast(self.schema.field(fold.name).type) for name, fold in results.items()}
+        return pa.table({**{key.name: found[f"key {key.name}"] for key in self._keys()}, **columns})
+
+    def _keep(self, found: pa.Table) -> None:
+        self.tables.append(found)
+        self.row_count += len(found)
+
+    def merge(self) -> None:
+        """One table instead of several."""
+        import pyarrow as pa
+
+        if len(self.tables) < 2:
+            return
+        kinds = {COUNT: "sum"}
+        folds = self.wanted.folds
+        asked = [(fold.name, kinds.get(fold.kind, fold.kind)) for fold in folds]
+        keys = [key.name for key in self._keys()]
+        found = pa.concat_tables(self.tables).group_by(keys, use_threads=False).aggregate(asked)
+        columns = {
+            fold.name: found[f"{fold.name}_{kind}"].cast(self.schema.field(fold.name).type)
+            for fold, (_, kind) in zip(folds, asked, strict=True)
+        }
+        self.tables = [pa.table({**{name: found[name] for name in keys}, **columns})]
+        self.row_count = len(self.tables[0])
+
+
+def _result_names(asked: list[Any]) -> list[str]:
+    return [how if not name else f"{name}_{how}" for name, how in asked]
+
+
+def _summed(fold: Fold) -> str:
+    return f"sum {fold.column}"
+
+
+def _made_safe(rows: pa.Table, fold: Fold) -> pa.Table:
+    """The column to sum, as decimals where the sum of integers may be beyond 64 bits."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    values = rows[fold.column]
+    if pa.types.is_integer(values.type):
+        ends = pc.min_max(values).as_py()
+        largest = max(abs(ends["min"] or 0), abs(ends["max"] or 0))
+        if largest * len(rows) > _SAFE:
+            values = values.cast(pa.decimal128(38, 0))
+    elif pa.types.is_decimal(values.type):
+        values = values.cast(pa.decimal128(38, 0))
+    name = _summed(fold)
+    return rows if name in rows.column_names else rows.append_column(name, values)
+
+
+def _key_array(key: Key, batch: Batch, kind: pa.DataType) -> pa.Array:
+    import pyarrow as pa
+
+    if not key.unit_ns:
+        data = batch.data.get(key.column)
+        return pa.nulls(batch.row_count, kind) if data is None else to_array(kind, data, batch.row_count)
+    times = batch.data.get("timestamp_ns")
+    if times is None or times.null_count == batch.row_count:
+        return pa.nulls(batch.row_count, kind)
+    import numpy as np
+
+    floor = np.frombuffer(times.values, dtype=np.int64, count=batch.row_count) // key.unit_ns * (key.unit_ns // 1000)
+    return to_array(
+        kind, ColumnData(ColumnType.INT64, memoryview(floor.data), None, times.validity, times.null_count), len(floor)
+    )
+
+
+def _value_array(name: str, batch: Batch) -> pa.Array:
+    import pyarrow as pa
+
+    data = batch.data.get(name)
+    if data is None:
+        return pa.nulls(batch.row_count, pa.int64())
+    return to_array(_arrow_types()[data.type](), data, batch.row_count)
+
+
+@functools.cache
+def _arrow_types() -> dict[ColumnType, Any]:
+    import pyarrow as pa
+
+    return {
+        ColumnType.INT16: pa.int16,
+        ColumnType.INT32: pa.int32,
+        ColumnType.INT64: pa.int64,
+        ColumnType.UINT64: lambda: pa.decimal128(20, 0),
+        ColumnType.FLOAT32: pa.float32,
+        ColumnType.FLOAT64: pa.float64,
+        ColumnType.TIMESTAMP_US: lambda: pa.timestamp("us", tz="UTC"),
+        ColumnType.UTF8: pa.string,
+        ColumnType.BINARY: pa.binary,
+    }
