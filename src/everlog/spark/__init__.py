@@ -9,6 +9,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from everlog.spark.pictures.page import Report
+    from everlog.spark.pipelines.stats import Stats
+
 
 def faults(spark: SparkSession, *paths: str, **options: str) -> DataFrame:
     """The faults that a query over the stores would meet: columns of
@@ -16,6 +19,25 @@ def faults(spark: SparkSession, *paths: str, **options: str) -> DataFrame:
     stores are read when the result is asked for, beside whatever query reads the good records.
     """
     return spark.read.format("everlog").options(**options).option("faults", "true").load(list(paths))
+
+
+def stats(spark: SparkSession, *paths: str, bucket_ns: int = 60 * 10**9, **options: str) -> Stats:
+    """Records, bytes, rates, sizes, times between records, gaps and bursts of each stream and minute (``bucket_ns``),
+    of the stores at or below ``paths``: see :class:`everlog.spark.pipelines.stats.Stats`. ``options`` are the data
+    source's, such as ``timestampFrom="reserved_value:ns"``. Damage is told in the result.
+    """
+    from everlog.spark.pipelines.stats import stats as make_stats
+
+    return make_stats(spark, *paths, bucket_ns=bucket_ns, options=options)
+
+
+def report(stats: Stats, title: str = "What the streams hold") -> Report:
+    """A page with pictures of ``stats``: a notebook shows it, ``.save(path)`` writes it. Needs the extra ``plot``;
+    raises :class:`MissingDependency` without it.
+    """
+    from everlog.spark.pictures import report as make_report
+
+    return make_report(stats, title)
 
 
 def aggregate(

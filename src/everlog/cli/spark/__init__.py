@@ -9,6 +9,7 @@ from everlog.cli.verb_group import VerbGroup
 VERBS = {
     "export": "Export records to Parquet, Arrow, JSON lines or a Delta table; again and again.",
     "migrate": "Move records to a store of ours, or channels of NATS Streaming to JetStream.",
+    "stats": "Rates, sizes, gaps and bursts of each stream and minute; a page with pictures.",
     "verify": "Check many stores at once; one report.",
 }
 

@@ -1,0 +1,160 @@
+"""What is drawn of statistics that may be of any size: a bounded number of streams, stretches of time and cells."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from everlog.spark.pipelines.stats import Stats
+
+MAX_ROWS = 24
+"""Streams in a picture: those with most bytes."""
+MAX_CELLS = 120
+"""Stretches of time in a row."""
+MAX_ERAS = 6
+HOLE_SHARE = 0.2
+"""A stretch without any record that is longer than this part of a picture's time makes two pictures of it."""
+MAX_LABEL = 44
+
+Row = dict[str, Any]
+Key = tuple[str, str]
+
+
+@dataclass(slots=True)
+class Era:
+    """A stretch of time in which streams have records: its ends in nanoseconds, the streams that are drawn, how many
+    are not, and their cells of ``cell_ns``."""
+
+    start_ns: int
+    end_ns: int
+    cell_ns: int
+    streams: list[Row]
+    left_out: int
+    cells: list[Row] = field(default_factory=list)
+
+
+def key_of(row: Row) -> Key:
+    """Which stream a row is about."""
+    return row["store"], row["stream"]
+
+
+def labels(streams: Iterable[Row]) -> dict[Key, str]:
+    """Short names: the stream, before it as much of the store's path as tells stores apart."""
+    keys = sorted({key_of(row) for row in streams})
+    stores = sorted({store for store, _ in keys})
+    base = os.path.commonpath(stores) if len(stores) > 1 and len({"://" in s for s in stores}) == 1 else ""
+    short = {store: store.removeprefix(base).strip("/") or os.path.basename(store.rstrip("/")) for store in stores}
+    if len(stores) == 1:
+        short = {stores[0]: ""}
+    found = {}
+    for store, stream in keys:
+        found[store, stream] = cut(short[store], stream)
+    again = Counter(found.values())
+    taken: Counter[str] = Counter()
+    for key, label in found.items():
+        if again[label] > 1:
+            taken[label] += 1
+            found[key] = f"{label} ({taken[label]})"
+    return found
+
+
+def cut(store: str, stream: str) -> str:
+    """``store / stream`` in at most :data:`MAX_LABEL` characters; the store's beginning goes first."""
+    stream = stream if len(stream) <= MAX_LABEL // 2 else stream[: MAX_LABEL // 2 - 1] + "…"
+    room = MAX_LABEL - len(stream) - 3
+    if not store:
+        return stream
+    return f"{store if len(store) <= room else '…' + store[-room + 1 :]} / {stream}"
+
+
+def largest(streams: Iterable[Row], count: int = MAX_ROWS) -> tuple[list[Row], int]:
+    """Those with most bytes, in the order they come in, and how many others there are."""
+    rows = list(streams)
+    chosen = sorted(range(len(rows)), key=lambda n: (-rows[n]["bytes"], n))[:count]
+    return [rows[n] for n in sorted(chosen)], len(rows) - len(chosen)
+
+
+def eras(stats: Stats) -> list[Era]:
+    """Stretches of time without long holes, the earliest first, with what there is to draw. Bursts and cells are added
+    up by Spark."""
+    timed = [row for row in stats.streams if row["axis"] == "time"]
+    if not timed:
+        return []
+    spans = sorted((row["first_ns"], row["last_ns"]) for row in timed)
+    found = []
+    for start, end in cut_holes(spans):
+        rows, left_out = largest(row for row in timed if row["first_ns"] <= end and row["last_ns"] >= start)
+        cell = stats.bucket_ns
+        while (end - start) // cell >= MAX_CELLS:
+            cell += stats.bucket_ns * max(1, (end - start) // cell // MAX_CELLS)
+        found.append(Era(start // cell * cell, end // cell * cell + cell, cell, rows, left_out))
+    _add_cells(stats, found)
+    return found
+
+
+def cut_holes(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Stretches that hold all spans, which are sorted, cut at the longest holes between them."""
+    merged: list[list[int]] = []
+    for start, end in spans:
+        if merged and start <= merged[-1][1]:
+            merged[-1][1] = max(merged[-1][1], end)
+        else:
+            merged.append([start, end])
+    parts = [merged]
+    while len(parts) < MAX_ERAS:
+        best: tuple[float, int, int] | None = None
+        for number, part in enumerate(parts):
+            whole = part[-1][1] - part[0][0]
+            for at in range(1, len(part)):
+                share = (part[at][0] - part[at - 1][1]) / whole
+                if share > HOLE_SHARE and (best is None or share > best[0]):
+                    best = share, number, at
+        if best is None:
+            break
+        _, number, at = best
+        parts[number : number + 1] = [parts[number][:at], parts[number][at:]]
+    return [(part[0][0], part[-1][1]) for part in parts]
+
+
+def _add_cells(stats: Stats, found: list[Era]) -> None:
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+    wanted = sorted({f"{row['store']}\0{row['stream']}" for era in found for row in era.streams})
+    width: Any = F.lit(stats.bucket_ns)
+    number: Any = F.lit(-1)
+    for index, era in enumerate(found):
+        # A bucket belongs to the era it overlaps first.
+        is_here = (F.col("bucket") < era.end_ns) & (F.col("bucket") + F.col("width") > era.start_ns)
+        width, number = F.when(is_here, era.cell_ns).otherwise(width), F.when(is_here, index).otherwise(number)
+    rows = (
+        stats.buckets.where("axis = 'time'")
+        .where(F.concat_ws("\0", "store", "stream").isin(wanted))
+        .withColumn("era", number)
+        .withColumn("cell", F.floor(F.col("bucket") / width) * width)
+        .groupBy("era", "store", "family", "stream", "cell")
+        .agg(F.sum("records").alias("records"), F.sum("bytes").alias("bytes"), F.max("burst").alias("burst"))
+        .orderBy("store", "stream", "cell")
+        .collect()
+    )
+    for row in rows:
+        if row.era >= 0:
+            found[row.era].cells.append(row.asDict())
+
+
+def position_cells(stats: Stats, streams: list[Row]) -> list[Row]:
+    """The buckets of streams without times: at most a few hundred of each, by how they are made."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    wanted = [f"{row['store']}\0{row['stream']}" for row in streams]
+    rows = (
+        stats.buckets.where("axis = 'position'")
+        .where(F.concat_ws("\0", "store", "stream").isin(wanted))
+        .select("store", "family", "stream", "bucket", "width", "records", "bytes")
+        .orderBy("store", "stream", "bucket")
+        .limit(len(wanted) * 4 * MAX_CELLS)
+    )
+    return [row.asDict() for row in rows.collect()]

@@ -1,0 +1,274 @@
+"""Records of one stream folded into a few numbers for each bucket, in arrays: what a task of ``stats`` does with each
+batch. Nothing here knows Spark, and nothing but numbers is kept of a record.
+
+A bucket is a stretch of time, or of addresses where a record has no time. Sizes and times between records are counted
+by value, rounded down to 10 significant bits (at most 0.2 % below), so that percentiles over any buckets can be made of
+counts. Least and greatest values are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+SIGNIFICANT_BITS = 10
+CODE_BITS = 17
+MAX_BUCKET = 1 << 45
+"""Bucket numbers beyond it, as only damaged times and positions have, are taken as the last one."""
+MAX_GAPS = 10_000
+"""Of one split; beyond it they are counted."""
+WAITING_ROWS = 1 << 19
+"""Rows that wait to be added up with those before them."""
+NO_LEAST, NO_MOST = (1 << 63) - 1, -(1 << 63)
+"""What stands for nothing among least and greatest values."""
+
+
+def encode(values: Int64s) -> Int64s:
+    """Values, not negative, as codes below 2**17 that stand for their 10 highest bits."""
+    bits = np.frexp(values.astype(np.float64))[1].astype(np.int64)
+    shift = np.maximum(bits - SIGNIFICANT_BITS, 0)
+    return (shift << SIGNIFICANT_BITS) + (values >> shift)
+
+
+def decode(codes: Int64s) -> Int64s:
+    """The least value of each code."""
+    return (codes & ((1 << SIGNIFICANT_BITS) - 1)) << (codes >> SIGNIFICANT_BITS)
+
+
+class Groups:
+    """Columns of numbers reduced by key, a batch at a time: ``reducers`` has one of ``np.add``, ``np.minimum``,
+    ``np.maximum`` for each column."""
+
+    def __init__(self, *reducers: np.ufunc) -> None:
+        self._reducers = reducers
+        self._held: list[tuple[Int64s, list[Int64s]]] = []
+        self._waiting = 0
+
+    def add(self, keys: Int64s, *columns: Int64s) -> None:
+        """A row for each key; keys may come again, and in any order."""
+        if not len(keys):
+            return
+        self._held.append(self._reduce(keys, columns))
+        self._waiting += len(self._held[-1][0])
+        if self._waiting > max(WAITING_ROWS, len(self._held[0][0])):
+            self.rows()
+
+    def rows(self) -> tuple[Int64s, list[Int64s]]:
+        """All keys, rising, and their columns."""
+        if not self._held:
+            return np.zeros(0, np.int64), [np.zeros(0, np.int64) for _ in self._reducers]
+        if len(self._held) > 1:
+            keys = np.concatenate([keys for keys, _ in self._held])
+            columns = [np.concatenate(parts) for parts in zip(*(c for _, c in self._held), strict=True)]
+            self._held = [self._reduce(keys, columns)]
+        self._waiting = 0
+        return self._held[0]
+
+    def _reduce(self, keys: Int64s, columns: Sequence[Int64s]) -> tuple[Int64s, list[Int64s]]:
+        if not (keys[1:] >= keys[:-1]).all():
+            order = np.argsort(keys, kind="stable")
+            keys, columns = keys[order], [column[order] for column in columns]
+        starts = _starts(keys)
+        reduced = [reducer.reduceat(column, starts) for reducer, column in zip(self._reducers, columns, strict=True)]
+        return keys[starts], reduced
+
+
+def _starts(keys: Int64s) -> npt.NDArray[np.intp]:
+    """Where each run of equal keys begins."""
+    return np.flatnonzero(np.concatenate((np.ones(min(len(keys), 1), np.bool_), keys[1:] != keys[:-1])))
+
+
+class Counts:
+    """How often each value was met in each bucket."""
+
+    def __init__(self) -> None:
+        self._groups = Groups(np.add)
+
+    def add(self, buckets: Int64s, values: Int64s) -> None:
+        """A value, not negative, for each bucket number."""
+        keys = np.sort((buckets << CODE_BITS) | encode(values))  # much faster than to sort rows
+        starts = _starts(keys)
+        self._groups.add(keys[starts], np.diff(starts, append=len(keys)))
+
+    def rows(self) -> tuple[Int64s, Int64s, Int64s]:
+        """Numbers of buckets, values, counts."""
+        keys, (counts,) = self._groups.rows()
+        return keys >> CODE_BITS, decode(keys & ((1 << CODE_BITS) - 1)), counts
+
+
+TOTALS = ("records", "bytes", "smallest", "largest", "first_ns", "last_ns", "shortest_ns", "longest_ns", "backwards")
+_TOTALS = (np.add, np.add, np.minimum, np.maximum, np.minimum, np.maximum, np.minimum, np.maximum, np.add)
+
+
+class Buckets:
+    """What is known of each bucket of one axis: the columns :data:`TOTALS`, and counts of sizes and intervals.
+    ``shortest_ns`` and ``longest_ns`` are between a record and the one before it, ``backwards`` is how often a record
+    was older than that."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self.totals = Groups(*_TOTALS)
+        self.sizes = Counts()
+        self.intervals = Counts()
+
+    def add(self, along: Int64s, lengths: Int64s, times: Int64s | None = None, last_ns: int | None = None) -> None:
+        """Records at times or addresses ``along``. With ``times``, ``last_ns`` is the time of the record before
+        them."""
+        buckets = np.clip(along // self.width, -MAX_BUCKET, MAX_BUCKET)
+        ones = np.ones(len(buckets), np.int64)
+        self.sizes.add(buckets, lengths)
+        low, high = ones * NO_LEAST, ones * NO_MOST
+        if times is None:
+            self.totals.add(buckets, ones, lengths, lengths, lengths, low, high, low, high, ones * 0)
+            return
+        before = np.concatenate(([times[0] if last_ns is None else last_ns], times[:-1]))
+        between = times - before
+        is_forward = between >= 0
+        is_backward = ~is_forward
+        if last_ns is None:
+            is_forward[0] = False
+        self.intervals.add(buckets[is_forward], between[is_forward])
+        shortest, longest = np.where(is_forward, between, NO_LEAST), np.where(is_forward, between, NO_MOST)
+        backwards = is_backward.astype(np.int64)
+        self.totals.add(buckets, ones, lengths, lengths, lengths, times, times, shortest, longest, backwards)
+
+    def add_interval(self, at_ns: int, between_ns: int) -> None:
+        """A time between the last record of one split and the first of the next."""
+        bucket = np.clip(np.array([at_ns // self.width], np.int64), -MAX_BUCKET, MAX_BUCKET)
+        low, high, none, one = (np.array([value], np.int64) for value in (NO_LEAST, NO_MOST, 0, 1))
+        if between_ns < 0:
+            self.totals.add(bucket, none, none, low, high, low, high, low, high, one)
+            return
+        between = np.array([between_ns], np.int64)
+        self.intervals.add(bucket, between)
+        self.totals.add(bucket, none, none, low, high, low, high, between, between, none)
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Addresses that are missing between two records that are there, and how many."""
+
+    after: int
+    before: int
+    missing: int
+    after_ns: int | None
+    before_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Where a record is, in both ways."""
+
+    address: int
+    time_ns: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Records:
+    """A batch of one stream's records, in order. ``times`` are nanoseconds since 1970 where ``timed`` says so;
+    ``clients`` are numbers of those who sent them, where the family tells (0: nobody)."""
+
+    addresses: Int64s
+    lengths: Int64s
+    times: Int64s
+    timed: Bools
+    clients: Int64s | None = None
+
+    def where(self, keep: Bools) -> Records:
+        """Some of them."""
+        if keep.all():
+            return self
+        clients = None if self.clients is None else self.clients[keep]
+        times, timed = self.times[keep], self.timed[keep]
+        return Records(
+            addresses=self.addresses[keep], lengths=self.lengths[keep], times=times, timed=timed, clients=clients
+        )
+
+    def record(self, index: int) -> Record:
+        """One of them."""
+        time = int(self.times[index]) if self.timed[index] else None
+        return Record(int(self.addresses[index]), time)
+
+
+MissingBetween = Callable[[int, int], int]
+"""How many records are missing between two addresses that follow each other in a stream."""
+
+
+def missing_sequences(before: int, after: int) -> int:
+    """Addresses count records, as sequences of NATS Streaming do."""
+    return max(after - before - 1, 0)
+
+
+def missing_markers(before: int, after: int) -> int:
+    """Addresses are log << 32 | marker, and markers begin at 1 in each log, as in JLog. What is missing at the end of
+    a log can't be told from the next one."""
+    is_same = before >> 32 == after >> 32
+    return max((after & 0xFFFFFFFF) - (before & 0xFFFFFFFF if is_same else 0) - 1, 0)
+
+
+@dataclass(slots=True, kw_only=True)
+class StreamFold:
+    """Folds one stream's records, batch after batch, in order. ``missing`` tells gaps; ``None`` where addresses need
+    not follow each other (Aeron: what is between two messages may be padding). Of ``start_ns`` and ``end_ns``, a range
+    of times, see :meth:`add`."""
+
+    by_time: Buckets
+    by_position: Buckets
+    missing: MissingBetween | None = None
+    start_ns: int | None = None
+    end_ns: int | None = None
+    first: Record | None = None
+    last: Record | None = None
+    gaps: list[Gap] = field(default_factory=list)
+    gap_count: int = 0
+    clients: Groups = field(default_factory=lambda: Groups(np.add, np.add))
+
+    def add(self, records: Records) -> None:
+        """Records out of the range of times are looked at for gaps only; those without a time are always in it."""
+        if not len(records.addresses):
+            return
+        self._find_gaps(records)
+        last_ns = None if self.last is None else self.last.time_ns
+        self.first = self.first or records.record(0)
+        self.last = records.record(-1)
+        records = self._in_range(records)
+        timed = records.where(records.timed)
+        if len(timed.times):
+            self.by_time.add(timed.times, timed.lengths, timed.times, last_ns)
+        rest = records.where(~records.timed)
+        if len(rest.addresses):
+            self.by_position.add(rest.addresses, rest.lengths)
+        if records.clients is not None and len(records.clients):
+            ones = np.ones(len(records.clients), np.int64)
+            self.clients.add(records.clients, ones, records.lengths)
+
+    def _in_range(self, records: Records) -> Records:
+        keep = np.ones(len(records.times), np.bool_)
+        if self.start_ns is not None:
+            keep &= ~records.timed | (records.times >= self.start_ns)
+        if self.end_ns is not None:
+            keep &= ~records.timed | (records.times < self.end_ns)
+        return records.where(keep)
+
+    def _find_gaps(self, records: Records) -> None:
+        if self.missing is None:
+            return
+        addresses = records.addresses
+        for index in np.flatnonzero(addresses[1:] - addresses[:-1] != 1).tolist():
+            self._gap(records.record(index), records.record(index + 1))
+        if self.last is not None:
+            self._gap(self.last, records.record(0))
+
+    def _gap(self, after: Record, before: Record) -> None:
+        assert self.missing is not None
+        count = self.missing(after.address, before.address)
+        if count:
+            self.gap_count += 1
+            if len(self.gaps) < MAX_GAPS:
+                self.gaps.append(Gap(after.address, before.address, count, after.time_ns, before.time_ns))

@@ -1,0 +1,51 @@
+"""Splits of a stream are folded apart; what is between the last record of one and the first of the next is added
+here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from everlog.spark.pipelines.stats_fold import MAX_GAPS, Buckets
+from everlog.spark.pipelines.stats_rows import TIME, StreamName, bucket_rows
+from everlog.spark.pipelines.stats_scan import MISSING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Row = dict[str, Any]
+
+
+def join_edges(
+    edges: list[tuple[StreamName, Row]], bucket_ns: int
+) -> tuple[list[pa.RecordBatch], list[tuple[StreamName, Row]]]:
+    """Rows of buckets with the times between neighbouring splits, and the gaps there. A split that does not begin where
+    the one before it ends is no neighbour: what is between was not asked for."""
+    by_stream: dict[StreamName, list[Row]] = {}
+    for name, edge in edges:
+        by_stream.setdefault(name, []).append(edge)
+    batches: list[pa.RecordBatch] = []
+    gaps: list[tuple[StreamName, Row]] = []
+    for name, splits in by_stream.items():
+        splits.sort(key=lambda edge: (edge["start"] is not None, edge["start"] or 0))
+        buckets = Buckets(bucket_ns)
+        last, end = None, None
+        for split in splits:
+            if end is None or split["start"] != end:
+                last = None
+            if last is not None and split["first"] is not None:
+                _join(name, last, split["first"], buckets, gaps)
+            last, end = split["last"] or last, split["end"]
+        batches += bucket_rows(name, TIME, buckets)
+    return batches, gaps
+
+
+def _join(
+    name: StreamName, last: list[Any], first: list[Any], buckets: Buckets, gaps: list[tuple[StreamName, Row]]
+) -> None:
+    (after, after_ns, after_text), (before, before_ns, before_text) = last, first
+    if after_ns is not None and before_ns is not None:
+        buckets.add_interval(before_ns, before_ns - after_ns)
+    missing = MISSING[name.family](after, before) if name.family in MISSING else 0
+    if missing and len(gaps) < MAX_GAPS:
+        times = {"after_ns": after_ns, "before_ns": before_ns}
+        gaps.append((name, {"after": after_text, "before": before_text, "missing": missing, **times}))
