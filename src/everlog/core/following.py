@@ -144,7 +144,8 @@ class StoreFollower(Follower):
         for info in self._store.streams():
             if info.end is not None:
                 end = self._store.parse_address(info.end)
-                found[info.name] = Reach(end if info.first is None else self._store.parse_address(info.first), end)
+                first = None if info.first is None else self._store.parse_address(info.first)
+                found[info.name] = Reach(end if info.record_count == 0 else first or 0, end)
         return found
 
     def cut(self, stream: str, start: int, end: int, limit: CutLimit) -> Cut:

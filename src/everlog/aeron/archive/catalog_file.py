@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+from dataclasses import dataclass
+from functools import cached_property
+
 from everlog.aeron.archive.catalog import CATALOG_NAME, Catalog, read_catalog
+from everlog.aeron.layouts import CatalogHeader
 from everlog.core.report import Fault
 from everlog.core.storage import MAX_SMALL_FILE_BYTES, ReadableFile, Storage
 from everlog.errors import CorruptData
@@ -10,17 +15,42 @@ from everlog.errors import CorruptData
 CATALOG_STEP_BYTES = 1 << 20
 
 
+@dataclass(frozen=True)
+class CatalogBytes:
+    """A catalog's file as it was at one moment: its bytes, ``None`` where there was none, and its size. Making entries
+    of very many of them takes longer than reading them."""
+
+    data: bytes | None
+    size: int
+
+    @classmethod
+    def read(cls, storage: Storage) -> CatalogBytes:
+        """The file, now."""
+        if not storage.exists(CATALOG_NAME):
+            return cls(None, 0)
+        with storage.open(CATALOG_NAME) as file:
+            size = file.size()
+            return cls(_written_part(file, min(size, MAX_SMALL_FILE_BYTES)), size)
+
+    def check_version(self) -> None:
+        """Raises :class:`UnsupportedVersion` for a version above 3."""
+        with contextlib.suppress(CorruptData):
+            read_catalog((self.data or b"")[: CatalogHeader.size], size=self.size)
+
+    @cached_property
+    def decoded(self) -> tuple[Catalog | None, Fault | None]:
+        """The catalog, or what is wrong with it."""
+        if self.data is None:
+            return None, _no_catalog("no file", None)
+        try:
+            return read_catalog(self.data, size=self.size), None
+        except CorruptData as error:
+            return None, _no_catalog(error.found or "", error.offset)
+
+
 def load_catalog(storage: Storage) -> tuple[Catalog | None, Fault | None]:
     """The catalog, or what is wrong with it."""
-    if not storage.exists(CATALOG_NAME):
-        return None, _no_catalog("no file", None)
-    with storage.open(CATALOG_NAME) as file:
-        size = file.size()
-        data = _written_part(file, min(size, MAX_SMALL_FILE_BYTES))
-    try:
-        return read_catalog(data, size=size), None
-    except CorruptData as error:
-        return None, _no_catalog(error.found or "", error.offset)
+    return CatalogBytes.read(storage).decoded
 
 
 def _written_part(file: ReadableFile, size: int) -> bytes:

@@ -8,7 +8,7 @@ from collections.abc import ItemsView, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from everlog.aeron.archive.catalog import CatalogEntry
+from everlog.aeron.archive.catalog import CATALOG_NAME, CatalogEntry
 from everlog.aeron.archive.segments import MAX_POSITION, SPARE_BYTES, Naming, segment_name
 from everlog.aeron.frames import (
     FRAME_ALIGNMENT,
@@ -23,6 +23,7 @@ from everlog.aeron.frames import (
 )
 from everlog.aeron.layouts import DataHeader
 from everlog.aeron.position import wrap_int32
+from everlog.core.report import Fault, Severity
 from everlog.core.storage import ReadableFile, Storage
 
 SEARCH_BYTES = 1 << 20
@@ -130,6 +131,22 @@ def recording_of(entry: CatalogEntry) -> Recording:
     stop_position = None if stop == NULL_POSITION else stop
     return Recording(
         recording_id, entry.state, start, stop_position, initial, segment, term, mtu, session_id, stream_id, entry
+    )
+
+
+def invalid_note(recording: Recording) -> Fault:
+    """A recording that somebody marked as invalid is read, with this warning."""
+    entry = recording.entry
+    return Fault(
+        "recording-invalid",
+        CATALOG_NAME,
+        None if entry is None else entry.offset,
+        "state INVALID",
+        "VALID",
+        "nothing by itself: its frames are read",
+        "everlog archive DIR mark-valid, once its frames are verified",
+        Severity.NOTE,
+        str(recording.recording_id),
     )
 
 

@@ -11,10 +11,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from everlog.aeron.archive import splitting
-from everlog.aeron.archive.catalog import CATALOG_NAME, CatalogEntry
-from everlog.aeron.archive.catalog_file import load_catalog
+from everlog.aeron.archive.catalog import CATALOG_NAME, Catalog, CatalogEntry
+from everlog.aeron.archive.catalog_file import CatalogBytes
 from everlog.aeron.archive.checksums import detect_checksum
-from everlog.aeron.archive.recordings import Recording, RecordingDetails, recording_from_files, recording_of
+from everlog.aeron.archive.recordings import (
+    Recording,
+    RecordingDetails,
+    invalid_note,
+    recording_from_files,
+    recording_of,
+)
 from everlog.aeron.archive.scan import Scan, ScanContext
 from everlog.aeron.archive.segments import (
     Naming,
@@ -35,7 +41,7 @@ from everlog.aeron.walk import Geometry
 from everlog.core.columns import Batch, Column
 from everlog.core.options import fill
 from everlog.core.repair import RepairPlan
-from everlog.core.report import Fault, Progress, Report, Severity, VerifyPart
+from everlog.core.report import Fault, Progress, Report, VerifyPart
 from everlog.core.split_times import SplitTimes, from_firsts
 from everlog.core.storage import Storage
 from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, Split, StreamInfo
@@ -88,7 +94,19 @@ class ArchiveStore(PositionalStore):
         self._names: dict[int, list[int]] | None = None
         self._recordings: dict[int, Recording] | None = None
         self._naming: Naming | None = None
-        self.catalog, self.catalog_fault = load_catalog(self.storage)
+        self._catalog_bytes = CatalogBytes.read(self.storage)
+        self._catalog_bytes.check_version()
+
+    @property
+    def catalog(self) -> Catalog | None:
+        """The catalog as it was when the archive was opened; ``None`` where ``catalog_fault`` says why. Its entries are
+        made when they are asked for: who reads a split needs none, and there may be very many."""
+        return self._catalog_bytes.decoded[0]
+
+    @property
+    def catalog_fault(self) -> Fault | None:
+        """Why there is no catalog."""
+        return self._catalog_bytes.decoded[1]
 
     @classmethod
     def open(cls, storage: Storage, options: Mapping[str, Any]) -> Self:
@@ -300,9 +318,7 @@ class ArchiveStore(PositionalStore):
         context = self.scan_context(recording)
         first = recording.start_position if start is None else max(start, recording.start_position)
         stop = context.limit if end is None else min(end, context.limit)
-        marks = splitting.cut(
-            context, first, stop, split_bytes, splitting.whole_files(self.storage, context.segments)
-        )
+        marks = splitting.cut(context, first, stop, split_bytes, splitting.whole_files(self.storage, context.segments))
         edges = [first, *marks, stop] if first < stop else []
         found = [Split(stream, a, b, b - a, context) for a, b in itertools.pairwise(edges)]
         if found:
@@ -366,22 +382,6 @@ class ArchiveStore(PositionalStore):
         from everlog.aeron.archive.repair import plan_repair
 
         return plan_repair(self, progress)
-
-
-def invalid_note(recording: Recording) -> Fault:
-    """A recording that somebody marked as invalid is read, with this warning."""
-    entry = recording.entry
-    return Fault(
-        "recording-invalid",
-        CATALOG_NAME,
-        None if entry is None else entry.offset,
-        "state INVALID",
-        "VALID",
-        "nothing by itself: its frames are read",
-        "everlog archive DIR mark-valid, once its frames are verified",
-        Severity.NOTE,
-        str(recording.recording_id),
-    )
 
 
 def load_mark(storage: Storage) -> ArchiveMark | None:

@@ -18,6 +18,11 @@ FOLLOWERS: dict[str, tuple[str, str]] = {
 }
 """Family to the module and class of its follower."""
 
+UNFOLLOWED = {
+    "aeron-driver": "its log buffers are used again and again, so that records would be missed: follow an archive"
+}
+"""Families that live queries leave out, and why."""
+
 
 def open_follower(store: FoundStore, options: Mapping[str, Any]) -> Follower:
     """Raises what opening the store raises."""

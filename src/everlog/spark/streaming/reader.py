@@ -21,6 +21,7 @@ from everlog.spark.options import ScanOptions
 from everlog.spark.partitions import StorePartition, deal
 from everlog.spark.reading import read_partition
 from everlog.spark.schema import FamilyOptions
+from everlog.spark.streaming.followers import UNFOLLOWED
 from everlog.spark.streaming.offsets import from_json, to_json
 from everlog.spark.streaming.options import LiveOptions
 from everlog.spark.streaming.positions import Positions
@@ -59,6 +60,10 @@ def make_reader(schema: StructType, scan: ScanOptions, options: FamilyOptions) -
     if scan.faults or scan.aggregation is not None:
         found = "option faults" if scan.faults else "an aggregation"
         raise UsageError("readStream", found=found, expected="records", hint="use read instead")
+    if options.keys() <= UNFOLLOWED.keys():
+        found = f"stores of {', '.join(options)}"
+        why = "; ".join(UNFOLLOWED[family] for family in options)
+        raise UsageError("readStream", found=found, expected="stores that keep their records", hint=why)
     return LiveReader(schema, scan, LiveOptions(**scan.live_options), options)
 
 

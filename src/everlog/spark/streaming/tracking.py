@@ -15,7 +15,7 @@ from everlog.errors import CorruptData, EverlogError, FileChanged, NotAStore, St
 from everlog.spark.discovery import FoundStore, find_stores
 from everlog.spark.options import SKIP, ScanOptions
 from everlog.spark.schema import FamilyOptions
-from everlog.spark.streaming.followers import open_follower
+from everlog.spark.streaming.followers import UNFOLLOWED, open_follower
 
 LOOKS = 3
 """A store that is being changed is looked at again: files may vanish between a list of names and the opening."""
@@ -83,15 +83,16 @@ class Tracker:
             key = store_key(store.path)
             if key in self.stores:
                 continue
-            if store.family not in self._options:
+            why = UNFOLLOWED.get(store.family)
+            if why is None and store.family not in self._options:
+                why = (
+                    f"the query began without a store of family {store.family}, so that its table has no columns for "
+                    "it; start the query again"
+                )
+            if why is not None:
                 if key not in self._left_out:
                     self._left_out.add(key)
-                    LOG.warning(
-                        "%s left out: the query began without a store of family %s, so that its table has no columns "
-                        "for it; start the query again",
-                        store.path,
-                        store.family,
-                    )
+                    LOG.warning("%s left out: %s", store.path, why)
                 continue
             options = {k: v for k, v in self._options[store.family].items() if k != "now_ns"}
             self.stores[key] = TrackedStore(store, options)
