@@ -36,9 +36,10 @@ test: setup
 # Beside the real systems, on the same files at the same time. JLog's C library (2.0) is downloaded by pip to
 # ~/.cache/everlog-interop and built with gcc; EVERLOG_JLOG_SOURCE=folder adds another version, configured, such as 2.6
 # (EVERLOG_JLOG_FLAGS: its flags for gcc). Aeron's archive (Java 17) comes from Maven Central by mvn to the same folder;
-# EVERLOG_AERON_JAR=file is another release. What can't be had is skipped; `make test` runs most of it with what is there already.
+# EVERLOG_AERON_JAR=file is another release. Chromium, which shows the page of `everlog spark stats --report`, is the machine's,
+# EVERLOG_CHROMIUM=program, or comes by playwright. What can't be had is skipped; `make test` runs most of it with what is there already.
 interop: setup
-	EVERLOG_INTEROP=download $(BIN)/python -m pytest -q tests/interop
+	EVERLOG_INTEROP=download $(BIN)/python -m pytest -q tests/interop tests/spark/test_report_in_chromium.py
 
 check: setup
 	$(BIN)/ruff check .

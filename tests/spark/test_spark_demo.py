@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import shutil
+import sys
 from collections import Counter, defaultdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -220,3 +221,11 @@ def test_verify_gives_a_row_for_each_store_with_its_faults(spark, golden, tmp_pa
     assert not torn.ok
     assert "torn-record" in [fault.code for fault in torn.faults]
     assert "no such file" in gone.error
+
+
+def test_without_the_library_for_the_page_with_pictures_one_line_says_how_to_get_it(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    text = io.StringIO()
+    demo.write_report(Console(file=text, width=200), None, tmp_path)
+    assert text.getvalue().splitlines() == ["no page with pictures: pip install 'everlog[plot]' brings what draws them"]
+    assert list(tmp_path.iterdir()) == []

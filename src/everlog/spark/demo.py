@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from everlog.errors import EverlogError, StoreUnavailable
+from everlog.errors import EverlogError, MissingDependency, StoreUnavailable
 from everlog.spark import demo_aeron, demo_tables
 from everlog.spark.discovery import find_stores
 from everlog.spark.java import find_java
@@ -36,6 +36,9 @@ MARK = ".everlog-demo"
 
 WIDTH = 132
 """Columns of the output where it goes to no terminal."""
+
+REPORT_BUCKET_NS = 10**8
+"""The golden stores were written within seconds."""
 
 SUMMARY = """
     SELECT family, store, stream, count(*) AS records, coalesce(sum(length), 0) AS bytes,
@@ -111,6 +114,7 @@ def run(console: Console, golden: Path, output: Path, cores: int = 2) -> None:
         spark = local_session("everlog demo", cores=cores, log_file=output / "spark.log")
     try:
         _pipeline(console, spark, output, groups)
+        write_report(console, spark, output)
     finally:
         spark.stop()
     console.print(
@@ -145,6 +149,23 @@ def _pipeline(console: Console, spark: SparkSession, output: Path, groups: list[
         written = spark.read.parquet(str(parquet.resolve())).count()
     read = sum(row["records"] for row in summary)
     console.print(f"{written:,} rows in Parquet, {read:,} read from the stores")
+
+
+def write_report(console: Console, spark: SparkSession, output: Path) -> None:
+    """A page with pictures of the stores that open without options; without the library one line says how to get
+    it."""
+    from everlog.spark import pictures
+    from everlog.spark.pipelines.stats import stats
+
+    page = output / "report.html"
+    try:
+        pictures.check_library()
+    except MissingDependency as missing:
+        console.print(f"no page with pictures: {missing.hint} brings what draws them", highlight=False)
+        return
+    with _step(console, f"draw rates, sizes, gaps and faults: {page}"):
+        found = stats(spark, str(output / "stores" / "plain"), bucket_ns=REPORT_BUCKET_NS)
+        pictures.report(found, "What the golden stores hold").save(page)
 
 
 def _show_clusters(console: Console, spark: SparkSession, summary: list[dict[str, Any]]) -> None:
