@@ -36,6 +36,7 @@ from everlog.spark.pipelines.migrate_targets import (
     TargetOptions,
     archive_for,
 )
+from everlog.spark.pipelines.progress import TaskProgress
 from everlog.stores import open_store
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ def migrate_records(
                 yield json.dumps(row)
 
         total = sum(move.byte_count for move in moves)
-        with watch(folder, progress, "bytes", total):
+        with watch(folder, progress, "bytes", total), TaskProgress(spark, "migrate", None):
             lines = spark.sparkContext.parallelize(numbered, count).mapPartitions(run).collect()
     rows = {row.pop("number"): row for row in map(json.loads, lines)}
     return [rows[number] for number in range(len(moves))]

@@ -22,6 +22,7 @@ from everlog.spark.pipelines.migrate_consumers import Subscriptions, plan_consum
 from everlog.spark.pipelines.migrate_naming import SubjectMapping, distinct_names, map_subject
 from everlog.spark.pipelines.migrate_progress import ProgressFolder, report_count, watch
 from everlog.spark.pipelines.migrate_stream import StreamSettings, check_is_ours
+from everlog.spark.pipelines.progress import TaskProgress
 from everlog.stores import open_store
 
 if TYPE_CHECKING:
@@ -237,7 +238,7 @@ def migrate_to_jetstream(
         # The largest first, so that none is left alone at the end.
         numbered.sort(key=lambda item: -item[1].byte_count)
         total = sum(max(0, move.last - move.first + 1) for move in moves)
-        with watch(folder, progress, "messages", total):
+        with watch(folder, progress, "messages", total), TaskProgress(spark, "migrate", None):
             lines = spark.sparkContext.parallelize(numbered, count).mapPartitions(run).collect()
     rows = {row.pop("number"): row for row in map(json.loads, lines)}
     return [rows[number] for number in range(len(moves))]
