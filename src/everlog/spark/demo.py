@@ -161,7 +161,7 @@ def write_report(console: Console, spark: SparkSession, output: Path) -> None:
     try:
         pictures.check_library()
     except MissingDependency as missing:
-        console.print(f"no page with pictures: {missing.hint} brings what draws them", highlight=False)
+        console.print(f"no page with pictures: {missing.hint} brings what draws them", highlight=False, markup=False)
         return
     with _step(console, f"draw rates, sizes, gaps and faults: {page}"):
         found = stats(spark, str(output / "stores" / "plain"), bucket_ns=REPORT_BUCKET_NS)
