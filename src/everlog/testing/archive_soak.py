@@ -23,7 +23,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
-from everlog.aeron.archive.archive import Archive, create
+from everlog.aeron.archive.archive import Archive
+from everlog.aeron.archive.opening import create
 from everlog.aeron.archive.recorder import Recorder
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.core.writable import LocalWritableStorage

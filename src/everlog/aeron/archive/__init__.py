@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from everlog.aeron.archive.archive import Archive as Archive
-    from everlog.aeron.archive.archive import create as create
-    from everlog.aeron.archive.archive import open_archive as open_archive
     from everlog.aeron.archive.events import EventStream as EventStream
     from everlog.aeron.archive.events import RecordingProgress as RecordingProgress
     from everlog.aeron.archive.events import RecordingSignal as RecordingSignal
     from everlog.aeron.archive.events import RecordingStarted as RecordingStarted
     from everlog.aeron.archive.events import RecordingStopped as RecordingStopped
     from everlog.aeron.archive.events import SignalEvent as SignalEvent
+    from everlog.aeron.archive.opening import create as create
+    from everlog.aeron.archive.opening import open_archive as open_archive
     from everlog.aeron.archive.options import ArchiveOptions as ArchiveOptions
     from everlog.aeron.archive.recorder import Recorder as Recorder
     from everlog.aeron.archive.refusals import ErrorCode as ErrorCode
@@ -42,8 +42,8 @@ _HOMES = {
     "Refused": "everlog.aeron.archive.refusals",
     "Replay": "everlog.aeron.archive.replay",
     "SignalEvent": "everlog.aeron.archive.events",
-    "create": "everlog.aeron.archive.archive",
-    "open_archive": "everlog.aeron.archive.archive",
+    "create": "everlog.aeron.archive.opening",
+    "open_archive": "everlog.aeron.archive.opening",
 }
 """Name to module: each is imported when it is asked for, so that reading an archive costs no import of what writes."""
 

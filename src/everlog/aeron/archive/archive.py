@@ -26,7 +26,6 @@ from typing import Any, Self
 from everlog.aeron.archive.catalog import CATALOG_NAME
 from everlog.aeron.archive.catalog_bytes import Descriptor
 from everlog.aeron.archive.catalog_writer import CatalogWriter
-from everlog.aeron.archive.checksums import detect_checksum
 from everlog.aeron.archive.events import (
     Callback,
     Events,
@@ -38,63 +37,32 @@ from everlog.aeron.archive.events import (
     SignalEvent,
 )
 from everlog.aeron.archive.heartbeat import Flusher, Heartbeat
+from everlog.aeron.archive.listing import Listing
 from everlog.aeron.archive.options import ArchiveOptions, durability_of
 from everlog.aeron.archive.ownership import Ownership, now_ms
 from everlog.aeron.archive.recorder import Recorder
 from everlog.aeron.archive.recording_state import require_settled
-from everlog.aeron.archive.recordings import Recording
+from everlog.aeron.archive.recordings import Recording, segment_map
 from everlog.aeron.archive.refusals import ErrorCode
-from everlog.aeron.archive.replay import Replay, ReplaySource
-from everlog.aeron.archive.scan import ScanContext
+from everlog.aeron.archive.replay import Replay
+from everlog.aeron.archive.replaying import Replaying
 from everlog.aeron.archive.segment_changes import finish_truncations
 from everlog.aeron.archive.segment_writer import SegmentWriter
-from everlog.aeron.archive.segments import SegmentMap, SegmentReader, index_segments
+from everlog.aeron.archive.segments import index_segments
 from everlog.aeron.archive.store import ArchiveStore, Options
 from everlog.aeron.archive.stream_parameters import StreamParameters, Wishes, for_another_publication, parameters_of
 from everlog.aeron.archive.upkeep import Upkeep
-from everlog.aeron.frames import FRAME_ALIGNMENT
 from everlog.aeron.framing import Framer
-from everlog.aeron.position import FOREVER
-from everlog.aeron.walk import Geometry
 from everlog.core.options import fill
-from everlog.core.writable import LocalWritableStorage, WritableStorage, write_failed
+from everlog.core.writable import WritableStorage
 from everlog.errors import EverlogError, NotAStore, StoreExists, UsageError
 
 _log = logging.getLogger("everlog.aeron.archive")
 
 
-def create(path: str | os.PathLike[str], *, exist_ok: bool = False, **options: Any) -> Archive:
-    """Make an archive in a folder, which is made if need be, and open it; ``options`` are those of
-    :class:`ArchiveOptions`. With ``exist_ok`` one that is there already is opened.
-
-    Raises :class:`StoreExists`, :class:`UsageError`, :class:`WriteFailed`, and as :func:`open_archive`. A crash
-    leaves no catalog, or one without recordings.
-    """
-    chosen = fill(ArchiveOptions, options)
-    root = os.fspath(path)
-    try:
-        os.makedirs(root, exist_ok=True)
-    except OSError as error:
-        raise write_failed(root, error) from error
-    return Archive.create(LocalWritableStorage(root), chosen, exist_ok=exist_ok)
-
-
-def open_archive(path: str | os.PathLike[str], **options: Any) -> Archive:
-    """Open an archive's folder for writing; ``options`` are those of :class:`ArchiveOptions`.
-
-    What an owner that was killed left is put in order first: each recording that was active gets its stop position,
-    behind its last good frame; what was torn behind it becomes zeros. ``Archive.recovered`` says what was done;
-    ``everlog repair --dry-run`` shows it without doing it.
-
-    Raises :class:`NotAStore` where there is no catalog, :class:`StoreUnavailable` while another archive owns the
-    folder, :class:`UnsupportedVersion` for a catalog that has to be migrated, :class:`CorruptData` for one
-    that is damaged.
-    """
-    return Archive.open(LocalWritableStorage(path), fill(ArchiveOptions, options))
-
-
-class Archive(Upkeep):
-    """An archive that this process owns; threads may share it. :func:`create` and :func:`open_archive` make one."""
+class Archive(Listing, Replaying, Upkeep):
+    """An archive that this process owns; threads may share it. :func:`~.opening.create` and
+    :func:`~.opening.open_archive` make one."""
 
     def __init__(
         self, storage: WritableStorage, options: ArchiveOptions, ownership: Ownership, recovered: list[str]
@@ -118,7 +86,7 @@ class Archive(Upkeep):
 
     @classmethod
     def create(cls, storage: WritableStorage, options: ArchiveOptions, *, exist_ok: bool = False) -> Archive:
-        """As :func:`create`, on a storage of any kind."""
+        """As :func:`~.opening.create`, on a storage of any kind."""
         if storage.exists(CATALOG_NAME):
             if not exist_ok:
                 raise StoreExists(storage.root, found="an archive", expected="a folder without a catalog")
@@ -131,7 +99,7 @@ class Archive(Upkeep):
 
     @classmethod
     def open(cls, storage: WritableStorage, options: ArchiveOptions) -> Archive:
-        """As :func:`open_archive`, on a storage of any kind."""
+        """As :func:`~.opening.open_archive`, on a storage of any kind."""
         if not storage.exists(CATALOG_NAME):
             raise NotAStore(storage.root, found="no catalog", expected=CATALOG_NAME, hint="create makes an archive")
         timeout_ms = round(options.liveness_timeout_s * 1000)
@@ -144,76 +112,10 @@ class Archive(Upkeep):
             ownership.release()
             raise
 
-    # What is there
-
     @property
     def path(self) -> str:
         """The folder."""
         return self._storage.root
-
-    def recordings(
-        self,
-        *,
-        channel_fragment: str = "",
-        stream_id: int | None = None,
-        from_recording_id: int = 0,
-        count: int | None = None,
-    ) -> list[Recording]:
-        """Valid recordings by id, as they are now: from an id on, at most ``count``, those whose original channel has
-        ``channel_fragment`` in it, and of a stream."""
-        with self._lock:
-            self._check()
-            found: list[Recording] = []
-            for recording_id in self._catalog.recording_ids():
-                if count is not None and len(found) >= count:
-                    break
-                if recording_id >= from_recording_id:
-                    recording = self._catalog.recording(recording_id)
-                    if _matches(recording, channel_fragment, stream_id):
-                        found.append(recording)
-            return found
-
-    def recording(self, recording_id: int) -> Recording:
-        """One recording as it is now. Raises :class:`UnknownStream`."""
-        with self._lock:
-            self._check()
-            return self._catalog.recording(recording_id)
-
-    def find_last_matching_recording(
-        self,
-        channel_fragment: str,
-        stream_id: int,
-        *,
-        session_id: int | None = None,
-        min_recording_id: int = 0,
-    ) -> Recording | None:
-        """The valid recording with the highest id whose channel, stream and session fit."""
-        with self._lock:
-            self._check()
-            for recording_id in reversed(self._catalog.recording_ids()):
-                if recording_id < min_recording_id:
-                    break
-                recording = self._catalog.recording(recording_id)
-                if session_id in (None, recording.session_id) and _matches(recording, channel_fragment, stream_id):
-                    return recording
-            return None
-
-    def start_position(self, recording_id: int) -> int:
-        """Where a recording starts."""
-        return self.recording(recording_id).start_position
-
-    def stop_position(self, recording_id: int) -> int | None:
-        """Where it stops; ``None`` while it is active."""
-        return self.recording(recording_id).stop_position
-
-    def recorded_position(self, recording_id: int) -> int:
-        """Behind the last message that is acknowledged; where it stops, if it is not active."""
-        with self._lock:
-            recorder = self._recorders.get(recording_id)
-            if recorder is not None:
-                return recorder.recorded_position
-            recording = self.recording(recording_id)
-            return recording.start_position if recording.stop_position is None else recording.stop_position
 
     # Recording
 
@@ -393,69 +295,6 @@ class Archive(Upkeep):
             for recorder in self._recorders.values():
                 recorder.fence()
 
-    # Replaying
-
-    def replay(
-        self,
-        recording_id: int,
-        position: int | None = None,
-        length: int | None = None,
-        *,
-        follow: bool = False,
-        timeout_s: float | None = None,
-    ) -> Replay:
-        """Read a recording from ``position`` (a frame's start; its own start if ``None``) on, ``length`` bytes at most.
-
-        Of an active one what is recorded by now is given; with ``follow`` what comes, too, until it stops, or nothing
-        came for ``timeout_s``. Raises :class:`UnknownStream`, :class:`UsageError` for a position that is none in it.
-        """
-        with self._lock:
-            self._check()
-            recording = self._catalog.recording(recording_id)
-            recorder = self._recorders.get(recording_id)
-            context = self._context(recording, recorder)
-            start = recording.start_position if position is None else position
-            self._check_position(recording_id, context, start)
-            if length is not None and length < 0:
-                raise UsageError("length", found=str(length), expected="0 or more")
-            end = FOREVER if length is None else start + length
-            source = ReplaySource(self._store, context, recorder)
-            replay = Replay(source, start, end, follow=follow, timeout_s=timeout_s, on_close=self._replays.discard)
-            self._replays.add(replay)
-            return replay
-
-    def _context(self, recording: Recording, recorder: Recorder | None) -> ScanContext:
-        segments = segment_map(recording)
-        limit = self.recorded_position(recording.recording_id)
-        kind, plain = self.options.checksum, tuple[int, ...]()
-        start, length = recording.start_position, recording.segment_file_length
-        if limit > start:
-            first, last = segments.base(start) + length, segments.base(limit - 1)
-            middle = segments.base((start + limit) // 2)
-            starts = {start, *(base for base in (first, middle, last) if start < base < limit)}
-            reader = SegmentReader(self._storage, segments)
-            with contextlib.closing(reader):
-                kind, plain = detect_checksum(reader, sorted(starts))
-        geometry = Geometry(
-            recording.initial_term_id,
-            recording.term_buffer_length,
-            recording.stream_id,
-            recording.mtu_length,
-            -1 if recorder is not None else limit,
-            plain,
-        )
-        return ScanContext(segments, geometry, limit, None, kind, False)
-
-    def _check_position(self, recording_id: int, context: ScanContext, position: int) -> None:
-        from everlog.aeron.archive.boundaries import is_frame_boundary
-
-        start, limit = context.segments.start_position, context.limit
-        if not start <= position <= limit or position % FRAME_ALIGNMENT:
-            expected = f"a multiple of {FRAME_ALIGNMENT} from {start} to {limit}"
-            raise UsageError(f"recording {recording_id}", found=f"position {position}", expected=expected)
-        if not is_frame_boundary(self._storage, context, position):
-            raise UsageError(f"recording {recording_id}", found=f"position {position}", expected="a frame's start")
-
     # Events
 
     def listen(self, callback: Callback) -> Callable[[], None]:
@@ -550,27 +389,9 @@ def _recover(storage: WritableStorage, options: ArchiveOptions) -> list[str]:
     return done
 
 
-def segment_map(recording: Recording) -> SegmentMap:
-    """Where a recording's positions lie, as archives of today name its files."""
-    return SegmentMap(
-        recording.recording_id,
-        recording.start_position,
-        recording.term_buffer_length,
-        recording.segment_file_length,
-    )
-
-
 def _end(recorder: Recorder) -> None:
     try:
         recorder.stop()
     except BaseException:
         recorder.abandon()
         raise
-
-
-def _matches(recording: Recording, channel_fragment: str, stream_id: int | None) -> bool:
-    if recording.state != "VALID" or stream_id not in (None, recording.stream_id):
-        return False
-    return (
-        not channel_fragment or recording.entry is None or channel_fragment in recording.entry.texts["original_channel"]
-    )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from everlog.aeron.archive.catalog import CATALOG_NAME, CatalogEntry
-from everlog.aeron.archive.segments import MAX_POSITION, SPARE_BYTES, Naming, segment_name
+from everlog.aeron.archive.segments import MAX_POSITION, SPARE_BYTES, Naming, SegmentMap, segment_name
 from everlog.aeron.frames import (
     FRAME_ALIGNMENT,
     HEADER_LENGTH,
@@ -147,6 +147,16 @@ def invalid_note(recording: Recording) -> Fault:
         "everlog archive DIR mark-valid, once its frames are verified",
         Severity.NOTE,
         str(recording.recording_id),
+    )
+
+
+def segment_map(recording: Recording) -> SegmentMap:
+    """Where a recording's positions lie, as archives of today name its files."""
+    return SegmentMap(
+        recording.recording_id,
+        recording.start_position,
+        recording.term_buffer_length,
+        recording.segment_file_length,
     )
 
 

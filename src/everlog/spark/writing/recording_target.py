@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-from everlog.aeron.archive.archive import Archive, segment_map
+from everlog.aeron.archive.archive import Archive
 from everlog.aeron.archive.options import ArchiveOptions
 from everlog.aeron.archive.recorder import Recorder
-from everlog.aeron.archive.recordings import Recording
+from everlog.aeron.archive.recordings import Recording, segment_map
 from everlog.core.record import Record
 from everlog.core.report import Fault, Severity
 from everlog.core.store import raise_fault, records_of

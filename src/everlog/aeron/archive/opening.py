@@ -1,0 +1,41 @@
+"""Making an archive, and opening one for writing."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from everlog.aeron.archive.archive import Archive
+from everlog.aeron.archive.options import ArchiveOptions
+from everlog.core.options import fill
+from everlog.core.writable import LocalWritableStorage, write_failed
+
+
+def create(path: str | os.PathLike[str], *, exist_ok: bool = False, **options: Any) -> Archive:
+    """Make an archive in a folder, which is made if need be, and open it; ``options`` are those of
+    :class:`ArchiveOptions`. With ``exist_ok`` one that is there already is opened.
+
+    Raises :class:`StoreExists`, :class:`UsageError`, :class:`WriteFailed`, and as :func:`open_archive`. A crash
+    leaves no catalog, or one without recordings.
+    """
+    chosen = fill(ArchiveOptions, options)
+    root = os.fspath(path)
+    try:
+        os.makedirs(root, exist_ok=True)
+    except OSError as error:
+        raise write_failed(root, error) from error
+    return Archive.create(LocalWritableStorage(root), chosen, exist_ok=exist_ok)
+
+
+def open_archive(path: str | os.PathLike[str], **options: Any) -> Archive:
+    """Open an archive's folder for writing; ``options`` are those of :class:`ArchiveOptions`.
+
+    What an owner that was killed left is put in order first: each recording that was active gets its stop position,
+    behind its last good frame; what was torn behind it becomes zeros. ``Archive.recovered`` says what was done;
+    ``everlog repair --dry-run`` shows it without doing it.
+
+    Raises :class:`NotAStore` where there is no catalog, :class:`StoreUnavailable` while another archive owns the
+    folder, :class:`UnsupportedVersion` for a catalog that has to be migrated, :class:`CorruptData` for one
+    that is damaged.
+    """
+    return Archive.open(LocalWritableStorage(path), fill(ArchiveOptions, options))
