@@ -160,7 +160,7 @@ def numbered(count: int) -> list[tuple[int, int, str, bytes]]:
 def test_a_migration_that_breaks_off_anywhere_is_completed_by_the_next_one(
     kind: str, toy: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sent = numbered(25)
+    sent = numbered(15)
     source = toy("from", {"s": sent})
     monkeypatch.setattr("everlog.spark.pipelines.migrate_moving.BATCH_ROWS", 10)
     monkeypatch.setattr("everlog.aeron.archive.options.LIVENESS_TIMEOUT_MS", 1)
@@ -214,11 +214,11 @@ def test_a_migration_that_breaks_off_anywhere_is_completed_by_the_next_one(
         told = manifest_of(row)
         assert [t["address"] for t in told] == [str(n) for n, *_ in sent], step
         assert [t["new_address"] for t in told] == [address for address, *_ in found], step
-        assert row["total"] == 25
+        assert row["total"] == 15
         steps = step
         if is_whole:
             break
-    assert steps > 20
+    assert steps > 14
 
 
 @pytest.mark.parametrize("kind", KINDS)

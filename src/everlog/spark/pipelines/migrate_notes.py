@@ -182,7 +182,7 @@ class Note:
         """Replace it; it is on disk on return."""
         state = self.state
         pending = [(p.address, p.length, p.crc32, p.told) for p in state.pending]
-        content = {"version": VERSION, "last": state.last, "end": state.end, "records": state.records}
+        content: dict[str, Any] = {"version": VERSION, "last": state.last, "end": state.end, "records": state.records}
         content |= {"bytes": state.bytes, "manifest_bytes": state.manifest_bytes, "pending": pending}
         data = _encode(content).encode()
         self._storage.publish(self._name, data, replace=True, sync=True)
