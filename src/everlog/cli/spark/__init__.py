@@ -7,6 +7,7 @@ import click
 from everlog.cli.verb_group import VerbGroup
 
 VERBS = {
+    "compare": "Whether replicas hold the same records; the first difference.",
     "export": "Export records to Parquet, Arrow, JSON lines or a Delta table; again and again.",
     "migrate": "Move records to a store of ours, or channels of NATS Streaming to JetStream.",
     "stats": "Rates, sizes, gaps and bursts of each stream and minute; a page with pictures.",

@@ -14,17 +14,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from everlog import errors
 from everlog.cli.progress import ProgressLine
 from everlog.cli.text import is_terminal
 from everlog.core.report import Progress
-from everlog.errors import EverlogError, UsageError
+from everlog.errors import UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 F = TypeVar("F", bound=Callable[..., Any])
-OUR_ERROR = re.compile(r"everlog\.errors\.([A-Za-z]+): ([^\n]+)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +38,7 @@ class Running:
         """A session, and where to tell of progress: on a terminal only. An error of ours that Spark wraps up comes out
         as itself."""
         from everlog.spark.session import active_session, session_on
+        from everlog.spark.task_errors import ours_raised
 
         with contextlib.ExitStack() as stack:
             log = self.log or os.path.join(stack.enter_context(tempfile.TemporaryDirectory()), "spark.log")
@@ -48,24 +47,8 @@ class Running:
             if is_ours:
                 stack.callback(spark.stop)
             line = stack.enter_context(ProgressLine())
-            try:
+            with ours_raised():
                 yield spark, line if is_terminal(sys.stderr) else None
-            except Exception as error:
-                ours = our_error(error)
-                if ours is None:
-                    raise
-                raise ours from error
-
-
-def our_error(error: Exception) -> EverlogError | None:
-    """The error of everlog that a task ended with; Spark tells it as text, below a traceback."""
-    if isinstance(error, EverlogError) or not type(error).__module__.startswith(("pyspark.", "py4j.")):
-        return None
-    for kind, text in reversed(OUR_ERROR.findall(str(error))):
-        found = getattr(errors, kind, None)
-        if isinstance(found, type) and issubclass(found, EverlogError):
-            return found(text)
-    return None
 
 
 def spark_options(command: F) -> F:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 MAX_SAMPLES = 20
 """Faults of a split that are told one by one; the rest are counted."""
+GONE = frozenset({"segment-gone-while-read", "slice-gone-while-read"})
+"""Faults that mean that a file was deleted while it was read."""
 IDENTITY = ("length", "timestamp_ns", "crc32")
 """What is kept of the last record of a stream, to know it again: those of them that are read anyway."""
 
@@ -196,6 +198,12 @@ class _SplitExport:
 
     def _on_fault(self, fault: Fault) -> None:
         path = self.todo.store.path
+        if fault.code in GONE:  # retention took it while it was read: that is no damage
+            lost = FileChanged(f"{path}/{fault.file}", offset=fault.offset, found=fault.found, expected=fault.expected)
+            if self.work.scan.fail_on_data_loss:
+                raise lost
+            self.result = replace(self.result, lost=str(lost))
+            return
         if fault.severity is Severity.NOTE:
             return
         if self.work.scan.on_fault != SKIP:

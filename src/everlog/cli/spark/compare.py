@@ -1,0 +1,80 @@
+"""``everlog spark compare``."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+import click
+
+from everlog.cli.spark.running import Running, pair, source_options, spark_options
+from everlog.cli.text import complain, json_line, print_table, printable
+from everlog.errors import UsageError
+
+if TYPE_CHECKING:
+    from everlog.spark.pipelines.compare import Comparison, Difference
+
+HEADERS = ("stream", "same", "only in A", "only in B", "different", "from", "to", "first difference")
+NUMBERS = frozenset(range(1, 5))
+CLUSTER = "aeron-cluster"
+WAYS = ("address", "order", "payload")
+
+
+@click.command
+@click.argument("a", metavar="A")
+@click.argument("others", metavar="B...", nargs=-1, required=True)
+@click.option(
+    "--by", type=click.Choice(["address", "order", "payload"]), default="address", help="How to match records."
+)
+@click.option("--streams", metavar="A=B", multiple=True, help="A stream of A, and what B calls it; may be given again.")
+@source_options
+@click.option("--json", "as_json", is_flag=True, help="One JSON object: counts and first difference of each stream.")
+@spark_options
+def compare(
+    a: str,
+    others: tuple[str, ...],
+    by: str,
+    streams: tuple[str, ...],
+    option: tuple[str, ...],
+    as_json: bool,
+    running: Running,
+) -> int:
+    """Whether A and each B hold the same records: stores, or folders of an export. Exit code 1 when they don't."""
+    from everlog.spark.pipelines.compare import compare as run
+
+    options = dict(pair("--option", text) for text in option)
+    if any(name.lower() in ("path", "paths") for name in options):
+        raise UsageError("--option", found="paths", expected="paths as arguments")
+    names = dict(pair("--streams", text) for text in streams) or None
+    with running.session("compare") as (spark, progress):
+        found = [run(spark, a, b, by=by, options=options, names=names, progress=progress) for b in others]
+    is_same = all(one.is_same for one in found)
+    if as_json:
+        click.echo(json_line({"same": is_same, "comparisons": [one.to_dict() for one in found]}))
+    else:
+        for one in found:
+            _print(one)
+    return 0 if is_same else 1
+
+
+def _print(found: Comparison) -> None:
+    click.echo(f"A: {printable(found.a)}")
+    click.echo(f"B: {printable(found.b)}")
+    rows = []
+    for one in found.streams:
+        counts = map(str, (one.same, one.only_a, one.only_b, one.different))
+        rows.append([one.stream, *counts, one.first or "-", one.last or "-", _text(one.difference)])
+    print_table(HEADERS, rows, NUMBERS)
+    faults = sum(one.faults_a + one.faults_b for one in found.streams)
+    passed = f"; {faults} faults passed over" if faults else ""
+    click.echo(f"{'the same records' if found.is_same else 'not the same'}, by {found.by}{passed}")
+    if found.families == (CLUSTER, CLUSTER) and not found.is_same:
+        complain(f"{shlex.join(['everlog', 'cluster', found.a, 'compare', found.b])} tells of terms and snapshots, too")
+
+
+def _text(first: Difference | None) -> str:
+    if first is None:
+        return "-"
+    a = f"A {first.address_a}: {first.length_a} bytes, {first.crc32_a}" if first.address_a is not None else "A: none"
+    b = f"B {first.address_b}: {first.length_b} bytes, {first.crc32_b}" if first.address_b is not None else "B: none"
+    return f"{a}; {b}"

@@ -1,0 +1,35 @@
+"""Errors of tasks: Spark tells the driver of them as text, below a traceback."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from everlog import errors
+from everlog.errors import EverlogError
+
+OUR_ERROR = re.compile(r"everlog\.errors\.([A-Za-z]+): ([^\n]+)")
+
+
+def our_error(error: Exception) -> EverlogError | None:
+    """The error of everlog that a task ended with; ``None`` for any other."""
+    if isinstance(error, EverlogError) or not type(error).__module__.startswith(("pyspark.", "py4j.")):
+        return None
+    for kind, text in reversed(OUR_ERROR.findall(str(error))):
+        found = getattr(errors, kind, None)
+        if isinstance(found, type) and issubclass(found, EverlogError):
+            return found(text)
+    return None
+
+
+@contextmanager
+def ours_raised() -> Iterator[None]:
+    """Around an action of Spark: an error of ours that it wraps up comes out as itself."""
+    try:
+        yield
+    except Exception as error:
+        ours = our_error(error)
+        if ours is None:
+            raise
+        raise ours from error
