@@ -107,3 +107,16 @@ def test_with_a_checksum_nothing_is_in_doubt(kind: type[Framer]) -> None:
         framer.begin(0, TERM)
         assert framer.frame(bytes(8000))
         assert framer.ends_in_doubt() is expected
+
+
+@pytest.mark.usefixtures("framing")
+def test_frames_of_another_stream_follow_each_other_whatever_they_end_in(tmp_path: Path) -> None:
+    stream = {"initial_term_id": 0, "session_id": 1, "mtu_length": 8192}
+    framer = Framer(term_length=TERM, stream_id=1, **stream)
+    with archive.create(tmp_path / "a", segment_length=TERM) as store:
+        recorder = store.start_recording(CHANNEL, 1, **stream)
+        for start in range(0, TERM, 8192):
+            framer.begin(start, TERM)
+            framer.frame(bytes(8160))
+            assert recorder.append_block(framer.view()) == start + 8192
+    assert frames_of(tmp_path / "a" / "0-0.rec") == [(start, 1, 8192) for start in range(0, TERM, 8192)]

@@ -18,6 +18,7 @@ from everlog.aeron.archive.catalog import CATALOG_NAME
 from everlog.aeron.archive.events import RecordingSignal
 from everlog.aeron.archive.refusals import ErrorCode, Refused
 from everlog.aeron.archive.store import ArchiveStore
+from everlog.aeron.framing import Framer
 from everlog.core.report import Severity
 from everlog.core.storage import Storage
 from everlog.errors import UnknownStream, WriteFailed
@@ -358,8 +359,11 @@ def test_a_frame_of_zeros_at_the_end_stays_when_a_migration_is_killed() -> None:
     with archive.Archive.create(storage, options) as store:
         same = {"session_id": 42, "initial_term_id": -1, "mtu_length": 8192}
         for position in (0, SEGMENT):
+            framer = Framer(term_length=SEGMENT, stream_id=10, **same)
+            framer.begin(position, position + SEGMENT)
+            framer.frame_many([bytes(8192 - 32)] * 8, 0)
             with store.start_recording("aeron:ipc?term-length=64k", 10, position=position, **same) as recorder:
-                recorder.append_many([bytes(8192 - 32)] * 8)
+                recorder.append_block(framer.view())
     folder = Folder(storage)
     left: list[CrashingStorage] = []
     storage.after_each = lambda what: left.append(storage.kill())

@@ -173,11 +173,14 @@ class Recorder:
     def append_block(self, block: Any) -> int:
         """Record whole frames as they are, contiguous and with the positions that follow here, such as an image of the
         stream gives them; the position behind the last one. Raises :class:`CorruptData` for a frame that does not
-        belong here, :class:`WriteFailed`; then nothing of its block is recorded, but frames of the terms before it."""
+        belong here, :class:`WriteFailed`; then nothing of its block is recorded, but frames of the terms before it.
+
+        A last frame that ends in a page of zeros looks torn as long as nothing follows it: if the process is killed
+        then, it is cut off, unless there are checksums."""
         view = memoryview(block).cast("B")
         with self._tail:
             self._ready()
-            self._write_block()
+            self._write_block(may_pad=False)
             done = 0
             while done < len(view):
                 try:
@@ -186,7 +189,7 @@ class Recorder:
                     raise CorruptData(
                         error.where, offset=done + (error.offset or 0), found=error.found, expected=error.expected
                     ) from None
-                self._write_block()
+                self._write_block(may_pad=False)
             position = self._tail.written
             joined = self._commit.join() if self._is_synced else None
         self._acknowledge(position, joined)
@@ -319,15 +322,16 @@ class Recorder:
             raise WriteFailed(error.where, found=error.found, expected=error.expected, hint=error.hint) from error
         self._owner.check()
 
-    def _write_block(self) -> None:
+    def _write_block(self, *, may_pad: bool = True) -> None:
         """Write what is framed, if there is something, and empty the framer; at a segment's end, go on in the next.
 
         A last frame that recovery would take for a torn one gets a padding frame behind it, which real archives and
-        their readers pass over: it is acknowledged, and must survive the death of this process.
+        their readers pass over: it is acknowledged, and must survive the death of this process. Without ``may_pad`` it
+        stays so: the positions are those of somebody else's stream.
         """
         framer, writer = self._framer, self._writer
         has_written = framer.length > 0
-        is_in_doubt = has_written and framer.ends_in_doubt() and not framer.pad()
+        is_in_doubt = may_pad and has_written and framer.ends_in_doubt() and not framer.pad()
         if has_written:
             start = framer.start_position
             try:
