@@ -33,6 +33,8 @@ ARCHIVE_GROUPS = {
 }
 """Run by ``archive``, and not by a run without names."""
 SPARK_GROUPS = {
+    "spark_decoded": "SBE columns and aggregation near the data against Parquet",
+    "spark_planning": "planning over very many segments, and the memory of workers",
     "spark_live": "live queries against batch queries, and against Spark's own rate source",
 }
 """Run by ``spark_all``, with ``spark``; not by a run without names."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -93,17 +93,49 @@ def write_catalog(folder: Path, entries: list[bytes]) -> None:
     (folder / "archive.catalog").write_bytes(head + b"".join(entries))
 
 
-def aeron_archive(folder: Path, payload_bytes: int, total_bytes: int) -> Path:
-    """An archive with one stopped recording of about ``total_bytes``."""
+def aeron_archive(
+    folder: Path, payload_bytes: int, total_bytes: int, payloads: Callable[[int], np.ndarray] | None = None
+) -> Path:
+    """An archive with one stopped recording of about ``total_bytes``. ``payloads`` makes so many messages of
+    ``payload_bytes``, one behind the other, for each term."""
     folder.mkdir(parents=True)
     terms = max(1, total_bytes // TERM_BYTES)
     per_segment = SEGMENT_BYTES // TERM_BYTES
     for first in range(0, terms, per_segment):
         with (folder / f"0-{first * TERM_BYTES}.rec").open("wb") as file:
             for index in range(first, min(first + per_segment, terms)):
-                file.write(aeron_term(index, payload_bytes).data)
+                term = aeron_term(index, payload_bytes)
+                if payloads is not None:
+                    aligned = (32 + payload_bytes + 31) & ~31
+                    count = TERM_BYTES // aligned
+                    frames = term[: count * aligned].reshape(count, aligned)
+                    made = payloads(count).view(np.uint8).reshape(count, payload_bytes)
+                    frames[:, 32 : 32 + payload_bytes] = made
+                file.write(term.data)
             file.truncate(SEGMENT_BYTES)
     write_catalog(folder, [descriptor(0, terms * TERM_BYTES)])
+    return folder
+
+
+def many_segments(folder: Path, count: int) -> Path:
+    """An archive with one recording of ``count`` sparse segments."""
+    folder.mkdir(parents=True)
+    for number in range(count):
+        with (folder / f"0-{number * SEGMENT_BYTES}.rec").open("wb") as file:
+            file.truncate(SEGMENT_BYTES)
+    write_catalog(folder, [descriptor(0, count * SEGMENT_BYTES)])
+    return folder
+
+
+def journal_of_segments(folder: Path, count: int) -> Path:
+    """A journal of ``count`` segments with a message each, a second apart, as large as they usually are (sparse)."""
+    folder.mkdir(parents=True)
+    (folder / "metastore").write_bytes(struct.pack("<IIII", count - 1, 4 << 20, 1, 0x663A7318))
+    length = (4 << 20) - 16
+    for number in range(count):
+        with (folder / f"{number:08x}").open("wb") as file:
+            file.write(struct.pack("<IIII", 0x663A7318, START_NS // 10**9 + number, 0, length))
+            file.truncate(16 + length)
     return folder
 
 

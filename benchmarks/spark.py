@@ -9,8 +9,8 @@ from benchmarks.spark_scan import compare
 from everlog.spark.session import local_session
 
 STORES = (
-    (32, 512 << 20, {"all": ">=0.6", "without-payload": ">=0.9"}),
-    (1024, 1 << 30, {"all": ">=0.5", "without-payload": ">=0.9"}),
+    (32, 512 << 20, {"all": ">=0.7", "without-payload": ">=0.9"}),
+    (1024, 1 << 30, {"all": ">=0.7", "without-payload": ">=0.9"}),
 )
 
 

@@ -43,26 +43,26 @@ def compare(
         rows = spark.read.parquet(parquet).count()
         fewer = [name for name in everything.columns if name != "payload"]
         return {
-            "all": _race(
-                lambda: _consume(spark.read.format("everlog").load(str(archive))),
-                lambda: _consume(spark.read.parquet(parquet)),
+            "all": race(
+                lambda: consume(spark.read.format("everlog").load(str(archive))),
+                lambda: consume(spark.read.parquet(parquet)),
                 rows,
                 runs,
             ),
-            "without-payload": _race(
-                lambda: _consume(spark.read.format("everlog").option("columns", ",".join(fewer)).load(str(archive))),
-                lambda: _consume(spark.read.parquet(parquet).select(*fewer)),
+            "without-payload": race(
+                lambda: consume(spark.read.format("everlog").option("columns", ",".join(fewer)).load(str(archive))),
+                lambda: consume(spark.read.parquet(parquet).select(*fewer)),
                 rows,
                 runs,
             ),
         }
 
 
-def _consume(frame: DataFrame) -> None:
+def consume(frame: DataFrame) -> None:
     frame.write.format("noop").mode("overwrite").save()
 
 
-def _race(ours: Callable[[], None], peer: Callable[[], None], rows: int, runs: int) -> Comparison:
+def race(ours: Callable[[], None], peer: Callable[[], None], rows: int, runs: int) -> Comparison:
     """In turn, so that a drift of the machine meets both."""
     for _ in range(WARM_UPS):
         ours()

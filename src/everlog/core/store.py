@@ -125,6 +125,12 @@ class Store(ABC):
     def streams(self, *, include_all: bool = False) -> list[StreamInfo]:
         """The streams; ``include_all`` adds those that are marked as deleted."""
 
+    def planned_streams(self, *, include_all: bool = False) -> list[StreamInfo]:
+        """As ``streams``, for who plans a scan: first and last addresses, counts and details that cost much may be
+        missing.
+        """
+        return self.streams(include_all=include_all)
+
     @abstractmethod
     def family_columns(self, level: Level = Level.RECORD) -> tuple[Column, ...]:
         """The columns that ``walk`` can give, ``timestamp_ns``, ``length`` and ``payload`` among them."""

@@ -75,6 +75,11 @@ class JlogStore(Store):
         """The journal. ``last`` and ``record_count`` come from indexes; a little data without an index is walked."""
         return [summarize(Journal.read(self.storage), pre_commit=self.options.pre_commit)]
 
+    def planned_streams(self, *, include_all: bool = False) -> list[StreamInfo]:
+        """By the names and sizes of the segments alone."""
+        size = sum(segment.byte_count for segment in Journal.read(self.storage).segments)
+        return [StreamInfo(STREAM, self.family, None, None, None, None, size)]
+
     def family_columns(self, level: Level = Level.RECORD) -> tuple[Column, ...]:
         """``timestamp_ns``, ``length``, ``payload``, ``log``, ``marker``, ``offset``; messages are not fragmented, so
         both levels agree."""

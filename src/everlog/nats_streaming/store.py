@@ -17,7 +17,14 @@ from everlog.nats_streaming.clients import client_dict, read_clients
 from everlog.nats_streaming.encryption import load_master_key
 from everlog.nats_streaming.layouts import SUPPORTED_VERSION, FileVersion
 from everlog.nats_streaming.messages import ClientInfo
-from everlog.nats_streaming.names import CLIENTS_FILE, SERVER_FILE, SUBS_FILE, channel_text, parse_slice_name
+from everlog.nats_streaming.names import (
+    CLIENTS_FILE,
+    SERVER_FILE,
+    SUBS_FILE,
+    channel_problem,
+    channel_text,
+    parse_slice_name,
+)
 from everlog.nats_streaming.options import NatsStreamingOptions
 from everlog.nats_streaming.server_info import read_server_info
 from everlog.nats_streaming.slices import SliceState
@@ -78,6 +85,9 @@ class NatsStreamingStore(Store):
 
     def channel(self, stream: str) -> Channel:
         """One channel. Raises :class:`UnknownStream`."""
+        # The usual case without a listing: with very many channels one for each would cost much.
+        if "/" not in stream and channel_problem(stream) is None and self.storage.exists(f"{stream}/{SUBS_FILE}"):
+            return open_channel(self._reading, stream)
         for entry in self.storage.entries():
             if entry.is_dir and stream in (entry.name, channel_text(entry.name)):
                 return open_channel(self._reading, entry.name)

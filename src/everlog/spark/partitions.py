@@ -79,7 +79,7 @@ def plan(
             continue
         try:
             with open_store(store.path, family=store.family, **options[store.family]) as opened:
-                streams = opened.streams(include_all=scan.include_all)
+                streams = opened.planned_streams(include_all=scan.include_all)
                 names += [stream.name for stream in streams]
                 chosen = list(_chosen(streams, scan, matched))
                 found += [(store, split) for split in _splits(opened, chosen, scan)]
