@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -111,7 +112,7 @@ def test_with_a_checksum_nothing_is_in_doubt(kind: type[Framer]) -> None:
 
 @pytest.mark.usefixtures("framing")
 def test_frames_of_another_stream_follow_each_other_whatever_they_end_in(tmp_path: Path) -> None:
-    stream = {"initial_term_id": 0, "session_id": 1, "mtu_length": 8192}
+    stream: dict[str, Any] = {"initial_term_id": 0, "session_id": 1, "mtu_length": 8192}
     framer = Framer(term_length=TERM, stream_id=1, **stream)
     with archive.create(tmp_path / "a", segment_length=TERM) as store:
         recorder = store.start_recording(CHANNEL, 1, **stream)

@@ -357,7 +357,7 @@ def test_a_frame_of_zeros_at_the_end_stays_when_a_migration_is_killed() -> None:
     storage = CrashingStorage()
     options = archive.ArchiveOptions(segment_length=SEGMENT, catalog_capacity=4096)
     with archive.Archive.create(storage, options) as store:
-        same = {"session_id": 42, "initial_term_id": -1, "mtu_length": 8192}
+        same: dict[str, Any] = {"session_id": 42, "initial_term_id": -1, "mtu_length": 8192}
         for position in (0, SEGMENT):
             framer = Framer(term_length=SEGMENT, stream_id=10, **same)
             framer.begin(position, position + SEGMENT)
