@@ -1,4 +1,4 @@
-# make setup | demo | test | interop | check | bench | bench-jlog | bench-archive | bench-spark | soak-spark | soak-jlog | soak-archive | soak-spark-writing | formats | wheel | sdist | clean
+# make setup | demo | test | interop | check | bench | bench-jlog | bench-archive | bench-spark | soak-spark | soak-jlog | soak-archive | soak-spark-writing | soak-spark-export | formats | wheel | sdist | clean
 # PYTHON chooses the interpreter that .venv is made from.
 
 PYTHON ?= python3
@@ -8,7 +8,7 @@ SETUP := $(VENV)/.everlog-setup
 BUILT := $(VENV)/.everlog-built
 COMPILED := $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi')
 
-.PHONY: setup demo test interop check bench bench-jlog bench-archive bench-spark soak-spark soak-jlog soak-archive soak-spark-writing formats wheel sdist clean
+.PHONY: setup demo test interop check bench bench-jlog bench-archive bench-spark soak-spark soak-jlog soak-archive soak-spark-writing soak-spark-export formats wheel sdist clean
 
 setup: $(BUILT)
 
@@ -81,6 +81,10 @@ soak-archive: setup
 # of it that appends, 200 times for each.
 soak-spark-writing: setup
 	EVERLOG_SPARK_KILLS=20 EVERLOG_WRITING_KILLS=200 $(BIN)/python -m pytest -q -s tests/spark/test_spark_writing_killed.py tests/spark/test_writing_killed.py
+
+# Exports, their drivers killed at random moments, each run again: Parquet, and a Delta table.
+soak-spark-export: setup
+	EVERLOG_EXPORT_KILLS=20 $(BIN)/python -m pytest -q -s tests/spark/test_export_kills.py
 
 formats: setup
 	$(BIN)/python tools/generate_layouts.py

@@ -35,6 +35,7 @@ ARCHIVE_GROUPS = {
 SPARK_GROUPS = {
     "spark_decoded": "SBE columns and aggregation near the data against Parquet",
     "spark_planning": "planning over very many segments, and the memory of workers",
+    "spark_verify": "verifying an archive of 8 GiB on one core and on two",
     "spark_live": "live queries against batch queries, and against Spark's own rate source",
 }
 """Run by ``spark_all``, with ``spark``; not by a run without names."""

@@ -1,7 +1,7 @@
 """``everlog spark export``, its driver killed with SIGKILL at random moments and run again: no loss, no double.
 
-Two kills by default; with ``EVERLOG_SPARK_KILLS=20`` (``make soak-spark-export``) as many, and as many of an export to
-a Delta table. ``EVERLOG_SPARK_SEED`` repeats a run's moments.
+Two kills by default; with ``EVERLOG_EXPORT_KILLS=20`` (``make soak-spark-export``) as many, and as many of an export to
+a Delta table. ``EVERLOG_EXPORT_SEED`` repeats a run's moments.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from everlog.spark.pipelines.export_folder import placed, read_manifest
 
 pytestmark = pytest.mark.spark
 
-KILLS = int(os.environ.get("EVERLOG_SPARK_KILLS", "2"))
-SEED = int(os.environ.get("EVERLOG_SPARK_SEED", str(time.time_ns() % 10**6)))
+KILLS = int(os.environ.get("EVERLOG_EXPORT_KILLS", "2"))
+SEED = int(os.environ.get("EVERLOG_EXPORT_SEED", str(time.time_ns() % 10**6)))
 MESSAGES = 12_000
 LONGEST_S = 5.0
 """Of a run, from the moment at which it has the folder to its kill."""
@@ -125,7 +125,7 @@ def told(out: Path) -> Counter[int]:
 
 
 @pytest.mark.timeout(300 + 60 * KILLS)
-@pytest.mark.parametrize("kind", ["parquet", *(["delta"] if "EVERLOG_SPARK_KILLS" in os.environ else [])])
+@pytest.mark.parametrize("kind", ["parquet", *(["delta"] if "EVERLOG_EXPORT_KILLS" in os.environ else [])])
 def test_a_killed_exporter_that_is_run_again_has_each_record_once(tmp_path: Path, kind: str) -> None:
     chance = random.Random(f"{SEED}{kind}")
     out, kills, runs, had = tmp_path / "out", 0, 0, Counter()
