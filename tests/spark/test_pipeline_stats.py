@@ -15,13 +15,14 @@ import pytest
 from everlog.cli.app import run
 from everlog.errors import UsageError
 from everlog.spark import stats
+from everlog.spark.discovery import find_stores
 from everlog.spark.pipelines import stats_rows as kinds
 from everlog.spark.pipelines.stats import stats_of_parts
 from everlog.spark.pipelines.stats_fold import Buckets, StreamFold, encode
 from everlog.spark.pipelines.stats_joining import join_edges
 from everlog.spark.pipelines.stats_rows import StreamName, fold_rows
 from everlog.spark.pipelines.stats_scan import position_width
-from everlog.spark.pipelines.stats_stores import MAX_STRIP, _segments
+from everlog.spark.pipelines.stats_stores import MAX_STRIP, _segments, describe_store
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 STORES = ("jlog/basic/log", "nats_streaming/basic_sigterm", "nats_streaming/broken/msgs_bad_crc_mid")
@@ -154,6 +155,23 @@ def test_many_segments_are_put_together_and_lose_no_byte():
     row = _segments("s", list(range(100)))
     assert len(row["strip"]) <= MAX_STRIP
     assert (row["files"], row["bytes"], sum(row["strip"]), row["files_in_a_part"]) == (100, 4950, 4950, 3)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "nats_streaming/broken/idx_missing_all",
+        "nats_streaming/broken/idx_only_dat_missing",
+        "jlog/e_idx_missing/before",
+    ],
+)
+def test_what_is_left_of_a_store_is_told(golden, name):
+    (store,) = find_stores((str(golden(name)),))
+    row = describe_store(store, {})
+    assert row["error"] is None
+    files = [path for path in Path(store.path).rglob("*") if path.name.startswith(("msgs.", "0000"))]
+    sizes = sum(path.stat().st_size for path in files if path.suffix != ".idx" or store.family != "jlog")
+    assert sum(held["bytes"] for held in row["segments"]) == sizes
 
 
 def _fold(name, times_s, *, width_s=60):

@@ -60,12 +60,12 @@ def _archive_files(store: Store, info: Row) -> dict[str, list[int]]:
 
 
 def _journal_files(store: Store, info: Row) -> dict[str, list[int]]:
-    return {"journal": [segment["bytes"] for segment in info["segments"]]}
+    return {"journal": [segment["bytes"] or 0 for segment in info["segments"]]}
 
 
 def _channel_files(store: Store, info: Row) -> dict[str, list[int]]:
     return {
-        name: [one["dat_size"] + one["idx_size"] for one in channel["slices"]]
+        name: [(one["dat_size"] or 0) + (one["idx_size"] or 0) for one in channel["slices"]]
         for name, channel in info["channels"].items()
     }
 
