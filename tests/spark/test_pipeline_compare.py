@@ -209,3 +209,13 @@ def test_the_command_prints_tables_or_json_and_ends_with_1_where_they_differ(spa
     assert found["comparisons"][0]["streams"][0]["only_b"] == 2
     assert run(["spark", "compare", str(path), str(tmp_path / "nothing")]) == 2
     assert run(["spark", "compare", str(path), str(other), "--streams", "x"]) == 2
+
+
+def test_the_pipelines_are_functions_of_a_session(spark, tmp_path):
+    import everlog.spark
+
+    path, out = journal(tmp_path / "a", 0, 20), str(tmp_path / "out")
+    (row,) = everlog.spark.verify(spark, str(tmp_path)).collect()
+    assert (row.store, row.ok, row.records) == (str(path), True, 20)
+    assert everlog.spark.export(spark, str(path), folder=out, format="arrow").rows == 20
+    assert everlog.spark.compare(spark, str(path), out, by="order").is_same

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,6 +11,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from everlog.spark.pictures.page import Report
+    from everlog.spark.pipelines.compare import Comparison
+    from everlog.spark.pipelines.export import ExportSummary
     from everlog.spark.pipelines.stats import Stats
 
 
@@ -19,6 +22,35 @@ def faults(spark: SparkSession, *paths: str, **options: str) -> DataFrame:
     stores are read when the result is asked for, beside whatever query reads the good records.
     """
     return spark.read.format("everlog").options(**options).option("faults", "true").load(list(paths))
+
+
+def verify(spark: SparkSession, *paths: str, **options: str) -> DataFrame:
+    """Check all stores at or below ``paths``, in parallel, large ones in parts: a row for each, its faults in it (see
+    :data:`everlog.spark.pipelines.verify.SCHEMA`). ``options`` are the data source's. Raises :class:`NotAStore`,
+    :class:`UsageError`.
+    """
+    from everlog.spark.pipelines.verify import verify_paths
+
+    return verify_paths(spark, paths, options)
+
+
+def export(spark: SparkSession, *paths: str, folder: str, format: str = "parquet", **options: str) -> ExportSummary:
+    """Export the records of all stores at or below ``paths`` to ``folder``, as ``parquet``, ``arrow``, ``jsonl`` or
+    ``delta``; run again, what is new, each record once. Raises as :func:`everlog.spark.pipelines.export.export`.
+    """
+    from everlog.spark.pipelines.export import Export
+    from everlog.spark.pipelines.export import export as run
+
+    return run(spark, Export(options={**options, "paths": json.dumps(paths)}, folder=folder, kind=format))
+
+
+def compare(spark: SparkSession, a: str, b: str, *, by: str = "address", **options: str) -> Comparison:
+    """Whether two stores, or a store and its export, hold the same records. Raises as
+    :func:`everlog.spark.pipelines.compare.compare`.
+    """
+    from everlog.spark.pipelines.compare import compare as run
+
+    return run(spark, a, b, by=by, options=options)
 
 
 def stats(spark: SparkSession, *paths: str, bucket_ns: int = 60 * 10**9, **options: str) -> Stats:

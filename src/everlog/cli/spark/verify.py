@@ -23,19 +23,14 @@ NUMBERS = frozenset(range(3, len(HEADERS)))
 def verify(paths: tuple[str, ...], option: tuple[str, ...], as_json: bool, running: Running) -> int:
     """Check all stores at or below the paths, in parallel, large ones in parts. One report; exit code 1 when one has a
     fault or can't be opened."""
-    from everlog.spark.discovery import find_stores
     from everlog.spark.options import parse_options
     from everlog.spark.pipelines.progress import TaskProgress
-    from everlog.spark.pipelines.verify import StoreToVerify, verify_stores
-    from everlog.spark.schema import family_options
+    from everlog.spark.pipelines.verify import stores_to_verify, verify_stores
 
-    scan = parse_options(scan_options(paths, option))
-    stores = find_stores(scan.paths, scan.family)
-    options = family_options(stores, scan)
-    todo = [StoreToVerify(store, options[store.family]) for store in stores]
+    todo = stores_to_verify(parse_options(scan_options(paths, option)))
     with running.session("verify") as (spark, progress), TaskProgress(spark, "verify", progress):
         rows = [row.asDict(recursive=True) for row in verify_stores(spark, todo).collect()]
-    order = {store.path: number for number, store in enumerate(stores)}
+    order = {one.store.path: number for number, one in enumerate(todo)}
     rows.sort(key=lambda row: order[row["store"]])
     is_ok = all(row["ok"] for row in rows)
     if as_json:

@@ -3,14 +3,16 @@ tasks where its family's checks can be parted."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from everlog.core.report import Report, Severity, VerifyPart
 from everlog.core.verification import join
 from everlog.errors import EverlogError
-from everlog.spark.discovery import FoundStore
+from everlog.spark.discovery import FoundStore, find_stores
+from everlog.spark.options import ScanOptions, parse_options
 from everlog.spark.pipelines.spread import TASKS_PER_CORE, spread
 from everlog.stores import open_store
 
@@ -68,6 +70,21 @@ def verify_stores(
     checked = context.parallelize(hands, len(hands)).flatMap(_check)
     rows = checked.groupByKey(min(len(hands), context.defaultParallelism)).map(_row)
     return spark.createDataFrame(rows, SCHEMA)
+
+
+def verify_paths(spark: SparkSession, paths: Sequence[str], options: Mapping[str, str]) -> DataFrame:
+    """:func:`verify_stores` for all stores at or below the paths; ``options`` are the data source's. Raises
+    :class:`NotAStore`, :class:`UsageError`."""
+    return verify_stores(spark, stores_to_verify(parse_options({**options, "paths": json.dumps(list(paths))})))
+
+
+def stores_to_verify(scan: ScanOptions) -> list[StoreToVerify]:
+    """The stores that a query's paths lead to, with its options for their families."""
+    from everlog.spark.schema import family_options
+
+    stores = find_stores(scan.paths, scan.family)
+    chosen = family_options(stores, scan)
+    return [StoreToVerify(store, chosen[store.family]) for store in stores]
 
 
 def _parts(index: int, store: StoreToVerify, split_bytes: int) -> list[_Todo]:
