@@ -167,8 +167,7 @@ class SbeColumns:
     def _tell_headers(self, blocks: Blocks) -> None:
         if self._on_problem is None:
             return
-        pairs = set(zip(blocks.templates.tolist(), blocks.statuses.tolist(), strict=True))
-        for template_id, status in sorted(pairs):
+        for template_id, status in sorted(_header_kinds(blocks)):
             if status == SHORT:
                 self._tell(-1, "short", f"shorter than a message header of {self.schema.header.size} bytes")
             elif status == OTHER_SCHEMA:
@@ -206,6 +205,19 @@ class SbeColumns:
         message = self.schema.templates.get(template_id)
         name = f"{message.name}: " if message is not None else ""
         self._on_problem(f"SBE: {name}a payload is {what}; it and others of this kind are not decoded")
+
+
+def _header_kinds(blocks: Blocks) -> set[tuple[int, int]]:
+    """Each template and status that occurs. Most batches have one or few of them, which is seen without a look at each
+    row."""
+    templates, statuses = blocks.templates, blocks.statuses
+    rows = len(templates)
+    if rows == 0:
+        return set()
+    if statuses.tobytes() != statuses[:1].tobytes() * rows:
+        return set(zip(templates.tolist(), statuses.tolist(), strict=True))
+    is_one = templates.tobytes() == templates[:1].tobytes() * rows
+    return {(template_id, statuses[0]) for template_id in ([templates[0]] if is_one else set(templates.tolist()))}
 
 
 def to_json(fields: dict[str, Any]) -> str:

@@ -51,8 +51,19 @@ def to_array(kind: pa.DataType, data: ColumnData, rows: int) -> pa.Array:
     )
     held = [None if part is None else pa.py_buffer(part) for part in buffers]
     if data.type is ColumnType.UINT64:  # Spark has no unsigned numbers
-        return pa.Array.from_buffers(pa.uint64(), rows, held, data.null_count).cast(kind)
+        held[1] = _widened(data.values, rows)
     return pa.Array.from_buffers(kind, rows, held, data.null_count)
+
+
+def _widened(values: memoryview, rows: int) -> pa.Buffer:
+    """Unsigned 64-bit numbers as decimals: those are 128-bit integers, the low half first. A cast takes ten times as
+    long."""
+    import numpy as np
+    import pyarrow as pa
+
+    wide = np.zeros((rows, 2), dtype="<u8")
+    wide[:, 0] = np.frombuffer(values, dtype="<u8", count=rows)
+    return pa.py_buffer(wide)
 
 
 def in_time(

@@ -17,7 +17,8 @@ from everlog.spark.reading import scan_partition
 if TYPE_CHECKING:
     import pyarrow as pa
 
-BATCH_ROWS = 16_384
+BATCH_ROWS = 65_536
+"""More than for Spark: what is grouped at once costs less."""
 MAX_PARTIAL_ROWS = 1 << 17
 """Groups of several batches are kept side by side up to that many rows, then merged."""
 MAX_GROUPS = 1 << 18
