@@ -189,6 +189,34 @@ def test_another_stream_under_the_same_name_is_refused(spark, tmp_path):
     assert numbers(out) == once(100)
 
 
+def test_a_stream_that_was_cut_and_went_on_otherwise_is_refused(spark, tmp_path):
+    """It is longer than what was exported, and where the last record was, none begins."""
+    path, out = record(tmp_path / "trades", 0, 100), tmp_path / "out"
+    wish = Export(options=options(path), folder=str(out))
+    export(spark, wish)
+    with archive.open_archive(path) as store:
+        store.truncate_recording(0, 736 * 50)
+        with store.extend_recording(0) as recorder:
+            for _ in range(200):
+                recorder.append(b"y" * 900)
+    with pytest.raises(CorruptData, match="no record at"):
+        export(spark, wish)
+    assert numbers(out) == once(100)
+
+
+def test_frames_are_exported_again_and_again_too(spark, tmp_path):
+    """A message of 3,000 bytes is three frames; the last one of them begins no message."""
+    path, out = tmp_path / "trades", tmp_path / "out"
+    wish = Export(options=options(path, level="frame"), folder=str(out))
+    with archive.create(path) as store, store.start_recording("aeron:ipc", 1) as recorder:
+        recorder.append(b"x" * 3000)
+    assert export(spark, wish).rows == 3
+    with archive.open_archive(path) as store, store.extend_recording(0) as recorder:
+        recorder.append(b"x" * 3000)
+    assert export(spark, wish).rows == 3
+    assert export(spark, wish).rows == 0
+
+
 def test_records_that_went_before_they_were_exported_are_missed(spark, tmp_path):
     path, out = record(tmp_path / "trades", 0, 100), tmp_path / "out"
     export(spark, Export(options=options(path), folder=str(out)))

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from everlog.core.store import Store, StreamInfo
+from everlog.core.report import Fault
+from everlog.core.store import Level, Store, StreamInfo
 from everlog.errors import CorruptData, UnknownStream, UnsupportedVersion, UsageError
 from everlog.spark.discovery import FoundStore
 from everlog.spark.options import SKIP, ScanOptions
@@ -78,7 +79,7 @@ def _plan_stream(
     low = 0 if scan.start is None else store.parse_address(scan.start)
     high = FOREVER if scan.end is None else store.parse_address(scan.end)
     if before is not None and before.ranges:
-        check_same(store, key, info, before)
+        check_same(store, key, info, before, scan.level)
         if (loss := _loss(store, key, info, before, low)) is not None:
             if scan.fail_on_data_loss:
                 raise loss
@@ -100,9 +101,11 @@ def _end(before: ExportedStream | None) -> int:
     return before.ranges[-1][1] if before is not None and before.ranges else 0
 
 
-def check_same(store: Store, key: StreamKey, info: StreamInfo, before: ExportedStream) -> bool:
-    """Whether the last record that was exported is there. Raises :class:`OtherStream` where it is not what it was, or
-    the stream ends before it."""
+def check_same(
+    store: Store, key: StreamKey, info: StreamInfo, before: ExportedStream, level: Level = Level.RECORD
+) -> bool:
+    """Whether the last record that was exported is there; False where it was removed since, or is damaged. Raises
+    :class:`OtherStream` where another one is there, or none in the midst of the stream, or the stream ends before."""
     last = before.last
     if last is None:
         return False
@@ -110,7 +113,11 @@ def check_same(store: Store, key: StreamKey, info: StreamInfo, before: ExportedS
     names = [name for name in last if name != "address"]
     where = f"{key.store}: stream {key.stream}"
     hint = "the store was replaced or cut: export it to another folder"
-    for batch in store.scan(key.stream, columns=names or ["length"], start=address, end=address + 1, on_fault=_ignore):
+    faults: list[Fault] = []
+    scan = store.scan(
+        key.stream, columns=names or ["length"], start=address, end=address + 1, level=level, on_fault=faults.append
+    )
+    for batch in scan:
         if not batch.row_count:
             continue
         now = {name: batch.to_list(name)[0] for name in names}
@@ -124,6 +131,10 @@ def check_same(store: Store, key: StreamKey, info: StreamInfo, before: ExportedS
     if end is not None and end <= address:
         found = f"an end at {info.end}"
         expected = f"one behind {store.format_address(address)}, which was exported"
+        raise OtherStream(where, found=found, expected=expected, hint=hint)
+    if info.first is not None and store.parse_address(info.first) <= address and not faults:
+        expected = "the one that was exported"
+        found = f"no record at {store.format_address(address)}"
         raise OtherStream(where, found=found, expected=expected, hint=hint)
     return False
 
@@ -146,10 +157,6 @@ def _loss(store: Store, key: StreamKey, info: StreamInfo, before: ExportedStream
         expected=f"one at {store.format_address(resume)} or before, where the export goes on",
         hint="they were removed before they were exported; failOnDataLoss=false goes on without them",
     )
-
-
-def _ignore(fault: object) -> None:
-    """Damage is for the export itself to tell."""
 
 
 def waves(splits: Sequence[SplitToExport], byte_count: int) -> Iterator[list[SplitToExport]]:
