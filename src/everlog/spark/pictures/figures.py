@@ -271,7 +271,8 @@ _STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600
 
 def _time_axis(era: Era) -> Row:
     span = (era.end_ns - era.start_ns) / NS
-    step = next((s for s in _STEPS if span / s <= MAX_TICKS), 86400 * math.ceil(span / 86400 / MAX_TICKS))
+    most = MAX_TICKS if span > 10 else MAX_TICKS // 2  # milliseconds are wide
+    step = next((s for s in _STEPS if span / s <= most), 86400 * math.ceil(span / 86400 / MAX_TICKS))
     width = round(step * 1000)
     first = -(-era.start_ns // (width * 10**6)) * width
     values = list(range(first, era.end_ns // 10**6 + 1, width))
