@@ -105,8 +105,8 @@ def keep_file(backup: Backup | None, storage: Storage, name: str) -> None:
 
 
 def pieces_of(file: ReadableFile, start: int = 0, end: int | None = None) -> Iterator[bytes]:
-    """A file's bytes from ``start`` on, in pieces of ``COPY_BYTES``. Raises :class:`FileChanged` when it is shorter than
-    ``end``."""
+    """A file's bytes from ``start`` on, in pieces of ``COPY_BYTES``. Raises :class:`FileChanged` when it is shorter
+    than ``end``."""
     size = file.size() if end is None else end
     for at in range(start, size, COPY_BYTES):
         length = min(COPY_BYTES, size - at)
