@@ -17,12 +17,19 @@ import toy_source  # noqa: E402
 
 
 @pytest.fixture(scope="session")
-def spark():
+def fsspec_folder(tmp_path_factory):
+    """Where fsspec in Spark's workers looks for its settings; a test may put a file there."""
+    return tmp_path_factory.mktemp("fsspec")
+
+
+@pytest.fixture(scope="session")
+def spark(fsspec_folder):
     from everlog.spark.session import local_session
 
     # Spark's workers import toy_source, too, when they unpickle what the driver sends.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(HERE), os.environ.get("PYTHONPATH"))))
     os.environ["EVERLOG_TEST_KEY"] = "mykey"
+    os.environ["FSSPEC_CONFIG_DIR"] = str(fsspec_folder)
     session = local_session("everlog tests")
     session.dataSource.register(toy_source.ToySource)
     yield session

@@ -16,6 +16,16 @@ if TYPE_CHECKING:
     from everlog.spark.pipelines.stats import Stats
 
 
+def scan(spark: SparkSession, *paths: str, **options: str) -> DataFrame:
+    """The table of ``spark.read.format("everlog").options(**options).load(paths)``, and faster: see
+    :mod:`everlog.spark.scanning`. The stores are looked at now, here on the driver, and each use of the DataFrame reads
+    what was there then. Raises as ``load`` does, and for a damaged or missing store what its queries would raise.
+    """
+    from everlog.spark.scanning import scan as read
+
+    return read(spark, paths, options)
+
+
 def faults(spark: SparkSession, *paths: str, **options: str) -> DataFrame:
     """The faults that a query over the stores would meet: columns of
     :data:`everlog.spark.fault_table.COLUMNS`, a row for each. ``paths`` and ``options`` are the data source's. The

@@ -176,9 +176,11 @@ def aggregate(
     """See :func:`everlog.spark.aggregate`."""
     from pyspark.sql import functions as fn
 
+    from everlog.spark.scanning import scan
+
     text = json.dumps({"by": dict(by) if isinstance(by, Mapping) else list(by), "values": dict(values)})
     wanted = parse_aggregation("aggregate", text)
-    partial = spark.read.format("everlog").options(**options).option("aggregate", text).load(list(paths))
+    partial = scan(spark, paths, {**options, "aggregate": text})
     merge = {COUNT: fn.sum, SUM: fn.sum, MIN: fn.min, MAX: fn.max}
     merged = partial.groupBy(*(fn.col(_quoted(key.name)) for key in wanted.keys)).agg(
         *(merge[fold.kind](_quoted(fold.name)).alias(f"everlog {fold.name}") for fold in wanted.folds)
