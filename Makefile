@@ -39,7 +39,7 @@ test: setup
 # EVERLOG_AERON_JAR=file is another release. Chromium, which shows the page of `everlog spark stats --report`, is the machine's,
 # EVERLOG_CHROMIUM=program, or comes by playwright. What can't be had is skipped; `make test` runs most of it with what is there already.
 interop: setup
-	EVERLOG_INTEROP=download $(BIN)/python -m pytest -q tests/interop tests/spark/test_report_in_chromium.py
+	EVERLOG_INTEROP=download $(BIN)/python -m pytest -q tests/interop tests/spark/test_report_in_chromium.py tests/spark/test_spark_cluster.py
 
 check: setup
 	$(BIN)/ruff check .

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.generate import aeron_archive
 from benchmarks.lines import RUNS, seconds
+from everlog.spark import scan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,7 +32,7 @@ def compare(
     spark: SparkSession, payload_bytes: int, total_bytes: int, runs: int = RUNS, folder: Path | None = None
 ) -> dict[str, Comparison]:
     """Scan an Aeron archive of about ``total_bytes``, with all columns (``all``) and with all but the payload
-    (``without-payload``).
+    (``without-payload``), by the data source and by ``everlog.spark.scan``.
 
     The Parquet files are written from the data source, uncompressed; the payloads are random.
     """
@@ -42,20 +43,26 @@ def compare(
         everything.write.option("compression", "uncompressed").parquet(parquet)
         rows = spark.read.parquet(parquet).count()
         fewer = [name for name in everything.columns if name != "payload"]
-        return {
-            "all": race(
-                lambda: consume(spark.read.format("everlog").load(str(archive))),
-                lambda: consume(spark.read.parquet(parquet)),
-                rows,
-                runs,
-            ),
-            "without-payload": race(
-                lambda: consume(spark.read.format("everlog").option("columns", ",".join(fewer)).load(str(archive))),
-                lambda: consume(spark.read.parquet(parquet).select(*fewer)),
-                rows,
-                runs,
-            ),
+        source = spark.read.format("everlog")
+        chosen = ",".join(fewer)
+        ours: dict[str, Callable[[], DataFrame]] = {
+            "all": lambda: source.load(str(archive)),
+            "all-scan": lambda: scan(spark, str(archive)),
+            "without-payload": lambda: spark.read.format("everlog").option("columns", chosen).load(str(archive)),
+            "without-payload-scan": lambda: scan(spark, str(archive), columns=chosen),
         }
+        peers: dict[str, Callable[[], DataFrame]] = {
+            "all": lambda: spark.read.parquet(parquet),
+            "without-payload": lambda: spark.read.parquet(parquet).select(*fewer),
+        }
+        return {
+            name: race(_consumer(make), _consumer(peers[name.removesuffix("-scan")]), rows, runs)
+            for name, make in ours.items()
+        }
+
+
+def _consumer(make: Callable[[], DataFrame]) -> Callable[[], None]:
+    return lambda: consume(make())
 
 
 def consume(frame: DataFrame) -> None:

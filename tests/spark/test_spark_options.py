@@ -157,3 +157,11 @@ def test_several_paths_come_as_a_json_list():
         parse_options({"paths": "/a"})
     with pytest.raises(UsageError, match="path"):
         parse_options({})
+
+
+def test_a_password_in_a_url_is_refused_without_repeating_it():
+    for path in ("ftp://me:sesame@host/records", "/data,sftp://me:sesame@host:22/records"):
+        with pytest.raises(UsageError, match="password") as error:
+            parse_options({"path": path})
+        assert "sesame" not in str(error.value)
+    assert parse_options({"path": "sftp://me@host:22/records"}).paths == ("sftp://me@host:22/records",)

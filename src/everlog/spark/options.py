@@ -22,6 +22,7 @@ DEFAULT_SLACK_NS = 600 * 10**9
 MIN_SPLIT_BYTES = 1 << 16
 _TRUE, _FALSE = {"true", "1", "yes"}, {"false", "0", "no"}
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_PASSWORD = re.compile(r"://[^/@]*:[^/@]+@")
 _FRACTION = re.compile(r"[.,](\d+)")
 
 
@@ -255,4 +256,11 @@ def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
         found += several
     if not found:
         raise UsageError("path", found="none", expected="a store, a folder of stores, a pattern or a list: load(path)")
+    if any(_PASSWORD.search(path) for path in found):
+        raise UsageError(
+            "path",
+            found="a password in a URL",
+            expected="one without",
+            hint="paths show in plans, logs and results; fsspec's settings are the place for it",
+        )
     return tuple(found)
