@@ -57,8 +57,8 @@ def test_a_range_of_times_reads_only_the_segments_it_needs(journal, first, end):
 def test_a_clock_that_was_set_back_is_found_by_the_slack(tmp_path):
     folder = tmp_path / "journal"
     write_journal(folder, 100, per_segment=700, payload=100)
-    # In the middle of segment 50, which covers 700 minutes, the clock was 12 hours ahead for a message: 370 minutes behind
-    # the segment's end.
+    # In the middle of segment 50, which covers 700 minutes, the clock was 12 hours ahead for a message: 370 minutes
+    # behind the segment's end.
     path = folder / f"{50:08x}"
     data = bytearray(path.read_bytes())
     ahead = START + 60 * 35_350 + 12 * 3600
