@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from pyspark.errors import PySparkException
@@ -58,6 +58,11 @@ SCAN = ScanOptions(paths=("x",))
         (GreaterThan(("timestamp",), datetime(2001, 9, 9, 1, 46, 40, 7, tzinfo=UTC)), [7, 8, 9]),
         (EqualTo(("timestamp",), datetime(2001, 9, 9, 1, 46, 40, 7, tzinfo=UTC)), [7]),
         (LessThanOrEqual(("timestamp",), datetime(2001, 9, 9, 1, 46, 40, 2, tzinfo=UTC)), [0, 1, 2]),
+        (
+            LessThanOrEqual(("timestamp",), datetime(2001, 9, 9, 3, 46, 40, 2, tzinfo=timezone(timedelta(hours=2)))),
+            [0, 1, 2],
+        ),
+        (LessThanOrEqual(("timestamp",), datetime(1990, 1, 1)), list(range(10))),  # in no zone: left to Spark
         (EqualTo(("timestamp", "field"), 3), list(range(10))),
     ],
 )

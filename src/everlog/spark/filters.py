@@ -133,8 +133,8 @@ def _limits(kind: str, value: Any) -> tuple[int | None, int | None]:
 def _in_time(scan: ScanOptions, kind: str, value: Any) -> ScanOptions:
     """A comparison of the column of microseconds, which are rounded down."""
     values = value if kind == "In" else (value,)
-    if kind not in _COMPARISONS or not values or not all(isinstance(v, datetime) for v in values):
-        return scan
+    if kind not in _COMPARISONS or not values or not all(isinstance(v, datetime) and v.tzinfo for v in values):
+        return scan  # Spark gives times with a zone; what one without means is not guessed
     times = [_nanoseconds(v) for v in values]
     low = None if kind.startswith("Less") else min(times)
     high = None if kind.startswith("Greater") else max(times) + 1000
@@ -142,8 +142,7 @@ def _in_time(scan: ScanOptions, kind: str, value: Any) -> ScanOptions:
 
 
 def _nanoseconds(moment: datetime) -> int:
-    # A time without a zone is Spark's way to give the local one of this process, as its rows do.
-    since = moment.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+    since = moment - datetime(1970, 1, 1, tzinfo=UTC)
     return ((since.days * 86400 + since.seconds) * 10**6 + since.microseconds) * 1000
 
 
