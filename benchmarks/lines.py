@@ -77,10 +77,14 @@ def median_rate(work: Callable[[], float], runs: int = RUNS) -> float:
     return statistics.median(work() for _ in range(runs))
 
 
-def paired_rates(ours: Callable[[], float], peer: Callable[[], float], runs: int = RUNS) -> tuple[float, float]:
-    """As :func:`paired`, of rates that both measure themselves: our median rate, the median of (ours / peer's)."""
-    ours()
-    peer()
+def paired_rates(
+    ours: Callable[[], float], peer: Callable[[], float], runs: int = RUNS, warm_ups: int = 1
+) -> tuple[float, float]:
+    """As :func:`paired`, of rates that both measure themselves: our median rate, the median of (ours / peer's).
+    ``warm_ups`` of each do not count."""
+    for _ in range(warm_ups):
+        ours()
+        peer()
     rates, ratios = [], []
     for turn in range(runs):
         if turn % 2:

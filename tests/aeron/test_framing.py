@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import array
 import ctypes
+import importlib
 import random
 import struct
 import zlib
@@ -891,3 +892,13 @@ def outcome(framer: Any, position: int, end: int, step: Callable[[Any], list[Any
     framer.begin(position, end)
     results = step(framer)
     return results, bytes(framer.view()), framer.length, framer.start_position, framer.position, framer.is_full
+
+
+@pytest.mark.parametrize("module", ["everlog.aeron._framer", "everlog.aeron.framing_twin"])
+def test_the_longest_of_several_payloads_is_found_whatever_they_are(module: str) -> None:
+    longest_of = importlib.import_module(module).longest_of
+    assert longest_of([]) == 0
+    assert longest_of([b"a", b"abc", bytearray(b"ab")]) == 3
+    assert longest_of((memoryview(b"abcd"), b"a")) == 4
+    with pytest.raises(TypeError):
+        longest_of([b"a", 7])

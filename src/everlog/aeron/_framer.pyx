@@ -222,6 +222,22 @@ cdef inline int64_t reserved_value_of(value) except? -1:
     return _inputs.checked_reserved(value)
 
 
+def longest_of(payloads):
+    """See the twin."""
+    cdef Py_ssize_t at = 0, longest = 0, length
+    if type(payloads) is not list and type(payloads) is not tuple:
+        return max(map(len, payloads), default=0)
+    while at < everlog_count(payloads):     # each time: a length may be asked of an object that changes the list
+        if PyBytes_CheckExact(<object>everlog_items(payloads)[at]):
+            length = PyBytes_GET_SIZE(<object>everlog_items(payloads)[at])
+        else:
+            length = len(payloads[at])
+        if length > longest:
+            longest = length
+        at += 1
+    return longest
+
+
 cdef class Framer:
     """See the twin."""
 

@@ -13,6 +13,7 @@ from everlog.kernel import load
 if TYPE_CHECKING:
     from everlog.aeron.framing_twin import Framer as Framer
     from everlog.aeron.framing_twin import Tail as Tail
+    from everlog.aeron.framing_twin import longest_of as longest_of
 else:
     _loaded = load("everlog.aeron._framer", "everlog.aeron.framing_twin")
-    Framer, Tail = _loaded.Framer, _loaded.Tail
+    Framer, Tail, longest_of = _loaded.Framer, _loaded.Tail, _loaded.longest_of

@@ -57,6 +57,11 @@ _HEADER: Final = DataHeader.struct
 _SESSION_ID_AT: Final = DataHeader.field("session_id").offset
 
 
+def longest_of(payloads: Sequence[Any]) -> int:
+    """The length of the longest of them; 0 of none."""
+    return max(map(len, payloads), default=0)
+
+
 class Framer:
     """Frames messages into a buffer of ``capacity`` bytes, more where a message could be longer. Not for several
     threads at once.

@@ -19,7 +19,7 @@ from typing import Any, Protocol, Self
 
 from everlog.aeron.archive.ownership import SILENT_S
 from everlog.aeron.archive.segment_writer import SegmentWriter
-from everlog.aeron.framing import LONG_WAY, Framer, Tail
+from everlog.aeron.framing import LONG_WAY, Framer, Tail, longest_of
 from everlog.core.durability import Durability
 from everlog.core.group_commit import GroupCommit, Round
 from everlog.errors import CorruptData, EverlogError, UsageError, WriteFailed
@@ -145,7 +145,7 @@ class Recorder:
     def _append_all(self, count: int, frame: Callable[[int], int], check: Sequence[Any] = ()) -> int:
         with self._tail:
             self._ready()
-            longest = max(map(len, check), default=0)
+            longest = longest_of(check)
             if longest > self.max_message_length:
                 raise UsageError("payload", found=f"{longest} bytes", expected=f"at most {self.max_message_length}")
             done = recorded = 0
