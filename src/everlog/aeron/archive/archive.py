@@ -37,7 +37,6 @@ from everlog.aeron.archive.events import (
     SignalEvent,
 )
 from everlog.aeron.archive.heartbeat import Flusher, Heartbeat
-from everlog.aeron.archive.listing import Listing
 from everlog.aeron.archive.options import ArchiveOptions, durability_of
 from everlog.aeron.archive.ownership import Ownership, now_ms
 from everlog.aeron.archive.recorder import Recorder
@@ -60,7 +59,7 @@ from everlog.errors import EverlogError, NotAStore, StoreExists, UsageError
 _log = logging.getLogger("everlog.aeron.archive")
 
 
-class Archive(Listing, Replaying, Upkeep):
+class Archive(Replaying, Upkeep):
     """An archive that this process owns; threads may share it. :func:`~.opening.create` and
     :func:`~.opening.open_archive` make one."""
 

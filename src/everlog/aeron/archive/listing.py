@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 
 from everlog.aeron.archive.catalog_writer import CatalogWriter
 from everlog.aeron.archive.recorder import Recorder
 from everlog.aeron.archive.recordings import Recording
 
 
-class Listing:
+class Listing(ABC):
     """The part of :class:`~everlog.aeron.archive.archive.Archive` that only looks."""
 
     _catalog: CatalogWriter
     _lock: threading.RLock
     _recorders: dict[int, Recorder]
 
+    @abstractmethod
     def _check(self) -> None:
-        raise NotImplementedError
+        """Raises :class:`StoreUnavailable` when the folder is not the archive's own any more."""
 
     def recordings(
         self,

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 
 from everlog.aeron.archive.boundaries import is_frame_boundary
-from everlog.aeron.archive.catalog_writer import CatalogWriter
 from everlog.aeron.archive.checksums import detect_checksum
+from everlog.aeron.archive.listing import Listing
 from everlog.aeron.archive.options import ArchiveOptions
 from everlog.aeron.archive.recorder import Recorder
 from everlog.aeron.archive.recordings import Recording, segment_map
@@ -22,23 +21,13 @@ from everlog.core.writable import WritableStorage
 from everlog.errors import UsageError
 
 
-class Replaying:
+class Replaying(Listing):
     """The part of :class:`~everlog.aeron.archive.archive.Archive` that reads recordings back."""
 
     options: ArchiveOptions
-    _catalog: CatalogWriter
-    _lock: threading.RLock
-    _recorders: dict[int, Recorder]
     _replays: set[Replay]
     _storage: WritableStorage
     _store: ArchiveStore
-
-    def _check(self) -> None:
-        raise NotImplementedError
-
-    def recorded_position(self, recording_id: int) -> int:
-        """See :class:`~everlog.aeron.archive.listing.Listing`."""
-        raise NotImplementedError
 
     def replay(
         self,

@@ -5,6 +5,7 @@ joined and removed. What is decided, and in which order it is done, is in :mod:`
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from everlog.aeron.archive import maintenance, migration
@@ -23,7 +24,7 @@ from everlog.core.storage import Storage
 from everlog.core.writable import WritableStorage
 
 
-class Upkeep:
+class Upkeep(ABC):
     """The part of :class:`~everlog.aeron.archive.archive.Archive` that is about recordings that are there.
 
     All methods raise :class:`UnknownStream`, :class:`~everlog.aeron.archive.refusals.Refused` with the reason (nothing
@@ -45,11 +46,13 @@ class Upkeep:
         """What is read."""
         return self._storage
 
+    @abstractmethod
     def _check(self) -> None:
-        raise NotImplementedError
+        """Raises :class:`StoreUnavailable` when the folder is not the archive's own any more."""
 
+    @abstractmethod
     def _context(self, recording: Recording, recorder: Recorder | None) -> ScanContext:
-        raise NotImplementedError
+        """How to read a recording as it is now."""
 
     def truncate_recording(self, recording_id: int, position: int) -> int:
         """Cut off everything behind ``position``, the end of a frame of a stopped recording; the count of files that

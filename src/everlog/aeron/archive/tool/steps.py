@@ -7,6 +7,7 @@ What a crash leaves is said at each; a write that lies within a page of 512 byte
 from __future__ import annotations
 
 import zlib
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -56,9 +57,9 @@ class ArchiveStep(RepairStep):
     def compare(self) -> None:
         """Raises :class:`FileChanged` when the folder is not as planned."""
 
+    @abstractmethod
     def undo(self) -> dict[str, Any]:
         """How it is undone: ``kind`` and what that needs, as plain values."""
-        raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, with what undoes it."""
