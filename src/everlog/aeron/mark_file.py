@@ -7,6 +7,8 @@ the schema id.
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -21,6 +23,15 @@ ARCHIVE_SCHEMA_ID = 100
 ARCHIVE_TEMPLATE_ID = 200
 LIVENESS_TIMEOUT_MS = 10_000
 """A mark file whose activity is older than this belongs to nobody."""
+
+
+Clock = Callable[[], int]
+"""Milliseconds since 1970, as mark files have times."""
+
+
+def now_ms() -> int:
+    """The system's time."""
+    return time.time_ns() // 1_000_000
 
 
 H = TypeVar("H", bound=Layout)

@@ -38,7 +38,7 @@ from everlog.aeron.archive.events import (
 )
 from everlog.aeron.archive.heartbeat import Flusher, Heartbeat
 from everlog.aeron.archive.options import ArchiveOptions, durability_of
-from everlog.aeron.archive.ownership import Ownership, now_ms
+from everlog.aeron.archive.ownership import Ownership
 from everlog.aeron.archive.recorder import Recorder
 from everlog.aeron.archive.recording_state import require_settled
 from everlog.aeron.archive.recordings import Recording, segment_map
@@ -52,6 +52,7 @@ from everlog.aeron.archive.store import ArchiveStore, Options
 from everlog.aeron.archive.stream_parameters import StreamParameters, Wishes, for_another_publication, parameters_of
 from everlog.aeron.archive.upkeep import Upkeep
 from everlog.aeron.framing import Framer
+from everlog.aeron.mark_file import now_ms
 from everlog.core.options import fill
 from everlog.core.writable import WritableStorage
 from everlog.errors import EverlogError, NotAStore, StoreExists, UsageError

@@ -22,7 +22,6 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from everlog.aeron.archive.catalog import NAMING
@@ -35,6 +34,8 @@ from everlog.aeron.mark_file import (
     ARCHIVE_TEMPLATE_ID,
     LIVENESS_TIMEOUT_MS,
     ArchiveMark,
+    Clock,
+    now_ms,
     read_archive_mark,
 )
 from everlog.core.writable import WritableFile, WritableStorage
@@ -63,17 +64,10 @@ class Texts:
     aeron_directory: str = ""
 
 
-def now_ms() -> int:
-    """Milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
-
-
 class Ownership:
     """The right to write in an archive's folder, until it is given back. ``take`` makes one."""
 
-    def __init__(
-        self, storage: WritableStorage, file: WritableFile, header: bytes, clock_ms: Callable[[], int]
-    ) -> None:
+    def __init__(self, storage: WritableStorage, file: WritableFile, header: bytes, clock_ms: Clock) -> None:
         self._storage = storage
         self._file = file
         self._header = header
@@ -89,7 +83,7 @@ class Ownership:
         timeout_ms: int = LIVENESS_TIMEOUT_MS,
         texts: Texts | None = None,
         archive_id: int = -1,
-        clock_ms: Callable[[], int] = now_ms,
+        clock_ms: Clock = now_ms,
     ) -> Ownership:
         """Become the owner. Raises :class:`StoreUnavailable` while somebody else is: who died is still for
         ``timeout_ms`` behind its last sign of life; :class:`WriteFailed`."""

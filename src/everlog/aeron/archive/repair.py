@@ -38,7 +38,8 @@ from everlog.aeron.archive.entry_checksums import kind_of, stale_kind_of
 from everlog.aeron.archive.recordings import Recording
 from everlog.aeron.archive.recovery import active_recordings, file_steps
 from everlog.aeron.archive.repair_catalog import rebuild_catalog
-from everlog.aeron.archive.repair_steps import EraseTail, RemoveFile, RenewChecksums, SetStops, Stop, refuse_live
+from everlog.aeron.archive.repair_steps import WATCHED, EraseTail, RemoveFile, RenewChecksums, SetStops, Stop
+from everlog.aeron.archive.running import refuse_running
 from everlog.aeron.archive.segments import SegmentMap, SegmentReader, parse_segment_name
 from everlog.aeron.archive.store import MARK_NAME, ArchiveStore
 from everlog.aeron.frames import NULL_POSITION
@@ -66,7 +67,7 @@ class _Planner:
 
     def __init__(self, store: ArchiveStore, progress: Progress | None) -> None:
         self.storage = writable(store.storage)
-        refuse_live(self.storage)
+        refuse_running(self.storage, files=WATCHED)
         self.store = ArchiveStore(self.storage, store.options)
         self.report = self.store.verify(progress)
         self.mended: set[int] = set()

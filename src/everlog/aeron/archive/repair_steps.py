@@ -3,7 +3,6 @@ they go, and why. Each leaves, wherever it is stopped, what planning again finds
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 from everlog.aeron.archive.catalog import CATALOG_NAME, CatalogEntry
@@ -11,29 +10,17 @@ from everlog.aeron.archive.catalog_file import load_catalog
 from everlog.aeron.archive.catalog_writer import MIN_CAPACITY, CatalogOptions, CatalogWriter
 from everlog.aeron.archive.ends import Remains
 from everlog.aeron.archive.entry_checksums import kind_of, stale_kind_of
-from everlog.aeron.archive.store import MARK_NAME, load_mark
+from everlog.aeron.archive.running import refuse_running
+from everlog.aeron.archive.store import MARK_NAME
 from everlog.aeron.frames import NULL_POSITION
+from everlog.aeron.mark_file import now_ms
 from everlog.core.repair import Backup, RepairStep, keep_file, pieces_of
 from everlog.core.storage import ReadableFile
 from everlog.core.writable import WritableStorage
-from everlog.errors import CorruptData, FileChanged, StoreUnavailable
+from everlog.errors import FileChanged
 
-
-def refuse_live(storage: WritableStorage) -> None:
-    """Raises :class:`StoreUnavailable` while an archive runs in the folder, by its mark file, or has its catalog or
-    mark file open; where the system does not tell who has a file open, the mark file alone decides."""
-    try:
-        mark = load_mark(storage)
-    except CorruptData:
-        mark = None
-    if mark is not None and mark.is_live(time.time_ns() // 1_000_000):
-        found = f"an archive that runs, process {mark.header.pid}"
-    elif any(storage.exists(name) and storage.is_open_elsewhere(name) for name in (CATALOG_NAME, MARK_NAME)):
-        found = "a process that has the archive open"
-    else:
-        return
-    hint = "stop it, or wait ten seconds where it was killed, then repair again; nothing was changed"
-    raise StoreUnavailable(storage.root, found=found, expected="no running archive", hint=hint)
+WATCHED = (CATALOG_NAME, MARK_NAME)
+"""Files that an archive has open while it runs."""
 
 
 def changed(name: str, found: str, expected: str) -> FileChanged:
@@ -52,7 +39,7 @@ class ArchiveStep(RepairStep):
     def check(self) -> None:
         """See :class:`RepairStep`."""
         if not self.is_owner:
-            refuse_live(self.storage)
+            refuse_running(self.storage, files=WATCHED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,13 +153,13 @@ class SetStops(ArchiveStep):
         super().check()
         entries = self._entries()
         keep_catalog(self.storage, backup)
-        now_ms = time.time_ns() // 1_000_000
+        now = now_ms()
         kinds = {i: kind_of(entry) or stale_kind_of(entry) or "none" for i, entry in entries.items()}
         for kind in sorted(set(kinds.values())):
             with open_catalog(self.storage, kind) as writer:
                 for stop in self.stops:
                     if kinds[stop.recording_id] == kind:
-                        writer.set_stop(stop.recording_id, stop.new, now_ms if stop.old == NULL_POSITION else None)
+                        writer.set_stop(stop.recording_id, stop.new, now if stop.old == NULL_POSITION else None)
         return f"set the stop positions of {len(self.stops)} recordings in {CATALOG_NAME}"
 
 

@@ -26,12 +26,12 @@ from everlog.aeron.archive.changes import (
     Settle,
 )
 from everlog.aeron.archive.maintenance import truncate
-from everlog.aeron.archive.ownership import now_ms
 from everlog.aeron.archive.recording_state import RecordingState, SegmentContent
 from everlog.aeron.archive.scan import Scan, ScanContext
 from everlog.aeron.archive.segments import SegmentMap, SegmentReader
 from everlog.aeron.frames import FRAME_ALIGNMENT, HEADER_LENGTH, NULL_POSITION, NULL_TIMESTAMP
 from everlog.aeron.layouts import DataHeader
+from everlog.aeron.mark_file import now_ms
 from everlog.aeron.position import FOREVER
 from everlog.aeron.walk import Geometry
 from everlog.core.report import Fault, Severity

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
@@ -33,7 +32,7 @@ from everlog.aeron.archive.segments import (
 )
 from everlog.aeron.columns import COLUMNS, make_sink, take_batch
 from everlog.aeron.frames import HEADER_LENGTH, NULL_POSITION
-from everlog.aeron.mark_file import ArchiveMark, read_archive_mark
+from everlog.aeron.mark_file import ArchiveMark, now_ms, read_archive_mark
 from everlog.aeron.position import FOREVER, term_start
 from everlog.aeron.positional_store import PositionalStore
 from everlog.aeron.record_times import RecordTimes, check_source
@@ -344,7 +343,7 @@ class ArchiveStore(PositionalStore):
     def is_live(self) -> bool:
         """Whether an archive said within the last ten seconds that it runs here."""
         mark = self.mark()
-        return mark is not None and mark.is_live(time.time_ns() // 1_000_000)
+        return mark is not None and mark.is_live(now_ms())
 
     def info(self) -> dict[str, Any]:
         """Catalog header, mark file, distinct errors, and each recording's descriptor."""

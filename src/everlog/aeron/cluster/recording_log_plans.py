@@ -16,8 +16,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from everlog.aeron.cluster.mark_file import MARK_NAME, load_mark, service_mark_names
@@ -28,6 +27,8 @@ from everlog.aeron.cluster.recording_log_changes import (
     seed_from_snapshot,
     sort_entries,
 )
+from everlog.aeron.mark_file import Clock
+from everlog.aeron.mark_file import now_ms as system_ms
 from everlog.core.repair import Backup, RepairPlan, RepairStep
 from everlog.core.storage import Storage
 from everlog.core.writable import WritableFile, WritableStorage, writable
@@ -39,15 +40,8 @@ PLAN_NAME = "plan.json"
 MAX_PLAN_BYTES = 1 << 20
 FAMILY = "aeron-cluster"
 
-Clock = Callable[[], int]
-"""Milliseconds since 1970."""
 
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
-def refuse_live(storage: Storage, now_ms: Clock = _now_ms) -> None:
+def refuse_live(storage: Storage, now_ms: Clock = system_ms) -> None:
     """Raises :class:`StoreUnavailable` when a component of the node is alive by its mark file, or has the recording log
     open; :class:`CorruptData` for a mark file that does not tell."""
     names = storage.names()
@@ -70,7 +64,7 @@ class ReplaceFile(RepairStep):
     recording_log: bytes
     old: bytes | None
     new: bytes
-    now_ms: Clock = _now_ms
+    now_ms: Clock = system_ms
 
     def check(self) -> None:
         """See :class:`RepairStep`."""
@@ -164,7 +158,7 @@ def _read(storage: Storage) -> tuple[WritableStorage, bytes]:
     return writable(storage), storage.read_all(RECORDING_LOG_NAME)
 
 
-def plan_sort(storage: Storage, *, now_ms: Clock = _now_ms) -> RepairPlan:
+def plan_sort(storage: Storage, *, now_ms: Clock = system_ms) -> RepairPlan:
     """Sort the entries; empty when they are in order. Changes nothing yet. Raises as
     :func:`~everlog.aeron.cluster.recording_log_changes.sort_entries`, :class:`StoreUnavailable` where there is no
     recording log, :class:`UsageError` for a folder that is not on this machine; so do all plans here."""
@@ -172,7 +166,7 @@ def plan_sort(storage: Storage, *, now_ms: Clock = _now_ms) -> RepairPlan:
     return _plan(folder, data, sort_entries(data), now_ms)
 
 
-def plan_invalidate(storage: Storage, *, log_start: int = 0, now_ms: Clock = _now_ms) -> RepairPlan:
+def plan_invalidate(storage: Storage, *, log_start: int = 0, now_ms: Clock = system_ms) -> RepairPlan:
     """Mark the latest snapshot as invalid; empty when there is none.
 
     ``log_start``: where the recording of the log begins. Raises :class:`CorruptData` when a start would need what is
@@ -191,7 +185,7 @@ def plan_invalidate(storage: Storage, *, log_start: int = 0, now_ms: Clock = _no
     return _plan(folder, data, change, now_ms)
 
 
-def plan_seed(storage: Storage, *, service_count: int | None = None, now_ms: Clock = _now_ms) -> RepairPlan:
+def plan_seed(storage: Storage, *, service_count: int | None = None, now_ms: Clock = system_ms) -> RepairPlan:
     """Start anew from the latest snapshot; empty when nothing else is there. The old file is kept as
     ``recording.log.bak``, too; one of that name is replaced, and goes to the backup.
 
@@ -218,7 +212,7 @@ def plan_seed(storage: Storage, *, service_count: int | None = None, now_ms: Clo
     return RepairPlan(plan.store, plan.family, (keep, *plan.steps))
 
 
-def plan_restore(storage: Storage, backup: Storage, *, now_ms: Clock = _now_ms) -> RepairPlan:
+def plan_restore(storage: Storage, backup: Storage, *, now_ms: Clock = system_ms) -> RepairPlan:
     """Bring back what a change kept in its backup; empty when it is back already.
 
     Raises :class:`FileChanged` when the file is not as that change left it: somebody wrote to it since.

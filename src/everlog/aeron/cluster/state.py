@@ -3,7 +3,6 @@ what it would do when it starts."""
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from everlog.aeron.cluster.recording_log import Entry
 from everlog.aeron.cluster.recovery_plan import RecoveryPlan, plan_recovery
 from everlog.aeron.cluster.scanning import LOG, MessageContext, raw_messages
 from everlog.aeron.cluster.snapshot import complete_sets
+from everlog.aeron.mark_file import now_ms
 from everlog.errors import EverlogError
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def _component(mark: ClusterMark) -> str:
         return f"{name}: its last start, at {start}, failed."
     if mark.is_closed:
         return f"{name}: started at {start}, and closed cleanly."
-    if mark.is_live(_now_ms()):
+    if mark.is_live(now_ms()):
         return f"{name}: runs since {start} (process {header.pid})."
     last = time_ms(header.activity_timestamp)
     return (
@@ -168,7 +168,7 @@ def _component(mark: ClusterMark) -> str:
 def was_killed(view: NodeView) -> bool:
     """Whether the consensus module did not close, and gives no sign of life."""
     mark = view.mark
-    return mark is not None and not mark.is_closed and not mark.is_live(_now_ms()) and mark.header.version > 0
+    return mark is not None and not mark.is_closed and not mark.is_live(now_ms()) and mark.header.version > 0
 
 
 def explain_killed(store: ClusterStore) -> tuple[str, str, str]:
@@ -268,10 +268,6 @@ def _errors(view: NodeView) -> list[str]:
         count = "1 distinct error" if len(mark.errors) == 1 else f"{len(mark.errors)} distinct errors"
         lines.append(f"{mark.label} met {count}; the latest at {time_ms(latest.last_observation_timestamp)}: {text}")
     return lines
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def time_ms(timestamp: int) -> str:

@@ -5,7 +5,6 @@ It changes nothing. What a restart heals by itself, such as a killed node's open
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from everlog.aeron.cluster.state import explain_killed, service_count, time_ms
 from everlog.aeron.cluster.verify_log import LogCheck
 from everlog.aeron.cluster.verify_recording_log import check_entries
 from everlog.aeron.cluster.verify_snapshots import SnapshotCheck
+from everlog.aeron.mark_file import now_ms
 from everlog.core.report import Fault, Progress, Report, Severity
 from everlog.errors import CorruptData, EverlogError, UnsupportedVersion
 
@@ -103,7 +103,7 @@ class Verification:
         if mark.body.problem is not None:
             expected = "texts and an error log within the file"
             self.add("cluster-mark", name, at, mark.body.problem, expected, "texts or errors of the component")
-        if not mark.is_closed and not mark.is_live(time.time_ns() // 1_000_000) and header.version > 0:
+        if not mark.is_closed and not mark.is_live(now_ms()) and header.version > 0:
             found = f"{mark.label}: last alive at {time_ms(header.activity_timestamp)}, never closed"
             expected = "a component that runs, or closed its mark file"
             role, loses, repair = "", "nothing", "none needed: a start takes the file over"

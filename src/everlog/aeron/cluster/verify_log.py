@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -13,6 +12,7 @@ from everlog.aeron.cluster.mark_file import ClusterMark
 from everlog.aeron.cluster.messages import CONSENSUS_MODULE
 from everlog.aeron.cluster.recording_log import NULL_VALUE, RECORDING_LOG_NAME, Entry
 from everlog.aeron.cluster.scanning import LOG, MessageContext
+from everlog.aeron.mark_file import now_ms
 from everlog.core.columns import Batch
 from everlog.core.report import Fault, Report, Severity
 from everlog.errors import EverlogError
@@ -166,7 +166,7 @@ class LogCheck:
             mark: ClusterMark | None = self.store.mark()
         except EverlogError:
             return False
-        return mark is not None and mark.is_live(time.time_ns() // 1_000_000)
+        return mark is not None and mark.is_live(now_ms())
 
     def _add(
         self,

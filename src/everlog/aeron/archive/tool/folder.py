@@ -3,35 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from everlog.aeron.archive.catalog import CATALOG_NAME, Catalog, CatalogEntry
 from everlog.aeron.archive.catalog_writer import WRITABLE_MAJOR
+from everlog.aeron.archive.running import refuse_running
 from everlog.aeron.archive.store import MARK_NAME, ArchiveStore
 from everlog.aeron.frames import align, version_text
 from everlog.aeron.layouts import CatalogHeader, DescriptorHeader
-from everlog.aeron.mark_file import ArchiveMark, read_archive_mark
 from everlog.core.report import Severity
-from everlog.core.storage import LocalStorage, Storage
+from everlog.core.storage import Storage
 from everlog.core.writable import WritableStorage, writable
-from everlog.errors import CorruptData, EverlogError, StoreUnavailable, UnknownStream, UnsupportedVersion
+from everlog.errors import CorruptData, StoreUnavailable, UnknownStream, UnsupportedVersion
 
 FAMILY = ArchiveStore.family
-LINK_NAME = "archive-mark.lnk"
-"""Holds the path of the folder that the mark file is in, where that is another one."""
-MAX_PATH_BYTES = 4096
-MARK_HEAD_BYTES = 4096
-"""So much of a mark file has its header and texts."""
-
-Clock = Callable[[], int]
-"""Milliseconds since 1970."""
-
-
-def now_ms() -> int:
-    """The system's time."""
-    return time.time_ns() // 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,25 +80,6 @@ def open_folder(storage: Storage, *, any_version: bool = False) -> ArchiveFolder
     return ArchiveFolder(folder, store, catalog)
 
 
-def mark_storage(storage: Storage) -> Storage:
-    """Where the mark file is: the archive's folder, or the one that its link file names."""
-    if not storage.exists(LINK_NAME):
-        return storage
-    with storage.open(LINK_NAME) as file:
-        path = file.read_at(0, MAX_PATH_BYTES).decode("utf-8", "surrogateescape").strip()
-    return LocalStorage(path)
-
-
-def load_mark_head(storage: Storage) -> ArchiveMark | None:
-    """The header and texts of the mark file; ``None`` where there is none. Raises :class:`CorruptData`,
-    :class:`StoreUnavailable`."""
-    place = mark_storage(storage)
-    if not place.exists(MARK_NAME):
-        return None
-    with place.open(MARK_NAME) as file:
-        return read_archive_mark(file.read_at(0, MARK_HEAD_BYTES), MARK_NAME)
-
-
 @contextlib.contextmanager
 def alone(storage: Storage) -> Iterator[None]:
     """Keeps other processes of everlog out of the folder: its writers and its tools hold the mark file. Where there is
@@ -130,27 +97,3 @@ def alone(storage: Storage) -> Iterator[None]:
                 hint="stop it first; nothing was changed",
             )
         yield
-
-
-def refuse_running(storage: WritableStorage, clock: Clock = now_ms) -> None:
-    """Raises :class:`StoreUnavailable` when an archive said within ten seconds that it runs here, or a process has the
-    catalog open, as one has that runs. An archive that starts at this very moment is not seen."""
-    try:
-        mark = load_mark_head(storage)
-    except EverlogError:
-        mark = None  # a damaged one keeps no archive from being changed; who has the catalog open does
-    if mark is not None and mark.is_live(clock()):
-        age_ms = clock() - mark.header.activity_timestamp
-        raise StoreUnavailable(
-            f"{storage.root}/{MARK_NAME}",
-            found=f"an archive that was active {age_ms} ms ago (process {mark.header.pid})",
-            expected="none while the folder is changed",
-            hint="stop it first; one that was killed counts as running for 10 seconds",
-        )
-    if storage.exists(CATALOG_NAME) and storage.is_open_elsewhere(CATALOG_NAME):
-        raise StoreUnavailable(
-            f"{storage.root}/{CATALOG_NAME}",
-            found="a process that has it open",
-            expected="none while the folder is changed",
-            hint="stop the archive and other tools first",
-        )

@@ -20,9 +20,10 @@ from dataclasses import dataclass
 from everlog.aeron.archive.catalog import ALIGNMENT, CATALOG_NAME, LENGTH_PREFIX_BYTES, CatalogEntry
 from everlog.aeron.archive.catalog_bytes import encode_entry_header, encode_header
 from everlog.aeron.archive.recordings import recording_of
+from everlog.aeron.archive.running import LINK_NAME, load_mark_head
 from everlog.aeron.archive.segments import MAX_POSITION, Naming, SegmentMap, is_bytes, segment_name
 from everlog.aeron.archive.store import MARK_NAME
-from everlog.aeron.archive.tool.folder import FAMILY, LINK_NAME, ArchiveFolder, load_mark_head, open_folder
+from everlog.aeron.archive.tool.folder import FAMILY, ArchiveFolder, open_folder
 from everlog.aeron.archive.tool.orphans import segment_files
 from everlog.aeron.archive.tool.steps import CreateFile, RenameFiles, ReplaceFile, WriteBytes, state_of
 from everlog.aeron.frames import HEADER_LENGTH, align, version_text

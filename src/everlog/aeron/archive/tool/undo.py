@@ -13,8 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from everlog.aeron.archive.running import refuse_running
 from everlog.aeron.archive.tool.checksum import KEPT
-from everlog.aeron.archive.tool.folder import FAMILY, refuse_running
+from everlog.aeron.archive.tool.folder import FAMILY
 from everlog.aeron.archive.tool.steps import FILE_MODE, ArchiveStep, last_written, state_of
 from everlog.aeron.frames import HEADER_LENGTH, MAX_SEGMENT_LENGTH
 from everlog.core.repair import Backup, RepairPlan, pieces_of

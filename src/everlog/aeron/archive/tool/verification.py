@@ -25,11 +25,12 @@ from everlog.aeron.archive.recordings import Recording, recording_of
 from everlog.aeron.archive.scan import Scan
 from everlog.aeron.archive.segments import SegmentReader
 from everlog.aeron.archive.store import ArchiveStore
-from everlog.aeron.archive.tool.folder import FAMILY, Clock, now_ms, open_folder
+from everlog.aeron.archive.tool.folder import FAMILY, open_folder
 from everlog.aeron.archive.tool.states import set_state
 from everlog.aeron.archive.tool.steps import WriteBytes, ZeroTail, last_written
 from everlog.aeron.frames import HEADER_LENGTH, NULL_POSITION, align
 from everlog.aeron.layouts import DataHeader, DescriptorHeader, RecordingDescriptor
+from everlog.aeron.mark_file import Clock, now_ms
 from everlog.aeron.position import FOREVER
 from everlog.core.repair import RepairPlan, RepairStep
 from everlog.core.report import Fault, Severity
