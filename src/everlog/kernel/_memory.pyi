@@ -1,0 +1,1 @@
+from everlog.kernel.memory_twin import Memory as Memory

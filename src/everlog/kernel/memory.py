@@ -1,0 +1,12 @@
+"""Memory that processes share: compiled, or its twin :mod:`everlog.kernel.memory_twin`, for one process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from everlog.kernel import load
+
+if TYPE_CHECKING:
+    from everlog.kernel.memory_twin import Memory as Memory
+else:
+    Memory = load("everlog.kernel._memory", "everlog.kernel.memory_twin").Memory
