@@ -1,0 +1,33 @@
+"""Why a media driver refuses a command, as numbers that driver and client share."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ErrorCode(IntEnum):
+    """The codes of an error event. Source: Aeron, ErrorCode."""
+
+    UNUSED = 0
+    INVALID_CHANNEL = 1
+    UNKNOWN_SUBSCRIPTION = 2
+    UNKNOWN_PUBLICATION = 3
+    CHANNEL_ENDPOINT_ERROR = 4
+    UNKNOWN_COUNTER = 5
+    UNKNOWN_COMMAND_TYPE_ID = 6
+    MALFORMED_COMMAND = 7
+    NOT_SUPPORTED = 8
+    UNKNOWN_HOST = 9
+    RESOURCE_TEMPORARILY_UNAVAILABLE = 10
+    GENERIC_ERROR = 11
+    STORAGE_SPACE = 12
+    IMAGE_REJECTED = 13
+    PUBLICATION_REVOKED = 14
+
+
+def error_code_name(value: int) -> str:
+    """Such as ``UNKNOWN_HOST``; ``error 99`` for a code that is not known here."""
+    try:
+        return ErrorCode(value).name
+    except ValueError:
+        return f"error {value}"
