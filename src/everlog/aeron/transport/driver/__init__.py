@@ -1,0 +1,1 @@
+"""A media driver: conductor, sender, receiver, and what they share."""

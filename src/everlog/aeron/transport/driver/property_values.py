@@ -1,0 +1,127 @@
+"""Values of Aeron's properties, from text: sizes (``64k``), durations (``10s``), choices by Aeron's class names. Each
+parser takes the text and the property's name for its errors, which are all :class:`UsageError`.
+Source: Agrona, SystemUtil.parseSize and parseDuration; Aeron, Configuration, WildcardPortManager.parsePortRange."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NoReturn
+
+from everlog.errors import UsageError
+
+INT32_MAX, INT64_MAX = (1 << 31) - 1, (1 << 63) - 1
+SIZES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+DURATIONS_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+PORT_MAX = 65535
+DIGITS_MAX = 19
+"""Of a number: no int64 has more."""
+
+
+def parse_size(text: str, name: str) -> int:
+    """Bytes: digits, and ``k``, ``m`` or ``g`` of either case."""
+    digits, unit = (text[:-1], text[-1].lower()) if text and not text[-1].isdigit() else (text, "")
+    if not _is_number(digits) or (unit and unit not in SIZES):
+        _refuse(text, name, "a size such as 1408, 64k, 16m or 1g")
+    return _bounded(int(digits) * SIZES.get(unit, 1), text, name, INT64_MAX)
+
+
+def parse_length(text: str, name: str) -> int:
+    """A size that a Java int holds."""
+    return _bounded(parse_size(text, name), text, name, INT32_MAX)
+
+
+def parse_duration_ns(text: str, name: str) -> int:
+    """Nanoseconds: digits, and ``ns``, ``us``, ``ms`` or ``s`` of either case; none means nanoseconds."""
+    unit = text.lstrip("0123456789").lower()
+    digits = text[: len(text) - len(unit)]
+    if not _is_number(digits) or (unit and unit not in DURATIONS_NS):
+        _refuse(text, name, "a duration such as 500us, 200ms or 10s")
+    return _bounded(int(digits) * DURATIONS_NS.get(unit, 1), text, name, INT64_MAX)
+
+
+def parse_milliseconds(text: str, name: str) -> int:
+    """Milliseconds as a bare number, or a duration with its unit."""
+    if _is_number(text):
+        return _bounded(int(text), text, name, INT64_MAX)
+    return parse_duration_ns(text, name) // DURATIONS_NS["ms"]
+
+
+def parse_int(text: str, name: str) -> int:
+    """A number, also hexadecimal (``0x``), that a Java int holds."""
+    return _number(text, name, INT32_MAX)
+
+
+def parse_long(text: str, name: str) -> int:
+    """A number, also hexadecimal (``0x``), that a Java long holds."""
+    return _number(text, name, INT64_MAX)
+
+
+def parse_boolean(text: str, name: str) -> bool:
+    """``true`` or ``false``."""
+    found = {"true": True, "false": False}.get(text.lower())
+    if found is None:
+        _refuse(text, name, "true or false")
+    return found
+
+
+def parse_inferable(text: str, name: str) -> bool | None:
+    """``true``, ``false``, or ``infer``, which is ``None``."""
+    return None if text.lower() == "infer" else parse_boolean(text, name)
+
+
+def parse_text(text: str, name: str) -> str:
+    """Any text but none."""
+    if not text:
+        _refuse(text, name, "a value")
+    return text
+
+
+def parse_port_range(text: str, name: str) -> tuple[int, int]:
+    """Two ports with spaces between: lowest and highest."""
+    words = text.split()
+    if len(words) != 2 or not all(_is_number(word) for word in words):
+        _refuse(text, name, "two ports such as '20000 20100'")
+    low, high = int(words[0]), int(words[1])
+    if not 0 <= low <= high <= PORT_MAX:
+        _refuse(text, name, f"two ports, the first not above the second, up to {PORT_MAX}")
+    return low, high
+
+
+def choice(names: Mapping[str, str]) -> Callable[[str, str], str]:
+    """A parser of one of ``names``, which maps what may be written (a class of Aeron's, in full or bare, or a short
+    name) to what it means. Other classes can't be run here and are refused."""
+
+    def parse(text: str, name: str) -> str:
+        found = names.get(text) or names.get(text.rpartition(".")[2])
+        if found is None:
+            shorts = ", ".join(sorted(set(names.values())))
+            _refuse(text, name, f"one of {shorts}, or Aeron's class or function of that kind")
+        return found
+
+    return parse
+
+
+def _number(text: str, name: str, maximum: int) -> int:
+    digits = text.removeprefix("-")
+    is_hexadecimal = digits[:2].lower() == "0x"
+    try:
+        value = int(text, 16 if is_hexadecimal else 10) if len(digits) <= DIGITS_MAX else None
+    except ValueError:
+        value = None
+    if value is None or not -maximum - 1 <= value <= maximum:
+        _refuse(text, name, f"a number from {-maximum - 1} to {maximum}")
+    return value
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= DIGITS_MAX
+
+
+def _bounded(value: int, text: str, name: str, maximum: int) -> int:
+    if value > maximum:
+        _refuse(text, name, f"at most {maximum}")
+    return value
+
+
+def _refuse(text: str, name: str, expected: str) -> NoReturn:
+    raise UsageError(name, found=repr(text), expected=expected)
