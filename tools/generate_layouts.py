@@ -1,7 +1,7 @@
 """Write what is derived from the declared layouts: tables in ``docs/formats``, offsets that compiled code includes.
 
 ``python tools/generate_layouts.py [FAMILY...]`` writes; ``--check`` only compares and exits 1 when a file is stale. For
-each family with a ``layouts.py`` there are two files: ``docs/formats/FAMILY.md`` and
+each family with a ``layouts.py`` (or more, such as ``command_layouts.py``) there are two files: ``docs/formats/FAMILY.md`` and
 ``src/everlog/FAMILY/_layouts.pxi``. The second is an anonymous ``cdef enum`` with ``NAME_SIZE`` and ``NAME_FIELD``
 (offset) for each layout, such as ``JLOG_HEADER_LENGTH``.
 """
@@ -30,7 +30,7 @@ GENERATED = "Generated from everlog.{}'s layouts by tools/generate_layouts.py. D
 def layouts_of(family: str) -> tuple[str, list[type[Layout]]]:
     """The docstring of a family's first ``layouts`` module, and the layouts of all of them as they are declared."""
     text, found = "", []
-    for path in sorted((SOURCE / "everlog" / family).rglob("layouts.py")):
+    for path in sorted((SOURCE / "everlog" / family).rglob("*layouts.py")):
         name = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
         module = importlib.import_module(name)
         text = text or inspect.getdoc(module) or ""

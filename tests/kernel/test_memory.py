@@ -129,3 +129,10 @@ def test_a_file_that_is_too_short_is_not_mapped(kind: Any, tmp_path: Path) -> No
 def test_memory_does_not_leave_its_process(kind: Any) -> None:
     with pytest.raises(TypeError, match="one process"):
         pickle.dumps(kind.allocate(8))
+
+
+@KINDS
+def test_fences_change_nothing(kind: Any) -> None:
+    memory = kind.allocate(8)
+    memory.put_i64(0, 5)
+    assert [memory.acquire_fence(), memory.release_fence(), kind.fence(), memory.get_i64(0)] == [None, None, None, 5]

@@ -9,7 +9,8 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from everlog.kernel._atomics cimport (
-    acquire_i32, acquire_i64, add_i32, add_i64, release_i32, release_i64, swap_i32, swap_i64, volatile_i32, volatile_i64,
+    acquire_fence, acquire_i32, acquire_i64, add_i32, add_i64, fence, release_fence, release_i32, release_i64, swap_i32, swap_i64,
+    volatile_i32, volatile_i64,
 )
 
 import os
@@ -149,6 +150,18 @@ cdef class Memory:
 
     def compare_and_set_i64(self, int64_t offset, int64_t expected, int64_t value):
         return bool(swap_i64(_atomic(self, offset, 8, True), expected, value))
+
+    @staticmethod
+    def acquire_fence():
+        acquire_fence()
+
+    @staticmethod
+    def release_fence():
+        release_fence()
+
+    @staticmethod
+    def fence():
+        fence()
 
     def read(self, int64_t offset, int64_t length):
         _check(self, offset, length)

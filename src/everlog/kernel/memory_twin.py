@@ -144,6 +144,18 @@ class Memory:
         self.put_i64(offset, value)
         return True
 
+    @staticmethod
+    def acquire_fence() -> None:
+        """What was read before is read before whatever is read or written next."""
+
+    @staticmethod
+    def release_fence() -> None:
+        """What was read or written before is done before whatever is written next."""
+
+    @staticmethod
+    def fence() -> None:
+        """All access before comes before all access behind."""
+
     def read(self, offset: int, length: int) -> bytes:
         """A copy of some bytes."""
         self._check(offset, length)
