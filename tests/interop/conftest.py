@@ -4,15 +4,18 @@ skipped with the reason."""
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))  # c_library, java_archive, both_archives
+sys.path.insert(0, str(Path(__file__).parent))  # c_library, java_archive, java_transport, ...
 import c_library
 import java_archive
+import java_transport
 
 pytest.register_assert_rewrite("both_archives")
 
@@ -88,3 +91,42 @@ def start_archive(aeron_jar: Path) -> Iterator[Callable[..., java_archive.JavaAr
     yield start
     for archive in started:
         archive.kill()
+
+
+@pytest.fixture
+def driver_folder() -> Iterator[Path]:
+    """A name for a driver's folder in shared memory, where there is such memory; what is there goes with the test."""
+    memory = Path("/dev/shm")
+    parent = Path(tempfile.mkdtemp(prefix="everlog-driver-", dir=memory if memory.is_dir() else None))
+    yield parent / "driver"
+    shutil.rmtree(parent, ignore_errors=True)
+
+
+@pytest.fixture
+def start_java_driver(aeron_jar: Path, driver_folder: Path) -> Iterator[Callable[..., java_transport.JavaDriver]]:
+    """Starts the real media driver with these properties, as often as wanted, each on a folder of its own unless one is
+    named; all end with the test."""
+    started: list[java_transport.JavaDriver] = []
+
+    def start(properties: dict[str, str] | None = None, folder: Path | None = None) -> java_transport.JavaDriver:
+        place = folder or driver_folder.with_name(f"java-{len(started)}")
+        started.append(java_transport.JavaDriver(aeron_jar, place, properties))
+        return started[-1]
+
+    yield start
+    for driver in started:
+        driver.kill()
+
+
+@pytest.fixture
+def start_java_client(aeron_jar: Path) -> Iterator[Callable[..., java_transport.JavaClient]]:
+    """Starts a client of the real Aeron on a driver's folder, as often as wanted; all end with the test."""
+    started: list[java_transport.JavaClient] = []
+
+    def start(folder: Path | str, **options: object) -> java_transport.JavaClient:
+        started.append(java_transport.JavaClient(aeron_jar, folder, **options))
+        return started[-1]
+
+    yield start
+    for client in started:
+        client.kill()
