@@ -20,9 +20,10 @@ from pathlib import Path
 from struct import Struct
 from typing import Self
 
-import aeron_java
 from java_archive import FLAGS, SECONDS_OF_A_TOOL, Messages, ToolResult
 from line_process import LineProcess
+
+import aeron_java
 
 PROGRAM = Path(__file__).with_name("TransportPeer.java")
 DRIVER_DEFAULTS = {
