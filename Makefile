@@ -1,4 +1,4 @@
-# make setup | demo | test | interop | check | bench | bench-jlog | bench-archive | bench-spark | soak-spark | soak-jlog | soak-archive | soak-spark-writing | soak-spark-export | formats | wheel | sdist | clean
+# make setup | demo | test | interop | check | bench | bench-jlog | bench-archive | bench-spark | soak-spark | soak-jlog | soak-archive | soak-spark-writing | soak-spark-export | fuzz | formats | wheel | sdist | clean
 # PYTHON chooses the interpreter that .venv is made from.
 
 PYTHON ?= python3
@@ -8,7 +8,7 @@ SETUP := $(VENV)/.everlog-setup
 BUILT := $(VENV)/.everlog-built
 COMPILED := $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi')
 
-.PHONY: setup demo test interop check bench bench-jlog bench-archive bench-spark soak-spark soak-jlog soak-archive soak-spark-writing soak-spark-export formats wheel sdist clean
+.PHONY: setup demo test interop check bench bench-jlog bench-archive bench-spark soak-spark soak-jlog soak-archive soak-spark-writing soak-spark-export fuzz formats wheel sdist clean
 
 setup: $(BUILT)
 
@@ -85,6 +85,13 @@ soak-spark-writing: setup
 # Exports, their drivers killed at random moments, each run again: Parquet, and a Delta table.
 soak-spark-export: setup
 	EVERLOG_EXPORT_KILLS=20 $(BIN)/python -m pytest -q -s tests/spark/test_export_kills.py
+
+# Each kind of file that a parser takes from outside, a minute each (SECONDS=...), guided by what of the code runs.
+fuzz: setup
+	@for surface in $$($(BIN)/python -c 'from everlog.testing.guided_fuzz import SURFACES; print(*SURFACES)'); do \
+		echo "$$surface"; \
+		$(BIN)/python -m everlog.testing.guided_fuzz tests/golden $$surface --seconds $(or $(SECONDS),60) || exit 1; \
+	done
 
 formats: setup
 	$(BIN)/python tools/generate_layouts.py

@@ -1,0 +1,143 @@
+"""Fuzzing that looks where it gets: ``python -m everlog.testing.guided_fuzz GOLDEN SURFACE``.
+
+atheris (libFuzzer) changes the bytes of one file of a store so that ever more of the code runs, and everything a reader
+can do is done with the store. The twins run, in which it sees each branch. A surface is one kind of file; the golden
+file is where it begins. What libFuzzer finds it writes as ``crash-*`` to the current folder: give that file as an
+argument to run it again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from everlog.errors import EverlogError, UsageError
+from everlog.testing.memory_storage import MemoryStorage
+
+MAX_FILE_BYTES = 8192
+"""Of the other files of a store so much is kept that looking at them does not cost the time."""
+RUN_TIMEOUT_S = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Surface:
+    """A file of a golden store. ``family`` is forced, so that a file that tells the family may be damaged."""
+
+    family: str
+    archive: str
+    file: str
+    offset: int = 0
+
+
+_NATS = "nats_streaming/compacted.tar.gz"
+_ARCHIVE = "aeron/archive-crash/crash-crc.tar.gz"
+_CLUSTER = "aeron/cluster-killed/killed-leader.tar.gz"
+_DRIVER = "aeron/transport/aeron-dir.tar.gz"
+SURFACES = {
+    "jlog-metastore": Surface("jlog", "jlog/basic/log.tar.gz", "metastore"),
+    "jlog-segment": Surface("jlog", "jlog/basic/log.tar.gz", "00000000"),
+    "jlog-index": Surface("jlog", "jlog/basic/log.tar.gz", "00000000.idx"),
+    "jlog-checkpoint": Surface("jlog", "jlog/basic/log.tar.gz", "cp.616c706861"),
+    "jlog-compressed": Surface("jlog", "jlog/lz4/log.tar.gz", "00000000"),
+    "jlog-buffer": Surface("jlog", "jlog/precommit_materialized/log.tar.gz", "pre_commit"),
+    "nats-server": Surface("nats-streaming", _NATS, "server.dat"),
+    "nats-subscriptions": Surface("nats-streaming", _NATS, "c/subs.dat"),
+    "nats-slice": Surface("nats-streaming", _NATS, "c/msgs.1.dat"),
+    "nats-index": Surface("nats-streaming", _NATS, "c/msgs.1.idx"),
+    "aeron-catalog": Surface("aeron-archive", _ARCHIVE, "archive.catalog"),
+    "aeron-mark-file": Surface("aeron-archive", _ARCHIVE, "archive-mark.dat"),
+    "aeron-segment": Surface("aeron-archive", _ARCHIVE, "0-0.rec"),
+    "aeron-recording-log": Surface("aeron-cluster", _CLUSTER, "recording.log"),
+    "aeron-node-state": Surface("aeron-cluster", _CLUSTER, "node-state.dat"),
+    "aeron-cluster-mark-file": Surface("aeron-cluster", _CLUSTER, "cluster-mark.dat"),
+    "aeron-loss-report": Surface("aeron-driver", _DRIVER, "loss-report.dat"),
+}
+"""Kinds of files that parsers take from outside."""
+
+
+def base_of(surface: Surface, golden: Path) -> dict[str, bytes]:
+    """The store's files, long ones cut; without the empty end that preallocated ones have."""
+    files = MemoryStorage.of_tar(golden / surface.archive).files
+    if surface.family == "aeron-cluster":
+        files = {name.removeprefix("cluster/"): data for name, data in files.items()}
+    if surface.family == "aeron-driver":
+        files = {name: data for name, data in files.items() if name == surface.file}
+    return {name: bytes(data[:MAX_FILE_BYTES]) for name, data in files.items()}
+
+
+def with_input(files: dict[str, bytes], name: str, data: bytes) -> dict[str, bytes]:
+    """The store with what the fuzzer gives: by its first byte as the whole file, or over the file's start."""
+    whole, part = data[:1], data[1:]
+    if whole and whole[0] & 1:
+        return {**files, name: part}
+    return {**files, name: part + files[name][len(part) :]}
+
+
+def exercise(files: dict[str, bytes], family: str) -> None:
+    """Open, describe, verify and read. Only an :class:`EverlogError` may come of opening, and nothing of the rest."""
+    from everlog.stores import open_store
+
+    try:
+        store = open_store(MemoryStorage(files), family=family)
+    except EverlogError:
+        return
+    with store:
+        store.info()
+        store.warnings()
+        store.verify()
+        for stream in store.streams(include_all=True):
+            for batch in store.scan(stream.name, columns=["payload", "address"], on_fault=lambda fault: None):
+                batch.to_list("payload")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Fuzz one surface; does not come back: libFuzzer ends the process, with 0 where nothing was found."""
+    parser = argparse.ArgumentParser(prog="python -m everlog.testing.guided_fuzz", description=__doc__)
+    parser.add_argument("golden", type=Path, help="the folder with the golden stores")
+    parser.add_argument("surface", choices=sorted(SURFACES))
+    parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("inputs", nargs="*", help="files to run once instead")
+    chosen = parser.parse_args(arguments)
+    surface = SURFACES[chosen.surface]
+    if os.environ.get("EVERLOG_PURE_PYTHON") != "1":
+        # Loops that are compiled do not tell which of their branches ran; the choice is made at the first import.
+        os.execve(
+            sys.executable,
+            [sys.executable, "-m", "everlog.testing.guided_fuzz", *(arguments or sys.argv[1:])],
+            {**os.environ, "EVERLOG_PURE_PYTHON": "1"},
+        )
+    import atheris
+
+    files = base_of(surface, chosen.golden)
+    if surface.file not in files:
+        raise UsageError(str(chosen.golden / surface.archive), found=f"no {surface.file}", expected="a golden store")
+    with atheris.instrument_imports(include=["everlog"]):
+        exercise(files, surface.family)
+    corpus = Path(tempfile.mkdtemp(prefix="everlog-fuzz-"))
+    start = files[surface.file].rstrip(b"\0")[: MAX_FILE_BYTES // 2]
+    for index, data in enumerate((b"\1" + start, b"\0" + start)):
+        (corpus / str(index)).write_bytes(data)
+    flags = [
+        f"-max_total_time={chosen.seconds}",
+        f"-timeout={RUN_TIMEOUT_S}",
+        f"-seed={chosen.seed}",
+        "-max_len=4096",
+        "-verbosity=0",
+        "-print_final_stats=1",
+    ]
+    runs = chosen.inputs or [str(corpus)]
+    atheris.Setup(
+        ["guided_fuzz", *flags, *runs],
+        lambda data: exercise(with_input(files, surface.file, data), surface.family),
+    )
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()
