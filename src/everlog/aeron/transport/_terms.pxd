@@ -1,0 +1,45 @@
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+from everlog.kernel._atomics cimport acquire_i32
+
+include "everlog/aeron/_layouts.pxi"
+
+cdef enum:
+    HEADER = DATA_HEADER_SIZE
+    TYPE_PADDING = 0
+    TYPE_DATA = 1
+    FLAG_BEGIN = 0x80
+    FLAG_END = 0x40
+    UNFRAGMENTED = 0xC0
+    INVALID = -1
+    PRESENT = 0
+    INSERTED = 1
+
+cdef inline int64_t align32(int64_t length) noexcept nogil:
+    return (length + 31) & ~<int64_t>31
+
+cdef inline int32_t load_i32(const void* at) noexcept nogil:
+    cdef int32_t value
+    memcpy(&value, at, 4)
+    return value
+
+cdef inline int64_t load_i64(const void* at) noexcept nogil:
+    cdef int64_t value
+    memcpy(&value, at, 8)
+    return value
+
+cdef inline int type_of(const char* frame) noexcept nogil:
+    return (<uint8_t>frame[DATA_HEADER_TYPE]) | (<uint8_t>frame[DATA_HEADER_TYPE + 1]) << 8
+
+cdef inline int64_t aligned_length(const char* term, int64_t term_length, int64_t at) noexcept nogil:
+    # The aligned length of the frame at an offset inside the term; 0 of none, or of what can't be one. What is read
+    # behind this is as the frame's publisher left it.
+    cdef int64_t length = acquire_i32(term + at), aligned = align32(length)
+    return aligned if length >= HEADER and aligned <= term_length - at else 0
+
+cdef int64_t end_of_block(const char* term, int64_t term_length, int64_t offset, int64_t limit) noexcept nogil
+cdef int insert_frames(
+    char* term, int64_t term_length, int64_t term_offset, const char* packet, int64_t length
+) noexcept nogil
+cdef bint rotate(char* metadata, int32_t term_count, int32_t term_id) noexcept nogil

@@ -1,0 +1,1 @@
+from everlog.aeron.transport.terms_twin import *
