@@ -73,6 +73,16 @@ def stats(spark: SparkSession, *paths: str, bucket_ns: int = 60 * 10**9, **optio
     return make_stats(spark, *paths, bucket_ns=bucket_ns, options=options)
 
 
+def stats_of(frame: DataFrame, *, bucket_ns: int = 60 * 10**9, gaps: bool = False) -> Stats:
+    """As :func:`stats`, of a DataFrame's rows: what a query chose of the data source's table, or an export. Needs the
+    columns :data:`everlog.spark.pipelines.stats_frame.NEEDED`. ``gaps``: tell missing addresses, which is right only
+    where no row was left out on purpose. Raises :class:`UsageError`.
+    """
+    from everlog.spark.pipelines.stats_frame import stats_of_frame
+
+    return stats_of_frame(frame, bucket_ns=bucket_ns, gaps=gaps)
+
+
 def report(stats: Stats, title: str = "What the streams hold") -> Report:
     """A page with pictures of ``stats``: a notebook shows it, ``.save(path)`` writes it. Needs the extra ``plot``;
     raises :class:`MissingDependency` without it.
