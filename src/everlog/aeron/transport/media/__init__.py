@@ -1,0 +1,1 @@
+"""UDP of Aeron's transport: channels, names, interfaces, sockets, endpoints and their destinations."""

@@ -1,0 +1,138 @@
+"""The seam to names: a channel's ``endpoint`` and ``control`` become addresses.
+Source: Aeron, NameResolver, DefaultNameResolver, SocketAddressParser."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+from typing import Protocol
+
+from everlog.aeron.channel_parameters import wrong
+from everlog.aeron.channel_uri import InvalidChannel
+from everlog.kernel.socket_address import MAX_PORT, SocketAddress
+
+_V4 = re.compile(r"([^:]*):([0-9]+)", re.ASCII)
+_V6 = re.compile(r"\[([0-9a-fA-F:]*)(?:%[0-9a-zA-Z_.~-]*)?\]:([0-9]+)", re.ASCII)
+_MAX_PORT_DIGITS = 9
+
+
+class NameResolver(Protocol):
+    """Gives addresses for names, and may be asked again later for the same name."""
+
+    @property
+    def name(self) -> str:
+        """What errors call it."""
+
+    def lookup(self, name: str, parameter: str, is_re_lookup: bool) -> str:
+        """``HOST:PORT`` for a parameter's value, or the value itself where it stands for nothing else."""
+
+    def resolve(self, host: str, parameter: str, is_re_resolution: bool) -> str | None:
+        """A host's numeric address, or ``None``. May take as long as the system's resolver does."""
+
+
+class DefaultNameResolver:
+    """The system's resolver; IPv4 first, as Java has it."""
+
+    name = "default"
+
+    def lookup(self, name: str, parameter: str, is_re_lookup: bool) -> str:
+        """The name itself."""
+        return name
+
+    def resolve(self, host: str, parameter: str, is_re_resolution: bool) -> str | None:
+        """What ``getaddrinfo`` says first."""
+        literal = numeric(host)
+        if literal is not None:
+            return literal
+        try:
+            found = socket.getaddrinfo(host, None, type=socket.SOCK_DGRAM)
+        except (OSError, UnicodeError):
+            return None
+        hosts = [(row[0] != socket.AF_INET, order, str(row[4][0])) for order, row in enumerate(found)]
+        return min(hosts)[2] if hosts else None
+
+
+DEFAULT_RESOLVER = DefaultNameResolver()
+
+
+class TableNameResolver:
+    """Names from a table (values may carry a port of their own: then the whole value is looked up), others from the
+    next resolver: for tests and simulations."""
+
+    name = "table"
+
+    def __init__(self, table: dict[str, str], beyond: NameResolver | None = None) -> None:
+        self.table = table
+        self._beyond = beyond
+
+    def lookup(self, name: str, parameter: str, is_re_lookup: bool) -> str:
+        """What the table says, if it says something with a port."""
+        found = self.table.get(name, "")
+        return found if ":" in found else name
+
+    def resolve(self, host: str, parameter: str, is_re_resolution: bool) -> str | None:
+        """What the table says, or the next resolver."""
+        found = numeric(self.table.get(host, host))
+        if found is None and self._beyond is not None:
+            return self._beyond.resolve(host, parameter, is_re_resolution)
+        return found
+
+
+def numeric(host: str) -> str | None:
+    """The host, if it is an address already."""
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        return None
+
+
+def split_host_and_port(value: str, parameter: str) -> tuple[str, int]:
+    """``HOST:PORT`` or ``[IPv6]:PORT``, a scope in the brackets is dropped. Raises :class:`InvalidChannel`."""
+    match = _V4.fullmatch(value) or _V6.fullmatch(value)
+    if match is None or not match[1]:
+        raise wrong(parameter, repr(value), "HOST:PORT or [IPv6]:PORT")
+    if len(match[2]) > _MAX_PORT_DIGITS or int(match[2]) > MAX_PORT:
+        raise wrong(parameter, repr(value), f"a port up to {MAX_PORT}")
+    return match[1], int(match[2])
+
+
+def resolve_address(
+    value: str, parameter: str, resolver: NameResolver = DEFAULT_RESOLVER, is_re_resolution: bool = False
+) -> SocketAddress | None:
+    """The address that a parameter's value means; ``None``: nobody knows the name. Raises :class:`InvalidChannel`."""
+    if not value:
+        raise wrong(parameter, "nothing", "HOST:PORT")
+    host, port = split_host_and_port(resolver.lookup(value, parameter, is_re_resolution), parameter)
+    found = resolver.resolve(host, parameter, is_re_resolution)
+    if found is None:
+        return None
+    try:
+        return SocketAddress(found, port)
+    except ValueError as error:
+        raise wrong(parameter, repr(value), str(error)) from error
+
+
+def known_address(value: str, parameter: str, resolver: NameResolver = DEFAULT_RESOLVER) -> SocketAddress:
+    """As :func:`resolve_address`; raises :class:`UnknownHost` for a name that nobody knows."""
+    found = resolve_address(value, parameter, resolver)
+    if found is None:
+        raise UnknownHost(
+            f"channel parameter {parameter}",
+            found=f"unresolved - {parameter}={value}, name-resolver={resolver.name}",
+            expected="a host that can be resolved",
+        )
+    return found
+
+
+class UnknownHost(InvalidChannel):
+    """A host that the name resolver does not know."""
+
+
+def is_multicast_endpoint(value: str, parameter: str = "endpoint") -> bool:
+    """Whether the text is a multicast group's address; nothing is resolved. Raises :class:`InvalidChannel`."""
+    host, port = split_host_and_port(value, parameter)
+    if value.startswith("["):
+        return host[:2].lower() == "ff"
+    literal = numeric(host)
+    return literal is not None and SocketAddress(literal, port).is_multicast

@@ -1,0 +1,60 @@
+"""Ports for sockets that ask for any: the system's choice, or the next free one of a range.
+Source: Aeron, WildcardPortManager."""
+
+from __future__ import annotations
+
+import itertools
+
+from everlog.errors import UsageError
+from everlog.kernel.socket_address import MAX_PORT, SocketAddress
+
+SYSTEM_CHOICE = (0, 0)
+
+
+class NoPortLeft(UsageError):
+    """All ports of the range are taken."""
+
+
+class WildcardPortManager:
+    """Ports of a range (first, last), in turn. A sender without a control address keeps the system's choice."""
+
+    def __init__(self, ports: tuple[int, int] = SYSTEM_CHOICE, *, is_sender: bool) -> None:
+        self.first: int = ports[0]
+        self.last: int = ports[1]
+        self._is_sender = is_sender
+        self._taken: set[int] = set()
+        self._next: int = self.first
+
+    def managed(self, bind: SocketAddress, has_explicit_control: bool) -> SocketAddress:
+        """The address to bind to. Raises :class:`NoPortLeft`."""
+        if bind.port:
+            self._taken.add(bind.port)
+            return bind
+        if (self.first, self.last) == SYSTEM_CHOICE or (self._is_sender and not has_explicit_control):
+            return bind
+        return bind.with_port(self._take())
+
+    def free(self, bind: SocketAddress) -> None:
+        """What :meth:`managed` gave is used no more."""
+        self._taken.discard(bind.port)
+
+    def _take(self) -> int:
+        for port in itertools.chain(range(self._next, self.last + 1), range(self.first, self._next)):
+            if port not in self._taken:
+                self._next = port + 1 if port < self.last else self.first
+                self._taken.add(port)
+                return port
+        raise NoPortLeft("wildcard ports", found=f"{self.first} to {self.last} all taken", expected="a larger range")
+
+
+def parse_port_range(text: str, option: str = "port range") -> tuple[int, int]:
+    """``"20000 20100"``; nothing is the system's choice. Raises :class:`UsageError`."""
+    words = text.split()
+    if not words:
+        return SYSTEM_CHOICE
+    if len(words) != 2 or not all(word.isascii() and word.isdigit() and len(word) <= 5 for word in words):
+        raise UsageError(option, found=repr(text), expected="two ports with a space between")
+    first, last = int(words[0]), int(words[1])
+    if not first <= last <= MAX_PORT:
+        raise UsageError(option, found=repr(text), expected=f"the lower port first, {MAX_PORT} at most")
+    return first, last
