@@ -21,7 +21,8 @@ from everlog.aeron.archive.segments import SegmentReader
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.frames import HEADER_LENGTH
 from everlog.aeron.position import FOREVER, term_start
-from everlog.core.following import Cut, CutLimit, Follower, Reach
+from everlog.aeron.positional_following import PositionalFollower
+from everlog.core.following import Cut, CutLimit, Reach
 from everlog.core.report import Fault
 from everlog.core.storage import MAX_SMALL_FILE_BYTES, Storage
 from everlog.core.store import DEFAULT_SPLIT_BYTES, Split
@@ -41,7 +42,7 @@ class _Tail:
     end: int
 
 
-class ArchiveFollower(Follower):
+class ArchiveFollower(PositionalFollower):
     """See :class:`Follower`. A look costs a comparison of the catalog, and 32 bytes of each active recording that has
     nothing new."""
 
@@ -218,22 +219,6 @@ class ArchiveFollower(Follower):
         finally:
             reader.close()
         return reach.end
-
-    def restart(self, address: int, reach: Reach) -> int:
-        """A recording is never made anew: it was truncated, and what is left of it was read."""
-        return reach.end
-
-    def byte_count(self, stream: str, start: int, end: int) -> int:
-        """Positions are bytes."""
-        return end - start
-
-    def parse_address(self, text: str) -> int:
-        """A position."""
-        return self._store.parse_address(text)
-
-    def format_address(self, address: int) -> str:
-        """A position."""
-        return self._store.format_address(address)
 
     def close(self) -> None:
         """Close the archive."""

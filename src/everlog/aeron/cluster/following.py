@@ -11,12 +11,13 @@ from everlog.aeron.archive.scan import ScanContext
 from everlog.aeron.cluster.recording_log import RECORDING_LOG_NAME
 from everlog.aeron.cluster.scanning import LOG
 from everlog.aeron.cluster.store import ClusterStore
-from everlog.core.following import Cut, CutLimit, Follower, Reach
+from everlog.aeron.positional_following import PositionalFollower
+from everlog.core.following import Cut, CutLimit, Reach
 from everlog.core.storage import Storage
 from everlog.core.store import DEFAULT_SPLIT_BYTES, Split
 
 
-class ClusterFollower(Follower):
+class ClusterFollower(PositionalFollower):
     """See :class:`Follower`. Which recordings are the node's is read again when its recording log changed."""
 
     def __init__(self, storage: Storage, options: Mapping[str, Any]) -> None:
@@ -26,6 +27,11 @@ class ClusterFollower(Follower):
         self._recordings: dict[str, str] = {}
         self._archive: ArchiveFollower | None = None
         self._store = ClusterStore.open(storage, options)
+
+    @property
+    def store(self) -> ClusterStore:
+        """The node's folder, as it was when its recording log last changed."""
+        return self._store
 
     def look(self) -> dict[str, Reach]:
         """See :meth:`Follower.look`."""
@@ -78,22 +84,6 @@ class ClusterFollower(Follower):
     def align(self, stream: str, address: int, reach: Reach) -> int:
         """As the archive's."""
         return self._followed.align(self._recordings[stream], address, reach)
-
-    def restart(self, address: int, reach: Reach) -> int:
-        """As the archive's: what is left was read."""
-        return reach.end
-
-    def byte_count(self, stream: str, start: int, end: int) -> int:
-        """Positions are bytes."""
-        return end - start
-
-    def parse_address(self, text: str) -> int:
-        """A position."""
-        return self._store.parse_address(text)
-
-    def format_address(self, address: int) -> str:
-        """A position."""
-        return self._store.format_address(address)
 
     def close(self) -> None:
         """Close the archive."""

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
-from types import TracebackType
-from typing import Self
 
 from everlog.core.durability import Durability
 from everlog.core.writable import WritableStorage
-from everlog.errors import EverlogError, UsageError
+from everlog.errors import UsageError
 from everlog.jlog.addresses import Address
 from everlog.jlog.append import microseconds_of
 from everlog.jlog.framing import MAX_MESSAGE_BYTES
@@ -19,12 +16,12 @@ from everlog.jlog.options import JlogOptions
 from everlog.jlog.store import JlogStore
 from everlog.spark.writing.messages import Messages
 from everlog.spark.writing.notes import Place
-from everlog.spark.writing.targets import Uncertain
+from everlog.spark.writing.targets import Target, Uncertain
 
 STREAM = "journal"
 
 
-class JournalTarget:
+class JournalTarget(Target):
     """Appends each chunk under the lock of the segment that its place is in, so that its messages lie one behind the
     other. A message of another writer is taken for one of them only if it is directly behind them, with the same bytes
     and the same microsecond as the one that would follow.
@@ -79,18 +76,6 @@ class JournalTarget:
     def close(self) -> None:
         """Give the files back."""
         self._writer.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None:
-            self.close()
-        else:  # which tells more than what closing says after it
-            with contextlib.suppress(EverlogError):
-                self.close()
 
 
 def _times(messages: Messages, time_ns: int) -> list[int]:

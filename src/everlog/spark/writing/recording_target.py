@@ -3,12 +3,10 @@ appends meanwhile."""
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from everlog.aeron.archive.archive import Archive
 from everlog.aeron.archive.options import ArchiveOptions
@@ -18,10 +16,10 @@ from everlog.core.record import Record
 from everlog.core.report import Fault, Severity
 from everlog.core.store import raise_fault, records_of
 from everlog.core.writable import WritableStorage
-from everlog.errors import EverlogError, StoreUnavailable, UsageError
+from everlog.errors import StoreUnavailable, UsageError
 from everlog.spark.writing.messages import Messages
 from everlog.spark.writing.notes import Place
-from everlog.spark.writing.targets import Uncertain
+from everlog.spark.writing.targets import Target, Uncertain
 
 UNFINISHED = "incomplete-message"
 _COLUMNS = ["address", "timestamp_ns", "payload", "reserved_value", "end_position"]
@@ -42,7 +40,7 @@ class RecordingOptions:
     archive: ArchiveOptions = field(default_factory=lambda: ArchiveOptions(durability="synced"))
 
 
-class RecordingTarget:
+class RecordingTarget(Target):
     """Appends to one recording, and stops it at the end. Raises as :meth:`Archive.open`: an archive that somebody else
     owns longer than ``wait_s`` is a :class:`StoreUnavailable`."""
 
@@ -142,18 +140,6 @@ class RecordingTarget:
     def close(self) -> None:
         """Stop the recording, give the archive back."""
         self._archive.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None:
-            self.close()
-        else:  # which tells more than what stopping the recording says after it
-            with contextlib.suppress(EverlogError):
-                self.close()
 
 
 def _open(storage: WritableStorage, options: RecordingOptions, create: bool) -> Archive:
