@@ -96,7 +96,7 @@ class Configuration:
     timer_interval_ns: int = _setting(SECOND, parse_duration_ns, "aeron.timer.interval")
     client_liveness_timeout_ns: int = _setting(10 * SECOND, parse_duration_ns, "aeron.client.liveness.timeout")
     counter_free_to_reuse_timeout_ns: int = _setting(SECOND, parse_duration_ns, "aeron.counters.free.to.reuse.timeout")
-    resource_free_limit: int = _setting(1, parse_int, "aeron.driver.resource.free.limit")
+    resource_free_limit: int = _setting(10, parse_int, "aeron.driver.resource.free.limit")
     stream_session_limit: int = _setting(INT32_MAX, parse_int, "aeron.driver.stream.session.limit")
 
     publication_term_buffer_length: int = _setting(16 * MIB, parse_length, "aeron.term.buffer.length")

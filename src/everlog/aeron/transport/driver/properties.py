@@ -18,9 +18,21 @@ FILE_BYTES_MAX = 1 << 20
 ENVIRONMENT_PREFIX = "AERON_"
 OTHER_PROGRAMS = ("aeron.archive.", "aeron.client.", "aeron.cluster.", "aeron.event.", "aeron.sample.", "aeron.spy.")
 """Prefixes of properties of programs other than the driver, with which it shares files."""
+DEBUG_ENDPOINTS = "it is for the channel endpoints that Aeron has for debugging"
 WITHOUT_EFFECT = {
     "aeron.use.windows.high.res.timer": "it is for Windows",
     "aeron.driver.native.resource.agent.idle.strategy": "files are mapped by the conductor here",
+    "aeron.driver.async.executor.enabled": "what it does is done by the conductor here",
+    "aeron.driver.async.executor.idle.strategy": "what it does is done by the conductor here",
+    "aeron.driver.async.executor.cpu.affinity": "what it does is done by the conductor here",
+    "aeron.debug.receive.control.loss.rate": DEBUG_ENDPOINTS,
+    "aeron.debug.receive.control.loss.seed": DEBUG_ENDPOINTS,
+    "aeron.debug.receive.data.loss.rate": DEBUG_ENDPOINTS,
+    "aeron.debug.receive.data.loss.seed": DEBUG_ENDPOINTS,
+    "aeron.debug.send.control.loss.rate": DEBUG_ENDPOINTS,
+    "aeron.debug.send.control.loss.seed": DEBUG_ENDPOINTS,
+    "aeron.debug.send.data.loss.rate": DEBUG_ENDPOINTS,
+    "aeron.debug.send.data.loss.seed": DEBUG_ENDPOINTS,
     "aeron.thread.naming": "threads are always named as Aeron names them",
     "aeron.fallback.logger": "what can't be logged goes to stderr",
     "aeron.secure.random.algorithm": "random numbers come from the system",

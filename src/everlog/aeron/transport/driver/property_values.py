@@ -103,9 +103,9 @@ def choice(names: Mapping[str, str]) -> Callable[[str, str], str]:
 
 def _number(text: str, name: str, maximum: int) -> int:
     digits = text.removeprefix("-")
-    is_hexadecimal = digits[:2].lower() == "0x"
+    base = 16 if digits[:2].lower() == "0x" else 10
     try:
-        value = int(text, 16 if is_hexadecimal else 10) if len(digits) <= DIGITS_MAX else None
+        value = int(text, base) if len(digits) <= DIGITS_MAX and text.isascii() and "_" not in text else None
     except ValueError:
         value = None
     if value is None or not -maximum - 1 <= value <= maximum:

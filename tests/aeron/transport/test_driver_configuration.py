@@ -1,0 +1,338 @@
+"""A driver's configuration: Aeron's properties from files, the environment and a command line. Defaults are what the
+real driver 1.51.0 prints with aeron.print.configuration=true (tests/golden)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from everlog.aeron.transport.driver.configuration import Configuration, ThreadingMode
+from everlog.aeron.transport.driver.properties import REFUSED, WITHOUT_EFFECT, environment_name, load, read_properties
+from everlog.aeron.transport.driver.property_values import (
+    parse_boolean,
+    parse_duration_ns,
+    parse_inferable,
+    parse_int,
+    parse_length,
+    parse_milliseconds,
+    parse_port_range,
+    parse_size,
+)
+from everlog.errors import EverlogError, StoreUnavailable, UsageError
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "aeron" / "driver-configuration.txt"
+JAVA_NAMES = {
+    "dir_warn_if_exists": "warnIfDirectoryExists",
+    "unicast_flow_control_rrwm": "unicastFlowControlRetransmitReceiverWindowMultiple",
+    "multicast_flow_control_rrwm": "multicastFControlRetransmitReceiverWindowMultiple",
+}
+DIFFERENT = {"dir", "threading_mode", "print_configuration_on_start"}
+"""The folder is of the user; all agents share a thread here, where Java's have one each; it was told to print."""
+
+
+def java_name(name: str) -> str:
+    return JAVA_NAMES.get(name) or re.sub("_(.)", lambda found: found[1].upper(), name)
+
+
+def java_text(value: Any) -> set[str]:
+    """How Java may print it."""
+    if value is None:
+        return {"null", "'null'", "INFER"}
+    return {str(value).lower() if isinstance(value, bool) else str(value)}
+
+
+def refusal(*given: str) -> str:
+    with pytest.raises(UsageError) as caught:
+        load(given=given)
+    return str(caught.value)
+
+
+def test_defaults_are_those_that_the_real_driver_prints() -> None:
+    printed = dict(line.split("=", 1) for line in GOLDEN.read_text().splitlines())
+    configuration = Configuration()
+    compared = {
+        name: getattr(configuration, name)
+        for name in (setting.name for setting in fields(Configuration))
+        if name not in DIFFERENT and java_name(name) in printed and not name.endswith("_idle_strategy")
+    }
+    assert len(compared) >= 60
+    assert {name for name, value in compared.items() if printed[java_name(name)] not in java_text(value)} == set()
+    assert "alias=backoff" in printed["conductorIdleStrategy"]
+    assert configuration.conductor_idle_strategy == "backoff"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("0", 0), ("1408", 1408), ("64k", 65536), ("64K", 65536), ("16m", 16 << 20), ("1G", 1 << 30), ("007k", 7 << 10)],
+)
+def test_a_size_is_a_number_and_a_unit(text: str, value: int) -> None:
+    assert parse_size(text, "p") == value
+
+
+@pytest.mark.parametrize(
+    "text", ["", "k", "-1", "1t", "1 k", "1.5m", "١k", "k1", "1kk", "9" * 20, "9223372036854775807k"]
+)
+def test_what_is_no_size_is_refused_by_the_name_of_its_property(text: str) -> None:
+    with pytest.raises(UsageError, match=r"^the\.property: "):
+        parse_size(text, "the.property")
+
+
+def test_a_length_fits_into_an_int() -> None:
+    assert parse_length("2147483647", "p") == 2147483647
+    with pytest.raises(UsageError, match="at most 2147483647"):
+        parse_length("2g", "p")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("5", 5), ("5ns", 5), ("5us", 5_000), ("5MS", 5_000_000), ("5s", 5_000_000_000), ("0s", 0), ("10S", 10**10)],
+)
+def test_a_duration_is_a_number_and_a_unit(text: str, value: int) -> None:
+    assert parse_duration_ns(text, "p") == value
+
+
+@pytest.mark.parametrize("text", ["", "s", "-1s", "5m", "5 s", "5sec", "1.5s", "9223372037s", "5nss"])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="p"):
+        parse_duration_ns(text, "p")
+
+
+def test_the_drivers_timeout_is_in_milliseconds_unless_it_has_a_unit() -> None:
+    assert [parse_milliseconds(text, "p") for text in ("500", "500ms", "2s")] == [500, 500, 2000]
+
+
+def test_numbers_may_be_hexadecimal_and_have_javas_limits() -> None:
+    assert [parse_int(text, "p") for text in ("-1", "0x10", "-2147483648")] == [-1, 16, -(1 << 31)]
+    for text in ("2147483648", "1_0", "", "x", "0x", "9" * 50):
+        with pytest.raises(UsageError):
+            parse_int(text, "p")
+
+
+def test_truth_is_true_or_false_and_may_be_left_to_be_inferred() -> None:
+    assert [parse_boolean(text, "p") for text in ("true", "FALSE")] == [True, False]
+    assert [parse_inferable(text, "p") for text in ("infer", "true", "false")] == [None, True, False]
+    with pytest.raises(UsageError, match="expected true or false"):
+        parse_boolean("yes", "p")
+
+
+def test_a_range_of_ports_is_two_numbers() -> None:
+    assert parse_port_range("20000  20100", "p") == (20000, 20100)
+    for text in ("", "1", "2 1", "1 65536", "a b", "1 2 3"):
+        with pytest.raises(UsageError):
+            parse_port_range(text, "p")
+
+
+def test_a_command_line_wins_over_the_environment_and_that_over_files(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.properties", tmp_path / "b.properties"
+    first.write_text("aeron.mtu.length=4096\naeron.term.buffer.length=1m\naeron.dir=/a\naeron.max.resend=1\n")
+    second.write_text("aeron.mtu.length = 2048\naeron.term.buffer.length:2m\naeron.dir /b\n")
+    environment = {"AERON_TERM_BUFFER_LENGTH": "4m", "AERON_DIR": "/c", "PATH": "/bin"}
+    loaded = load([str(first), str(second)], environment, ["aeron.dir=/d"])
+    found = loaded.configuration
+    assert (found.max_resend, found.mtu_length, found.publication_term_buffer_length, found.dir) == (
+        1,
+        2048,
+        4 << 20,
+        "/d",
+    )
+    assert loaded.warnings == ()
+
+
+def test_files_are_as_java_writes_them(tmp_path: Path) -> None:
+    path = tmp_path / "driver.properties"
+    path.write_bytes(
+        b"# a comment\n! another \\\n\n  aeron.dir = /dev/shm/\\\n     with\\ blank\r\n"
+        b"a\\=b=c\\td\naeron.x:\\u00e9\nempty\nlatin=\xe9\nend=\\"
+    )
+    assert read_properties(str(path)) == [
+        ("aeron.dir", "/dev/shm/with blank"),
+        ("a=b", "c\td"),
+        ("aeron.x", "é"),
+        ("empty", ""),
+        ("latin", "é"),
+        ("end", ""),
+    ]
+
+
+def test_a_file_that_is_not_there_or_no_text_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnavailable, match=r"missing\.properties: found no such file"):
+        load([str(tmp_path / "missing.properties")])
+    (tmp_path / "bad").write_text("aeron.dir=\\u12")
+    with pytest.raises(UsageError, match="four hexadecimal digits"):
+        load([str(tmp_path / "bad")])
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "value"),
+    [
+        ("aeron.threading.mode=DEDICATED", "threading_mode", ThreadingMode.DEDICATED),
+        ("aeron.sender.idle.strategy=org.agrona.concurrent.BusySpinIdleStrategy", "sender_idle_strategy", "spin"),
+        ("aeron.shared.idle.strategy=sleep-ns", "shared_idle_strategy", "sleep-ns"),
+        ("aeron.shared.idle.strategy=yielding", "shared_idle_strategy", "yield"),
+        (
+            "aeron.multicast.flow.control.strategy=io.aeron.driver.MinMulticastFlowControl",
+            "multicast_flow_control",
+            "min",
+        ),
+        (
+            "aeron.multicast.FlowControl.supplier=io.aeron.driver.TaggedMulticastFlowControlSupplier",
+            "multicast_flow_control",
+            "tagged",
+        ),
+        (
+            "aeron.multicast.FlowControl.supplier=aeron_min_flow_control_strategy_supplier",
+            "multicast_flow_control",
+            "min",
+        ),
+        (
+            "aeron.CongestionControl.supplier=io.aeron.driver.ext.CubicCongestionControlSupplier",
+            "congestion_control",
+            "cubic",
+        ),
+        (
+            "aeron.driver.termination.validator=io.aeron.driver.DefaultAllowTerminationValidator",
+            "termination_validator",
+            "allow",
+        ),
+        ("aeron.receiver.group.consideration=true", "receiver_group_consideration", True),
+        ("aeron.receiver.group.tag=-9223372036854775808", "receiver_group_tag", -(1 << 63)),
+        ("aeron.untethered.linger.timeout=2s", "untethered_linger_timeout_ns", 2_000_000_000),
+        ("aeron.sender.wildcard.port.range=1000 2000", "sender_wildcard_port_range", (1000, 2000)),
+        ("aeron.driver.timeout=2s", "driver_timeout_ms", 2000),
+    ],
+)
+def test_values_are_read_as_aeron_reads_them(given: str, name: str, value: object) -> None:
+    loaded = load(given=[given])
+    assert (getattr(loaded.configuration, name), loaded.warnings) == (value, ())
+
+
+@pytest.mark.parametrize(
+    ("given", "where", "said"),
+    [
+        ("aeron.term.buffer.length=65535", "aeron.term.buffer.length", "found 65535, expected 65536 to 1073741824"),
+        (
+            "aeron.ipc.term.buffer.length=100000",
+            "aeron.ipc.term.buffer.length",
+            "found 100000, expected a power of two",
+        ),
+        ("aeron.mtu.length=1409", "aeron.mtu.length", "found 1409, expected a multiple of 32"),
+        ("aeron.mtu.length=65536", "aeron.mtu.length", "found 65536, expected 64 to 65504"),
+        (
+            "aeron.mtu.length=8k aeron.rcv.initial.window.length=4k",
+            "aeron.rcv.initial.window.length",
+            "found 4096, expected at least aeron.mtu.length, 8192",
+        ),
+        (
+            "aeron.rcv.initial.window.length=1m",
+            "aeron.socket.so_rcvbuf",
+            "found 131072, expected at least aeron.rcv.initial.window.length, 1048576",
+        ),
+        ("aeron.socket.so_sndbuf=1k", "aeron.socket.so_sndbuf", "found 1024, expected at least aeron.mtu.length, 1408"),
+        (
+            "aeron.client.liveness.timeout=15s",
+            "aeron.publication.unblock.timeout",
+            "found 15000000000, expected more than aeron.client.liveness.timeout, 15000000000 ns",
+        ),
+        (
+            "aeron.timer.interval=10s",
+            "aeron.client.liveness.timeout",
+            "found 10000000000, expected more than aeron.timer.interval, 10000000000 ns",
+        ),
+        (
+            "aeron.untethered.linger.timeout=1s",
+            "aeron.untethered.linger.timeout",
+            "found 1000000000, expected more than aeron.timer.interval, 1000000000 ns",
+        ),
+        (
+            "aeron.publication.reserved.session.id.high=-2",
+            "aeron.publication.reserved.session.id.high",
+            "found -2, expected at least aeron.publication.reserved.session.id.low, -1, and not 2^31 above it",
+        ),
+        (
+            "aeron.conductor.buffer.length=1049345",
+            "aeron.conductor.buffer.length",
+            "found 1049345, expected a power of two + 768",
+        ),
+        (
+            "aeron.clients.buffer.length=1048576",
+            "aeron.clients.buffer.length",
+            "found 1048576, expected 1048704 to 2147483647",
+        ),
+        (
+            "aeron.counters.buffer.length=500m",
+            "aeron.counters.buffer.length",
+            "found 524288000, expected a cnc.dat below 2 GiB",
+        ),
+        ("aeron.nak.unicast.delay=999", "aeron.nak.unicast.delay", "found 999, expected 1000 to 9223372036854775807"),
+        ("aeron.file.page.size=6k", "aeron.file.page.size", "found 6144, expected a power of two"),
+        (
+            "aeron.sender.idle.strategy=com.example.Mine",
+            "aeron.sender.idle.strategy",
+            "found 'com.example.Mine', expected one of backoff, controllable, noop, "
+            "sleep-ms, sleep-ns, spin, yield, or Aeron's class or function of that kind",
+        ),
+        ("aeron.dir=", "aeron.dir", "found '', expected a value"),
+        ("aeron.dir", "command line", "found 'aeron.dir', expected NAME=VALUE"),
+        (
+            "aeron.SendChannelEndpoint.supplier=x.Y",
+            "aeron.SendChannelEndpoint.supplier",
+            "found 'x.Y', expected nothing (Java classes can't be run here)",
+        ),
+    ],
+)
+def test_what_is_wrong_is_refused_by_the_name_of_its_property(given: str, where: str, said: str) -> None:
+    assert refusal(*given.split(" ")) == f"{where}: {said}"
+
+
+def test_what_has_no_effect_is_said() -> None:
+    given = ["aeron.term.bufer.length=1m", "aeron.use.windows.high.res.timer=true", "aeron.archive.dir=/x", "other=1"]
+    assert load(given=given).warnings == (
+        "aeron.term.bufer.length (command line) is not known and has no effect; is aeron.term.buffer.length meant?",
+        "aeron.use.windows.high.res.timer (command line) has no effect: it is for Windows",
+        "aeron.archive.dir (command line) is no property of the media driver",
+        "other (command line) is no property of the media driver",
+    )
+
+
+def test_a_file_may_be_shared_with_an_archive(tmp_path: Path) -> None:
+    path = tmp_path / "all.properties"
+    path.write_text("aeron.archive.dir=/x\naeron.cluster.id=1\naeron.client.name=me\njava.library.path=/y\naeron.y=1\n")
+    assert load([str(path)]).warnings == (f"aeron.y ({path}) is not known and has no effect",)
+
+
+def test_variables_of_other_programs_are_no_concern() -> None:
+    environment = {"AERON_ARCHIVE_DIR": "/x", "AERON_LICENSE": "y", "AERON_USE_WINDOWS_HIGH_RES_TIMER": "true"}
+    (warning,) = load(environment=environment).warnings
+    assert "it is for Windows" in warning
+    assert "AERON_USE_WINDOWS_HIGH_RES_TIMER" in warning
+    assert (
+        load(environment={"AERON_DRIVER_NAME_RESOLVER_THRESHOLD": "1s"}).configuration.name_resolver_threshold_ns
+        == 10**9
+    )
+
+
+def test_lines_give_the_same_configuration_again() -> None:
+    configuration = Configuration(
+        dir="/x y",
+        threading_mode=ThreadingMode.DEDICATED,
+        receiver_group_consideration=False,
+        sender_wildcard_port_range=(1, 2),
+        untethered_linger_timeout_ns=3_000_000_000,
+        multicast_flow_control="min",
+    )
+    assert load(given=list(configuration.lines())).configuration == configuration
+
+
+def test_each_property_has_one_meaning() -> None:
+    names = [name for setting in fields(Configuration) for name in setting.metadata["names"]]
+    everything = [*names, *REFUSED, *WITHOUT_EFFECT]
+    assert len({environment_name(name) for name in everything}) == len(everything)
+
+
+def test_a_wrong_configuration_from_python_is_refused_too() -> None:
+    with pytest.raises(EverlogError, match=r"aeron\.mtu\.length"):
+        Configuration(mtu_length=33)
