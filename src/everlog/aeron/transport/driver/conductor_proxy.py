@@ -1,0 +1,121 @@
+"""What sender and receiver ask of the conductor. They may run in other threads, so it is left in a queue, which the
+conductor empties. Source: DriverConductorProxy."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublicationError:
+    """A receiver can't use a publication. ``address`` is where it told so from; ids are -1 where there is none."""
+
+    registration_id: int
+    destination_registration_id: int
+    session_id: int
+    stream_id: int
+    receiver_id: int
+    group_tag: int
+    address: tuple[str, int]
+    error_code: int
+    message: str
+
+
+class ConductorRequests(Protocol):
+    """What the conductor does for sender and receiver."""
+
+    def on_create_publication_image(self, request: Any) -> None: ...
+    def on_publication_error(self, error: PublicationError) -> None: ...
+    def on_re_resolve_endpoint(self, endpoint_text: str, endpoint: Any, address: Any) -> None: ...
+    def on_re_resolve_control(self, control_text: str, channel: Any, endpoint: Any, address: Any) -> None: ...
+    def on_close_receive_destination(self, transport: Any) -> None: ...
+    def on_response_setup(self, response_correlation_id: int, response_session_id: int) -> None: ...
+    def on_response_connected(self, response_correlation_id: int) -> None: ...
+    def on_receive_channel_endpoint_closed(self, endpoint: Any) -> None: ...
+    def on_send_channel_endpoint_closed(self, endpoint: Any) -> None: ...
+
+
+class ConductorProxy:
+    """``target`` is the conductor, set once it is there. Any thread may call the methods that have the names of
+    Java's; the conductor alone calls :meth:`drain`."""
+
+    def __init__(self) -> None:
+        self.target: ConductorRequests | None = None
+        self._requests: deque[Callable[[], None]] = deque()
+
+    def drain(self, limit: int = 1) -> int:
+        """Do what was asked for, at most ``limit`` of it; how much it was."""
+        count = 0
+        while count < limit and self._requests:
+            count += 1
+            self._requests.popleft()()
+        return count
+
+    def create_publication_image(self, request: Any) -> None:
+        """A setup frame came for a stream that has subscribers."""
+        self._offer("on_create_publication_image", request)
+
+    def on_publication_error(
+        self,
+        registration_id: int,
+        destination_registration_id: int,
+        session_id: int,
+        stream_id: int,
+        receiver_id: int,
+        group_tag: int | None,
+        address: Any,
+        error_code: int,
+        message: str,
+    ) -> None:
+        """An error frame came for a publication."""
+        error = PublicationError(
+            registration_id=registration_id,
+            destination_registration_id=destination_registration_id,
+            session_id=session_id,
+            stream_id=stream_id,
+            receiver_id=receiver_id,
+            group_tag=-1 if group_tag is None else group_tag,
+            address=(address.host, address.port),
+            error_code=error_code,
+            message=message,
+        )
+        self._offer("on_publication_error", error)
+
+    def re_resolve_endpoint(self, endpoint_text: str, endpoint: Any, address: Any) -> None:
+        """Nobody answers there any more: look the name up anew."""
+        self._offer("on_re_resolve_endpoint", endpoint_text, endpoint, address)
+
+    def re_resolve_control(self, control_text: str, channel: Any, endpoint: Any, address: Any) -> None:
+        """Nothing comes from there any more: look the name up anew."""
+        self._offer("on_re_resolve_control", control_text, channel, endpoint, address)
+
+    def close_receive_destination(self, transport: Any) -> None:
+        """The receiver lets a destination go."""
+        self._offer("on_close_receive_destination", transport)
+
+    def response_setup(self, response_correlation_id: int, response_session_id: int) -> None:
+        """The session in which responses will come is known."""
+        self._offer("on_response_setup", response_correlation_id, response_session_id)
+
+    def response_connected(self, response_correlation_id: int) -> None:
+        """The channel of a response is connected."""
+        self._offer("on_response_connected", response_correlation_id)
+
+    def receive_channel_endpoint_closed(self, endpoint: Any) -> None:
+        """The receiver lets an endpoint go."""
+        self._offer("on_receive_channel_endpoint_closed", endpoint)
+
+    def send_channel_endpoint_closed(self, endpoint: Any) -> None:
+        """The sender lets an endpoint go."""
+        self._offer("on_send_channel_endpoint_closed", endpoint)
+
+    def _offer(self, name: str, *arguments: Any) -> None:
+        self._requests.append(partial(self._do, name, arguments))
+
+    def _do(self, name: str, arguments: tuple[Any, ...]) -> None:
+        if self.target is not None:
+            getattr(self.target, name)(*arguments)

@@ -1,0 +1,37 @@
+"""What the agents of a driver share while it runs."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+from everlog.aeron.transport.counters_memory import Counters
+from everlog.aeron.transport.driver.client_proxy import ClientProxy
+from everlog.aeron.transport.driver.conductor_proxy import ConductorProxy
+from everlog.aeron.transport.driver.configuration import Configuration
+from everlog.aeron.transport.driver.errors_seen import ErrorsSeen
+from everlog.aeron.transport.driver.log_factory import LogFactory
+from everlog.aeron.transport.driver.publication_logs import SocketLengths
+from everlog.aeron.transport.driver.system_counters import SystemCounters
+from everlog.aeron.transport.driver.tasks import Tasks
+from everlog.aeron.transport.ring_buffer import ManyToOneRingBuffer
+
+
+@dataclass(slots=True, kw_only=True)
+class DriverContext:
+    """``now_ns`` (monotonic) and ``now_ms`` (since 1970) are the conductor's, of its last cycle."""
+
+    configuration: Configuration
+    to_driver: ManyToOneRingBuffer
+    client_proxy: ClientProxy
+    counters: Counters
+    system_counters: SystemCounters
+    errors: ErrorsSeen
+    log_factory: LogFactory
+    tasks: Tasks
+    random: random.Random
+    now_ns: int
+    now_ms: int
+    system_sockets: SocketLengths = field(default_factory=SocketLengths)
+    """The system's own lengths of socket buffers."""
+    conductor_proxy: ConductorProxy = field(default_factory=ConductorProxy)

@@ -1,0 +1,194 @@
+"""A driver's own counters, the first of its counters file. Source: SystemCounterDescriptor, MediaDriver.Context."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from struct import Struct
+
+from everlog.aeron.transport.counters import SYSTEM
+from everlog.aeron.transport.counters_memory import AtomicCounter, Counters
+from everlog.aeron.transport.driver.configuration import Configuration
+
+AERON_VERSION = 1, 51, 0
+"""The version of Aeron that this driver does as."""
+CONTROL_PROTOCOL_VERSION = 1, 0, 0
+NULL_VALUE = -1
+_KEY = Struct("<i")
+_UNITS = (("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000))
+
+
+class SystemCounter(IntEnum):
+    """Id of each, in the order in which they are allocated."""
+
+    BYTES_SENT = 0
+    BYTES_RECEIVED = 1
+    RECEIVER_PROXY_FAILS = 2
+    SENDER_PROXY_FAILS = 3
+    CONDUCTOR_PROXY_FAILS = 4
+    NAK_MESSAGES_SENT = 5
+    NAK_MESSAGES_RECEIVED = 6
+    STATUS_MESSAGES_SENT = 7
+    STATUS_MESSAGES_RECEIVED = 8
+    HEARTBEATS_SENT = 9
+    HEARTBEATS_RECEIVED = 10
+    RETRANSMITS_SENT = 11
+    FLOW_CONTROL_UNDER_RUNS = 12
+    FLOW_CONTROL_OVER_RUNS = 13
+    INVALID_PACKETS = 14
+    ERRORS = 15
+    SHORT_SENDS = 16
+    FREE_FAILS = 17
+    SENDER_FLOW_CONTROL_LIMITS = 18
+    UNBLOCKED_PUBLICATIONS = 19
+    UNBLOCKED_COMMANDS = 20
+    POSSIBLE_TTL_ASYMMETRY = 21
+    CONTROLLABLE_IDLE_STRATEGY = 22
+    LOSS_GAP_FILLS = 23
+    CLIENT_TIMEOUTS = 24
+    RESOLUTION_CHANGES = 25
+    CONDUCTOR_MAX_CYCLE_TIME = 26
+    CONDUCTOR_CYCLE_TIME_THRESHOLD_EXCEEDED = 27
+    SENDER_MAX_CYCLE_TIME = 28
+    SENDER_CYCLE_TIME_THRESHOLD_EXCEEDED = 29
+    RECEIVER_MAX_CYCLE_TIME = 30
+    RECEIVER_CYCLE_TIME_THRESHOLD_EXCEEDED = 31
+    NAME_RESOLVER_MAX_TIME = 32
+    NAME_RESOLVER_TIME_THRESHOLD_EXCEEDED = 33
+    AERON_VERSION = 34
+    BYTES_CURRENTLY_MAPPED = 35
+    RETRANSMITTED_BYTES = 36
+    RETRANSMIT_OVERFLOW = 37
+    ERROR_FRAMES_RECEIVED = 38
+    ERROR_FRAMES_SENT = 39
+    PUBLICATIONS_REVOKED = 40
+    PUBLICATION_IMAGES_REVOKED = 41
+    IMAGES_REJECTED = 42
+    CONTROL_PROTOCOL_VERSION = 43
+    STATUS_MESSAGES_REJECTED = 44
+    NATIVE_RESOURCE_AGENT_PROXY_FAILS = 45
+
+
+def duration_text(duration_ns: int) -> str:
+    """``100ms`` for 100,000,000, as Agrona's ``SystemUtil.formatDuration``."""
+    for unit, length in _UNITS:
+        if duration_ns >= length and duration_ns % length == 0:
+            return f"{duration_ns // length}{unit}"
+    return f"{duration_ns}ns"
+
+
+def version_number(version: tuple[int, int, int]) -> int:
+    """As a semantic version is kept in a counter."""
+    major, minor, patch = version
+    return major << 16 | minor << 8 | patch
+
+
+def version_info() -> str:
+    """How labels name the software; monitoring tools look for ``version=``."""
+    from everlog import __version__
+
+    return f"version={'.'.join(map(str, AERON_VERSION))} commit=everlog-{__version__}"
+
+
+def labels(configuration: Configuration) -> dict[SystemCounter, str]:
+    """The label of each."""
+    mode = configuration.threading_mode.name
+
+    def threshold(duration_ns: int) -> str:
+        return f"threshold={duration_text(duration_ns)}"
+
+    conductor = threshold(configuration.conductor_cycle_threshold_ns)
+    sender = threshold(configuration.sender_cycle_threshold_ns)
+    receiver = threshold(configuration.receiver_cycle_threshold_ns)
+    resolver = threshold(configuration.name_resolver_threshold_ns)
+    driver_name = configuration.resolver_name or "null"
+    texts = (
+        "Bytes sent",
+        "Bytes received",
+        "Failed offers to ReceiverProxy",
+        "Failed offers to SenderProxy",
+        "Failed offers to DriverConductorProxy",
+        "NAKs sent",
+        "NAKs received",
+        "Status Messages sent",
+        "Status Messages received",
+        "Heartbeats sent",
+        "Heartbeats received",
+        "Retransmits sent",
+        "Flow control under runs",
+        "Flow control over runs",
+        "Invalid packets",
+        f"Errors: {version_info()}",
+        "Short sends",
+        "Failed attempts to free log buffers",
+        "Sender flow control limits, i.e. back-pressure events",
+        "Unblocked Publications",
+        "Unblocked Control Commands",
+        "Possible TTL Asymmetry",
+        "ControllableIdleStrategy status",
+        "Loss gap fills",
+        "Client liveness timeouts",
+        f"Resolution changes: driverName={driver_name}",
+        f"Conductor max cycle time doing its work in ns: {mode}",
+        f"Conductor work cycle exceeded threshold count: {conductor} {mode}",
+        f"Sender max cycle time doing its work in ns: {mode}",
+        f"Sender work cycle exceeded threshold count: {sender} {mode}",
+        f"Receiver max cycle time doing its work in ns: {mode}",
+        f"Receiver work cycle exceeded threshold count: {receiver} {mode}",
+        "NameResolver max time in ns",
+        f"NameResolver exceeded threshold count: {resolver}",
+        f"Aeron software: {version_info()}",
+        "Bytes currently mapped",
+        "Retransmitted bytes",
+        "Retransmit Pool Overflow count",
+        "Error Frames received",
+        "Error Frames sent",
+        "Publications Revoked",
+        "Publication Images Revoked",
+        "Images rejected",
+        "Control protocol version",
+        "Status Messages rejected",
+        "Failed offers to NativeResourceAgentProxy",
+    )
+    return dict(zip(SystemCounter, texts, strict=True))
+
+
+class SystemCounters:
+    """All of them, allocated: ``system_counters[SystemCounter.ERRORS]``. ``counters`` must be new, so that each has
+    its own id."""
+
+    def __init__(self, counters: Counters, configuration: Configuration, now_ms: int) -> None:
+        self._counters = {
+            counter: counters.allocate(
+                SYSTEM, _KEY.pack(counter), label, registration_id=int(counter), owner_id=NULL_VALUE, now_ms=now_ms
+            )
+            for counter, label in labels(configuration).items()
+        }
+        self[SystemCounter.AERON_VERSION].set_release(version_number(AERON_VERSION))
+        self[SystemCounter.CONTROL_PROTOCOL_VERSION].set_release(version_number(CONTROL_PROTOCOL_VERSION))
+
+    def __getitem__(self, counter: SystemCounter) -> AtomicCounter:
+        return self._counters[counter]
+
+
+class CycleTime:
+    """How long an agent was away between two of its cycles: the longest, and how often it was longer than a threshold.
+    Source: DutyCycleStallTracker."""
+
+    __slots__ = ("_exceeded", "_last_ns", "_max", "_max_ns", "_threshold_ns")
+
+    def __init__(self, longest: AtomicCounter, exceeded: AtomicCounter, threshold_ns: int, now_ns: int) -> None:
+        self._max = longest
+        self._exceeded = exceeded
+        self._threshold_ns = threshold_ns
+        self._last_ns = now_ns
+        self._max_ns = 0
+
+    def measure(self, now_ns: int) -> None:
+        """A cycle begins."""
+        duration_ns = now_ns - self._last_ns
+        self._last_ns = now_ns
+        if duration_ns > self._max_ns:
+            self._max_ns = duration_ns
+            self._max.propose_max_release(duration_ns)
+        if duration_ns > self._threshold_ns:
+            self._exceeded.increment_release()
