@@ -22,7 +22,7 @@ Resend = Callable[[int, int, int], None]
 class OverflowCounter(Protocol):
     """Counts NAKs that were not answered."""
 
-    def increment(self) -> None:
+    def increment(self) -> object:
         """One more."""
 
 
