@@ -227,7 +227,7 @@ def unblock(terms, Memory metadata, int64_t blocked_position, int64_t term_lengt
         return True
     tail = acquire_i64(metadata.data + LOG_META_DATA_TAIL_0 + 8 * (count % TERM_COUNT))
     outcome = unblock_term(
-        metadata, terms[count % TERM_COUNT], offset, min(tail & 0xFFFFFFFF, term_length), <int32_t>(tail >> 32)
+        metadata, terms[count % TERM_COUNT], offset, min(<int64_t><uint32_t>tail, term_length), <int32_t>(tail >> 32)
     )
     if outcome == UNBLOCKED_TO_END:
         rotate(metadata.data, <int32_t>count, <int32_t>(tail >> 32))
@@ -257,7 +257,7 @@ def producer_position(Memory metadata, int64_t term_length, int32_t initial_term
     cdef int32_t count = acquire_i32(metadata.data + LOG_META_DATA_ACTIVE_TERM_COUNT)
     cdef int64_t tail = acquire_i64(metadata.data + LOG_META_DATA_TAIL_0 + 8 * index_of(count))
     count = <int32_t>(<uint32_t>(tail >> 32) - <uint32_t>initial_term_id)
-    return count * term_length + min(tail & 0xFFFFFFFF, term_length)
+    return count * term_length + min(<int64_t><uint32_t>tail, term_length)
 
 
 def clean(Memory term, int64_t offset, int64_t length):

@@ -1,0 +1,905 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Appending to logs, compiled. Twin: :mod:`everlog.aeron.transport.client.publication_twin`, which says what each does and why. What
+is ordered with what is told in ``docs/transport-memory-ordering.md``.
+
+Several short messages are written as one batch, from the last to the first: the first frame's length, which publishes them
+all, is written last, so that readers on another core ask for its cache line once, and a publisher that dies leaves
+what the driver can unblock.
+"""
+
+from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
+from cpython.ref cimport PyObject
+from libc.stdint cimport int16_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from everlog.kernel._atomics cimport acquire_i32, acquire_i64, add_i64, release_fence, release_i32, release_i64, swap_i64
+from everlog.kernel._memory cimport Memory
+from everlog.aeron.transport._terms cimport (
+    DATA_HEADER_FLAGS, DATA_HEADER_FRAME_LENGTH, DATA_HEADER_RESERVED_VALUE, DATA_HEADER_SESSION_ID, DATA_HEADER_STREAM_ID,
+    DATA_HEADER_TERM_ID, DATA_HEADER_TERM_OFFSET, DATA_HEADER_TYPE, DATA_HEADER_VERSION, FLAG_BEGIN, FLAG_END, HEADER,
+    LOG_META_DATA_ACTIVE_TERM_COUNT, LOG_META_DATA_IS_CONNECTED, LOG_META_DATA_TAIL_0, TYPE_PADDING, align32, load_i32,
+    load_i64, rotate, type_of,
+)
+
+from everlog.aeron.transport.client import appending as _twin
+from everlog.aeron.transport.client.log_shape import LogShape
+
+cdef extern from *:
+    """
+    #include <string.h>
+    #include <stdint.h>
+    /* A payload: nothing beyond it is read or written. Short ones as a few moves that overlap. */
+    static inline void everlog_put(char* to, const char* from, int64_t n) {
+        if (n == 32) { memcpy(to, from, 32); return; }
+        if (n > 64) { memcpy(to, from, (size_t)n); return; }
+        if (n >= 32) { char a[32], b[32]; memcpy(a, from, 32); memcpy(b, from + n - 32, 32); memcpy(to, a, 32); memcpy(to + n - 32, b, 32); return; }
+        if (n >= 16) { char a[16], b[16]; memcpy(a, from, 16); memcpy(b, from + n - 16, 16); memcpy(to, a, 16); memcpy(to + n - 16, b, 16); return; }
+        if (n >= 8) { uint64_t a, b; memcpy(&a, from, 8); memcpy(&b, from + n - 8, 8); memcpy(to, &a, 8); memcpy(to + n - 8, &b, 8); return; }
+        if (n >= 4) { uint32_t a, b; memcpy(&a, from, 4); memcpy(&b, from + n - 4, 4); memcpy(to, &a, 4); memcpy(to + n - 4, &b, 4); return; }
+        if (n >= 1) { char a = from[0], b = from[n / 2], c = from[n - 1]; to[0] = a; to[n / 2] = b; to[n - 1] = c; }
+    }
+    """
+    void everlog_put(char* to, const char* data, int64_t n) noexcept nogil
+
+cdef extern from "Python.h":
+    PyObject* PyList_GET_ITEM(object, Py_ssize_t)
+    Py_ssize_t PyList_GET_SIZE(object)
+
+cdef enum:
+    NOT_CONNECTED = -1
+    BACK_PRESSURED = -2
+    ADMIN_ACTION = -3
+    CLOSED = -4
+    MAX_POSITION_EXCEEDED = -5
+    # Of this module: never given to callers.
+    TOO_LONG = -100
+    BAD_OFFSETS = -101
+    BAD_TAIL = -102
+
+    MAX_BATCH = 64
+    NOGIL_ROWS = 64
+
+assert (NOT_CONNECTED, BACK_PRESSURED, ADMIN_ACTION, CLOSED, MAX_POSITION_EXCEEDED) == (
+    _twin.NOT_CONNECTED, _twin.BACK_PRESSURED, _twin.ADMIN_ACTION, _twin.CLOSED, _twin.MAX_POSITION_EXCEEDED,
+)
+
+
+cdef struct LogView:
+    # Plain pointers, valid as long as the appender, or whoever calls it, holds the memory.
+    char* term[3]
+    char* metadata
+    const char* limit
+    int64_t term_length
+    int64_t max_payload
+    int64_t max_message
+    int64_t max_position
+    int shift
+    int32_t initial_term_id
+    uint64_t first_word         # version, flags and type of a whole message's header, in place
+    uint64_t session            # in place
+    uint64_t stream
+
+
+cdef struct Part:
+    const char* data
+    int64_t length
+
+
+cdef struct Place:
+    # Where an exclusive publication is: its own, nobody else writes it.
+    int64_t begin               # position of the term's start
+    int64_t offset
+    int32_t term_id
+    int index
+
+
+cdef inline void put_header(const LogView* log, char* frame, int64_t offset, int64_t length, int32_t term_id) noexcept nogil:
+    # Of a frame that is being written: its length is negative, and there before anything else of it.
+    cdef uint64_t word
+    release_i64(frame, <int64_t>(log.first_word | <uint32_t>(-<int32_t>length)))
+    release_fence()
+    word = log.session | <uint32_t>offset
+    memcpy(frame + DATA_HEADER_TERM_OFFSET, &word, 8)
+    word = <uint64_t><uint32_t>term_id << 32 | log.stream
+    memcpy(frame + DATA_HEADER_STREAM_ID, &word, 8)
+
+
+cdef inline void put_frame(
+    const LogView* log, char* frame, int64_t offset, const Part* part, int32_t term_id, int64_t reserved
+) noexcept nogil:
+    # A frame behind one that is not there yet: readers see it after that one, which is published with release.
+    cdef uint64_t word[4]
+    word[0] = log.first_word | <uint32_t>(part.length + HEADER)
+    word[1] = log.session | <uint32_t>offset
+    word[2] = <uint64_t><uint32_t>term_id << 32 | log.stream
+    word[3] = <uint64_t>reserved
+    memcpy(frame, word, HEADER)
+    everlog_put(frame + HEADER, part.data, part.length)
+
+
+cdef void put_batch(
+    const LogView* log, char* term, int64_t offset, int32_t term_id, const Part* parts, const int64_t* offsets, int count,
+    int64_t reserved
+) noexcept nogil:
+    cdef int i
+    cdef char* first = term + offset
+    put_header(log, first, offset, parts[0].length + HEADER, term_id)
+    for i in range(count - 1, 0, -1):
+        put_frame(log, term + offsets[i], offsets[i], &parts[i], term_id, reserved)
+    memcpy(first + DATA_HEADER_RESERVED_VALUE, &reserved, 8)
+    everlog_put(first + HEADER, parts[0].data, parts[0].length)
+    release_i32(first, <int32_t>(parts[0].length + HEADER))
+
+
+cdef void put_fragments(
+    const LogView* log, char* term, int64_t offset, int32_t term_id, const Part* part, int64_t reserved
+) noexcept nogil:
+    cdef const char* data = part.data
+    cdef int64_t left = part.length, length
+    cdef int flags = FLAG_BEGIN
+    while left > 0:
+        length = min(left, log.max_payload)
+        put_header(log, term + offset, offset, length + HEADER, term_id)
+        memcpy(term + offset + HEADER, data, length)
+        if left <= log.max_payload:
+            flags |= FLAG_END
+        term[offset + DATA_HEADER_FLAGS] = <char>flags
+        memcpy(term + offset + DATA_HEADER_RESERVED_VALUE, &reserved, 8)
+        release_i32(term + offset, <int32_t>(length + HEADER))
+        flags = 0
+        offset += align32(length + HEADER)
+        data += length
+        left -= length
+
+
+cdef inline int64_t framed_length(const LogView* log, int64_t length) noexcept nogil:
+    cdef int64_t whole, rest
+    if length <= log.max_payload:
+        return align32(length + HEADER)
+    whole = length // log.max_payload
+    rest = length % log.max_payload
+    return whole * (log.max_payload + HEADER) + (align32(rest + HEADER) if rest else 0)
+
+
+cdef inline void put_padding(const LogView* log, char* term, int64_t offset, int64_t length, int32_t term_id) noexcept nogil:
+    put_header(log, term + offset, offset, length, term_id)
+    memset(term + offset + DATA_HEADER_TYPE, 0, 2)
+    release_i32(term + offset, <int32_t>length)
+
+
+cdef int64_t refusal(const LogView* log, int64_t position, int64_t length) noexcept nogil:
+    # Why nothing can be appended at the limit.
+    if position + align32(length + HEADER) >= log.max_position:
+        return MAX_POSITION_EXCEEDED
+    if acquire_i32(log.metadata + LOG_META_DATA_IS_CONNECTED) == 1:
+        return BACK_PRESSURED
+    return NOT_CONNECTED
+
+
+cdef inline int64_t packed_tail(int32_t term_id, int64_t offset) noexcept nogil:
+    return <int64_t>(<uint64_t><uint32_t>term_id << 32 | <uint64_t>offset)
+
+
+# -- exclusive
+
+
+cdef void next_term(const LogView* log, Place* place) noexcept nogil:
+    place.index = place.index + 1 if place.index < 2 else 0
+    place.offset = 0
+    place.term_id = <int32_t>(<uint32_t>place.term_id + 1)
+    place.begin += log.term_length
+    release_i64(log.metadata + LOG_META_DATA_TAIL_0 + 8 * place.index, packed_tail(place.term_id, 0))
+    release_i32(
+        log.metadata + LOG_META_DATA_ACTIVE_TERM_COUNT, <int32_t>(<uint32_t>place.term_id - <uint32_t>log.initial_term_id)
+    )
+
+
+cdef inline void move_tail(const LogView* log, const Place* place, int64_t offset) noexcept nogil:
+    release_i64(log.metadata + LOG_META_DATA_TAIL_0 + 8 * place.index, packed_tail(place.term_id, offset))
+
+
+cdef int64_t claim_exclusive(const LogView* log, Place* place, int64_t length, int64_t framed) noexcept nogil:
+    # The term offset of so many bytes, or a code. The place moves only when what was claimed has been written.
+    if place.begin + place.offset >= acquire_i64(log.limit):
+        return refusal(log, place.begin + place.offset, length)
+    move_tail(log, place, place.offset + framed)
+    if place.offset + framed <= log.term_length:
+        return place.offset
+    if place.offset < log.term_length:
+        put_padding(log, log.term[place.index], place.offset, log.term_length - place.offset, place.term_id)
+    if place.begin + log.term_length >= log.max_position:
+        return MAX_POSITION_EXCEEDED
+    next_term(log, place)
+    return ADMIN_ACTION
+
+
+cdef int64_t append_exclusive(const LogView* log, Place* place, const Part* part, int64_t reserved) noexcept nogil:
+    cdef int64_t framed, offset
+    if part.length > log.max_message:
+        return TOO_LONG
+    framed = framed_length(log, part.length)
+    offset = claim_exclusive(log, place, part.length, framed)
+    if offset < 0:
+        return offset
+    if part.length <= log.max_payload:
+        put_batch(log, log.term[place.index], offset, place.term_id, part, &offset, 1, reserved)
+    else:
+        put_fragments(log, log.term[place.index], offset, place.term_id, part, reserved)
+    place.offset = offset + framed
+    return place.begin + place.offset
+
+
+cdef int batch_of(
+    const LogView* log, const Part* parts, int count, int64_t position, int64_t offset, int64_t* offsets, int64_t* end
+) noexcept nogil:
+    # How many messages from ``offset`` on, which is ``position``, fit as one batch: short ones, within the term, each
+    # beginning below the limit.
+    cdef int64_t at = offset, behind, limit = acquire_i64(log.limit) - position + offset
+    cdef int i = 0
+    while i < count and at < limit and parts[i].length <= log.max_payload:
+        behind = at + align32(parts[i].length + HEADER)
+        if behind > log.term_length:
+            break
+        offsets[i] = at
+        at = behind
+        i += 1
+    end[0] = at
+    return i
+
+
+cdef int64_t append_parts_exclusive(
+    const LogView* log, Place* place, const Part* parts, int count, int64_t reserved, int64_t* status
+) noexcept nogil:
+    # How many of up to MAX_BATCH messages were appended; why no more in ``status``.
+    cdef int64_t offsets[MAX_BATCH]
+    cdef int64_t end
+    cdef int done = 0, fit
+    status[0] = 0
+    while done < count:
+        fit = batch_of(log, parts + done, count - done, place.begin + place.offset, place.offset, offsets, &end)
+        if fit > 0:
+            move_tail(log, place, end)
+            put_batch(log, log.term[place.index], place.offset, place.term_id, parts + done, offsets, fit, reserved)
+            place.offset = end
+            done += fit
+            continue
+        status[0] = append_exclusive(log, place, parts + done, reserved)
+        if status[0] >= 0:
+            done += 1
+        elif status[0] != ADMIN_ACTION:
+            break
+    return done
+
+
+# -- concurrent
+
+
+cdef struct Tail:
+    int64_t raw
+    int64_t offset
+    int64_t position
+    int32_t term_id
+    int index
+
+
+cdef int read_tail(const LogView* log, Tail* tail) noexcept nogil:
+    # The active term's, or a code: another publisher is going on to the next term, or the tail is damaged.
+    cdef int32_t count = acquire_i32(log.metadata + LOG_META_DATA_ACTIVE_TERM_COUNT)
+    if count < 0:
+        return BAD_TAIL
+    tail.index = count % 3
+    tail.raw = acquire_i64(log.metadata + LOG_META_DATA_TAIL_0 + 8 * tail.index)
+    tail.term_id = <int32_t>(tail.raw >> 32)
+    tail.offset = min(<int64_t><uint32_t>tail.raw, log.term_length)
+    if count != <int32_t>(<uint32_t>tail.term_id - <uint32_t>log.initial_term_id):
+        return ADMIN_ACTION
+    if tail.offset & 31:
+        return BAD_TAIL
+    tail.position = (<int64_t>count << log.shift) + tail.offset
+    return 0
+
+
+cdef int64_t claim_concurrent(const LogView* log, Tail* tail, int64_t length, int64_t framed) noexcept nogil:
+    # The term offset of so many bytes, which are this caller's alone, or a code.
+    cdef int64_t status = read_tail(log, tail), raw, offset
+    cdef int32_t count
+    if status < 0:
+        return status
+    if tail.position >= acquire_i64(log.limit):
+        return refusal(log, tail.position, length)
+    raw = add_i64(log.metadata + LOG_META_DATA_TAIL_0 + 8 * tail.index, framed)
+    offset = <int64_t><uint32_t>raw
+    tail.term_id = <int32_t>(raw >> 32)
+    count = <int32_t>(<uint32_t>tail.term_id - <uint32_t>log.initial_term_id)
+    if offset & 31 or count < 0:
+        return BAD_TAIL
+    tail.offset = min(offset, log.term_length)
+    tail.position = (<int64_t>count << log.shift) + tail.offset
+    if offset <= log.term_length - framed:
+        return offset
+    if offset < log.term_length:
+        put_padding(log, log.term[tail.index], offset, log.term_length - offset, tail.term_id)
+    if (<int64_t>count + 1) << log.shift >= log.max_position:
+        return MAX_POSITION_EXCEEDED
+    rotate(log.metadata, count, tail.term_id)
+    return ADMIN_ACTION
+
+
+cdef int64_t append_concurrent(const LogView* log, const Part* part, int64_t reserved) noexcept nogil:
+    cdef Tail tail
+    cdef int64_t framed, offset
+    if part.length > log.max_message:
+        return TOO_LONG
+    framed = framed_length(log, part.length)
+    offset = claim_concurrent(log, &tail, part.length, framed)
+    if offset < 0:
+        return offset
+    if part.length <= log.max_payload:
+        put_batch(log, log.term[tail.index], offset, tail.term_id, part, &offset, 1, reserved)
+    else:
+        put_fragments(log, log.term[tail.index], offset, tail.term_id, part, reserved)
+    return tail.position + framed
+
+
+cdef int64_t append_parts_concurrent(
+    const LogView* log, const Part* parts, int count, int64_t reserved, int64_t* status
+) noexcept nogil:
+    cdef int64_t offsets[MAX_BATCH]
+    cdef Tail tail
+    cdef int64_t end
+    cdef int done = 0, fit
+    status[0] = 0
+    while done < count:
+        fit = 0
+        if read_tail(log, &tail) == 0:
+            fit = batch_of(log, parts + done, count - done, tail.position, tail.offset, offsets, &end)
+        if fit > 1:
+            # Only if nobody claimed meanwhile: what does not fit must not be claimed.
+            if swap_i64(log.metadata + LOG_META_DATA_TAIL_0 + 8 * tail.index, tail.raw, tail.raw + end - tail.offset):
+                put_batch(log, log.term[tail.index], tail.offset, tail.term_id, parts + done, offsets, fit, reserved)
+                done += fit
+            continue
+        status[0] = append_concurrent(log, parts + done, reserved)
+        if status[0] >= 0:
+            done += 1
+        elif status[0] != ADMIN_ACTION:
+            break
+    return done
+
+
+# -- columns
+
+
+cdef struct Rows:
+    const char* data
+    int64_t data_length
+    const void* offsets
+    int width
+    int64_t first
+    int64_t last
+
+
+cdef inline int64_t offset_at(const Rows* rows, int64_t row) noexcept nogil:
+    cdef int32_t narrow
+    cdef int64_t wide
+    if rows.width == 4:
+        memcpy(&narrow, <const char*>rows.offsets + 4 * row, 4)
+        return narrow
+    memcpy(&wide, <const char*>rows.offsets + 8 * row, 8)
+    return wide
+
+
+cdef int64_t append_rows(const LogView* log, Place* place, const Rows* rows, int64_t reserved, int64_t* status) noexcept nogil:
+    # Without a place: as one publisher of several. How many rows were appended; why no more in ``status``.
+    cdef Part parts[MAX_BATCH]
+    cdef int64_t row = rows.first, start, end, appended
+    cdef int count
+    status[0] = 0
+    while row < rows.last:
+        count = 0
+        start = offset_at(rows, row)
+        while count < MAX_BATCH and row + count < rows.last:
+            end = offset_at(rows, row + count + 1)
+            if start < 0 or end < start or end > rows.data_length:
+                break
+            parts[count].data = rows.data + start
+            parts[count].length = end - start
+            start = end
+            count += 1
+        if count == 0:
+            status[0] = BAD_OFFSETS
+            break
+        if place != NULL:
+            appended = append_parts_exclusive(log, place, parts, count, reserved, status)
+        else:
+            appended = append_parts_concurrent(log, parts, count, reserved, status)
+        row += appended
+        if appended < count:
+            break
+    return row - rows.first
+
+
+cdef int64_t block_length(
+    const LogView* log, const char* block, int64_t length, int64_t term_offset, int32_t session_id, int32_t term_id
+) noexcept nogil:
+    # What a block of frames takes of the term; or, negative, 1 more than where in it is a frame that may not be there.
+    cdef int64_t at = 0, taken, rest = log.term_length - term_offset
+    while at < length:
+        if length - at < HEADER:
+            return -1 - at
+        taken = align32(load_i32(block + at)) if load_i32(block + at) >= HEADER else 0
+        if (
+            taken == 0 or taken > rest - at or load_i32(block + at + DATA_HEADER_TERM_OFFSET) != term_offset + at
+            or load_i32(block + at + DATA_HEADER_SESSION_ID) != session_id
+            or load_i32(block + at + DATA_HEADER_STREAM_ID) != <int32_t>log.stream
+            or load_i32(block + at + DATA_HEADER_TERM_ID) != term_id
+        ):
+            return -1 - at
+        if taken > length - at:
+            if type_of(block + at) == TYPE_PADDING and length - at == HEADER:
+                return at + taken
+            return -1 - at
+        at += taken
+    return at if at > 0 else -1
+
+
+cdef class BufferClaim:
+    cdef Memory _term
+    cdef int64_t _at
+    cdef int64_t _length
+    cdef object _payload
+
+    cdef void _set(self, Memory term, int64_t at, int64_t length):
+        self._term = term
+        self._at = at
+        self._length = length
+        self._payload = None
+
+    cdef char* _frame(self) except NULL:
+        if self._term is None:
+            raise _twin.no_claim()
+        return self._term.data + self._at
+
+    @property
+    def is_open(self):
+        return self._term is not None
+
+    @property
+    def payload(self):
+        self._frame()
+        if self._payload is None:
+            self._payload = self._term.slice(self._at + HEADER, self._length).view()
+        return self._payload
+
+    @property
+    def offset(self):
+        self._frame()
+        return self._at + HEADER
+
+    @property
+    def length(self):
+        self._frame()
+        return self._length
+
+    @property
+    def flags(self):
+        return (<unsigned char*>self._frame())[DATA_HEADER_FLAGS]
+
+    @flags.setter
+    def flags(self, unsigned char value):
+        self._frame()[DATA_HEADER_FLAGS] = <char>value
+
+    @property
+    def type(self):
+        return type_of(self._frame())
+
+    @type.setter
+    def type(self, uint16_t value):
+        memcpy(self._frame() + DATA_HEADER_TYPE, &value, 2)
+
+    @property
+    def reserved_value(self):
+        return load_i64(self._frame() + DATA_HEADER_RESERVED_VALUE)
+
+    @reserved_value.setter
+    def reserved_value(self, int64_t value):
+        memcpy(self._frame() + DATA_HEADER_RESERVED_VALUE, &value, 8)
+
+    def put(self, data, int64_t at=0):
+        cdef Py_buffer view
+        cdef char* frame = self._frame()
+        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+        try:
+            if at < 0 or at > self._length - view.len:
+                raise IndexError(f"{view.len} bytes at {at} of a claim of {self._length}")
+            memcpy(frame + HEADER + at, view.buf, view.len)
+        finally:
+            PyBuffer_Release(&view)
+
+    def commit(self):
+        release_i32(self._frame(), <int32_t>(self._length + HEADER))
+        self._end()
+
+    def abort(self):
+        cdef char* frame = self._frame()
+        memset(frame + DATA_HEADER_TYPE, 0, 2)
+        release_i32(frame, <int32_t>(self._length + HEADER))
+        self._end()
+
+    def _end(self):
+        payload = self._payload
+        self._term = None
+        self._payload = None
+        _twin.release(payload)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        if self._term is not None:
+            if kind is None:
+                self.commit()
+            else:
+                self.abort()
+
+
+cdef class Appender:
+    cdef LogView view
+    cdef Memory term_0, term_1, term_2, metadata, limit
+    cdef bint is_open
+    cdef bint busy
+    cdef readonly int session_id
+    cdef readonly int stream_id
+    cdef readonly int mtu_length
+    cdef readonly int64_t max_framed_length
+    cdef int64_t limit_offset
+
+    def __init__(self, log, Memory limit not None, int64_t limit_offset):
+        shape = LogShape.of(log)
+        self.term_0, self.term_1, self.term_2 = log.terms
+        self.metadata = log.metadata
+        self.limit = limit
+        self.limit_offset = limit_offset
+        limit.get_i64_acquire(limit_offset)  # it is there
+        for memory in (self.term_0, self.term_1, self.term_2, self.metadata):
+            if not memory.writable:
+                raise TypeError("this memory is read-only")
+        self.session_id, self.stream_id, self.mtu_length = shape.session_id, shape.stream_id, shape.mtu_length
+        self.max_framed_length = shape.max_framed_length
+        self._point(shape)
+        self.is_open = True
+
+    cdef int _point(self, shape) except -1:
+        cdef LogView* view = &self.view
+        cdef const char* header
+        view.term[0], view.term[1], view.term[2] = self.term_0.data, self.term_1.data, self.term_2.data
+        view.metadata = self.metadata.data
+        view.limit = self.limit.data + self.limit_offset
+        view.term_length = shape.term_length
+        view.max_payload = shape.max_payload_length
+        view.max_message = shape.max_message_length
+        view.max_position = shape.max_possible_position
+        view.shift = shape.position_bits_to_shift
+        view.initial_term_id = shape.initial_term_id
+        data = shape.header
+        header = data
+        view.first_word = <uint64_t><uint32_t>load_i32(header + DATA_HEADER_VERSION) << 32
+        view.session = <uint64_t><uint32_t>load_i32(header + DATA_HEADER_SESSION_ID) << 32
+        view.stream = <uint32_t>load_i32(header + DATA_HEADER_STREAM_ID)
+        return 0
+
+    def close(self):
+        self.is_open = False
+        self.term_0 = self.term_1 = self.term_2 = self.metadata = self.limit = None
+
+    cdef Place* _place(self) noexcept:
+        return NULL
+
+    cdef int64_t _tail_position(self) noexcept:
+        cdef Tail tail
+        cdef int status = read_tail(&self.view, &tail)
+        if status == BAD_TAIL:
+            return CLOSED
+        return (<int64_t><int32_t>(<uint32_t>tail.term_id - <uint32_t>self.view.initial_term_id) << self.view.shift) + tail.offset
+
+    @property
+    def is_closed(self):
+        return not self.is_open
+
+    @property
+    def is_connected(self):
+        return bool(self.is_open and acquire_i32(self.view.metadata + LOG_META_DATA_IS_CONNECTED) == 1)
+
+    @property
+    def position(self):
+        return self._tail_position() if self.is_open else CLOSED
+
+    @property
+    def position_limit(self):
+        return acquire_i64(self.view.limit) if self.is_open else CLOSED
+
+    @property
+    def available_window(self):
+        return acquire_i64(self.view.limit) - self._tail_position() if self.is_open else CLOSED
+
+    @property
+    def term_buffer_length(self):
+        return self.view.term_length
+
+    @property
+    def position_bits_to_shift(self):
+        return self.view.shift
+
+    @property
+    def initial_term_id(self):
+        return self.view.initial_term_id
+
+    @property
+    def max_payload_length(self):
+        return self.view.max_payload
+
+    @property
+    def max_message_length(self):
+        return self.view.max_message
+
+    @property
+    def max_possible_position(self):
+        return self.view.max_position
+
+    def offer_parts(self, parts, int64_t reserved_value=0):
+        return self.offer(b"".join(parts), reserved_value)
+
+    cdef int64_t _append_one(self, object data, int64_t reserved) except? -1:
+        # A message, once it is open. Its code, if it was not appended, is the caller's to look at.
+        cdef Py_buffer view
+        cdef Part part
+        cdef Place* place = self._place()
+        if PyBytes_CheckExact(data):
+            part.data = PyBytes_AS_STRING(data)
+            part.length = PyBytes_GET_SIZE(data)
+            if place != NULL:
+                return append_exclusive(&self.view, place, &part, reserved)
+            return append_concurrent(&self.view, &part, reserved)
+        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+        try:
+            if not self.is_open or self.busy:  # whose buffer it is may have run
+                return CLOSED
+            part.data = <const char*>view.buf
+            part.length = view.len
+            if place != NULL:
+                return append_exclusive(&self.view, place, &part, reserved)
+            return append_concurrent(&self.view, &part, reserved)
+        finally:
+            PyBuffer_Release(&view)
+
+    def offer_many(self, messages, Py_ssize_t start=0):
+        cdef Part parts[MAX_BATCH]
+        cdef int64_t status = 0, appended
+        cdef Py_ssize_t at = start, size
+        cdef int count
+        cdef Place* place = self._place()
+        cdef PyObject* item
+        if not self.is_open:
+            return CLOSED
+        if start < 0:
+            raise _twin.wrong_start(start)
+        if self.busy:
+            raise _twin.in_use()
+        rows = messages if type(messages) is list else list(messages)
+        while at < PyList_GET_SIZE(rows):
+            size = PyList_GET_SIZE(rows)
+            count = 0
+            while count < MAX_BATCH and at + count < size:
+                item = PyList_GET_ITEM(rows, at + count)
+                if not PyBytes_CheckExact(<object>item):
+                    break
+                parts[count].data = PyBytes_AS_STRING(<object>item)
+                parts[count].length = PyBytes_GET_SIZE(<object>item)
+                count += 1
+            if count > 0:
+                if place != NULL:
+                    appended = append_parts_exclusive(&self.view, place, parts, count, 0, &status)
+                else:
+                    appended = append_parts_concurrent(&self.view, parts, count, 0, &status)
+                at += appended
+                if appended < count:
+                    break
+                continue
+            status = self._append_one(rows[at], 0)
+            if status >= 0:
+                at += 1
+            elif status != ADMIN_ACTION:
+                break
+            if not self.is_open:
+                break
+        return self._outcome(at - start, status)
+
+    def append_columns(self, data, offsets, int64_t first=0, last=None, *, int64_t reserved_value=0):
+        cdef Py_buffer data_view, offsets_view
+        cdef Rows rows
+        cdef LogView view
+        cdef int64_t status = 0, appended
+        cdef Place* place = self._place()
+        if not self.is_open:
+            return CLOSED
+        PyObject_GetBuffer(data, &data_view, PyBUF_SIMPLE)
+        try:
+            PyObject_GetBuffer(offsets, &offsets_view, PyBUF_ND | PyBUF_FORMAT)
+            try:
+                rows.width = _twin.offset_width(memoryview(offsets))
+                rows.last = _twin.check_rows(first, last, offsets_view.len // rows.width)
+                rows.first = first
+                rows.data = <const char*>data_view.buf
+                rows.data_length = data_view.len
+                rows.offsets = offsets_view.buf
+                if not self.is_open:
+                    return CLOSED
+                if self.busy:
+                    raise _twin.in_use()
+                # The memory lives on if another thread closes this meanwhile; an exclusive one lets no other in.
+                held = (self.term_0, self.term_1, self.term_2, self.metadata, self.limit)
+                view = self.view
+                self.busy = place != NULL
+                with nogil:
+                    appended = append_rows(&view, place, &rows, reserved_value, &status)
+                self.busy = False
+                del held
+            finally:
+                PyBuffer_Release(&offsets_view)
+        finally:
+            PyBuffer_Release(&data_view)
+        if status == BAD_OFFSETS and appended == 0:
+            raise _twin.bad_offsets(first)
+        return self._outcome(appended, status)
+
+    cdef object _outcome(self, int64_t appended, int64_t status):
+        if appended > 0:
+            return appended
+        if status >= 0:
+            return 0
+        if status <= TOO_LONG:
+            raise self._error(status)
+        return status
+
+    cdef object _error(self, int64_t status):
+        if status == TOO_LONG:
+            return _twin.too_long(self.view.max_message)
+        return _twin.bad_tail()
+
+    cdef int64_t _check_claim(self, int64_t length) except -1:
+        if not 0 <= length <= self.view.max_payload:
+            raise _twin.bad_claim(length, self.view.max_payload)
+        return align32(length + HEADER)
+
+    cdef Memory _term(self, int index):
+        return self.term_0 if index == 0 else self.term_1 if index == 1 else self.term_2
+
+
+cdef class ConcurrentAppender(Appender):
+
+    def offer(self, data, int64_t reserved_value=0):
+        cdef int64_t position
+        if not self.is_open:
+            return CLOSED
+        position = self._append_one(data, reserved_value)
+        if position <= TOO_LONG:
+            raise self._error(position)
+        return position
+
+    def try_claim(self, int64_t length, BufferClaim claim not None):
+        cdef Tail tail
+        cdef int64_t framed = self._check_claim(length), offset
+        if not self.is_open:
+            return CLOSED
+        offset = claim_concurrent(&self.view, &tail, length, framed)
+        if offset < 0:
+            if offset <= TOO_LONG:
+                raise self._error(offset)
+            return offset
+        put_header(&self.view, self.view.term[tail.index] + offset, offset, length + HEADER, tail.term_id)
+        claim._set(self._term(tail.index), offset, length)
+        return tail.position + framed
+
+
+cdef class ExclusiveAppender(Appender):
+    cdef Place place
+
+    def __init__(self, log, Memory limit not None, int64_t limit_offset):
+        Appender.__init__(self, log, limit, limit_offset)
+        cdef Tail tail
+        if read_tail(&self.view, &tail) < 0:
+            self.close()
+            raise _twin.bad_tail()
+        self.place.index = tail.index
+        self.place.term_id = tail.term_id
+        self.place.offset = tail.offset
+        self.place.begin = tail.position - tail.offset
+
+    cdef Place* _place(self) noexcept:
+        return &self.place
+
+    cdef int64_t _tail_position(self) noexcept:
+        return self.place.begin + self.place.offset
+
+    @property
+    def term_id(self):
+        return self.place.term_id
+
+    @property
+    def term_offset(self):
+        return self.place.offset
+
+    def offer(self, data, int64_t reserved_value=0):
+        cdef int64_t position
+        if not self.is_open:
+            return CLOSED
+        if self.busy:
+            raise _twin.in_use()
+        position = self._append_one(data, reserved_value)
+        if position <= TOO_LONG:
+            raise self._error(position)
+        return position
+
+    def try_claim(self, int64_t length, BufferClaim claim not None):
+        cdef int64_t framed = self._check_claim(length), offset
+        if not self.is_open:
+            return CLOSED
+        if self.busy:
+            raise _twin.in_use()
+        offset = claim_exclusive(&self.view, &self.place, length, framed)
+        if offset < 0:
+            return offset
+        put_header(&self.view, self.view.term[self.place.index] + offset, offset, length + HEADER, self.place.term_id)
+        claim._set(self._term(self.place.index), offset, length)
+        self.place.offset = offset + framed
+        return self.place.begin + self.place.offset
+
+    def append_padding(self, int64_t length):
+        cdef int64_t framed = align32(length + HEADER), offset
+        if not 0 <= length <= self.max_framed_length:
+            raise _twin.bad_padding(length, self.max_framed_length)
+        if not self.is_open:
+            return CLOSED
+        if self.busy:
+            raise _twin.in_use()
+        offset = claim_exclusive(&self.view, &self.place, length, framed)
+        if offset < 0:
+            return offset
+        put_padding(&self.view, self.view.term[self.place.index], offset, length + HEADER, self.place.term_id)
+        self.place.offset = offset + framed
+        return self.place.begin + self.place.offset
+
+    def append_block(self, block):
+        cdef Py_buffer view
+        cdef int64_t position, first, taken
+        cdef char* at
+        PyObject_GetBuffer(block, &view, PyBUF_SIMPLE)
+        try:
+            if not self.is_open:
+                return CLOSED
+            if self.busy:
+                raise _twin.in_use()
+            if self.place.offset >= self.view.term_length:
+                if self.place.begin + self.view.term_length >= self.view.max_position:
+                    return MAX_POSITION_EXCEEDED
+                next_term(&self.view, &self.place)
+            position = self.place.begin + self.place.offset
+            if position >= acquire_i64(self.view.limit):
+                return refusal(&self.view, position, view.len)
+            taken = block_length(
+                &self.view, <const char*>view.buf, view.len, self.place.offset, self.session_id, self.place.term_id
+            )
+            if taken < 0:
+                raise _twin.bad_block(-1 - taken)
+            first = load_i32(<const char*>view.buf)
+            at = self.view.term[self.place.index] + self.place.offset
+            move_tail(&self.view, &self.place, self.place.offset + taken)
+            release_i32(at, <int32_t>-first)
+            release_fence()
+            memcpy(at + 4, <const char*>view.buf + 4, view.len - 4)
+            release_i32(at, <int32_t>first)
+        finally:
+            PyBuffer_Release(&view)
+        self.place.offset += taken
+        return self.place.begin + self.place.offset
