@@ -1,0 +1,200 @@
+"""A driver's counters as its clients see them, and those that a client adds. Source: Aeron's Counter; Agrona's
+CountersReader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Self
+
+from everlog.aeron.transport.counters import (
+    ALLOCATED,
+    METADATA_LENGTH,
+    SYSTEM,
+    UNUSED,
+    VALUE_LENGTH,
+    parse_counters,
+)
+from everlog.aeron.transport.counters import Counter as CounterRecord
+from everlog.aeron.transport.layouts import CounterMetaData, CounterValue
+from everlog.errors import UsageError
+from everlog.kernel.memory import Memory
+
+if TYPE_CHECKING:
+    from everlog.aeron.transport.client.owner import Owner
+
+LOCAL_SOCKET_ADDRESS = 14
+CONTROL_PROTOCOL_VERSION = 43
+"""Id of the driver's own counter that says which commands it knows; older drivers have none."""
+CHANNEL_ACTIVE = 1
+_STATE = CounterMetaData.field("state").offset
+_VALUE = CounterValue.field("value").offset
+_REGISTRATION = CounterValue.field("registration_id").offset
+CHUNK = 256
+"""Counters that are looked at in one go."""
+
+
+class CountersReader:
+    """All counters of a driver; reading them asks nobody. Iterate for those that are allocated."""
+
+    def __init__(self, metadata: Memory, values: Memory) -> None:
+        self.metadata = metadata
+        self.values = values
+        self.capacity = min(len(metadata) // METADATA_LENGTH, len(values) // VALUE_LENGTH)
+        """How many counters there is room for."""
+
+    def __iter__(self) -> Iterator[CounterRecord]:
+        for first in range(0, self.capacity, CHUNK):
+            count = min(CHUNK, self.capacity - first)
+            metadata = self.metadata.read(first * METADATA_LENGTH, count * METADATA_LENGTH)
+            values = self.values.read(first * VALUE_LENGTH, count * VALUE_LENGTH)
+            seen = 0
+            for counter in parse_counters(metadata, values, first):
+                seen += 1
+                if counter.state == ALLOCATED:
+                    yield counter
+            if seen < count:
+                return
+
+    def state(self, counter_id: int) -> int:
+        """1 allocated, -1 reclaimed, 0 never used. Raises :class:`UsageError` for an id that there is no room for."""
+        return self.metadata.get_i32_acquire(self._checked(counter_id) * METADATA_LENGTH + _STATE)
+
+    def value(self, counter_id: int) -> int:
+        """What it says now; of a counter that is not allocated, what it said last. Raises :class:`UsageError`."""
+        return self.values.get_i64_acquire(self._checked(counter_id) * VALUE_LENGTH + _VALUE)
+
+    def get(self, counter_id: int) -> CounterRecord | None:
+        """Everything about one, as it is now; ``None`` when it is not allocated. Raises :class:`UsageError`."""
+        if self.state(counter_id) != ALLOCATED:
+            return None
+        metadata = self.metadata.read(counter_id * METADATA_LENGTH, METADATA_LENGTH)
+        values = self.values.read(counter_id * VALUE_LENGTH, VALUE_LENGTH)
+        return next(parse_counters(metadata, values, counter_id), None)
+
+    def find(self, type_id: int, registration_id: int | None = None) -> CounterRecord | None:
+        """The first allocated counter of a type, and of a registration id if one is given; ``None`` if there is
+        none."""
+        for counter in self:
+            if counter.type_id == type_id and registration_id in (None, counter.registration_id):
+                return counter
+        return None
+
+    def find_by_key(self, type_id: int, key: bytes) -> int | None:
+        """The id of the first allocated counter of a type whose key begins with ``key``. Looks at no labels: quick."""
+        for counter_id in range(self.capacity):
+            at = counter_id * METADATA_LENGTH
+            state = self.metadata.get_i32_acquire(at + _STATE)
+            if state == UNUSED:
+                return None
+            if state == ALLOCATED and self._matches(counter_id, type_id, key):
+                return counter_id
+        return None
+
+    def is_of(self, counter_id: int, type_id: int, key: bytes) -> bool:
+        """Whether the counter is allocated and of this type and key."""
+        return self.state(counter_id) == ALLOCATED and self._matches(counter_id, type_id, key)
+
+    def _matches(self, counter_id: int, type_id: int, key: bytes) -> bool:
+        at = counter_id * METADATA_LENGTH
+        key_at = at + CounterMetaData.field("key").offset
+        found = self.metadata.get_i32(at + CounterMetaData.field("type_id").offset)
+        return found == type_id and self.metadata.read(key_at, len(key)) == key
+
+    def control_protocol_version(self) -> int:
+        """Major, minor and patch number in one, as the driver says; 0 where it says nothing."""
+        if self.capacity <= CONTROL_PROTOCOL_VERSION:
+            return 0
+        counter = self.get(CONTROL_PROTOCOL_VERSION)
+        is_it = (
+            counter is not None and counter.type_id == SYSTEM and counter.registration_id == CONTROL_PROTOCOL_VERSION
+        )
+        return counter.value if is_it and counter is not None else 0
+
+    def local_socket_addresses(self, channel_status_id: int) -> list[str]:
+        """Addresses (``127.0.0.1:40123``) that the sockets of a channel are bound to, by its status counter."""
+        found = []
+        for counter in self:
+            if counter.type_id == LOCAL_SOCKET_ADDRESS and counter.value == CHANNEL_ACTIVE:
+                key = counter.key_fields
+                if key and key["channel_status_id"] == channel_status_id and key["local_address"]:
+                    found.append(key["local_address"])
+        return found
+
+    def append_to_label(self, counter_id: int, text: str) -> None:
+        """Write behind a label, as much as there is room for: of counters of this client only."""
+        at = self._checked(counter_id) * METADATA_LENGTH
+        length_at = at + CounterMetaData.field("label_length").offset
+        label = CounterMetaData.field("label")
+        length = self.metadata.get_i32(length_at)
+        if not 0 <= length <= label.size:
+            return
+        part = text.encode("ascii", "replace")[: label.size - length]
+        self.metadata.write(at + label.offset + length, part)
+        self.metadata.put_i32_release(length_at, length + len(part))
+
+    def _checked(self, counter_id: int) -> int:
+        if not 0 <= counter_id < self.capacity:
+            raise UsageError("counter", found=str(counter_id), expected=f"0 to {self.capacity - 1}")
+        return counter_id
+
+
+class Counter:
+    """A counter that this client added, or a static one that it asked for, which stays when the client goes. Any
+    process may read it, with ``everlog driver DIR stat`` or AeronStat too. Close it, or use it in a ``with``
+    statement."""
+
+    def __init__(self, owner: Owner, values: Memory, counter_id: int, correlation_id: int, *, is_static: bool) -> None:
+        self.counter_id = counter_id
+        self.correlation_id = correlation_id
+        self.registration_id = (
+            values.get_i64(counter_id * VALUE_LENGTH + _REGISTRATION) if is_static else correlation_id
+        )
+        self.is_static = is_static
+        self._owner = owner
+        self._values: Memory | None = values.slice(counter_id * VALUE_LENGTH, VALUE_LENGTH)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed, or the client was."""
+        return self._values is None
+
+    @property
+    def value(self) -> int:
+        """What it says, read with acquire order; set with release order. Raises :class:`UsageError` once closed."""
+        return self._memory().get_i64_acquire(_VALUE)
+
+    @value.setter
+    def value(self, value: int) -> None:
+        self._memory().put_i64_release(_VALUE, value)
+
+    def add(self, delta: int = 1) -> int:
+        """Add atomically, many processes at once if need be; gives what it said before. Raises as :attr:`value`."""
+        return self._memory().get_and_add_i64(_VALUE, delta)
+
+    def compare_and_set(self, expected: int, value: int) -> bool:
+        """Set it where it says ``expected``, atomically; whether it did."""
+        return self._memory().compare_and_set_i64(_VALUE, expected, value)
+
+    def close(self) -> None:
+        """Free it (a static one stays); a second call does nothing."""
+        if not self.is_closed:
+            self._owner.close_counter(self)
+
+    def detach(self) -> None:
+        """For the conductor: it is gone."""
+        self._values = None
+
+    def _memory(self) -> Memory:
+        if self._values is None:
+            raise UsageError(f"counter {self.counter_id}", found="it is closed", expected="an open counter")
+        return self._values
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self.is_closed else f"value {self.value}"
+        return f"<Counter {self.counter_id} registration {self.registration_id}: {state}>"
