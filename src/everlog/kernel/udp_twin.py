@@ -133,7 +133,7 @@ class UdpSocket:
         Raises ``ValueError`` before anything is sent when the ends don't rise or leave the memory; ``OSError`` when
         the first can't be sent.
         """
-        bounds = _bounds(memory, offset, ends, count)
+        bounds = part_bounds(memory, offset, ends, count)
         view = memory.view()
         start = offset
         for sent, end in enumerate(bounds):
@@ -165,7 +165,8 @@ class UdpSocket:
         return len(batch)
 
 
-def _bounds(memory: Memory, offset: int, ends: Sequence[int] | Readable, count: int) -> Sequence[int]:
+def part_bounds(memory: Memory, offset: int, ends: Sequence[int] | Readable, count: int) -> Sequence[int]:
+    """Where the parts end. Raises ``ValueError``: see :meth:`UdpSocket.send_parts`."""
     if isinstance(ends, (list, tuple)):
         bounds: Sequence[int] = ends
     else:
