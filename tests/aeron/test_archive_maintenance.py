@@ -430,7 +430,7 @@ def test_what_does_not_fit_is_not_migrated(source: RecordingState, target: Recor
 
 
 def test_a_stream_that_goes_on_may_extend_the_recording() -> None:
-    check_extension(state(), Extension(393856, -3, 65536, 1408))
+    assert check_extension(state(), Extension(393856, -3, 65536, 1408)) == 393856
 
 
 @pytest.mark.parametrize(

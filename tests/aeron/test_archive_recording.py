@@ -789,11 +789,11 @@ def test_a_recording_is_extended_by_another_session(store: Archive, folder: Path
 @pytest.mark.parametrize(
     ("wishes", "found"),
     [
-        ({"term_length": 128 << 10}, "term_length 131072"),
-        ({"mtu_length": 4096}, "mtu_length 4096"),
-        ({"initial_term_id": 8}, "initial_term_id 8"),
-        ({"position": 0}, "position 0"),
-        ({"position": 96}, "position 96"),
+        ({"term_length": 128 << 10}, "term length 131072"),
+        ({"mtu_length": 4096}, "MTU 4096"),
+        ({"initial_term_id": 8}, "initial term id 8"),
+        ({"position": 0}, "join position 0"),
+        ({"position": 96}, "join position 96"),
         ({"channel": "aeron:ipc?term-length=128k"}, "131072"),
         ({"channel": "aeron:ipc?init-term-id=7|term-id=7|term-offset=128"}, "128"),
     ],

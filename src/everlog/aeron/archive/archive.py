@@ -37,12 +37,12 @@ from everlog.aeron.archive.events import (
     SignalEvent,
 )
 from everlog.aeron.archive.heartbeat import Flusher, Heartbeat
+from everlog.aeron.archive.maintenance import Extension, check_extension
 from everlog.aeron.archive.options import ArchiveOptions, durability_of
 from everlog.aeron.archive.ownership import Ownership
 from everlog.aeron.archive.recorder import Recorder
-from everlog.aeron.archive.recording_state import require_settled
+from everlog.aeron.archive.recording_state import RecordingState
 from everlog.aeron.archive.recordings import Recording, segment_map
-from everlog.aeron.archive.refusals import ErrorCode
 from everlog.aeron.archive.replay import Replay
 from everlog.aeron.archive.replaying import Replaying
 from everlog.aeron.archive.segment_changes import finish_truncations
@@ -55,7 +55,7 @@ from everlog.aeron.framing import Framer
 from everlog.aeron.mark_file import now_ms
 from everlog.core.options import fill
 from everlog.core.writable import WritableStorage
-from everlog.errors import EverlogError, NotAStore, StoreExists, UsageError
+from everlog.errors import EverlogError, NotAStore, StoreExists
 
 _log = logging.getLogger("everlog.aeron.archive")
 
@@ -177,29 +177,24 @@ class Archive(Replaying, Upkeep):
         **wishes: Any,
     ) -> Recorder:
         """Go on at the end of a stopped recording. ``channel`` and ``wishes`` as for ``start_recording`` may be given;
-        what of them is not as the recording is, is refused with :class:`UsageError`, as is an active recording. Without
+        what of them is not as the recording is, is :class:`Refused`, as is a recording that is not stopped. Without
         a ``session_id`` there is a new one. Raises :class:`UnknownStream`, :class:`WriteFailed`; then it is stopped
         where it was, or, if not even that could be written, when the archive is opened again."""
         with self._lock:
             self._check()
             recording = self._catalog.recording(recording_id)
-            stop = recording.stop_position
-            if recording.state != "VALID" or stop is None:
-                found = "an active recording" if stop is None else f"state {recording.state}"
-                raise UsageError(f"recording {recording_id}", found=found, expected="a valid, stopped one")
-            require_settled(recording, ErrorCode.INVALID_EXTENSION)
+            held = self._recorders.get(recording_id)
+            state = RecordingState(recording, recorded_position=None if held is None else held.recorded_position)
             entry = self._catalog.entry(recording_id)
             own = {
+                "position": recording.stop_position,
                 "initial_term_id": recording.initial_term_id,
                 "term_length": recording.term_buffer_length,
                 "mtu_length": recording.mtu_length,
-                "position": stop,
             }
-            asked = fill(Wishes, {**own, **{k: v for k, v in wishes.items() if v is not None}})
-            for name, value in own.items():
-                if getattr(asked, name) != value:
-                    found, expected = f"{name} {getattr(asked, name)}", f"{value}, as recorded"
-                    raise UsageError(f"recording {recording_id}", found=found, expected=expected)
+            given = {name: value for name, value in wishes.items() if value is not None}
+            asked = fill(Wishes, own | given)
+            stop = check_extension(state, Extension(*(getattr(asked, name) for name in own)))
             channel = channel or for_another_publication(entry.texts["original_channel"])
             parameters = parameters_of(channel, recording.stream_id, asked)
             recorder = self._record(recording, parameters.session_id, stop)

@@ -59,8 +59,8 @@ class Extension:
     mtu_length: int
 
 
-def check_extension(state: RecordingState, extension: Extension) -> None:
-    """Raises :class:`Refused` where a stream can't go on with the recording."""
+def check_extension(state: RecordingState, extension: Extension) -> int:
+    """Where the stream goes on with the recording. Raises :class:`Refused` where it can't."""
     require_known(state)
     recording, stop = state.recording, require_stopped(state)
     require_settled(recording, ErrorCode.INVALID_EXTENSION)
@@ -74,6 +74,7 @@ def check_extension(state: RecordingState, extension: Extension) -> None:
     for what, number, expected in numbers:
         if number != expected:
             raise refuse(state.where, f"{what} {number}", f"{expected}, as the recording has it", code=code)
+    return stop
 
 
 # Operations
