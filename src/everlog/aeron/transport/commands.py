@@ -9,7 +9,6 @@ that each layout in :mod:`everlog.aeron.transport.command_layouts` names.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import IntEnum
 from struct import Struct, error
 from typing import Any
 
@@ -48,6 +47,7 @@ from everlog.aeron.transport.command_messages import (
     RemoveSubscription,
     TerminateDriver,
 )
+from everlog.aeron.transport.error_codes import ErrorCode
 from everlog.errors import CorruptData, UnknownMessage, UsageError
 from everlog.layout import Layout
 
@@ -55,26 +55,6 @@ _LENGTH = Struct("<i")
 _NEXT_LENGTH = 4
 """Lengths of what follows a struct are at multiples of it."""
 _CORRELATION_ID = Struct("<8xq")
-
-
-class ErrorCode(IntEnum):
-    """What :class:`OnError` and :class:`OnPublicationError` say. Source: ErrorCode."""
-
-    UNUSED = 0
-    INVALID_CHANNEL = 1
-    UNKNOWN_SUBSCRIPTION = 2
-    UNKNOWN_PUBLICATION = 3
-    CHANNEL_ENDPOINT_ERROR = 4
-    UNKNOWN_COUNTER = 5
-    UNKNOWN_COMMAND_TYPE_ID = 6
-    MALFORMED_COMMAND = 7
-    NOT_SUPPORTED = 8
-    UNKNOWN_HOST = 9
-    RESOURCE_TEMPORARILY_UNAVAILABLE = 10
-    GENERIC_ERROR = 11
-    STORAGE_SPACE = 12
-    IMAGE_REJECTED = 13
-    PUBLICATION_REVOKED = 14
 
 
 Command = (

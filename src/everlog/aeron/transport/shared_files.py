@@ -1,0 +1,60 @@
+"""Files that processes share as memory: made whole before anyone sees them, mapped once.
+
+A page of a mapped file that the file system can't provide kills who touches it (SIGBUS). So blocks are there before a
+file is mapped (``posix_fallocate``), but for files that are asked for as sparse, and a full file system is an error
+of who makes the file.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+from everlog.errors import CorruptData, StoreExists, StoreUnavailable, WriteFailed
+from everlog.kernel.memory import Memory
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def create_file(path: Path, length: int, *, sparse: bool = False) -> Memory:
+    """A new file of zeros, mapped. Raises :class:`StoreExists` where there is one, :class:`WriteFailed` where there is
+    no room: then nothing is left of it. ``sparse``: blocks come as they are written, and the caller sees to it that
+    there is room for them."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    except FileExistsError:
+        raise StoreExists(str(path), found="a file of that name", expected="none") from None
+    except OSError as problem:
+        raise WriteFailed(str(path), found=problem.strerror, expected="a new file") from problem
+    try:
+        if sparse:
+            os.ftruncate(fd, length)
+        else:
+            os.posix_fallocate(fd, 0, length)
+        return Memory.map(fd, length)
+    except OSError as problem:
+        os.unlink(path)
+        hint = "free some, or ask for shorter buffers" if problem.errno in _FULL else None
+        expected = f"room for {length} bytes"
+        raise WriteFailed(str(path), found=problem.strerror, expected=expected, hint=hint) from problem
+    finally:
+        os.close(fd)
+
+
+def map_file(path: Path, *, minimum: int, maximum: int, writable: bool = True) -> Memory:
+    """A file that another process made, mapped as long as it is now. Raises :class:`StoreUnavailable` where it can't be
+    opened, :class:`CorruptData` where it has not ``minimum`` to ``maximum`` bytes."""
+    try:
+        fd = os.open(path, (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC)
+    except OSError as problem:
+        raise StoreUnavailable(str(path), found=problem.strerror, expected="a file to share") from problem
+    try:
+        length = os.fstat(fd).st_size
+        if not minimum <= length <= maximum:
+            raise CorruptData(str(path), found=f"{length} bytes", expected=f"{minimum} to {maximum}")
+        return Memory.map(fd, length, writable=writable)
+    except (OSError, ValueError) as problem:
+        raise StoreUnavailable(str(path), found=str(problem), expected="a file that can be mapped") from problem
+    finally:
+        os.close(fd)
