@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from everlog.errors import NotAStore, StoreUnavailable, UsageError
 from everlog.spark.discovery import FoundStore, find_stores
+from everlog.spark.looking import look_at_each
 
 ROW = (1, None, None, b"x")
 
@@ -76,3 +79,33 @@ def test_a_store_behind_a_url_is_found(toy):
     files.pipe("/lake/a/s.toy", b"")
     files.pipe("/lake/b/s.toy", b"")
     assert [s.path for s in find_stores(("memory://lake",))] == ["memory://lake/a", "memory://lake/b"]
+
+
+def test_remote_stores_are_looked_at_at_once_and_given_in_order():
+    meeting = threading.Barrier(8, timeout=30)  # who looks at one after another never gets past it
+
+    def look(number: int) -> int:
+        meeting.wait()
+        return number * 10
+
+    assert list(look_at_each(look, range(40), ["s3://far/away"])) == [number * 10 for number in range(40)]
+
+
+def test_an_error_comes_in_its_turn_and_ends_the_looking():
+    looked: list[int] = []
+
+    def look(number: int) -> int:
+        looked.append(number)
+        if number == 2:
+            raise NotAStore("two", found="nothing", expected="a store")
+        return number
+
+    given: list[int] = []
+    with pytest.raises(NotAStore):
+        given.extend(look_at_each(look, range(10_000), ["s3://far"]))
+    assert given == [0, 1]
+    assert len(looked) < 1000
+
+
+def test_stores_on_a_disk_are_looked_at_by_the_thread_that_asks():
+    assert set(look_at_each(lambda _: threading.get_ident(), range(5), ["/here"])) == {threading.get_ident()}

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from everlog.core.storage import Storage
 from everlog.errors import EverlogError, LimitExceeded, NotAStore, StoreUnavailable
+from everlog.spark.looking import look_at_each
 from everlog.stores import detect, storage_of, store_class
 
 MAX_DEPTH = 8
@@ -74,24 +75,34 @@ def _remote_glob(url: str) -> list[str]:
 
 
 def _stores_below(place: str) -> Iterator[FoundStore]:
-    waiting = [(place, 0)]
-    looked = 0
-    while waiting:
-        path, depth = waiting.pop(0)
-        looked += 1
+    """Level by level."""
+    level, depth, looked = [place], 0, 0
+    while level:
+        looked += len(level)
         if looked > MAX_FOLDERS:
             raise LimitExceeded(place, found=f"over {MAX_FOLDERS} folders", expected="a folder nearer to the stores")
-        try:
-            storage = storage_of(path)
-            family = detect(storage)
-            folders = [] if family or depth == MAX_DEPTH else _folders(storage)
-        except EverlogError:
-            if depth == 0:
-                raise
-            continue  # a folder below that can't be looked at is no store of ours
-        if family:
-            yield FoundStore(path, family)
-        waiting.extend((f"{path.rstrip('/')}/{name}", depth + 1) for name in folders)
+        below: list[str] = []
+        for path, seen in zip(level, look_at_each(_look, level, [place]), strict=True):
+            if isinstance(seen, EverlogError):
+                if depth == 0:
+                    raise seen
+                continue  # a folder below that can't be looked at is no store of ours
+            family, folders = seen
+            if family:
+                yield FoundStore(path, family)
+            elif depth < MAX_DEPTH:
+                below += (f"{path.rstrip('/')}/{name}" for name in folders)
+        level, depth = below, depth + 1
+
+
+def _look(path: str) -> tuple[str | None, list[str]] | EverlogError:
+    """A store's family, or the folders in what is none."""
+    try:
+        storage = storage_of(path)
+        family = detect(storage)
+        return family, [] if family else _folders(storage)
+    except EverlogError as error:
+        return error
 
 
 def _folders(storage: Storage) -> list[str]:

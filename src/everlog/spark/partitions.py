@@ -23,6 +23,7 @@ from everlog.errors import (
     UnsupportedVersion,
 )
 from everlog.spark.discovery import FoundStore
+from everlog.spark.looking import look_at_each
 from everlog.spark.options import SKIP, ScanOptions
 from everlog.spark.schema import FamilyOptions, sbe_columns
 from everlog.stores import open_store
@@ -74,24 +75,42 @@ def plan(
     found: list[tuple[FoundStore, Split]] = []
     matched: set[str] = set()
     names: list[str] = []
-    for store in stores:
-        if not scan.bounds.may_hold("store", store.path):
+    wanted = [store for store in stores if scan.bounds.may_hold("store", store.path)]
+    looks = look_at_each(lambda store: _look(store, scan, options), wanted, (store.path for store in wanted))
+    for store, seen in zip(wanted, looks, strict=True):
+        if isinstance(seen, EverlogError):
+            is_damage = isinstance(seen, CorruptData | UnsupportedVersion)
+            _left_out(store, seen, scan.on_fault == SKIP if is_damage else not scan.fail_on_data_loss, on_error)
             continue
-        try:
-            with open_store(store.path, family=store.family, **options[store.family]) as opened:
-                streams = opened.planned_streams(include_all=scan.include_all)
-                names += [stream.name for stream in streams]
-                chosen = list(_chosen(streams, scan, matched))
-                found += [(store, split) for split in _splits(opened, chosen, scan)]
-        except (CorruptData, UnsupportedVersion) as error:
-            _left_out(store, error, scan.on_fault == SKIP, on_error)
-        except (StoreUnavailable, FileChanged) as error:
-            _left_out(store, error, not scan.fail_on_data_loss, on_error)
+        names += seen.names
+        matched |= seen.matched
+        found += [(store, split) for split in seen.splits]
     if missing := [pattern for pattern in scan.streams if pattern not in matched]:
         raise UnknownStream(
             "stream", found=", ".join(map(repr, missing)), expected=f"a name or pattern of {_few(names)}"
         )
     return deal(found, scan, options)
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """What a store has: names of its streams, which of the patterns asked for fit them, splits of those chosen."""
+
+    names: list[str]
+    matched: set[str]
+    splits: list[Split]
+
+
+def _look(store: FoundStore, scan: ScanOptions, options: FamilyOptions) -> _Looked | EverlogError:
+    """Errors of the store are a result: of what is looked at at the same time, the first in order counts."""
+    matched: set[str] = set()
+    try:
+        with open_store(store.path, family=store.family, **options[store.family]) as opened:
+            streams = opened.planned_streams(include_all=scan.include_all)
+            chosen = list(_chosen(streams, scan, matched))
+            return _Looked([stream.name for stream in streams], matched, list(_splits(opened, chosen, scan)))
+    except (CorruptData, UnsupportedVersion, StoreUnavailable, FileChanged) as error:
+        return error
 
 
 def _left_out(store: FoundStore, error: EverlogError, is_allowed: bool, on_error: OnError | None) -> None:
