@@ -223,8 +223,8 @@ class GetNextAvailableSessionId(_Correlated):
 
 @dataclass(frozen=True, slots=True)
 class OnError(Message):
-    """A command was refused. ``error_code``: of :class:`~everlog.aeron.transport.error_codes.ErrorCode`, or one of a later
-    release."""
+    """A command was refused. ``error_code``: of :class:`~everlog.aeron.transport.error_codes.ErrorCode`, or one of a
+    later release."""
 
     type_id: ClassVar[int] = 0xF01
     layout: ClassVar[type[Layout]] = layouts.ErrorEvent

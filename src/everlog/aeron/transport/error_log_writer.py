@@ -1,0 +1,73 @@
+"""The distinct error log as a driver writes it: each error once, with how often and when it was seen. Source: Agrona,
+DistinctErrorLog. :mod:`everlog.aeron.error_log` reads it."""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from collections.abc import Hashable, Iterator
+
+from everlog.aeron.error_log import ENTRY_ALIGNMENT
+from everlog.aeron.frames import align
+from everlog.aeron.layouts import ErrorEntry
+from everlog.kernel.memory import Memory
+
+_COUNT = ErrorEntry.field("observation_count").offset
+_LAST = ErrorEntry.field("last_observation_timestamp").offset
+_FIRST = ErrorEntry.field("first_observation_timestamp").offset
+MAX_CAUSES = 16
+"""Of an error's causes no more are compared."""
+
+
+class DistinctErrorLog:
+    """Over memory that nobody else writes. Threads may share it."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._next = 0
+        self._offsets: dict[Hashable, int] = {}
+        self._lock = threading.Lock()
+
+    def record(self, error: BaseException | str, now_ms: int) -> bool:
+        """One more observation, at ``now_ms`` since 1970. Errors of one type and message, raised at the same place, are
+        one; so are equal texts. ``False`` when there is no room for a new one."""
+        key = error if isinstance(error, str) else tuple(_identity(error))
+        with self._lock:
+            at = self._offsets.get(key)
+            if at is None:
+                at = self._append(_text(error), now_ms)
+                if at is None:
+                    return False
+                self._offsets[key] = at
+        # Readers look at the time first: 0 says that an entry is not whole yet.
+        self._memory.get_and_add_i32(at + _COUNT, 1)
+        self._memory.put_i64_release(at + _LAST, now_ms)
+        return True
+
+    def _append(self, text: bytes, now_ms: int) -> int | None:
+        memory, at = self._memory, self._next
+        length = ErrorEntry.size + len(text)
+        if length > memory.length - at:
+            return None
+        memory.write(at + ErrorEntry.size, text)
+        memory.put_i64(at + _FIRST, now_ms)
+        self._next = align(at + length, ENTRY_ALIGNMENT)
+        memory.put_i32_release(at, length)
+        return at
+
+
+def _identity(error: BaseException) -> Iterator[Hashable]:
+    """What makes an error and its causes the same as others."""
+    current: BaseException | None = error
+    for _ in range(MAX_CAUSES):
+        if current is None:
+            return
+        yield f"{type(current).__module__}.{type(current).__qualname__}"
+        yield str(current)
+        yield tuple((frame.f_code, line) for frame, line in traceback.walk_tb(current.__traceback__))
+        current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
+
+
+def _text(error: BaseException | str) -> bytes:
+    text = error if isinstance(error, str) else "".join(traceback.format_exception(error))
+    return text.encode("utf-8", "replace")
