@@ -136,3 +136,15 @@ def test_fences_change_nothing(kind: Any) -> None:
     memory = kind.allocate(8)
     memory.put_i64(0, 5)
     assert [memory.acquire_fence(), memory.release_fence(), kind.fence(), memory.get_i64(0)] == [None, None, None, 5]
+
+
+@KINDS
+def test_a_part_that_is_garbage_in_a_ring_frees_only_what_is_its_own(kind: Any) -> None:
+    memory = kind.allocate(8192)
+    memory.put_i64(64, 5)
+    for _ in range(100):
+        ring: list[Any] = [memory.slice(64, 128)]
+        ring.append(ring)
+        del ring
+        gc.collect(0)
+    assert memory.get_i64(64) == 5

@@ -1,6 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 """Memory that processes share, with ordered and atomic access. Twin: :mod:`everlog.kernel.memory_twin`, which says what each does."""
 
+cimport cython
 from cpython.buffer cimport PyBuffer_FillInfo, PyObject_GetBuffer, PyBuffer_Release, PyBUF_SIMPLE
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.errno cimport errno
@@ -28,6 +29,9 @@ cdef enum:
     PAGE = 4096
 
 
+# No part of a cycle: an owner is a Memory without one. Were it cleared as garbage, a part would forget that it is one,
+# and free what is not its own.
+@cython.no_gc
 cdef class Memory:
 
     def __cinit__(self):
