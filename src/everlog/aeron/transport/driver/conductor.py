@@ -226,7 +226,8 @@ class DriverConductor:
         except UnknownMessage:
             self._refuse(0, refused(ErrorCode.UNKNOWN_COMMAND_TYPE_ID, f"command typeId={type_id}"))
         except CorruptData as error:
-            self._refuse(0, refused(ErrorCode.MALFORMED_COMMAND, f"command={type_id}: {error}"))
+            text = f"command={type_id} too short: length={len(data)}: {error}"
+            self._refuse(0, refused(ErrorCode.MALFORMED_COMMAND, text))
         except Exception as error:
             self._refuse(correlation_id, error)
         else:

@@ -3,10 +3,9 @@ DriverConductor."""
 
 from __future__ import annotations
 
-from everlog.aeron.channel_uri import ChannelUri
 from everlog.aeron.transport import commands
 from everlog.aeron.transport.counters_memory import AtomicCounter
-from everlog.aeron.transport.driver import ipc_limits, stream_counters
+from everlog.aeron.transport.driver import ipc_limits, stream_counters, uri_syntax
 from everlog.aeron.transport.driver.client_proxy import IPC_CHANNEL
 from everlog.aeron.transport.driver.command_errors import unknown_subscription
 from everlog.aeron.transport.driver.context import DriverContext
@@ -54,7 +53,7 @@ class IpcStreams:
     def add_publication(self, command: commands.AddPublication, *, is_exclusive: bool) -> Steps[None]:
         """A new publication, or one that is there already and is shared."""
         streams, context = self._streams, self._context
-        uri = ChannelUri.parse(command.channel)
+        uri = uri_syntax.parse(command.channel)
         there = PublicationsThere(
             streams.sessions, streams.ipc_publications, streams.network_publications, context.random
         )
@@ -165,7 +164,7 @@ class IpcStreams:
     def add_subscription(self, command: commands.AddSubscription) -> None:
         """A new subscription gets an image of each publication that is there for it."""
         context = self._context
-        params = subscription_params(ChannelUri.parse(command.channel), context.configuration)
+        params = subscription_params(uri_syntax.parse(command.channel), context.configuration)
         client = self._streams.clients.get_or_add(command.client_id, context.now_ms)
         link = IpcSubscriptionLink(command.correlation_id, command.stream_id, command.channel, client, params)
         self._streams.subscription_links.append(link)
@@ -174,7 +173,7 @@ class IpcStreams:
 
     def add_destination(self, command: commands.AddRcvDestination) -> None:
         """A subscription over the network gets publications in shared memory, too."""
-        params = subscription_params(ChannelUri.parse(command.channel), self._context.configuration)
+        params = subscription_params(uri_syntax.parse(command.channel), self._context.configuration)
         registration_id = command.registration_correlation_id
         owner = self._streams.destination_link(registration_id)
         if owner is None:

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from everlog.aeron.channel_uri import ChannelUri
 from everlog.aeron.frames import FRAME_ALIGNMENT, MAX_TERM_LENGTH
+from everlog.aeron.position import wrap_int32
 from everlog.aeron.transport.driver import uri_values as values
 from everlog.aeron.transport.driver.command_errors import illegal_state, invalid_channel
 from everlog.aeron.transport.driver.configuration import Configuration
@@ -208,6 +209,7 @@ def _term_length(uri: ChannelUri, default: int, is_tagged: bool) -> int:
     length = values.size(uri, "term-length")
     if length is None:
         return default
+    length = wrap_int32(length)
     values.check_term_length(length)
     if is_tagged and length != default:
         raise invalid_channel(f"term-length={length} does not match session-id tag value: channel={uri}")
@@ -219,6 +221,7 @@ def _mtu_length(uri: ChannelUri, default: int, term_length: int, is_tagged: bool
     if length is None:
         length = default
     else:
+        length = wrap_int32(length)
         values.check_mtu_length(length)
         if is_tagged and length != default:
             raise invalid_channel(f"mtu={length} does not match session-id tag value: channel={uri}")

@@ -10,19 +10,20 @@ from everlog.aeron.frames import FRAME_ALIGNMENT, HEADER_LENGTH, MAX_TERM_LENGTH
 from everlog.aeron.position import wrap_int32
 from everlog.aeron.transport.driver.command_errors import (
     CommandRefused,
-    ErrorCode,
     illegal_state,
     invalid_channel,
     number_format,
 )
-from everlog.aeron.transport.driver.property_values import parse_duration_ns, parse_size
-from everlog.errors import UsageError
+from everlog.aeron.transport.error_codes import ErrorCode
 
 MAX_UDP_PAYLOAD_LENGTH = 65_504
 MAX_MESSAGE_LENGTH = 16 << 20
 POSITION_PARAMETERS = ("init-term-id", "term-id", "term-offset")
 PROTOTYPE_CORRELATION_ID = -2
 """What ``response-correlation-id=prototype`` stands for."""
+_DIGITS = frozenset("0123456789")
+_SIZES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_DURATIONS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
 INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
@@ -51,25 +52,53 @@ def subscription_int(text: str) -> int:
 
 
 def size(uri: ChannelUri, name: str) -> int | None:
-    """Bytes, such as ``64k``; ``None`` where it is not given."""
+    """Bytes, such as ``64k``; ``None`` where it is not given. Source: Agrona, SystemUtil.parseSize."""
     text = uri.get(name)
     if text is None:
         return None
-    try:
-        return parse_size(text, name)
-    except UsageError as error:
-        raise _number_format(error) from None
+    _check_not_negative(text, name)
+    if text[-1] in _DIGITS:
+        return _long(text)
+    value = _long(text[:-1])
+    unit = _SIZES.get(text[-1].lower())
+    if unit is None:
+        raise _number_format(f"{name}: {text} should end with: k, m, or g.")
+    if value * unit > INT64_MAX:
+        raise _number_format(f"{name} would overflow a long: {text}")
+    return value * unit
 
 
 def duration_ns(uri: ChannelUri, name: str, default: int) -> int:
-    """Nanoseconds, such as ``5s``."""
+    """Nanoseconds, such as ``5s``; the longest there can be for what is longer. Source: Agrona,
+    SystemUtil.parseDuration."""
     text = uri.get(name)
     if text is None:
         return default
-    try:
-        return parse_duration_ns(text, name)
-    except UsageError as error:
-        raise _number_format(error) from None
+    _check_not_negative(text, name)
+    if text[-1] in _DIGITS:
+        return _long(text)
+    unit = next((unit for unit in _DURATIONS if text.lower().endswith(unit)), None)
+    if unit is None or len(text) == len(unit):
+        raise _number_format(f"{name}: {text} should end with: s, ms, us, or ns.")
+    return min(_long(text[: -len(unit)]) * _DURATIONS[unit], INT64_MAX)
+
+
+def _check_not_negative(text: str, name: str) -> None:
+    if not text:
+        raise _number_format(f"{name} must be non-empty: {text}")
+    if text.startswith("-"):
+        raise _number_format(f"{name} must be positive: {text}")
+
+
+def _long(text: str) -> int:
+    """As Agrona's ``AsciiEncoding.parseLongAscii``."""
+    name = "org.agrona.AsciiNumberFormatException"
+    if not text:
+        raise CommandRefused(ErrorCode.GENERIC_ERROR, f"{name} : empty string: index=0 length=0")
+    value = java_int(text, 0, INT64_MAX) if text[0] in _DIGITS else None
+    if value is None:
+        raise CommandRefused(ErrorCode.GENERIC_ERROR, f"{name} : error parsing long: {text}")
+    return value
 
 
 def flag(uri: ChannelUri, name: str, default: bool) -> bool:
@@ -140,5 +169,5 @@ def configuration_error(message: str) -> CommandRefused:
     return CommandRefused(ErrorCode.GENERIC_ERROR, f"{name} : ERROR - {message}")
 
 
-def _number_format(error: UsageError) -> CommandRefused:
-    return CommandRefused(ErrorCode.GENERIC_ERROR, f"java.lang.NumberFormatException : {error}")
+def _number_format(message: str) -> CommandRefused:
+    return CommandRefused(ErrorCode.GENERIC_ERROR, f"java.lang.NumberFormatException : {message}")
