@@ -129,6 +129,15 @@ class ClientConductor:
         self._options = options
         self._owner = owner
         self._pending: dict[int, _Pending] = {}
+        self._reactions: dict[type[Any], Callable[[Any], None]] = {
+            OnAvailableImage: self._on_available_image,
+            OnUnavailableImage: self._on_unavailable_image,
+            OnError: self._on_error,
+            OnCounterReady: self._on_counter_ready,
+            OnUnavailableCounter: self._on_unavailable_counter,
+            OnPublicationError: self._on_publication_error,
+            OnClientTimeout: self._on_client_timeout,
+        }
 
     # Duty
 
@@ -306,27 +315,24 @@ class ClientConductor:
     # Events
 
     def _on_event(self, event: Any) -> None:
-        match event:
-            case OnAvailableImage():
-                self._on_available_image(event)
-            case OnUnavailableImage():
-                self._on_unavailable_image(event)
-            case OnError():
-                self._on_error(event)
-            case OnCounterReady():
-                self._on_ready(event)
-                self.handlers.call_all(self.handlers.available_counter, event.correlation_id, event.counter_id)
-            case OnUnavailableCounter():
-                self.handlers.call_all(self.handlers.unavailable_counter, event.correlation_id, event.counter_id)
-            case OnPublicationError():
-                publications = self.resources.publications.values()
-                if any(event.registration_id == one.original_registration_id for one in publications):
-                    self.handlers.call(self._options.on_publication_error, event)
-            case OnClientTimeout():
-                if event.client_id == self.client_id:
-                    raise self.liveness.given_up("that the driver has waited for it in vain")
-            case _:
-                self._on_ready(event)
+        # By the very class: some events are subclasses of others with the same fields.
+        self._reactions.get(type(event), self._on_ready)(event)
+
+    def _on_counter_ready(self, event: OnCounterReady) -> None:
+        self._on_ready(event)
+        self.handlers.call_all(self.handlers.available_counter, event.correlation_id, event.counter_id)
+
+    def _on_unavailable_counter(self, event: OnUnavailableCounter) -> None:
+        self.handlers.call_all(self.handlers.unavailable_counter, event.correlation_id, event.counter_id)
+
+    def _on_publication_error(self, event: OnPublicationError) -> None:
+        publications = self.resources.publications.values()
+        if any(event.registration_id == one.original_registration_id for one in publications):
+            self.handlers.call(self._options.on_publication_error, event)
+
+    def _on_client_timeout(self, event: OnClientTimeout) -> None:
+        if event.client_id == self.client_id:
+            raise self.liveness.given_up("that the driver has waited for it in vain")
 
     def _on_ready(self, event: Any) -> None:
         """Something that was asked for; ids that nobody waits for are other clients'."""
