@@ -15,6 +15,7 @@ from everlog.cli.text import complain
 from everlog.errors import EverlogError
 
 COMMANDS = {
+    "aeron": ("everlog.cli.aeron_stream", "Publish to an Aeron stream from stdin, or print what is published there."),
     "archive": ("everlog.cli.archive", "Look at an Aeron archive or change it, as Aeron's ArchiveTool does."),
     "cluster": ("everlog.cli.cluster", "Look at an Aeron Cluster node, as Aeron's ClusterTool does."),
     "driver": ("everlog.cli.driver", "Look at an Aeron media driver: counters, errors, loss, streams, log buffers."),
@@ -26,6 +27,7 @@ COMMANDS = {
     "metrics": ("everlog.cli.metrics", "Serve a store's state to Prometheus."),
     "read": ("everlog.cli.read", "Print records."),
     "repair": ("everlog.cli.repair", "Repair a store: show what is to be changed, ask, do it, verify."),
+    "run": ("everlog.cli.run", "Run a server: an Aeron media driver."),
     "spark": ("everlog.cli.spark", "Pipelines over many stores on Spark: verify, export, compare, ..."),
     "verify": ("everlog.cli.verify", "Check everything; report every fault."),
 }

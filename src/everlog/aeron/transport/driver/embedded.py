@@ -1,0 +1,130 @@
+"""A media driver in this process: its folder, its files, its agents and their threads."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from everlog.aeron.transport.cnc_memory import CncMemory, CncSettings
+from everlog.aeron.transport.driver.agent_runner import MS_IN_NS, Agent, AgentRunner
+from everlog.aeron.transport.driver.assembly import DriverParts, assemble
+from everlog.aeron.transport.driver.configuration import Configuration, ThreadingMode
+from everlog.aeron.transport.driver.folder import DriverFolder
+from everlog.aeron.transport.driver.idle import idle_strategy
+from everlog.aeron.transport.driver.media_driver import MediaDriver, Warn
+from everlog.aeron.transport.driver.system_counters import SystemCounter
+from everlog.aeron.transport.loss_report import LOSS_REPORT_NAME
+from everlog.aeron.transport.media.network import Network, SystemNetwork
+from everlog.aeron.transport.shared_files import create_file
+
+SHARED_THREAD, NETWORK_THREAD = "aeron-md-shd", "aeron-md-net"
+CONDUCTOR_THREAD, SENDER_THREAD, RECEIVER_THREAD = "aeron-md-cnd", "aeron-md-snd", "aeron-md-rcv"
+
+
+class EmbeddedDriver(MediaDriver):
+    """Agents in threads of this process, as ``aeron.threading.mode`` says; with ``INVOKER`` the caller runs them by
+    :meth:`do_work`. ``network``: instead of the system's. ``on_end``: called when a client told the driver to end;
+    the caller closes it then."""
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        warn: Warn,
+        *,
+        network: Network | None = None,
+        on_end: Callable[[], None] | None = None,
+    ) -> None:
+        self.dir, self.pid = configuration.dir, os.getpid()
+        self.configuration = configuration
+        self._ended = threading.Event()
+        self._on_end = on_end
+        with ExitStack() as opened:
+            folder = DriverFolder(configuration, warn)
+            opened.callback(folder.close)
+            self._parts = self._assemble(configuration, network or SystemNetwork(), opened)
+            self._runners = self._runners_of(configuration)
+            self._is_started = configuration.threading_mode is not ThreadingMode.INVOKER
+            if self._is_started:
+                for runner in self._runners:
+                    runner.start()
+            self._exits = opened.pop_all()
+
+    def _assemble(self, configuration: Configuration, network: Network, opened: ExitStack) -> DriverParts:
+        """The agents over their files, which clients may use from here on."""
+        now_ns, now_ms = time.monotonic_ns(), time.time_ns() // MS_IN_NS
+        folder = Path(configuration.dir)
+        cnc = CncMemory.create(folder, cnc_settings(configuration), now_ms)
+        opened.callback(cnc.close)
+        create_file(folder / LOSS_REPORT_NAME, configuration.loss_report_buffer_length)
+        parts = assemble(configuration, cnc=cnc, now_ns=now_ns, now_ms=now_ms, on_terminate=self._end)
+        opened.callback(parts.close)
+        to_driver = parts.context.to_driver
+        to_driver.next_correlation_id()  # 0 is no client's
+        to_driver.consumer_heartbeat = now_ms
+        cnc.signal_ready()
+        return parts
+
+    def _runners_of(self, configuration: Configuration) -> list[AgentRunner]:
+        """Who runs with whom. The conductor comes last, so that it is closed last where it shares a thread."""
+        conductor = self._parts.conductor
+        sender = receiver = conductor
+        if configuration.threading_mode in (ThreadingMode.SHARED, ThreadingMode.INVOKER):
+            return [self._runner(SHARED_THREAD, (conductor,), configuration.shared_idle_strategy)]
+        conductor_runner = self._runner(CONDUCTOR_THREAD, (conductor,), configuration.conductor_idle_strategy)
+        if configuration.threading_mode is ThreadingMode.SHARED_NETWORK:
+            strategy = configuration.shared_network_idle_strategy
+            return [self._runner(NETWORK_THREAD, (sender, receiver), strategy), conductor_runner]
+        return [
+            self._runner(SENDER_THREAD, (sender,), configuration.sender_idle_strategy),
+            self._runner(RECEIVER_THREAD, (receiver,), configuration.receiver_idle_strategy),
+            conductor_runner,
+        ]
+
+    def _runner(self, name: str, agents: Sequence[Agent], strategy: str) -> AgentRunner:
+        controlled_by = self._parts.system_counters[SystemCounter.CONTROLLABLE_IDLE_STRATEGY]
+        return AgentRunner(name, agents, idle_strategy(strategy, controlled_by), self._parts.errors.record)
+
+    def do_work(self) -> int:
+        """One cycle of all agents, with ``INVOKER``; how much was done."""
+        return sum(runner.do_work() for runner in self._runners)
+
+    @property
+    def is_running(self) -> bool:
+        """Until it is closed or has been told by a client to end."""
+        return not self._ended.is_set()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Until it does not run any more; ``False`` when that takes longer."""
+        return self._ended.wait(seconds)
+
+    def _end(self) -> None:
+        self._ended.set()
+        if self._on_end is not None:
+            self._on_end()
+
+    def close(self) -> None:
+        """Ends it; its folder is deleted where the configuration says so. Idempotent."""
+        runners, self._runners = self._runners, []
+        for runner in runners:
+            if self._is_started:
+                runner.close()
+            else:
+                runner.close_agents()
+        self._ended.set()
+        self._exits.close()
+
+
+def cnc_settings(configuration: Configuration) -> CncSettings:
+    """How the configuration wants ``cnc.dat``."""
+    return CncSettings(
+        to_driver_buffer_length=configuration.conductor_buffer_length,
+        to_clients_buffer_length=configuration.to_clients_buffer_length,
+        counters_values_buffer_length=configuration.counter_values_buffer_length,
+        error_log_buffer_length=configuration.error_buffer_length,
+        client_liveness_timeout_ns=configuration.client_liveness_timeout_ns,
+        file_page_size=configuration.file_page_size,
+    )

@@ -1,0 +1,84 @@
+"""A media driver in one call: as a child process, or in threads of this one.
+
+Typical use::
+
+    with MediaDriver.launch(dir="/dev/shm/mine") as driver:
+        ...  # clients connect to driver.dir
+
+A child process is the default: its heartbeats and its network go on while this interpreter is busy. It ends when its
+parent does, in whatever way.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+from everlog.aeron.transport.driver.configuration import Configuration, ThreadingMode
+from everlog.errors import UsageError
+
+Warn = Callable[[str], None]
+
+
+def quiet(warning: str) -> None:
+    """Takes a warning and says nothing."""
+
+
+class MediaDriver(ABC):
+    """A driver that runs; :meth:`launch` starts one. Use it as a context manager, or end it with :meth:`close`."""
+
+    dir: str
+    """Its folder, which clients connect to (``aeron.dir``)."""
+    pid: int
+    """Its process."""
+
+    @staticmethod
+    def launch(
+        configuration: Configuration | None = None,
+        *,
+        in_process: bool = False,
+        warn: Warn = quiet,
+        **settings: Any,
+    ) -> MediaDriver:
+        """A driver that serves: ``cnc.dat`` is ready when this returns. ``settings`` are fields of
+        :class:`Configuration`, instead of one. ``warn`` is told what a user should know, in one line each.
+
+        Raises :class:`UsageError` for a wrong setting, :class:`DriverIsActive` when another driver has the folder,
+        :class:`StoreUnavailable` and :class:`WriteFailed` when the folder or its memory can't be had.
+        """
+        if configuration is not None and settings:
+            raise UsageError("launch", found="a configuration and settings", expected="one of them")
+        wanted = configuration or Configuration(**settings)
+        if in_process:
+            from everlog.aeron.transport.driver.embedded import EmbeddedDriver
+
+            return EmbeddedDriver(wanted, warn)
+        if wanted.threading_mode is ThreadingMode.INVOKER:
+            expected = "SHARED, SHARED_NETWORK or DEDICATED; or in_process=True"
+            raise UsageError("aeron.threading.mode", found="INVOKER", expected=expected)
+        from everlog.aeron.transport.driver.child import ChildDriver
+
+        return ChildDriver(wanted, warn)
+
+    @property
+    @abstractmethod
+    def is_running(self) -> bool:
+        """Until it is closed, has been told by a client to end, or has died."""
+
+    @abstractmethod
+    def wait(self, seconds: float | None = None) -> bool:
+        """Until it does not run any more; ``False`` when that takes longer."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Ends it; its folder is deleted where the configuration says so. Idempotent."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

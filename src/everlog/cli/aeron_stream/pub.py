@@ -1,0 +1,98 @@
+"""``everlog aeron pub``: stdin, published."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+
+from everlog.cli.aeron_stream.connection import connect, connection_options
+from everlog.cli.read import unescaped
+from everlog.cli.text import complain
+from everlog.errors import UsageError
+
+if TYPE_CHECKING:
+    from everlog.aeron.transport.client.publication import ExclusivePublication
+
+CHUNK_BYTES = 1 << 16
+WAIT_SECONDS = 10.0
+POLL_SECONDS = 0.001
+
+
+@click.command
+@connection_options
+@click.option("--delimiter", metavar="TEXT", help=r"What ends a message instead of \n; \t, \0, \xHH are known.")
+@click.option("--block", type=click.IntRange(min=1), metavar="BYTES", help="Messages of so many bytes, of any content.")
+@click.option("--count", type=click.IntRange(min=0), metavar="N", help="At most so many messages.")
+@click.option("--wait", "seconds", default=WAIT_SECONDS, show_default=True, help="Seconds for driver and subscriber.")
+def pub(
+    folder: str | None,
+    channel: str,
+    stream_id: int,
+    delimiter: str | None,
+    block: int | None,
+    count: int | None,
+    seconds: float,
+) -> int:
+    """Publish each line of stdin as a message, without its line break. Nothing is sent before there is a subscriber,
+    and a subscriber that is slow is waited for.
+    """
+    if block is not None and delimiter is not None:
+        raise click.UsageError("--block and --delimiter exclude each other")
+    ending = b"\n" if delimiter is None else unescaped(delimiter)
+    if not ending:
+        raise click.UsageError("--delimiter needs a text")
+    stdin = sys.stdin.buffer
+    batches = blocks(stdin, block) if block is not None else lines(stdin, ending)
+    with connect(folder, seconds) as aeron, aeron.add_exclusive_publication(channel, stream_id) as publication:
+        _await_subscriber(publication, seconds)
+        sent = _publish(publication, batches, count, seconds)
+    complain(f"{sent} messages published")
+    return 0
+
+
+def _await_subscriber(publication: ExclusivePublication, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not publication.is_connected:
+        if time.monotonic() > end:
+            expected = f"a subscriber within {seconds:g} s"
+            raise UsageError(publication.channel, found="no subscriber", expected=expected, hint="--wait waits longer")
+        time.sleep(POLL_SECONDS)
+
+
+def _publish(
+    publication: ExclusivePublication, batches: Iterator[list[bytes]], count: int | None, seconds: float
+) -> int:
+    sent = 0
+    if count == 0:
+        return 0
+    for batch in batches:
+        messages = batch if count is None else batch[: count - sent]
+        publication.send_many(messages, timeout=seconds)
+        sent += len(messages)
+        if sent == count:
+            break
+    return sent
+
+
+def lines(stdin: BinaryIO, ending: bytes) -> Iterator[list[bytes]]:
+    """What is there already, cut behind each ``ending``; what follows the last one is a message too."""
+    rest = b""
+    while chunk := stdin.read1(CHUNK_BYTES):  # type: ignore[attr-defined]
+        *found, rest = (rest + chunk).split(ending)
+        if found:
+            yield found
+    if rest:
+        yield [rest]
+
+
+def blocks(stdin: BinaryIO, length: int) -> Iterator[list[bytes]]:
+    """``length`` bytes each; the last one may be shorter."""
+    many = max(1, CHUNK_BYTES // length)
+    each = iter(lambda: stdin.read(length), b"")
+    while found := list(islice(each, many)):
+        yield found

@@ -1,0 +1,134 @@
+"""``everlog aeron sub``: what is published, on stdout."""
+
+from __future__ import annotations
+
+import sys
+import time
+from binascii import b2a_base64
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+import click
+
+from everlog.aeron.transport.client.fragment_assembler import FragmentAssembler
+from everlog.cli.aeron_stream.connection import connect, connection_options
+from everlog.cli.read import unescaped
+from everlog.cli.text import complain, is_terminal, printable
+
+if TYPE_CHECKING:
+    from everlog.aeron.transport.client.image_reader import Header
+    from everlog.aeron.transport.client.subscription import Subscription
+
+WAIT_SECONDS = 10.0
+FRAGMENTS = 1024
+"""Of a poll, at most."""
+IDLE_SECONDS = 0.0005
+TIMED_OUT = 1
+
+Format = Callable[[bytes, "Header"], bytes]
+
+
+@click.command
+@connection_options
+@click.option("--count", type=click.IntRange(min=0), metavar="N", help="End after so many messages.")
+@click.option("--until-end", is_flag=True, help="End when the publishers that came have gone.")
+@click.option("--timeout", type=float, metavar="SECONDS", help="Exit code 1 when nothing comes for so long.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line; payloads in base64.")
+@click.option("--raw", is_flag=True, help="Payload bytes one after another, nothing between them.")
+@click.option("--delimiter", metavar="TEXT", help=r"With --raw: follows each payload; \n, \t, \0, \xHH are known.")
+@click.option("--wait", "seconds", default=WAIT_SECONDS, show_default=True, help="Seconds for a driver to be there.")
+def sub(
+    folder: str | None,
+    channel: str,
+    stream_id: int,
+    count: int | None,
+    until_end: bool,
+    timeout: float | None,
+    as_json: bool,
+    raw: bool,
+    delimiter: str | None,
+    seconds: float,
+) -> int:
+    """Print each message on a line of its own, as it is, until interrupted. On a terminal, what could steer it is
+    escaped.
+    """
+    if as_json and raw:
+        raise click.UsageError("--json and --raw exclude each other")
+    if delimiter is not None and not raw:
+        raise click.UsageError("--delimiter needs --raw")
+    printing = Printing(_format(as_json, raw, delimiter), count)
+    with connect(folder, seconds) as aeron, aeron.add_subscription(channel, stream_id) as subscription:
+        code = _follow(subscription, printing, until_end, timeout)
+    complain(f"{printing.done} messages printed")
+    return code
+
+
+@dataclass(slots=True)
+class Printing:
+    """Messages on their way to stdout; ``limit`` of them at most."""
+
+    format: Format
+    limit: int | None
+    done: int = 0
+    _waiting: list[bytes] = field(default_factory=list)
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether as many as were asked for have come."""
+        return self.limit is not None and self.done >= self.limit
+
+    def take(self, payload: bytes, header: Header) -> None:
+        """A whole message; what is over the limit is left out."""
+        if not self.is_enough:
+            self._waiting.append(self.format(payload, header))
+            self.done += 1
+
+    def flush(self) -> None:
+        """Writes what came."""
+        if self._waiting:
+            sys.stdout.buffer.write(b"".join(self._waiting))
+            sys.stdout.buffer.flush()
+            self._waiting.clear()
+
+
+def _follow(subscription: Subscription, printing: Printing, until_end: bool, timeout: float | None) -> int:
+    assembler = FragmentAssembler(printing.take)
+    was_connected = False
+    last = time.monotonic()
+    while not printing.is_enough:
+        is_connected = subscription.is_connected
+        polled = subscription.poll(assembler, FRAGMENTS)
+        printing.flush()
+        if polled:
+            was_connected, last = True, time.monotonic()
+            continue
+        if until_end and was_connected and not is_connected:
+            break
+        was_connected = was_connected or is_connected
+        if timeout is not None and time.monotonic() - last > timeout:
+            complain(f"nothing came for {timeout:g} s")
+            return TIMED_OUT
+        time.sleep(IDLE_SECONDS)
+    return 0
+
+
+def _format(as_json: bool, raw: bool, delimiter: str | None) -> Format:
+    if as_json:
+        return _json
+    if raw:
+        ending = b"" if delimiter is None else unescaped(delimiter)
+        return lambda payload, header: payload + ending
+    if is_terminal(sys.stdout):
+        return lambda payload, header: printable(payload.decode("utf-8", "backslashreplace")).encode() + b"\n"
+    return lambda payload, header: payload + b"\n"
+
+
+def _json(payload: bytes, header: Header) -> bytes:
+    """The fields of ``everlog read --json`` that a message in flight has."""
+    return (
+        f'{{"session_id": {header.session_id}, "stream_id": {header.stream_id}, "end_position": {header.position}, '
+        f'"term_id": {header.term_id}, "reserved_value": {header.reserved_value}, "length": {len(payload)}, '
+        f'"crc32": "{crc32(payload):08x}", "payload": "{b2a_base64(payload, newline=False).decode()}"}}\n'
+    ).encode()
