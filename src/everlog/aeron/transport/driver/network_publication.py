@@ -14,7 +14,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Protocol
 
-from everlog.aeron.frames import align
+from everlog.aeron.frames import FRAME_ALIGNMENT
 from everlog.aeron.transport import log_memory
 from everlog.aeron.transport.counters_memory import AtomicCounter
 from everlog.aeron.transport.driver.log_factory import DriverLog
@@ -261,9 +261,11 @@ class NetworkPublication:
         return 0
 
     def _slowest(self, sender_position: int) -> int:
+        """Of the sender and the spies. Any process may have written their positions: none has read what is not there."""
         if not self._spies:
             return sender_position
-        positions = [position.get_acquire() for position in self._spies]
+        end = max(self.producer_position, sender_position)
+        positions = [min(position.get_acquire(), end) & -FRAME_ALIGNMENT for position in self._spies]
         self._shared.max_spy_position = max(self._shared.max_spy_position, sender_position, *positions)
         return min(sender_position, *positions)
 
@@ -279,20 +281,14 @@ class NetworkPublication:
         return 1
 
     def _clean_to(self, position: int) -> None:
-        """Zero a term up to ``position`` (of a frame's start), or its end."""
+        """Zero a term up to ``position``, or its end."""
         start = self._clean_position
-        # Positions of spies are in shared memory: what is no frame's start is no place to clean to.
-        position = min(align(position - 31), self._last_clean_position())
         if position <= start:
             return
         count, offset = divmod(start, self.term_length)
         length = min(position - start, self.term_length - offset)
         clean(self._terms[count % len(self._terms)], offset, length)
         self._clean_position = start + length
-
-    def _last_clean_position(self) -> int:
-        """What is older than a term behind the sender is all that may go: retransmissions come from the rest."""
-        return self._counters.sender_position.get_acquire() - self.term_length
 
     # What the conductor does from time to time
 

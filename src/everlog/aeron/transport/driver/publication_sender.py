@@ -95,7 +95,7 @@ class PublicationSender:
             return 0
         sent = self._send_parts(index, offset, count)
         if sent < count:
-            self._short_sends.increment_release()
+            self._short_sends.increment()
             available, padding = (self._ends[sent - 1] - offset if sent else 0), 0
         if sent:
             self._time_of_last_send_ns = now_ns
@@ -257,7 +257,7 @@ class PublicationSender:
             )
             sent = self._send_parts(index, offset, count) if count else 0
             if sent < count:
-                self._short_sends.increment_release()
+                self._short_sends.increment()
                 available, padding = (self._ends[sent - 1] - offset if sent else 0), 0
             total += available + padding
             offset += available + padding
@@ -280,7 +280,7 @@ class PublicationSender:
         else:
             sent = self._endpoint.send(data, self._response_address)
         if sent != len(data):
-            self._short_sends.increment_release()
+            self._short_sends.increment()
         return sent
 
     def _send_parts(self, index: int, offset: int, count: int) -> int:
