@@ -261,7 +261,7 @@ class NetworkPublication:
         return 0
 
     def _slowest(self, sender_position: int) -> int:
-        """Of the sender and the spies. Any process may have written their positions: none has read what is not there."""
+        """Of sender and spies. Any process may have written their positions, but none has read what is not there."""
         if not self._spies:
             return sender_position
         end = max(self.producer_position, sender_position)
