@@ -54,7 +54,6 @@ class Channel:
     is_multicast: bool = False
     is_multi_destination: bool = False
     has_group_semantics: bool = False
-    multicast_ttl: int | None = None
 
 
 @dataclass
@@ -63,6 +62,7 @@ class KeptDatagrams:
 
     udp_channel: Channel = field(default_factory=Channel)
     original_uri: str = "aeron:udp?endpoint=10.0.0.2:4000"
+    multicast_ttl: int = 0
     room: int = 1 << 30
     references: int = 1
     addresses: list[SocketAddress | None] = field(default_factory=list)

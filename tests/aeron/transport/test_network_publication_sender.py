@@ -42,7 +42,7 @@ def test_a_setup_frame_is_sent_every_100_ms_until_a_receiver_answers() -> None:
 
 
 def test_a_setup_frame_says_what_its_channel_is() -> None:
-    endpoint = KeptDatagrams(Channel(is_multicast=True, has_group_semantics=True, multicast_ttl=7))
+    endpoint = KeptDatagrams(Channel(is_multicast=True, has_group_semantics=True), multicast_ttl=7)
     stream = Sending(
         "aeron:udp?endpoint=224.0.1.1:4000|response-correlation-id=9", endpoint=endpoint, position=3 * TERM + 96
     )

@@ -131,7 +131,7 @@ class PublicationSender:
             position & (self.term_length - 1),
             self.term_length,
             params.mtu_length,
-            channel.multicast_ttl or 0,
+            self._endpoint.multicast_ttl,
             (wire.SETUP_SEND_RESPONSE if asks_response else 0)
             | (wire.SETUP_GROUP if channel.has_group_semantics else 0),
         )
