@@ -1,0 +1,1 @@
+from everlog.aeron.transport.driver.packets_twin import *

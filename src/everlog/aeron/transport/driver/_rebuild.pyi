@@ -1,0 +1,1 @@
+from everlog.aeron.transport.driver.rebuild_twin import *
