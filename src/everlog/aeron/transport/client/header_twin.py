@@ -1,0 +1,86 @@
+"""A fragment's header, as handlers get it. Source: Header."""
+
+from __future__ import annotations
+
+from everlog.aeron.frames import HEADER_LENGTH, align
+from everlog.aeron.layouts import DataHeader
+from everlog.aeron.position import wrap_int32
+
+
+class Header:
+    """What a publisher wrote in front of a fragment, and the position behind it. It may be kept: it never changes."""
+
+    __slots__ = ("_fields", "_length", "_shift", "initial_term_id", "position")
+
+    def __init__(self, data: bytes, position: int, initial_term_id: int, shift: int) -> None:
+        self._fields = DataHeader.unpack_from(data)
+        self._length = align(self._fields.frame_length)
+        self._shift = shift
+        self.position = position
+        """Of the stream, behind the fragment and its padding bytes."""
+        self.initial_term_id = initial_term_id
+
+    @property
+    def frame_length(self) -> int:
+        """Of header and payload."""
+        return self._fields.frame_length
+
+    @property
+    def version(self) -> int:
+        """Of the header: 0."""
+        return self._fields.version
+
+    @property
+    def flags(self) -> int:
+        """0x80 begins a message, 0x40 ends it."""
+        return self._fields.flags
+
+    @property
+    def type(self) -> int:
+        """1: data."""
+        return self._fields.type
+
+    @property
+    def term_offset(self) -> int:
+        """Where in its term the frame begins."""
+        return self._fields.term_offset
+
+    @property
+    def session_id(self) -> int:
+        """Of the publication, int32."""
+        return self._fields.session_id
+
+    @property
+    def stream_id(self) -> int:
+        """Of the publication, int32."""
+        return self._fields.stream_id
+
+    @property
+    def term_id(self) -> int:
+        """Of the term in which the frame lies, int32."""
+        return self._fields.term_id
+
+    @property
+    def reserved_value(self) -> int:
+        """The publisher's own, int64."""
+        return self._fields.reserved_value
+
+    @property
+    def next_term_offset(self) -> int:
+        """Where in its term the frame ends, with its padding bytes."""
+        return self.term_offset + self._length
+
+    @property
+    def position_bits_to_shift(self) -> int:
+        """A position shifted by so many bits is a count of terms."""
+        return self._shift
+
+    def assembled(self, last: Header, length: int) -> Header:
+        """Of a message of ``length`` bytes, of which this was the first fragment's and ``last`` the last one's."""
+        names = ("version", "type", "term_offset", "session_id", "stream_id", "term_id", "reserved_value")
+        values = {name: getattr(self._fields, name) for name in names}
+        values |= {"frame_length": HEADER_LENGTH + length, "flags": self.flags | last.flags}
+        whole = Header(DataHeader.pack(**values), last.position, self.initial_term_id, self._shift)
+        terms = wrap_int32(self.term_id - self.initial_term_id)
+        whole._length = last.position - (terms << self._shift) - self.term_offset
+        return whole
