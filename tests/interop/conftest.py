@@ -9,8 +9,11 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from everlog.aeron.transport.driver.media_driver import MediaDriver
 
 sys.path.insert(0, str(Path(__file__).parent))  # c_library, java_archive, java_transport, ...
 import c_library
@@ -130,3 +133,20 @@ def start_java_client(aeron_jar: Path) -> Iterator[Callable[..., java_transport.
     yield start
     for client in started:
         client.kill()
+
+
+@pytest.fixture
+def start_our_driver(driver_folder: Path) -> Iterator[Callable[..., MediaDriver]]:
+    """Starts our driver as a child process, with these fields of its configuration, as often as wanted; all end with
+    the test."""
+    started: list[MediaDriver] = []
+
+    def start(folder: Path | None = None, **settings: Any) -> MediaDriver:
+        place = folder or driver_folder.with_name(f"ours-{len(started)}")
+        lengths = {"publication_term_buffer_length": 64 << 10, "ipc_term_buffer_length": 64 << 10}
+        started.append(MediaDriver.launch(dir=str(place), **(lengths | settings)))
+        return started[-1]
+
+    yield start
+    for driver in started:
+        driver.close()
