@@ -3,7 +3,10 @@ said, and tells them what it is told to tell. Time stands still until the test m
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from everlog.aeron.frames import MIN_TERM_LENGTH
@@ -17,6 +20,7 @@ from everlog.aeron.transport.commands import (
     AddExclusivePublication,
     AddPublication,
     AddSubscription,
+    ClientClose,
     Message,
     OnAvailableImage,
     OnExclusivePublicationReady,
@@ -39,7 +43,13 @@ NS_PER_MS = 1_000_000
 class ScriptedDriver:
     """``answers`` are called by type with each command that a client waits for; what is not in it gets no answer."""
 
-    def __init__(self, client_liveness_timeout_ns: int = 10_000_000_000, to_driver_length: int = 4096) -> None:
+    def __init__(
+        self,
+        client_liveness_timeout_ns: int = 10_000_000_000,
+        to_driver_length: int = 4096,
+        folder: Path | None = None,
+    ) -> None:
+        """In private memory, or in a folder that exists."""
         settings = CncSettings(
             to_driver_buffer_length=to_driver_length + 768,
             to_clients_buffer_length=4096 + 128,
@@ -47,7 +57,9 @@ class ScriptedDriver:
             error_log_buffer_length=4096,
             client_liveness_timeout_ns=client_liveness_timeout_ns,
         )
-        cnc = CncMemory.allocate(settings, START_MS)
+        cnc = CncMemory.allocate(settings, START_MS) if folder is None else CncMemory.create(folder, settings, START_MS)
+        self.folder = folder
+        self.signal_ready = cnc.signal_ready
         self.now_ns = 1_000 * NS_PER_MS
         self.ring = ManyToOneRingBuffer(cnc.to_driver)
         self.broadcast = BroadcastTransmitter(cnc.to_clients)
@@ -125,7 +137,8 @@ class ScriptedDriver:
             term_length=MIN_TERM_LENGTH,
             mtu_length=1408,
         )
-        self.logs[name] = LogMemory.allocate(parameters)
+        made = LogMemory.allocate(parameters) if self.folder is None else LogMemory.create(Path(name), parameters)
+        self.logs[name] = made
         return self.logs[name]
 
     def add_counter(self, type_id: int, key: bytes = b"", label: str = "", value: int = 0) -> AtomicCounter:
@@ -144,7 +157,9 @@ class ScriptedDriver:
 
     def grant_publication(self, command: AddPublication) -> None:
         """With a log that is named after its registration, and room for all of it."""
-        name = f"log-{command.correlation_id}"
+        name = (
+            f"log-{command.correlation_id}" if self.folder is None else str(self.folder / f"{command.correlation_id}")
+        )
         self.add_log(name, command.stream_id)
         limit = self.add_counter(LIMIT, value=MIN_TERM_LENGTH)
         exclusive = isinstance(command, AddExclusivePublication)
@@ -156,6 +171,10 @@ class ScriptedDriver:
         """Without an image."""
         self.tell(OnSubscriptionReady(command.correlation_id, -1))
 
+    def grant_heartbeat(self, client_id: int) -> AtomicCounter:
+        """The counter in which a client says that it lives."""
+        return self.add_counter(HEARTBEAT, client_id.to_bytes(8, "little"), f"client-heartbeat: id={client_id}")
+
     def show_image(self, subscription_id: int, image_id: int, name: str) -> AtomicCounter:
         """An image of a log that is there, from its start; its position."""
         position = self.add_counter(POSITION)
@@ -164,3 +183,44 @@ class ScriptedDriver:
             OnAvailableImage(image_id, log.session_id, log.stream_id, subscription_id, position.id, name, "127.0.0.1:9")
         )
         return position
+
+
+class LiveDriver:
+    """A scripted driver in a folder, in a thread of its own and by the system's clock; in a ``with`` statement."""
+
+    def __init__(self, folder: Path, client_liveness_timeout_ns: int = 10_000_000_000) -> None:
+        self.scripted = ScriptedDriver(client_liveness_timeout_ns, folder=folder)
+        self.scripted.grant_all()
+        self.scripted.beat = self.beat  # type: ignore[method-assign]
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def beat(self) -> None:
+        """Say that the driver lives."""
+        self.scripted.ring.consumer_heartbeat = time.time_ns() // NS_PER_MS
+
+    def _run(self) -> None:
+        while not self._stopping.wait(0.002):
+            self.beat()
+            self.scripted.work()
+
+    def __enter__(self) -> ScriptedDriver:
+        self.beat()
+        self.scripted.signal_ready()
+        self._thread.start()
+        return self.scripted
+
+    def await_close(self) -> Message | None:
+        """What a client said last, once that is that it closes; 5 seconds at most."""
+        said, deadline = self.scripted.said, time.monotonic() + 5
+        while not (said and isinstance(said[-1], ClientClose)) and time.monotonic() < deadline:
+            time.sleep(0.001)
+        return said[-1] if said else None
+
+    def kill(self) -> None:
+        """No sign of life any more."""
+        self._stopping.set()
+        self._thread.join()
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()

@@ -1,2 +1,72 @@
 """The client of a media driver: publications, subscriptions and counters of a program that takes part.
-``everlog.aeron.Aeron`` is the way in."""
+:class:`Aeron` is the way in; all else that programs use is here too."""
+
+from __future__ import annotations
+
+from everlog.aeron.transport.client.aeron import Aeron
+from everlog.aeron.transport.client.appenders import (
+    ADMIN_ACTION,
+    BACK_PRESSURED,
+    CLOSED,
+    MAX_POSITION_EXCEEDED,
+    NOT_CONNECTED,
+    BufferClaim,
+)
+from everlog.aeron.transport.client.counters_reader import Counter, CounterRecord, CountersReader
+from everlog.aeron.transport.client.errors import (
+    BackPressured,
+    ChannelEndpointFailed,
+    ClientClosed,
+    ClientTimeout,
+    DriverTimeout,
+    MaxPositionExceeded,
+    NotConnected,
+    RegistrationRefused,
+)
+from everlog.aeron.transport.client.image import Image
+from everlog.aeron.transport.client.image_reader import (
+    Action,
+    ControlledFragmentAssembler,
+    FragmentAssembler,
+    Header,
+    MessageColumns,
+)
+from everlog.aeron.transport.client.options import ClientOptions
+from everlog.aeron.transport.client.publication import ExclusivePublication, Publication, outcome_name
+from everlog.aeron.transport.client.registration import Registration
+from everlog.aeron.transport.client.subscription import Subscription
+from everlog.aeron.transport.error_codes import ErrorCode
+
+__all__ = [
+    "ADMIN_ACTION",
+    "BACK_PRESSURED",
+    "CLOSED",
+    "MAX_POSITION_EXCEEDED",
+    "NOT_CONNECTED",
+    "Action",
+    "Aeron",
+    "BackPressured",
+    "BufferClaim",
+    "ChannelEndpointFailed",
+    "ClientClosed",
+    "ClientOptions",
+    "ClientTimeout",
+    "ControlledFragmentAssembler",
+    "Counter",
+    "CounterRecord",
+    "CountersReader",
+    "DriverTimeout",
+    "ErrorCode",
+    "ExclusivePublication",
+    "FragmentAssembler",
+    "Header",
+    "Image",
+    "MaxPositionExceeded",
+    "MessageColumns",
+    "NotConnected",
+    "Publication",
+    "Registration",
+    "RegistrationRefused",
+    "Subscription",
+    "outcome_name",
+]

@@ -22,6 +22,7 @@ from everlog.kernel.memory import Memory
 if TYPE_CHECKING:
     from everlog.aeron.transport.client.owner import Owner
 
+__all__ = ["Counter", "CounterRecord", "CountersReader"]
 LOCAL_SOCKET_ADDRESS = 14
 CONTROL_PROTOCOL_VERSION = 43
 """Id of the driver's own counter that says which commands it knows; older drivers have none."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Generator
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -66,6 +65,8 @@ class Registration(Generic[T]):
         return self._awaited().__await__()
 
     async def _awaited(self) -> T:
+        import asyncio  # Most programs don't have it loaded.
+
         try:
             while not self._is_done:
                 await asyncio.sleep(POLL_SECONDS)
