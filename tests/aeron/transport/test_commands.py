@@ -194,6 +194,53 @@ def test_random_bytes_are_a_message_or_are_refused(seed: int) -> None:
         assert type(found) is type(message)
 
 
+UDP = "aeron:udp?endpoint=localhost:1"
+FLYWEIGHTS: list[Message] = [
+    c.AddPublication(11, 12, -5, CHANNEL),
+    c.AddExclusivePublication(11, 12, -5, CHANNEL),
+    c.RemovePublication(11, 12, 7, True),
+    c.AddSubscription(11, 12, -1, 5, UDP),
+    c.RemoveSubscription(11, 12, 7),
+    c.RemoveCounter(11, 12, 7),
+    c.ClientKeepalive(11, 12),
+    c.ClientClose(11, 12),
+    c.AddDestination(11, 12, 7, UDP),
+    c.RemoveDestination(11, 12, 7, UDP),
+    c.AddRcvDestination(11, 12, 7, UDP),
+    c.RemoveRcvDestination(11, 12, 7, UDP),
+    c.RemoveDestinationById(11, 12, 7, 8),
+    c.AddCounter(11, 12, 1001, b"abcde", "label"),
+    c.AddStaticCounter(11, 12, 7, 1001, b"abc", "label"),
+    c.TerminateDriver(11, 12, b"token"),
+    c.RejectImage(11, 12, 7, 4096, "why"),
+    c.GetNextAvailableSessionId(11, 12, 5),
+    c.OnError(12, 7, "no"),
+    c.OnAvailableImage(12, 77, 5, 13, 9, "/logs", "aeron:ipc"),
+    c.OnPublicationReady(12, 10, -77, 5, 9, -1, "/log"),
+    c.OnExclusivePublicationReady(12, 10, -77, 5, 9, -1, "/log"),
+    c.OnOperationSuccess(12),
+    c.OnUnavailableImage(12, 13, 5, CHANNEL),
+    c.OnSubscriptionReady(12, -1),
+    c.OnCounterReady(12, 9),
+    c.OnUnavailableCounter(12, 9),
+    c.OnClientTimeout(11),
+    c.OnStaticCounter(12, 9),
+    c.OnNextAvailableSessionId(12, -9),
+    c.OnPublicationError(1, 2, 3, 4, 5, 6, ("10.1.2.3", 40123), 13, "no"),
+    c.OnPublicationError(1, 2, 3, 4, 5, 6, ("2001:db8::1", 40123), 13, "no"),
+]
+"""What ``tests/interop/SharedMemoryPeer.java`` makes with Aeron's own flyweights, in its order."""
+
+
+def test_the_bytes_of_aerons_own_flyweights_are_ours() -> None:
+    lines = (GOLDEN / "flyweights-1.51.0.txt").read_text().splitlines()
+    for message, line in zip(FLYWEIGHTS, lines, strict=True):
+        name, type_id, data = line.split()
+        assert c.encode(message) == (int(type_id), bytes.fromhex(data)), name
+        decode = c.decode_event if int(type_id) > 0xF00 else c.decode_command
+        assert decode(int(type_id), bytes.fromhex(data)) == message, name
+
+
 def golden_events() -> list[tuple[int, bytes]]:
     """The records that are whole in the to-clients buffer of the golden ``cnc.dat``."""
     with tarfile.open(GOLDEN / "aeron-dir.tar.gz") as tar:
