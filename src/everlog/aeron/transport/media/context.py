@@ -1,0 +1,89 @@
+"""What endpoints share: the network, counters, defaults, and who is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from everlog.aeron.channel_uri import ChannelUri
+from everlog.aeron.transport.counters_memory import AtomicCounter
+from everlog.aeron.transport.media.network import Network
+from everlog.aeron.transport.media.port_manager import WildcardPortManager
+from everlog.errors import EverlogError
+from everlog.kernel.socket_address import SocketAddress
+
+INITIALIZING, ERRORED, ACTIVE, CLOSING = 0, -1, 1, 2
+"""What a channel's status counter says. Source: ChannelEndpointStatus."""
+ADDRESS_TIMEOUT_NS = 5_000_000_000
+"""Silence after which a name is looked up anew, or a destination counts no more."""
+
+
+class ChannelFailed(EverlogError):
+    """The system refuses a channel's socket."""
+
+
+class Errors(Protocol):
+    """Where errors go that nobody waits for."""
+
+    def record(self, error: BaseException | str, now_ms: int | None = None) -> None:
+        """One more; never raises."""
+
+
+class ConductorRequests(Protocol):
+    """What endpoints ask of the conductor, through its queue. An endpoint comes back as an argument: the conductor
+    knows which kind it is."""
+
+    def re_resolve_endpoint(self, endpoint_text: str, endpoint: Any, address: Any) -> None:
+        """Look a name up; a new address comes by ``resolution_change``."""
+
+    def re_resolve_control(self, control_text: str, channel: Any, endpoint: Any, address: Any) -> None:
+        """Look a name up; a new address comes by ``update_control_address``."""
+
+    def response_setup(self, response_correlation_id: int, response_session_id: int) -> None:
+        """The session in which responses will come is known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointCounters:
+    """The driver's counters that endpoints write."""
+
+    invalid_packets: AtomicCounter
+    short_sends: AtomicCounter
+    status_messages_received: AtomicCounter
+    status_messages_rejected: AtomicCounter
+    nak_messages_received: AtomicCounter
+    error_frames_received: AtomicCounter
+    error_frames_sent: AtomicCounter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MediaContext:
+    """``append_label`` and ``update_bind_address`` tell in a counter where a socket is bound. ``receiver_ids`` gives
+    each receiving endpoint its own. ``epoch_ns`` is the clock of time stamps in messages, used only where a channel
+    asks for them. Lengths and ``multicast_ttl`` of 0 leave the system's own."""
+
+    network: Network
+    counters: EndpointCounters
+    errors: Errors
+    conductor: ConductorRequests
+    append_label: Callable[[AtomicCounter, str], None]
+    update_bind_address: Callable[[AtomicCounter, str], None]
+    sender_ports: WildcardPortManager
+    receiver_ports: WildcardPortManager
+    receiver_ids: Iterator[int]
+    epoch_ns: Callable[[], int]
+    receiver_group_tag: int | None = None
+    socket_sndbuf_length: int = 0
+    socket_rcvbuf_length: int = 0
+    multicast_ttl: int = 0
+
+
+def text_of(uri: ChannelUri, parameter: str) -> str:
+    """A parameter that is there, because the channel was parsed with it."""
+    return uri.get(parameter) or ""
+
+
+def send_failed(errors: Errors, address: SocketAddress | None, error: OSError) -> None:
+    """Tell of a datagram that the system refused."""
+    errors.record(f"failed to send datagram to {address}, cause: {error.strerror or error}")

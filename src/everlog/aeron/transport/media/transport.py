@@ -1,0 +1,160 @@
+"""The sockets of one channel: one, or for what is sent to a group a second one that hears its control address.
+Source: Aeron, UdpChannelTransport."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from everlog.aeron.transport.counters_memory import AtomicCounter
+from everlog.aeron.transport.media.context import ERRORED, ChannelFailed, MediaContext, send_failed
+from everlog.aeron.transport.media.network import SocketSettings, UdpSocket
+from everlog.aeron.transport.media.port_manager import NoPortLeft, WildcardPortManager
+from everlog.aeron.transport.media.udp_channel import UdpChannel
+from everlog.kernel.socket_address import SocketAddress
+from everlog.kernel.udp import Datagrams
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """``group``: which group is heard, of a multicast channel. ``bind``: its own address, of any other. ``connect``:
+    the only peer."""
+
+    group: SocketAddress
+    bind: SocketAddress
+    connect: SocketAddress | None
+
+
+@dataclass(frozen=True, slots=True)
+class BufferLengths:
+    """Of the socket; 0 is the system's own."""
+
+    rcvbuf: int
+    sndbuf: int
+
+    @classmethod
+    def of(cls, channel: UdpChannel, context: MediaContext) -> BufferLengths:
+        """The channel's, or else the driver's."""
+        return cls(
+            channel.socket_rcvbuf_length or context.socket_rcvbuf_length,
+            channel.socket_sndbuf_length or context.socket_sndbuf_length,
+        )
+
+
+class UdpTransport:
+    """A channel's sockets. ``socket`` is the one that is read."""
+
+    def __init__(
+        self, channel: UdpChannel, ends: Ends, lengths: BufferLengths, ports: WildcardPortManager, context: MediaContext
+    ) -> None:
+        self._channel = channel
+        self._ends = ends
+        self._lengths = lengths
+        self._ports = ports
+        self._context = context
+        self._bound: SocketAddress | None = None
+        self._receive_socket: UdpSocket | None = None
+        self._send_socket: UdpSocket | None = None
+        self._connect_address = ends.connect
+        self._multicast_ttl = 0
+
+    @property
+    def original_uri(self) -> str:
+        """The channel as it was written."""
+        return self._channel.original_uri
+
+    @property
+    def socket(self) -> UdpSocket:
+        """The socket to read; open."""
+        if self._receive_socket is None:
+            raise ValueError(f"no socket is open for {self.original_uri}")
+        return self._receive_socket
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its sockets are there."""
+        return self._receive_socket is not None
+
+    @property
+    def socket_rcvbuf_length(self) -> int:
+        """Bytes asked for; 0 is the system's own."""
+        return self._lengths.rcvbuf
+
+    @property
+    def socket_sndbuf_length(self) -> int:
+        """Bytes asked for; 0 is the system's own."""
+        return self._lengths.sndbuf
+
+    @property
+    def bind_address_and_port(self) -> str:
+        """Where the socket that is read is bound; nothing before it is open."""
+        return "" if self._receive_socket is None else str(self._receive_socket.local_address)
+
+    def receive(self, batch: Datagrams) -> int:
+        """Fill the batch with what is there; 0 once closed. Raises ``OSError``."""
+        return 0 if self._receive_socket is None else self._receive_socket.receive(batch)
+
+    def send_to(self, data: bytes, address: SocketAddress | None) -> int:
+        """One datagram; its bytes, or 0 when it was not sent. What the system refuses is told to ``errors``."""
+        if self._send_socket is None:
+            return 0
+        try:
+            return self._send_socket.send(data, address)
+        except OSError as error:
+            send_failed(self._context.errors, address or self._connect_address, error)
+            return 0
+
+    def open_sockets(self, status: AtomicCounter | None) -> None:
+        """Raises :class:`ChannelFailed`; the status counter says so then, and nothing stays open."""
+        try:
+            if self._channel.is_multicast:
+                self._open_multicast()
+            else:
+                self._bound = self._ports.managed(self._ends.bind, self._channel.has_explicit_control)
+                self._receive_socket = self._send_socket = self._context.network.open_udp(
+                    self._settings(bind=self._bound, connect=self._ends.connect)
+                )
+        except (OSError, NoPortLeft) as error:
+            self._close_sockets()
+            if status is not None:
+                status.set_release(ERRORED)
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            raise ChannelFailed(f"channel error - {reason}: {self.original_uri}") from error
+
+    def _open_multicast(self) -> None:
+        """The group is heard on a socket that shares its port with others; a peer is sent to from a second one, because
+        a connected socket would not hear the group."""
+        network, group = self._context.network, self._ends.group
+        ttl = self._channel.multicast_ttl
+        self._multicast_ttl = self._context.multicast_ttl if ttl is None else ttl
+        wildcard = SocketAddress("::" if group.is_ipv6 else "0.0.0.0", group.port)
+        self._receive_socket = network.open_udp(self._settings(bind=wildcard, group=group))
+        self._send_socket = self._receive_socket
+        if self._ends.connect is not None:
+            self._send_socket = network.open_udp(self._settings(connect=self._ends.connect))
+
+    def _settings(
+        self,
+        bind: SocketAddress | None = None,
+        connect: SocketAddress | None = None,
+        group: SocketAddress | None = None,
+    ) -> SocketSettings:
+        return SocketSettings(
+            family=self._channel.family,
+            bind=bind,
+            connect=connect,
+            group=group,
+            interface=self._channel.local_interface,
+            ttl=self._multicast_ttl,
+            sndbuf_length=self._lengths.sndbuf,
+            rcvbuf_length=self._lengths.rcvbuf,
+            reuse_address=group is not None,
+        )
+
+    def _close_sockets(self) -> None:
+        for sock in (self._receive_socket, self._send_socket):
+            if sock is not None:
+                sock.close()
+        self._receive_socket = self._send_socket = None
+        if self._bound is not None:
+            self._ports.free(self._bound)
+            self._bound = None
