@@ -18,3 +18,7 @@ class ErrorsSeen:
         """One more of its kind. What finds no room in the log is only counted."""
         self._count.increment_release()
         self._log.record(error, self.now_ms if now_ms is None else now_ms)
+
+    def on_error(self, error: BaseException) -> None:
+        """An agent's cycle ended by it."""
+        self.record(error)
