@@ -32,6 +32,8 @@ class ConductedDriver:
         self.cnc = CncMemory.allocate(cnc, self.now_ms)
         self.logs = PrivateLogFactory()
         self.terminations = 0
+        self.alive: tuple[int, ...] = ()
+        """Clients that say all the time that they live."""
         self.parts = assemble(
             self.configuration,
             cnc=self.cnc,
@@ -51,12 +53,13 @@ class ConductedDriver:
         return sum(self.parts.conductor.do_work(self.now_ns, self.now_ms) for _ in range(cycles))
 
     def advance(self, duration_ns: int) -> None:
-        """Time passes in steps of 100 ms, with a cycle in each; clients stay silent."""
+        """Time passes in steps of 100 ms, with a cycle in each."""
         end_ns = self.now_ns + duration_ns
         while self.now_ns < end_ns:
             step_ns = min(100 * MS, end_ns - self.now_ns)
             self.now_ns += step_ns
             self.now_ms += step_ns // MS
+            self.keep_alive(*self.alive)
             self.work()
 
     def next_id(self) -> int:
@@ -112,7 +115,7 @@ class ConductedDriver:
 
     def counters(self) -> dict[int, Counter]:
         """All that are allocated, by id."""
-        metadata, values = bytes(self.cnc.counters_metadata), bytes(self.cnc.counters_values)
+        metadata, values = self.cnc.counters_metadata.view(), self.cnc.counters_values.view()
         return {counter.counter_id: counter for counter in parse_counters(metadata, values) if counter.state == 1}
 
     def labels(self) -> dict[str, int]:

@@ -1,5 +1,5 @@
-"""Limits and cleaning of IPC publications, compiled and in Python. Expected numbers are worked out by hand from a window
-of half a term of 64 KiB."""
+"""Limits and cleaning of IPC publications, compiled and in Python. Expected numbers are worked out by hand from a
+window of half a term of 64 KiB."""
 
 from __future__ import annotations
 

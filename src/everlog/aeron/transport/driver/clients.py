@@ -27,7 +27,7 @@ class Clients:
     """All clients. ``on_timeout`` is called for each that fell silent without a word."""
 
     def __init__(
-        self, counters: Counters, client_proxy: ClientProxy, liveness_timeout_ns: int, on_timeout: Callable[[], None]
+        self, counters: Counters, client_proxy: ClientProxy, liveness_timeout_ns: int, on_timeout: Callable[[], object]
     ) -> None:
         self._counters = counters
         self._client_proxy = client_proxy

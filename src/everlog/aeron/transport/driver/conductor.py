@@ -213,27 +213,28 @@ class DriverConductor:
             return 1
 
     def _on_command(self, type_id: int, data: bytes) -> None:
-        correlation_id = 0
         try:
             command = commands.decode_command(type_id, data)
-            correlation_id = command.correlation_id
-            if isinstance(command, (commands.ClientKeepalive, commands.ClientClose)):
-                correlation_id = 0
-            handler = self._handlers.get(type(command))
-            if handler is None:
-                raise refused(ErrorCode.NOT_SUPPORTED, f"command typeId={type_id} is for a driver with a network")
-            steps = handler(command)
         except UnknownMessage:
             self._refuse(0, refused(ErrorCode.UNKNOWN_COMMAND_TYPE_ID, f"command typeId={type_id}"))
         except CorruptData as error:
             text = f"command={type_id} too short: length={len(data)}: {error}"
             self._refuse(0, refused(ErrorCode.MALFORMED_COMMAND, text))
-        except Exception as error:
-            self._refuse(correlation_id, error)
         else:
-            if steps is not None:
-                self._pending, self._pending_id = steps, correlation_id
-                self._step()
+            self._begin(command)
+
+    def _begin(self, command: commands.Command) -> None:
+        try:
+            handler = self._handlers.get(type(command))
+            if handler is None:
+                raise refused(ErrorCode.NOT_SUPPORTED, f"{type(command).__name__} needs a driver with a network")
+            steps = handler(command)
+        except Exception as error:
+            self._refuse(command.correlation_id, error)
+            return
+        if steps is not None:
+            self._pending, self._pending_id = steps, command.correlation_id
+            self._step()
 
     def _step(self) -> None:
         """A step of the command that is being carried out."""

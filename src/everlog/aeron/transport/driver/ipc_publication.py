@@ -102,13 +102,12 @@ class IpcPublication:
         )
         self._window_length = window
         self._positions: dict[int, AtomicCounter] = {}
-        self._untethered = UntetheredSubscriptions(
-            UntetheredTimeouts(
-                params.untethered_window_limit_timeout_ns,
-                params.untethered_linger_timeout_ns,
-                params.untethered_resting_timeout_ns,
-            )
+        self._untethered_timeouts = UntetheredTimeouts(
+            params.untethered_window_limit_timeout_ns,
+            params.untethered_linger_timeout_ns,
+            params.untethered_resting_timeout_ns,
         )
+        self._untethered = UntetheredSubscriptions(self._untethered_timeouts)
         self._events = events
         self._references = 0
         self._cool_down_end_ns: int | None = None
@@ -183,7 +182,7 @@ class IpcPublication:
             self._events.unlink_ipc_subscriptions(self)
             self.limits.clear_subscribers()
             self._close_positions()
-            self._untethered.clear()
+            self._untethered = UntetheredSubscriptions(self._untethered_timeouts)
         self._cool_down_end_ns = now_ns + self._cool_down_ns
 
     def close(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from everlog.aeron.transport import commands
-from everlog.aeron.transport.counters import MAX_KEY_LENGTH, MAX_LABEL_LENGTH
+from everlog.aeron.transport.counters import ALLOCATED, MAX_KEY_LENGTH, MAX_LABEL_LENGTH
 from everlog.aeron.transport.driver.clients import Clients
 from everlog.aeron.transport.driver.command_errors import CommandRefused, unknown_counter
 from everlog.aeron.transport.driver.context import DriverContext
@@ -41,7 +41,7 @@ class UserCounters:
         context, counters = self._context, self._context.counters
         self._clients.get_or_add(command.client_id, context.now_ms)
         type_id, registration_id = command.counter_type_id, command.registration_id
-        counter_id = counters.find(type_id, registration_id)
+        counter_id = self._find(type_id, registration_id)
         if counter_id is None:
             counter_id = counters.allocate(
                 type_id,
@@ -58,6 +58,14 @@ class UserCounters:
             )
             raise CommandRefused(ErrorCode.GENERIC_ERROR, text, is_logged=False)
         context.client_proxy.on_static_counter(command.correlation_id, counter_id)
+
+    def _find(self, type_id: int, registration_id: int) -> int | None:
+        counters = self._context.counters
+        for counter_id in range(counters.used_count):
+            is_it = counters.type_id(counter_id) == type_id and counters.registration_id(counter_id) == registration_id
+            if is_it and counters.state(counter_id) == ALLOCATED:
+                return counter_id
+        return None
 
     def remove(self, command: commands.RemoveCounter) -> None:
         """Free a counter."""
