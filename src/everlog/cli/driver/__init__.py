@@ -1,4 +1,4 @@
-"""``everlog driver``: a look at a media driver, as Aeron's own tools give it. It only reads."""
+"""``everlog driver``: a look at a media driver, as Aeron's own tools give it. All but ``terminate`` only read."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ VERBS = {
     "pid": "The driver's process id (DriverTool pid).",
     "stat": "Every counter and its value (AeronStat).",
     "stream-stat": "Positions and limits of each stream (StreamStat).",
+    "terminate": "Ask the driver to end (DriverTool terminate).",
 }
 """Verb, whose module and command have the same name with ``_``, and the line that ``--help`` shows."""
 
@@ -51,7 +52,8 @@ class Verbs(click.Group):
 @click.pass_context
 def driver(ctx: click.Context, folder: str, as_json: bool) -> int:
     """Look at the media driver whose folder is DIR (aeron.dir), whether it runs or not. Without a verb: its process,
-    when it started and when it last said that it runs (DriverTool). Nothing is changed, and no client is needed.
+    when it started and when it last said that it runs (DriverTool). Nothing but terminate changes anything, and no
+    client is needed.
     """
     ctx.obj = folder
     if ctx.invoked_subcommand is None:

@@ -1,0 +1,27 @@
+"""``everlog driver DIR terminate``: asks the driver to end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from everlog.aeron.transport.cnc_memory import CncMemory
+from everlog.aeron.transport.commands import TerminateDriver, encode
+from everlog.aeron.transport.ring_buffer import ManyToOneRingBuffer
+from everlog.errors import WriteFailed
+
+NO_ANSWER = -1
+"""Correlation id of a command that the driver does not answer."""
+
+
+@click.command
+@click.pass_obj
+def terminate(folder: str) -> None:
+    """Ask the driver to end. It does where its configuration allows that: aeron.driver.termination.validator. This is
+    the one verb that writes."""
+    cnc = CncMemory.map(Path(folder))
+    commands = ManyToOneRingBuffer(cnc.to_driver)
+    type_id, data = encode(TerminateDriver(commands.next_correlation_id(), NO_ANSWER, b""))
+    if not commands.write(type_id, data):
+        raise WriteFailed(folder, found="a full buffer of commands", hint="does the driver live? everlog driver DIR")
