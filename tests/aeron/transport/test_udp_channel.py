@@ -21,14 +21,13 @@ from everlog.aeron.transport.media.name_resolver import (
     is_multicast_endpoint,
     resolve_address,
 )
-from everlog.aeron.transport.media.port_manager import NoPortLeft, WildcardPortManager, parse_port_range
+from everlog.aeron.transport.media.port_manager import NoPortLeft, WildcardPortManager
 from everlog.aeron.transport.media.udp_channel import (
     RESERVED_VALUE_OFFSET,
     ControlMode,
     UdpChannel,
     destination_address,
 )
-from everlog.errors import UsageError
 from everlog.kernel.socket_address import SocketAddress
 
 NAMES = TableNameResolver({"localhost": "127.0.0.1"})
@@ -376,7 +375,7 @@ def test_a_tag_stands_for_the_channel_that_had_it_first() -> None:
 
 
 def test_ports_of_a_range_are_taken_in_turn() -> None:
-    local, wildcard = at("127.0.0.1", 0), parse_port_range("20000 20003")
+    local, wildcard = at("127.0.0.1", 0), (20000, 20003)
     ports = WildcardPortManager(wildcard, is_sender=False)
     assert ports.managed(local, False) == at("127.0.0.1", 20000)
     assert ports.managed(at("127.0.0.1", 20001), False) == at("127.0.0.1", 20001)
@@ -391,10 +390,3 @@ def test_ports_of_a_range_are_taken_in_turn() -> None:
     assert sender.managed(local, has_explicit_control=False) == local
     assert sender.managed(local, has_explicit_control=True) == at("127.0.0.1", 20000)
     assert WildcardPortManager(is_sender=False).managed(local, True) == local
-
-
-@pytest.mark.parametrize("text", ["1", "1 2 3", "x y", "5 4", "1 65536", "-1 5", "1 999999999999"])
-def test_a_port_range_has_two_ports(text: str) -> None:
-    assert parse_port_range("") == (0, 0)
-    with pytest.raises(UsageError, match="port range"):
-        parse_port_range(text)

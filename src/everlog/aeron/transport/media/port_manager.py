@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 
 from everlog.errors import UsageError
-from everlog.kernel.socket_address import MAX_PORT, SocketAddress
+from everlog.kernel.socket_address import SocketAddress
 
 SYSTEM_CHOICE = (0, 0)
 
@@ -45,16 +45,3 @@ class WildcardPortManager:
                 self._taken.add(port)
                 return port
         raise NoPortLeft("wildcard ports", found=f"{self.first} to {self.last} all taken", expected="a larger range")
-
-
-def parse_port_range(text: str, option: str = "port range") -> tuple[int, int]:
-    """``"20000 20100"``; nothing is the system's choice. Raises :class:`UsageError`."""
-    words = text.split()
-    if not words:
-        return SYSTEM_CHOICE
-    if len(words) != 2 or not all(word.isascii() and word.isdigit() and len(word) <= 5 for word in words):
-        raise UsageError(option, found=repr(text), expected="two ports with a space between")
-    first, last = int(words[0]), int(words[1])
-    if not first <= last <= MAX_PORT:
-        raise UsageError(option, found=repr(text), expected=f"the lower port first, {MAX_PORT} at most")
-    return first, last
