@@ -1,0 +1,45 @@
+"""The compiled data path and its twin, so that tests run both."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from everlog.aeron.transport.client import exclusive_twin, image_twin
+from everlog.kernel import memory_twin
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Memory, and what works on it."""
+
+    memory: type[Any]
+    publication: Any
+    image: Any
+
+
+def compiled() -> Kernel | None:
+    """``None`` where it was not built."""
+    try:
+        memory = importlib.import_module("everlog.kernel._memory")
+        publication = importlib.import_module("everlog.aeron.transport.client._publication")
+        image = importlib.import_module("everlog.aeron.transport.client._image")
+    except ImportError:
+        return None
+    return Kernel(memory.Memory, publication, image)
+
+
+KERNELS = [
+    pytest.param(Kernel(memory_twin.Memory, exclusive_twin, image_twin), id="twin"),
+    pytest.param(compiled(), id="compiled"),
+]
+
+
+def given(kernel: Kernel | None) -> Kernel:
+    """The kernel, or the test is skipped."""
+    if kernel is None:
+        pytest.skip("the compiled modules are not built")
+    return kernel
