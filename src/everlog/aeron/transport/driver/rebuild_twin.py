@@ -82,10 +82,10 @@ class RebuildTracker:
         term = self._terms[term_start // self._term_length % TERM_COUNT]
         limit = min(hwm_position - term_start, self._term_length)
         while offset < limit:
-            length = align(max(term.get_i32_acquire(offset), 0))
-            if not HEADER_LENGTH <= length <= self._term_length - offset:
+            length = term.get_i32_acquire(offset)
+            if length < HEADER_LENGTH or align(length) > self._term_length - offset:
                 break
-            offset += length
+            offset += align(length)
         end = offset
         if offset < limit:
             offset += HEADER_LENGTH
