@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from everlog.aeron.archive import heartbeat
 from everlog.aeron.archive.archive import Archive
 from everlog.aeron.archive.options import ArchiveOptions
 from everlog.aeron.archive.store import ArchiveStore
+from everlog.aeron.archive.writing import heartbeat
 from everlog.core.storage import Storage
 from everlog.core.writable import WritableStorage
 from everlog.errors import EverlogError

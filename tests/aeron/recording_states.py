@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from everlog.aeron.archive.catalog import CatalogEntry, read_entry
-from everlog.aeron.archive.catalog_bytes import Descriptor, encode_entry
-from everlog.aeron.archive.recording_state import RecordingState, ReplayState
 from everlog.aeron.archive.recordings import recording_of
+from everlog.aeron.archive.upkeep.recording_state import RecordingState, ReplayState
+from everlog.aeron.archive.writing.catalog_bytes import Descriptor, encode_entry
 
 TERM = 64 << 10
 SEGMENT = 128 << 10

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from recorded import CHANNEL, STREAM, Ledgers, faults, opened, payload, quiet, recordings
 
-from everlog.aeron.archive.recorder import Recorder
+from everlog.aeron.archive.writing.recorder import Recorder
 from everlog.core.writable import WritableStorage
 from everlog.errors import WriteFailed
 from everlog.testing.crashing_storage import CrashingStorage

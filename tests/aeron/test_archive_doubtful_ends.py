@@ -12,7 +12,7 @@ import pytest
 
 from everlog.aeron import archive, framing_twin
 from everlog.aeron.archive import archive as archive_module
-from everlog.aeron.archive import recorder as recorder_module
+from everlog.aeron.archive.writing import recorder as recorder_module
 from everlog.aeron.framing import Framer
 
 TERM = 64 << 10

@@ -10,9 +10,20 @@ from typing import Any
 import pytest
 from recording_states import SEGMENT, STOPPED_AT, state
 
-from everlog.aeron.archive.changes import CutTo, Erase, LeaveOpen, Remove, Rename, SetStart, SetState, SetStop, Settle
 from everlog.aeron.archive.events import RecordingSignal, SignalEvent
-from everlog.aeron.archive.maintenance import (
+from everlog.aeron.archive.refusals import ErrorCode, Refused
+from everlog.aeron.archive.upkeep.changes import (
+    CutTo,
+    Erase,
+    LeaveOpen,
+    Remove,
+    Rename,
+    SetStart,
+    SetState,
+    SetStop,
+    Settle,
+)
+from everlog.aeron.archive.upkeep.maintenance import (
     Extension,
     attach_segments,
     check_extension,
@@ -23,9 +34,8 @@ from everlog.aeron.archive.maintenance import (
     purge_segments,
     truncate,
 )
-from everlog.aeron.archive.migration import migrate_segments
-from everlog.aeron.archive.recording_state import RecordingState, SegmentContent
-from everlog.aeron.archive.refusals import ErrorCode, Refused
+from everlog.aeron.archive.upkeep.migration import migrate_segments
+from everlog.aeron.archive.upkeep.recording_state import RecordingState, SegmentContent
 from everlog.aeron.layouts import DataHeader
 from everlog.core.report import Fault
 from everlog.errors import UsageError

@@ -23,7 +23,6 @@ from test_framing import ARCHIVES, frame, golden_payload, padding, segments_of
 from everlog.aeron import archive as archives
 from everlog.aeron import framing_twin
 from everlog.aeron.archive import archive as archive_module
-from everlog.aeron.archive import recorder as recorder_module
 from everlog.aeron.archive.archive import Archive
 from everlog.aeron.archive.events import (
     Event,
@@ -34,6 +33,7 @@ from everlog.aeron.archive.events import (
     SignalEvent,
 )
 from everlog.aeron.archive.options import ArchiveOptions
+from everlog.aeron.archive.writing import recorder as recorder_module
 from everlog.errors import (
     CorruptData,
     EverlogError,

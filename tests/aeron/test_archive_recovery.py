@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from everlog.aeron.archive.catalog_file import load_catalog
-from everlog.aeron.archive.ends import recover_end
-from everlog.aeron.archive.recovery import plan_recovery
+from everlog.aeron.archive.repair.ends import recover_end
+from everlog.aeron.archive.repair.recovery import plan_recovery
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.layouts import CatalogHeader, DescriptorHeader, RecordingDescriptor
 from everlog.errors import CorruptData, UnsupportedVersion, WriteFailed

@@ -12,7 +12,7 @@ import pytest
 
 from everlog.aeron.archive.catalog_file import load_catalog
 from everlog.aeron.archive.recordings import recording_of
-from everlog.aeron.archive.repair_catalog import UNKNOWN_CHANNEL
+from everlog.aeron.archive.repair.catalog import UNKNOWN_CHANNEL
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.layouts import (
     ArchiveMarkHeader,

@@ -16,8 +16,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from recorded import CHANNEL, SEGMENT, STREAM, TERM, faults, opened, recordings
 
 from everlog.aeron.archive.archive import Archive
-from everlog.aeron.archive.recorder import Recorder
 from everlog.aeron.archive.store import ArchiveStore
+from everlog.aeron.archive.writing.recorder import Recorder
 from everlog.errors import EverlogError, UsageError
 from everlog.testing.crashing_storage import CrashingStorage
 

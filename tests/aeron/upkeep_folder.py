@@ -13,16 +13,16 @@ import functools
 import threading
 
 from everlog.aeron.archive.archive import Archive
-from everlog.aeron.archive.catalog_writer import CatalogOptions, CatalogWriter
 from everlog.aeron.archive.events import Events, RecordingSignal, SignalEvent
 from everlog.aeron.archive.options import ArchiveOptions
-from everlog.aeron.archive.recorder import Recorder
 from everlog.aeron.archive.recordings import Recording
-from everlog.aeron.archive.recovery import recover
+from everlog.aeron.archive.repair.recovery import recover
 from everlog.aeron.archive.scan import ScanContext
-from everlog.aeron.archive.segment_changes import finish_truncations
 from everlog.aeron.archive.store import ArchiveStore
-from everlog.aeron.archive.upkeep import Upkeep
+from everlog.aeron.archive.upkeep.operations import Upkeep
+from everlog.aeron.archive.upkeep.segment_changes import finish_truncations
+from everlog.aeron.archive.writing.catalog_writer import CatalogOptions, CatalogWriter
+from everlog.aeron.archive.writing.recorder import Recorder
 from everlog.core.storage import Storage
 from everlog.core.writable import WritableStorage
 from everlog.testing.crashing_storage import CrashingStorage

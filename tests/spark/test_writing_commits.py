@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pytest
 
-from everlog.aeron.archive import heartbeat
 from everlog.aeron.archive.archive import Archive
 from everlog.aeron.archive.options import ArchiveOptions
 from everlog.aeron.archive.store import ArchiveStore
+from everlog.aeron.archive.writing import heartbeat
 from everlog.core.report import Fault
 from everlog.core.storage import Storage
 from everlog.core.writable import WritableStorage

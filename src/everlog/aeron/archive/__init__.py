@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from everlog.aeron.archive.opening import create as create
     from everlog.aeron.archive.opening import open_archive as open_archive
     from everlog.aeron.archive.options import ArchiveOptions as ArchiveOptions
-    from everlog.aeron.archive.recorder import Recorder as Recorder
     from everlog.aeron.archive.refusals import ErrorCode as ErrorCode
     from everlog.aeron.archive.refusals import Refused as Refused
     from everlog.aeron.archive.replay import Replay as Replay
+    from everlog.aeron.archive.writing.recorder import Recorder as Recorder
     from everlog.core.durability import Durability as Durability
 
 _HOMES = {
@@ -34,7 +34,7 @@ _HOMES = {
     "Durability": "everlog.core.durability",
     "ErrorCode": "everlog.aeron.archive.refusals",
     "EventStream": "everlog.aeron.archive.events",
-    "Recorder": "everlog.aeron.archive.recorder",
+    "Recorder": "everlog.aeron.archive.writing.recorder",
     "RecordingProgress": "everlog.aeron.archive.events",
     "RecordingSignal": "everlog.aeron.archive.events",
     "RecordingStarted": "everlog.aeron.archive.events",

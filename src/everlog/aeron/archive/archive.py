@@ -24,8 +24,6 @@ from types import TracebackType
 from typing import Any, Self
 
 from everlog.aeron.archive.catalog import CATALOG_NAME
-from everlog.aeron.archive.catalog_bytes import Descriptor
-from everlog.aeron.archive.catalog_writer import CatalogWriter
 from everlog.aeron.archive.events import (
     Callback,
     Events,
@@ -36,21 +34,28 @@ from everlog.aeron.archive.events import (
     RecordingStopped,
     SignalEvent,
 )
-from everlog.aeron.archive.heartbeat import Flusher, Heartbeat
-from everlog.aeron.archive.maintenance import Extension, check_extension
 from everlog.aeron.archive.options import ArchiveOptions, durability_of
-from everlog.aeron.archive.ownership import Ownership
-from everlog.aeron.archive.recorder import Recorder
-from everlog.aeron.archive.recording_state import RecordingState
 from everlog.aeron.archive.recordings import Recording, segment_map
 from everlog.aeron.archive.replay import Replay
 from everlog.aeron.archive.replaying import Replaying
-from everlog.aeron.archive.segment_changes import finish_truncations
-from everlog.aeron.archive.segment_writer import SegmentWriter
 from everlog.aeron.archive.segments import index_segments
 from everlog.aeron.archive.store import ArchiveStore, Options
-from everlog.aeron.archive.stream_parameters import StreamParameters, Wishes, for_another_publication, parameters_of
-from everlog.aeron.archive.upkeep import Upkeep
+from everlog.aeron.archive.upkeep.maintenance import Extension, check_extension
+from everlog.aeron.archive.upkeep.operations import Upkeep
+from everlog.aeron.archive.upkeep.recording_state import RecordingState
+from everlog.aeron.archive.upkeep.segment_changes import finish_truncations
+from everlog.aeron.archive.writing.catalog_bytes import Descriptor
+from everlog.aeron.archive.writing.catalog_writer import CatalogWriter
+from everlog.aeron.archive.writing.heartbeat import Flusher, Heartbeat
+from everlog.aeron.archive.writing.ownership import Ownership
+from everlog.aeron.archive.writing.recorder import Recorder
+from everlog.aeron.archive.writing.segment_writer import SegmentWriter
+from everlog.aeron.archive.writing.stream_parameters import (
+    StreamParameters,
+    Wishes,
+    for_another_publication,
+    parameters_of,
+)
 from everlog.aeron.framing import Framer
 from everlog.aeron.mark_file import now_ms
 from everlog.core.options import fill
@@ -371,7 +376,7 @@ os.register_at_fork(after_in_child=_leave_in_child)
 
 def _recover(storage: WritableStorage, options: ArchiveOptions) -> list[str]:
     """Put in order what a killed owner left; what was done, a line for each step."""
-    from everlog.aeron.archive.recovery import plan_recovery
+    from everlog.aeron.archive.repair.recovery import plan_recovery
 
     # With one frame, torn, nothing would tell that there are checksums. Frames without one are known all the same.
     checksum = "auto" if options.checksum == "none" else options.checksum

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 
-from everlog.aeron.archive.catalog_writer import CatalogWriter
-from everlog.aeron.archive.recorder import Recorder
 from everlog.aeron.archive.recordings import Recording
+from everlog.aeron.archive.writing.catalog_writer import CatalogWriter
+from everlog.aeron.archive.writing.recorder import Recorder
 
 
 class Listing(ABC):

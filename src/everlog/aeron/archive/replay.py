@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
 
-from everlog.aeron.archive.recorder import Recorder
 from everlog.aeron.archive.scan import ScanContext
 from everlog.aeron.archive.store import ArchiveStore
+from everlog.aeron.archive.writing.recorder import Recorder
 from everlog.core.columns import Batch
 from everlog.core.record import Record
 from everlog.core.report import Fault

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import contextlib
 
-from everlog.aeron.archive.boundaries import is_frame_boundary
 from everlog.aeron.archive.checksums import detect_checksum
 from everlog.aeron.archive.listing import Listing
 from everlog.aeron.archive.options import ArchiveOptions
-from everlog.aeron.archive.recorder import Recorder
 from everlog.aeron.archive.recordings import Recording, segment_map
 from everlog.aeron.archive.replay import Replay, ReplaySource
 from everlog.aeron.archive.scan import ScanContext
 from everlog.aeron.archive.segments import SegmentReader
 from everlog.aeron.archive.store import ArchiveStore
+from everlog.aeron.archive.upkeep.boundaries import is_frame_boundary
+from everlog.aeron.archive.writing.recorder import Recorder
 from everlog.aeron.frames import FRAME_ALIGNMENT
 from everlog.aeron.position import FOREVER
 from everlog.aeron.walk import Geometry

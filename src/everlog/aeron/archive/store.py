@@ -377,8 +377,8 @@ class ArchiveStore(PositionalStore):
         return verify_part(self, part)
 
     def plan_repair(self, progress: Progress | None = None) -> RepairPlan:
-        """See :func:`everlog.aeron.archive.repair.plan_repair`."""
-        from everlog.aeron.archive.repair import plan_repair
+        """See :func:`everlog.aeron.archive.repair.plan.plan_repair`."""
+        from everlog.aeron.archive.repair.plan import plan_repair
 
         return plan_repair(self, progress)
 

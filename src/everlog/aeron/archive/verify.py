@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from everlog.aeron.archive.catalog import CATALOG_NAME, NAMING, CatalogEntry
-from everlog.aeron.archive.entry_checksums import kind_of, stale_kind_of
 from everlog.aeron.archive.recordings import Recording, recording_of
+from everlog.aeron.archive.repair.entry_checksums import kind_of, stale_kind_of
 from everlog.aeron.archive.scan import Scan, ScanContext
 from everlog.aeron.archive.segments import SPARE_BYTES, Naming, SegmentReader, parse_segment_name
 from everlog.aeron.archive.tail import check_tail

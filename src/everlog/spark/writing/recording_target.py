@@ -10,8 +10,8 @@ from typing import Any
 
 from everlog.aeron.archive.archive import Archive
 from everlog.aeron.archive.options import ArchiveOptions
-from everlog.aeron.archive.recorder import Recorder
 from everlog.aeron.archive.recordings import Recording, segment_map
+from everlog.aeron.archive.writing.recorder import Recorder
 from everlog.core.record import Record
 from everlog.core.report import Fault, Severity
 from everlog.core.store import raise_fault, records_of

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from everlog.aeron.archive.catalog import CATALOG_NAME, Catalog, CatalogEntry
-from everlog.aeron.archive.catalog_writer import WRITABLE_MAJOR
 from everlog.aeron.archive.running import refuse_running
 from everlog.aeron.archive.store import MARK_NAME, ArchiveStore
+from everlog.aeron.archive.writing.catalog_writer import WRITABLE_MAJOR
 from everlog.aeron.frames import align, version_text
 from everlog.aeron.layouts import CatalogHeader, DescriptorHeader
 from everlog.core.report import Severity

@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from everlog.aeron.archive.catalog import CATALOG_NAME, CatalogEntry
-from everlog.aeron.archive.catalog_bytes import CHECKSUMS, to_int32
 from everlog.aeron.archive.recordings import Recording, recording_of
 from everlog.aeron.archive.scan import Scan
 from everlog.aeron.archive.segments import SegmentReader
@@ -28,6 +27,7 @@ from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.archive.tool.folder import FAMILY, open_folder
 from everlog.aeron.archive.tool.states import set_state
 from everlog.aeron.archive.tool.steps import WriteBytes, ZeroTail, last_written
+from everlog.aeron.archive.writing.catalog_bytes import CHECKSUMS, to_int32
 from everlog.aeron.frames import HEADER_LENGTH, NULL_POSITION, align
 from everlog.aeron.layouts import DataHeader, DescriptorHeader, RecordingDescriptor
 from everlog.aeron.mark_file import Clock, now_ms

@@ -25,7 +25,9 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from everlog.aeron.archive.catalog import CATALOG_NAME
-from everlog.aeron.archive.ends import (
+from everlog.aeron.archive.recordings import Recording
+from everlog.aeron.archive.repair.catalog import rebuild_catalog
+from everlog.aeron.archive.repair.ends import (
     CUT_OFF,
     RecoveredEnd,
     Remains,
@@ -34,11 +36,9 @@ from everlog.aeron.archive.ends import (
     remains_of,
     walk_segment,
 )
-from everlog.aeron.archive.entry_checksums import kind_of, stale_kind_of
-from everlog.aeron.archive.recordings import Recording
-from everlog.aeron.archive.recovery import active_recordings, file_steps
-from everlog.aeron.archive.repair_catalog import rebuild_catalog
-from everlog.aeron.archive.repair_steps import WATCHED, EraseTail, RemoveFile, RenewChecksums, SetStops, Stop
+from everlog.aeron.archive.repair.entry_checksums import kind_of, stale_kind_of
+from everlog.aeron.archive.repair.recovery import active_recordings, file_steps
+from everlog.aeron.archive.repair.steps import WATCHED, EraseTail, RemoveFile, RenewChecksums, SetStops, Stop
 from everlog.aeron.archive.running import refuse_running
 from everlog.aeron.archive.segments import SegmentMap, SegmentReader, parse_segment_name
 from everlog.aeron.archive.store import MARK_NAME, ArchiveStore

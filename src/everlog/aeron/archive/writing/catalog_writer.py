@@ -24,7 +24,9 @@ from types import TracebackType
 from typing import Self
 
 from everlog.aeron.archive.catalog import CATALOG_NAME, Catalog, CatalogEntry, read_entry
-from everlog.aeron.archive.catalog_bytes import (
+from everlog.aeron.archive.catalog_file import load_catalog
+from everlog.aeron.archive.recordings import Recording, recording_of
+from everlog.aeron.archive.writing.catalog_bytes import (
     CHECKSUMS,
     MAX_CATALOG_BYTES,
     STATE_CODES,
@@ -34,8 +36,6 @@ from everlog.aeron.archive.catalog_bytes import (
     encode_header,
     to_int32,
 )
-from everlog.aeron.archive.catalog_file import load_catalog
-from everlog.aeron.archive.recordings import Recording, recording_of
 from everlog.aeron.frames import NULL_POSITION, NULL_TIMESTAMP, align
 from everlog.aeron.layouts import CatalogHeader, DescriptorHeader, RecordingDescriptor
 from everlog.core.report import Severity

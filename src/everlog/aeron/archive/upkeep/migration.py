@@ -21,10 +21,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from everlog.aeron.archive.changes import Change, LeaveOpen, Remove, Rename, SetStart, SetStop, Step
 from everlog.aeron.archive.events import RecordingSignal, SignalEvent
-from everlog.aeron.archive.maintenance import attachable
-from everlog.aeron.archive.recording_state import (
+from everlog.aeron.archive.refusals import ErrorCode
+from everlog.aeron.archive.upkeep.changes import Change, LeaveOpen, Remove, Rename, SetStart, SetStop, Step
+from everlog.aeron.archive.upkeep.maintenance import attachable
+from everlog.aeron.archive.upkeep.recording_state import (
     Inspect,
     RecordingState,
     refuse,
@@ -33,7 +34,6 @@ from everlog.aeron.archive.recording_state import (
     require_settled,
     require_stopped,
 )
-from everlog.aeron.archive.refusals import ErrorCode
 from everlog.aeron.frames import NULL_POSITION
 
 _SAME = (

@@ -8,7 +8,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 
-from everlog.aeron.archive.ownership import Ownership
+from everlog.aeron.archive.writing.ownership import Ownership
 from everlog.errors import EverlogError
 
 INTERVAL_S = 1.0

@@ -7,7 +7,7 @@ Catalog.
 from __future__ import annotations
 
 from everlog.aeron.archive.catalog import CatalogEntry
-from everlog.aeron.archive.catalog_bytes import CHECKSUMS
+from everlog.aeron.archive.writing.catalog_bytes import CHECKSUMS
 from everlog.aeron.layouts import RecordingDescriptor
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 
-from everlog.aeron.archive.changes import Change
-from everlog.aeron.archive.recorder import Recorder
 from everlog.aeron.archive.recordings import Recording
 from everlog.aeron.archive.scan import ScanContext
 from everlog.aeron.archive.store import ArchiveStore
-from everlog.aeron.archive.upkeep import Upkeep
+from everlog.aeron.archive.upkeep.changes import Change
+from everlog.aeron.archive.upkeep.operations import Upkeep
+from everlog.aeron.archive.writing.recorder import Recorder
 from everlog.core.storage import Storage
 
 

@@ -25,8 +25,8 @@ import time
 from dataclasses import dataclass
 
 from everlog.aeron.archive.catalog import NAMING
-from everlog.aeron.archive.catalog_bytes import VERSION
 from everlog.aeron.archive.store import MARK_NAME
+from everlog.aeron.archive.writing.catalog_bytes import VERSION
 from everlog.aeron.frames import version_text
 from everlog.aeron.layouts import ArchiveMarkHeader, SbeMessageHeader
 from everlog.aeron.mark_file import (

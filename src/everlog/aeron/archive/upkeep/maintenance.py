@@ -12,7 +12,7 @@ purge a recording      a deleted recording with files                           
 detach, attach         the old or the new start                                        the same again
 delete detached        detached segments                                               the same again
 purge segments         detached segments                                               delete detached segments
-migrate                see :mod:`everlog.aeron.archive.migration`                      the same again
+migrate                see :mod:`everlog.aeron.archive.upkeep.migration`                      the same again
 =====================  ==============================================================  =============================
 
 The original truncates in the same order, stop position first, and nothing tells then that frames behind it are to go:
@@ -30,9 +30,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from everlog.aeron.archive.changes import Change, CutTo, Erase, Remove, SetStart, SetState, Settle, Step
 from everlog.aeron.archive.events import RecordingSignal, SignalEvent
-from everlog.aeron.archive.recording_state import (
+from everlog.aeron.archive.refusals import ErrorCode
+from everlog.aeron.archive.upkeep.changes import Change, CutTo, Erase, Remove, SetStart, SetState, Settle, Step
+from everlog.aeron.archive.upkeep.recording_state import (
     DELETE_SUFFIX,
     Inspect,
     RecordingState,
@@ -43,7 +44,6 @@ from everlog.aeron.archive.recording_state import (
     require_settled,
     require_stopped,
 )
-from everlog.aeron.archive.refusals import ErrorCode
 from everlog.aeron.frames import FRAME_ALIGNMENT, NULL_POSITION
 from everlog.aeron.position import term_id_of, term_offset_of
 from everlog.errors import UsageError

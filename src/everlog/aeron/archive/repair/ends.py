@@ -10,7 +10,7 @@ acknowledged, as a cluster does with its log, and a publisher that extends the r
 They are dead bytes, which readers pass over at the next beginning of a message. The original does the same.
 
 A recording whose end is unknown, but not when it stopped, was stopped: a migration of its segments broke off
-(:mod:`everlog.aeron.archive.migration`). All its frames stay.
+(:mod:`everlog.aeron.archive.upkeep.migration`). All its frames stay.
 
 Source of the search: Catalog.computeStopPosition, recoverStopOffset.
 """

@@ -1,4 +1,4 @@
-"""The steps that recovery and repair of an archive are made of. :mod:`.recovery` and :mod:`.repair` say in which order
+"""The steps that recovery and repair of an archive are made of. :mod:`.recovery` and :mod:`.plan` say in which order
 they go, and why. Each leaves, wherever it is stopped, what planning again finds and finishes."""
 
 from __future__ import annotations
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from everlog.aeron.archive.catalog import CATALOG_NAME, CatalogEntry
 from everlog.aeron.archive.catalog_file import load_catalog
-from everlog.aeron.archive.catalog_writer import MIN_CAPACITY, CatalogOptions, CatalogWriter
-from everlog.aeron.archive.ends import Remains
-from everlog.aeron.archive.entry_checksums import kind_of, stale_kind_of
+from everlog.aeron.archive.repair.ends import Remains
+from everlog.aeron.archive.repair.entry_checksums import kind_of, stale_kind_of
 from everlog.aeron.archive.running import refuse_running
 from everlog.aeron.archive.store import MARK_NAME
+from everlog.aeron.archive.writing.catalog_writer import MIN_CAPACITY, CatalogOptions, CatalogWriter
 from everlog.aeron.frames import NULL_POSITION
 from everlog.aeron.mark_file import now_ms
 from everlog.core.repair import Backup, RepairStep, keep_file, pieces_of

@@ -1,5 +1,5 @@
 """What an open archive does to recordings that are there: they are cut, their oldest segments go or come back, they are
-joined and removed. What is decided, and in which order it is done, is in :mod:`everlog.aeron.archive.maintenance`.
+joined and removed. What is decided, and in which order it is done, is in :mod:`.maintenance`.
 """
 
 from __future__ import annotations
@@ -8,18 +8,18 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from everlog.aeron.archive import maintenance, migration
-from everlog.aeron.archive.boundaries import is_frame_boundary
-from everlog.aeron.archive.catalog_writer import CatalogWriter
-from everlog.aeron.archive.changes import Change
 from everlog.aeron.archive.events import Events
 from everlog.aeron.archive.options import ArchiveOptions
-from everlog.aeron.archive.recorder import Recorder
-from everlog.aeron.archive.recording_state import RecordingState, ReplayState, SegmentContent
 from everlog.aeron.archive.recordings import Recording
 from everlog.aeron.archive.replay import Replay
 from everlog.aeron.archive.scan import ScanContext
-from everlog.aeron.archive.segment_changes import apply, inspect_segment
+from everlog.aeron.archive.upkeep import maintenance, migration
+from everlog.aeron.archive.upkeep.boundaries import is_frame_boundary
+from everlog.aeron.archive.upkeep.changes import Change
+from everlog.aeron.archive.upkeep.recording_state import RecordingState, ReplayState, SegmentContent
+from everlog.aeron.archive.upkeep.segment_changes import apply, inspect_segment
+from everlog.aeron.archive.writing.catalog_writer import CatalogWriter
+from everlog.aeron.archive.writing.recorder import Recorder
 from everlog.core.storage import Storage
 from everlog.core.writable import WritableStorage
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from everlog.aeron.archive.hand_over import HandOver, Segment
 from everlog.aeron.archive.recordings import Recording
 from everlog.aeron.archive.store import ArchiveStore
-from everlog.aeron.archive.upkeep import Upkeep
+from everlog.aeron.archive.upkeep.hand_over import HandOver, Segment
+from everlog.aeron.archive.upkeep.operations import Upkeep
 from everlog.core.report import Fault, Severity
 from everlog.core.storage import LocalStorage
 from everlog.core.store import raise_fault

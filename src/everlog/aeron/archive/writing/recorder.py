@@ -17,8 +17,8 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from everlog.aeron.archive.ownership import SILENT_S
-from everlog.aeron.archive.segment_writer import SegmentWriter
+from everlog.aeron.archive.writing.ownership import SILENT_S
+from everlog.aeron.archive.writing.segment_writer import SegmentWriter
 from everlog.aeron.framing import LONG_WAY, Framer, Tail, longest_of
 from everlog.core.durability import Durability
 from everlog.core.group_commit import GroupCommit, Round

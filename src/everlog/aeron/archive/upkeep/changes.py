@@ -1,6 +1,6 @@
 """A change to an archive's folder as plain data: what is done to the catalog and to segment files, in which order.
 
-:mod:`everlog.aeron.archive.maintenance` decides on one, :mod:`everlog.aeron.archive.segment_changes` does it.
+:mod:`.maintenance` decides on one, :mod:`.segment_changes` does it.
 """
 
 from __future__ import annotations

@@ -20,9 +20,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from everlog.aeron.archive.catalog import CATALOG_NAME
-from everlog.aeron.archive.ends import EMPTY_PAGE, RecoveredEnd, recover_end
 from everlog.aeron.archive.recordings import Recording
-from everlog.aeron.archive.repair_steps import EraseTail, RemoveFile, SetStops, Stop
+from everlog.aeron.archive.repair.ends import EMPTY_PAGE, RecoveredEnd, recover_end
+from everlog.aeron.archive.repair.steps import EraseTail, RemoveFile, SetStops, Stop
 from everlog.aeron.frames import NULL_POSITION
 from everlog.core.repair import NOTHING, RepairPlan, RepairStep
 from everlog.core.writable import WritableStorage, writable

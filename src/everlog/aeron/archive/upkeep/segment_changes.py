@@ -1,4 +1,4 @@
-"""Doing what :mod:`everlog.aeron.archive.maintenance` has decided on, and looking into segment files for it.
+"""Doing what :mod:`everlog.aeron.archive.upkeep.maintenance` has decided on, and looking into segment files for it.
 
 What a step leaves is told there. Behind that, whatever the sync levels are: the catalog is on disk before a file goes
 or moves that it told of, and files are gone from the disk before the catalog is changed again; else a power cut could
@@ -10,8 +10,9 @@ from __future__ import annotations
 import contextlib
 import re
 
-from everlog.aeron.archive.catalog_writer import CatalogWriter
-from everlog.aeron.archive.changes import (
+from everlog.aeron.archive.scan import Scan, ScanContext
+from everlog.aeron.archive.segments import SegmentMap, SegmentReader
+from everlog.aeron.archive.upkeep.changes import (
     CatalogStep,
     Change,
     CutTo,
@@ -25,10 +26,9 @@ from everlog.aeron.archive.changes import (
     SetStop,
     Settle,
 )
-from everlog.aeron.archive.maintenance import truncate
-from everlog.aeron.archive.recording_state import RecordingState, SegmentContent
-from everlog.aeron.archive.scan import Scan, ScanContext
-from everlog.aeron.archive.segments import SegmentMap, SegmentReader
+from everlog.aeron.archive.upkeep.maintenance import truncate
+from everlog.aeron.archive.upkeep.recording_state import RecordingState, SegmentContent
+from everlog.aeron.archive.writing.catalog_writer import CatalogWriter
 from everlog.aeron.frames import FRAME_ALIGNMENT, HEADER_LENGTH, NULL_POSITION, NULL_TIMESTAMP
 from everlog.aeron.layouts import DataHeader
 from everlog.aeron.mark_file import now_ms

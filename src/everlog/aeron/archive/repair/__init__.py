@@ -1,0 +1,1 @@
+"""What is put right in an archive's folder: after a kill when it is opened, or by ``everlog repair``."""
