@@ -134,3 +134,17 @@ def test_a_label_length_from_outside_is_held_against_the_room() -> None:
 def test_metadata_and_values_must_have_room_for_as_many() -> None:
     with pytest.raises(CorruptData, match="metadata"):
         Counters(Memory.allocate(512), Memory.allocate(256))
+
+
+def test_what_others_write_over_the_metadata_does_not_change_which_counters_are_in_use() -> None:
+    all_of = counters(2)
+    first, second = (all_of.allocate(1, b"", "", now_ms=0) for _ in range(2))
+    all_of.metadata.put_i32(0, 0)
+    all_of.metadata.put_i32(512, -1)
+    first.close(10)
+    second.close(10)
+    all_of.metadata.put_i64(8, NOT_FREE)
+    all_of.metadata.put_i64(512 + 8, 0)
+    with pytest.raises(LimitExceeded):
+        all_of.allocate(1, b"", "", now_ms=1_009)
+    assert [all_of.allocate(1, b"", "", now_ms=1_010).id for _ in range(2)] == [0, 1]

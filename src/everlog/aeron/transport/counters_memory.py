@@ -2,7 +2,8 @@
 AtomicCounter.
 
 One process makes counters, the driver; all may look at them, and clients change the values of their own. A counter that
-was freed rests for a while, so that who still looks at its number does not take another's value for it.
+was freed rests for a while, so that who still looks at its number does not take another's value for it. Which counters
+are in use, and how long the others rest, is kept apart from the shared memory too, where any client may write.
 """
 
 from __future__ import annotations
@@ -48,8 +49,9 @@ class Counters:
         self.now_ms = 0
         self._reuse_timeout_ms = reuse_timeout_ms
         self._used = 0
-        self._free: deque[int] = deque()
-        """In the order of their deadlines."""
+        self._allocated: set[int] = set()
+        self._free: deque[tuple[int, int]] = deque()
+        """Deadlines and ids, in the order of the deadlines."""
 
     def allocate(
         self,
@@ -78,13 +80,12 @@ class Counters:
         self.set_label(counter_id, label)
         # Last: who sees the state sees all of it.
         metadata.put_i32_release(at, ALLOCATED)
+        self._allocated.add(counter_id)
         return AtomicCounter(self, counter_id)
 
     def _next_id(self, now_ms: int) -> int:
-        if self._free:
-            counter_id = self._free[0]
-            if now_ms >= self.metadata.get_i64(counter_id * METADATA_LENGTH + _DEADLINE):
-                return self._free.popleft()
+        if self._free and now_ms >= self._free[0][0]:
+            return self._free.popleft()[1]
         if self._used >= self.capacity:
             hint = "more room: aeron.counters.buffer.length"
             raise LimitExceeded(WHERE, found="all in use", expected=f"at most {self.capacity}", hint=hint)
@@ -93,13 +94,16 @@ class Counters:
 
     def free(self, counter_id: int, now_ms: int | None = None) -> None:
         """Give it up. Raises :class:`UsageError` for one that is not in use."""
-        if self.state(counter_id) != ALLOCATED:
+        self._check(counter_id)
+        if counter_id not in self._allocated:
             raise UsageError(WHERE, found=f"counter {counter_id}, not in use", expected="one that is")
+        self._allocated.discard(counter_id)
         at = counter_id * METADATA_LENGTH
         self.metadata.put_i32_release(at, RECLAIMED)
         self.metadata.zero(at + _KEY, MAX_KEY_LENGTH)
-        self.metadata.put_i64(at + _DEADLINE, self._told(now_ms) + self._reuse_timeout_ms)
-        self._free.append(counter_id)
+        deadline = self._told(now_ms) + self._reuse_timeout_ms
+        self.metadata.put_i64(at + _DEADLINE, deadline)
+        self._free.append((deadline, counter_id))
 
     def _told(self, now_ms: int | None) -> int:
         if now_ms is not None:
@@ -119,8 +123,7 @@ class Counters:
     @property
     def available_count(self) -> int:
         """Counters that could be made now."""
-        at = [counter_id * METADATA_LENGTH + _DEADLINE for counter_id in self._free]
-        return self.capacity - self._used + sum(self.metadata.get_i64(a) <= self.now_ms for a in at)
+        return self.capacity - self._used + sum(deadline <= self.now_ms for deadline, _ in self._free)
 
     def state(self, counter_id: int) -> int:
         """One of :data:`~everlog.aeron.transport.counters.STATES`."""
