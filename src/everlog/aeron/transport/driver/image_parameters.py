@@ -1,4 +1,4 @@
-"""What an image is made of, and what it asks of its channel's endpoint."""
+"""What an image is made of."""
 
 from __future__ import annotations
 
@@ -10,17 +10,14 @@ from everlog.aeron.transport.counters_memory import AtomicCounter
 from everlog.aeron.transport.driver.congestion import CongestionControl
 from everlog.aeron.transport.driver.feedback_delay import FeedbackDelayGenerator
 from everlog.aeron.transport.driver.log_factory import DriverLog
+from everlog.aeron.transport.driver.receive_endpoint import ReceiveEndpoint
 from everlog.aeron.transport.driver.system_counters import SystemCounter, SystemCounters
 from everlog.aeron.transport.driver.untethered import UntetheredLink, UntetheredTimeouts
 from everlog.aeron.transport.loss_report_writer import LossReport
-from everlog.aeron.transport.media.image_connection import ImageConnection
 from everlog.kernel.udp import SocketAddress
 
 MILLISECOND_NS = 1_000_000
 SECOND_NS = 1_000 * MILLISECOND_NS
-
-Connections = Sequence[ImageConnection | None]
-"""By whom each transport of a channel hears a stream."""
 
 
 class Link(UntetheredLink, Protocol):
@@ -28,54 +25,6 @@ class Link(UntetheredLink, Protocol):
 
     @property
     def is_tether(self) -> bool: ...
-
-
-class FeedbackEndpoint(Protocol):
-    """What an image sends on its channel, to all its connections."""
-
-    @property
-    def original_uri(self) -> str: ...
-    @property
-    def dispatcher(self) -> Any: ...
-    def has_destination(self, index: int) -> bool: ...
-    def dec_ref_images(self) -> None: ...
-    def send_status_message(
-        self,
-        connections: Connections,
-        session_id: int,
-        stream_id: int,
-        term_id: int,
-        term_offset: int,
-        window_length: int,
-        flags: int,
-        now_ns: int,
-    ) -> None: ...
-    def send_nak(
-        self,
-        connections: Connections,
-        session_id: int,
-        stream_id: int,
-        term_id: int,
-        term_offset: int,
-        length: int,
-        now_ns: int,
-    ) -> None: ...
-    def send_rtt_measurement(
-        self,
-        connections: Connections,
-        session_id: int,
-        stream_id: int,
-        echo_timestamp_ns: int,
-        reception_delta_ns: int,
-        is_reply: bool,
-        now_ns: int,
-    ) -> None: ...
-    def send_response_setup(
-        self, connections: Connections, session_id: int, stream_id: int, response_session_id: int, now_ns: int
-    ) -> None: ...
-    def send_error(
-        self, connections: Connections, session_id: int, stream_id: int, error_code: int, message: str, now_ns: int
-    ) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +77,7 @@ class ImageParameters:
     term_offset: int
     flags: int = 0
     is_reliable: bool = True
-    channel_endpoint: FeedbackEndpoint
+    channel_endpoint: ReceiveEndpoint
     transport_index: int = 0
     control_address: SocketAddress
     source_identity: str
@@ -155,7 +104,7 @@ class ImageEvents(Protocol):
     def cleanup_image(self, image: Any) -> None:
         """It is to be unlinked."""
 
-    def try_close_receive_channel_endpoint(self, endpoint: Any) -> None:
+    def try_close_receive_channel_endpoint(self, endpoint: ReceiveEndpoint) -> None:
         """Perhaps nobody uses it any more."""
 
     def notify_unavailable_image_link(self, resource_id: int, link: Any) -> None:

@@ -1,57 +1,15 @@
-"""What the receiver asks of a channel's endpoint and of its transports: the sockets it hears by."""
+"""The receiving end of a channel, as a driver has it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
-from everlog.aeron.transport.driver.image_parameters import FeedbackEndpoint
-from everlog.aeron.transport.media.network import UdpSocket
-from everlog.aeron.transport.media.udp_channel import UdpChannel
-from everlog.kernel.udp import SocketAddress
+from everlog.aeron.transport.media.receive_channel_endpoint import ReceiveChannelEndpoint
+from everlog.aeron.transport.media.receive_destination import ReceiveDestinationTransport
 
 if TYPE_CHECKING:
     from everlog.aeron.transport.driver.dispatcher import DataPacketDispatcher
 
-
-class Transport(Protocol):
-    """A socket that a channel is heard by."""
-
-    @property
-    def socket(self) -> UdpSocket: ...
-
-
-class ReceiveEndpoint(FeedbackEndpoint, Protocol):
-    """Of a channel; ``index`` is that of a transport. A channel without destinations has one transport, 0."""
-
-    @property
-    def dispatcher(self) -> DataPacketDispatcher: ...
-    @property
-    def socket(self) -> UdpSocket: ...
-    @property
-    def receiver_id(self) -> int: ...
-    @property
-    def has_destination_control(self) -> bool: ...
-    def explicit_control_address(self, index: int = 0) -> SocketAddress | None: ...
-    def is_multicast(self, index: int = 0) -> bool: ...
-    def multicast_ttl(self, index: int = 0) -> int: ...
-    def channel_of(self, index: int = 0) -> UdpChannel: ...
-    def add_destination(self, transport: Transport) -> int: ...
-    def remove_destination(self, index: int) -> None: ...
-    def destination_index(self, channel: UdpChannel) -> int: ...
-    def destination(self, index: int) -> Transport: ...
-    def update_control_address(self, index: int, address: SocketAddress) -> None: ...
-    def on_activity(self, now_ns: int, index: int) -> None: ...
-    def check_for_re_resolution(self, now_ns: int) -> None: ...
-    def send_setup_eliciting_status_message(
-        self, index: int, address: SocketAddress, session_id: int, stream_id: int
-    ) -> None: ...
-    def send_rtt_measurement_to(
-        self,
-        index: int,
-        address: SocketAddress,
-        session_id: int,
-        stream_id: int,
-        echo_timestamp_ns: int,
-        reception_delta_ns: int,
-        is_reply: bool,
-    ) -> None: ...
+ReceiveEndpoint: TypeAlias = "ReceiveChannelEndpoint[DataPacketDispatcher]"
+Transport: TypeAlias = "ReceiveEndpoint | ReceiveDestinationTransport"
+"""What has a socket that a channel is heard by."""

@@ -22,6 +22,7 @@ from everlog.aeron.transport.driver.publication_image import PublicationImage
 from everlog.aeron.transport.driver.receive_endpoint import ReceiveEndpoint, Transport
 from everlog.aeron.transport.driver.system_counters import CycleTime
 from everlog.aeron.transport.media.network import SocketSelector
+from everlog.aeron.transport.media.receive_destination import ReceiveDestinationTransport
 from everlog.aeron.transport.media.udp_channel import UdpChannel
 from everlog.aeron.transport.wire import FLAG_REVOKED, RttMeasurement, Setup, decode
 from everlog.errors import CorruptData
@@ -298,7 +299,9 @@ class Receiver:
         self._pending.remove(lambda pending: pending.endpoint is endpoint)
         self._seams.conductor.receive_channel_endpoint_closed(endpoint)
 
-    def on_add_destination(self, endpoint: ReceiveEndpoint, transport: Transport, now_ns: int) -> None:
+    def on_add_destination(
+        self, endpoint: ReceiveEndpoint, transport: ReceiveDestinationTransport, now_ns: int
+    ) -> None:
         """Listen to another transport of a channel."""
         index = endpoint.add_destination(transport)
         self._listen(endpoint, transport, index, now_ns)

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from functools import partial
 
 from everlog.aeron.transport.driver.publication_image import PublicationImage
-from everlog.aeron.transport.driver.receive_endpoint import ReceiveEndpoint, Transport
+from everlog.aeron.transport.driver.receive_endpoint import ReceiveEndpoint
 from everlog.aeron.transport.driver.receiver import Receiver
+from everlog.aeron.transport.media.receive_destination import ReceiveDestinationTransport
 from everlog.aeron.transport.media.udp_channel import UdpChannel
 from everlog.kernel.udp import SocketAddress
 
@@ -50,7 +51,7 @@ class ReceiverProxy:
         """No image was made."""
         self._ask(lambda receiver, now_ns: endpoint.dispatcher.remove_init_in_progress(stream_id, session_id))
 
-    def add_destination(self, endpoint: ReceiveEndpoint, transport: Transport) -> None:
+    def add_destination(self, endpoint: ReceiveEndpoint, transport: ReceiveDestinationTransport) -> None:
         """Listen to another transport of the channel."""
         self._ask(lambda receiver, now_ns: receiver.on_add_destination(endpoint, transport, now_ns))
 
