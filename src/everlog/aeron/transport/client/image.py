@@ -29,7 +29,8 @@ class Image(ImageReader):
         self.log: LogMemory | None = log
 
     def reject(self, reason: str) -> None:
-        """Ask the driver to refuse this publication from here on: it hears why, and the image ends. Raises
+        """Ask the driver to refuse this publication: it hears why (``on_publication_error``), and the image ends when
+        the driver's image liveness timeout is over. It comes anew if the publication goes on. Raises
         :class:`RegistrationRefused`, :class:`DriverTimeout`; :class:`UsageError` for a spy's."""
         self.subscription.reject_image(self, reason)
 
