@@ -140,6 +140,14 @@ def test_the_parts_of_a_java_drivers_file_are_found(golden_archive: Callable[[st
     folder = next(folder.rglob("cnc.dat")).parent
     cnc = CncMemory.map(folder, writable=False)
     assert cnc.header.pid == 17613
+    settings = CncSettings(
+        counters_values_buffer_length=8388608,
+        error_log_buffer_length=4194304,
+        pid=17613,
+        file_page_size=cnc.header.file_page_size,
+    )
+    assert settings.header(1795242078759)[4:] == (folder / "cnc.dat").read_bytes()[4:128]
+    assert settings.file_length() == os.stat(folder / "cnc.dat").st_size
     assert len(cnc.counters_values) == 8388608
     ring = ManyToOneRingBuffer(cnc.to_driver)
     with CncFile.open(LocalStorage(folder)) as file:

@@ -1,11 +1,15 @@
-"""Counters: bytes by hand after Agrona's drawings, rest before reuse, limits, and numbers that no counter has."""
+"""Counters: bytes by hand after Agrona's drawings and beside a Java driver's, rest before reuse, limits, and numbers
+that no counter has."""
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from everlog.aeron.transport.cnc_memory import CncMemory
 from everlog.aeron.transport.counters import parse_counters
 from everlog.aeron.transport.counters_memory import AtomicCounter, Counters
 from everlog.errors import CorruptData, LimitExceeded, UsageError
@@ -148,3 +152,30 @@ def test_what_others_write_over_the_metadata_does_not_change_which_counters_are_
     with pytest.raises(LimitExceeded):
         all_of.allocate(1, b"", "", now_ms=1_009)
     assert [all_of.allocate(1, b"", "", now_ms=1_010).id for _ in range(2)] == [0, 1]
+
+
+def test_a_java_drivers_counters_come_out_as_they_are(golden_archive: Callable[[str], Path]) -> None:
+    folder = next(golden_archive("transport/aeron-dir").rglob("cnc.dat")).parent
+    cnc = CncMemory.map(folder, writable=False)
+    theirs = list(parse_counters(cnc.counters_metadata.view(), cnc.counters_values.view()))
+    assert len(theirs) > 80
+    all_of = counters(len(theirs))
+    for counter in theirs:
+        ids = {"owner_id": counter.owner_id, "reference_id": counter.reference_id}
+        made = all_of.allocate(
+            counter.type_id,
+            counter.key,
+            counter.label,
+            registration_id=counter.registration_id,
+            value=counter.value,
+            now_ms=0,
+            **ids,
+        )
+        assert made.id == counter.counter_id
+        if counter.state == -1:
+            made.close(counter.free_for_reuse_deadline - 1000)
+    for counter in theirs:
+        at, end = counter.counter_id * 512, counter.counter_id * 512 + 132 + len(counter.label)
+        # Behind its label a counter that was used before has what was there then.
+        assert all_of.metadata.read(at, end - at) == cnc.counters_metadata.read(at, end - at)
+    assert all_of.values.read(0, len(all_of.values)) == cnc.counters_values.read(0, len(all_of.values))
