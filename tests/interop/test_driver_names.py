@@ -1,0 +1,67 @@
+"""Names of drivers: the real driver's resolver and ours tell each other who they are."""
+
+from __future__ import annotations
+
+import dataclasses
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+from java_transport import JavaDriver
+
+from everlog.aeron.transport.client.counters_reader import CountersReader
+from everlog.aeron.transport.cnc_memory import CncMemory, CncSettings
+from everlog.aeron.transport.driver.assembly import Surroundings, driver_context
+from everlog.aeron.transport.driver.configuration import Configuration
+from everlog.aeron.transport.driver.driver_name_resolver import DriverNameResolver
+from everlog.aeron.transport.driver.log_factory import LogFactory
+from everlog.aeron.transport.driver.media_context import media_context
+from everlog.aeron.transport.driver.system_counters import SystemCounter
+from everlog.aeron.transport.driver.tasks import InlineTasks
+from everlog.aeron.transport.media.network import SystemNetwork
+
+SECONDS = 20
+
+
+def free_port() -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+def counters_of(folder: Path) -> dict[str, int]:
+    cnc = CncMemory.map(folder, writable=False)
+    return {each.label: each.value for each in CountersReader(cnc.counters_metadata, cnc.counters_values)}
+
+
+def test_the_real_resolver_and_ours_know_each_other(start_java_driver: Callable[..., JavaDriver]) -> None:
+    theirs, ours = free_port(), free_port()
+    driver = start_java_driver(
+        {
+            "aeron.driver.resolver.name": "java-driver",
+            "aeron.driver.resolver.interface": f"127.0.0.1:{theirs}",
+            "aeron.driver.resolver.bootstrap.neighbor": f"127.0.0.1:{ours}",
+        }
+    )
+    configuration = dataclasses.replace(
+        Configuration(), resolver_name="our-driver", resolver_interface=f"127.0.0.1:{ours}"
+    )
+    surroundings = Surroundings(log_factory=cast(LogFactory, object()), tasks=InlineTasks())
+    now_ms = time.time_ns() // 1_000_000
+    context = driver_context(configuration, CncMemory.allocate(CncSettings(), now_ms), surroundings, 0, now_ms)
+    resolver = DriverNameResolver(context, media_context(context, SystemNetwork(), time.time_ns))
+    end = time.monotonic() + SECONDS
+    label = f"Resolver neighbors: bound 127.0.0.1:{theirs}"
+    found: dict[str, int] = {}
+    while time.monotonic() < end and (not resolver.neighbors or not any(found.get(key) for key in found)):
+        resolver.do_work(time.time_ns() // 1_000_000)
+        found = {key: value for key, value in counters_of(driver.dir).items() if key.startswith(label)}
+        time.sleep(0.02)
+    resolver.close()
+    assert resolver.resolve("java-driver", "endpoint", False) == "127.0.0.1"
+    assert [address.port for address in resolver.neighbors] == [theirs]
+    assert list(found.values()) == [1]
+    assert counters_of(driver.dir)["Resolver cache entries: name=java-driver"] == 1
+    assert context.system_counters[SystemCounter.INVALID_PACKETS].get() == 0
