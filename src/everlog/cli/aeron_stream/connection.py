@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from everlog.aeron.transport.client.aeron import Aeron
+from everlog.aeron.transport.client.options import ClientOptions, default_folder
+from everlog.aeron.transport.cnc_file import CNC_NAME
 
 CHANNEL, STREAM_ID = "aeron:ipc", 1001
 """Where Aeron's samples publish, but for IPC."""
 INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
-MS_PER_SECOND = 1000
+POLL_SECONDS = 0.01
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -40,5 +44,10 @@ def connection_options(command: F) -> F:
 
 
 def connect(folder: str | None, seconds: float) -> Aeron:
-    """A client of the driver, which is waited for."""
-    return Aeron.connect(folder, driver_timeout_ms=max(1, int(seconds * MS_PER_SECOND)))
+    """A client of the driver; ``seconds``: how long to wait for there being one."""
+    place = Path(folder) if folder is not None else default_folder()
+    end = time.monotonic() + seconds
+    while not (place / CNC_NAME).exists() and time.monotonic() < end:
+        time.sleep(POLL_SECONDS)
+    timeout_ms = ClientOptions().driver_timeout_ms if (place / CNC_NAME).exists() else 1
+    return Aeron.connect(place, driver_timeout_ms=timeout_ms)
