@@ -8,9 +8,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
-from everlog.aeron.transport.client.conductor import DriverMemory
+from everlog.aeron.transport.client.client_commands import Commands
+from everlog.aeron.transport.client.conductor import ClientConductor, DriverMemory
 from everlog.aeron.transport.client.connecting import connect, map_log
 from everlog.aeron.transport.client.counters_reader import Counter, CountersReader
 from everlog.aeron.transport.client.options import ClientOptions, CounterHandler, ImageHandler, default_folder
@@ -21,6 +22,7 @@ from everlog.aeron.transport.client.subscription import Subscription
 from everlog.aeron.transport.log_memory import LogMemory
 from everlog.errors import EverlogError
 
+T = TypeVar("T")
 SESSION_ID_VERSION = 1 << 16
 """Drivers whose control protocol is of this version or later give out session ids (1.0.0)."""
 
@@ -81,17 +83,11 @@ class Aeron:
 
     def async_add_publication(self, channel: str, stream_id: int) -> Registration[Publication]:
         """As :meth:`add_publication`, without waiting."""
-        found: Registration[Publication] = self._session.ask(
-            lambda conductor: conductor.add_publication(channel, stream_id, exclusive=False)
-        )
-        return found
+        return self._ask(lambda commands: commands.add_publication(channel, stream_id, exclusive=False))
 
     def async_add_exclusive_publication(self, channel: str, stream_id: int) -> Registration[ExclusivePublication]:
         """As :meth:`add_exclusive_publication`, without waiting."""
-        found: Registration[ExclusivePublication] = self._session.ask(
-            lambda conductor: conductor.add_publication(channel, stream_id, exclusive=True)
-        )
-        return found
+        return self._ask(lambda commands: commands.add_publication(channel, stream_id, exclusive=True))
 
     # Subscriptions
 
@@ -120,10 +116,7 @@ class Aeron:
             on_available_image or options.on_available_image,
             on_unavailable_image or options.on_unavailable_image,
         )
-        found: Registration[Subscription] = self._session.ask(
-            lambda conductor: conductor.add_subscription(channel, stream_id, handlers)
-        )
-        return found
+        return self._ask(lambda commands: commands.add_subscription(channel, stream_id, handlers))
 
     # Counters
 
@@ -140,8 +133,7 @@ class Aeron:
 
     def async_add_counter(self, type_id: int, label: str, key: bytes = b"") -> Registration[Counter]:
         """As :meth:`add_counter`, without waiting."""
-        found: Registration[Counter] = self._session.ask(lambda conductor: conductor.add_counter(type_id, label, key))
-        return found
+        return self._ask(lambda commands: commands.add_counter(type_id, label, key))
 
     def add_static_counter(self, type_id: int, label: str, registration_id: int, key: bytes = b"") -> Counter:
         """The counter of a type and registration id of one's own, which stays as long as the driver; it is made when
@@ -152,10 +144,7 @@ class Aeron:
         self, type_id: int, label: str, registration_id: int, key: bytes = b""
     ) -> Registration[Counter]:
         """As :meth:`add_static_counter`, without waiting."""
-        found: Registration[Counter] = self._session.ask(
-            lambda conductor: conductor.add_static_counter(type_id, label, registration_id, key)
-        )
-        return found
+        return self._ask(lambda commands: commands.add_static_counter(type_id, label, registration_id, key))
 
     # Handlers
 
@@ -175,38 +164,40 @@ class Aeron:
     def remove_handler(self, handler_id: int) -> bool:
         """Call it no more; whether there was such a handler."""
 
-        def remove(conductor: Any) -> bool:
+        def remove(conductor: ClientConductor) -> bool:
             handlers = conductor.handlers
             each = (handlers.available_counter, handlers.unavailable_counter, handlers.close)
             return sum(one.pop(handler_id, None) is not None for one in each) > 0
 
-        return bool(self._session.ask(remove))
+        return self._session.ask(remove)
 
     def _add_handler(self, kind: str, handler: Callable[..., object]) -> int:
-        def add(conductor: Any) -> int:
-            handler_id: int = conductor.proxy.next_correlation_id()
+        def add(conductor: ClientConductor) -> int:
+            handler_id = conductor.proxy.next_correlation_id()
             getattr(conductor.handlers, kind)[handler_id] = handler
             return handler_id
 
-        return int(self._session.ask(add))
+        return self._session.ask(add)
 
     # The driver
 
     def next_correlation_id(self) -> int:
         """A number that no client of this driver has got or will get."""
-        return int(self._session.ask(lambda conductor: conductor.proxy.next_correlation_id()))
+        return self._session.ask(lambda conductor: conductor.proxy.next_correlation_id())
 
     def next_session_id(self, stream_id: int) -> int:
         """A session id (``session-id=`` in a channel) that no publication of the stream has on this driver. Older
         drivers are not asked: a random one."""
         if self._session.ask(lambda conductor: conductor.protocol_version) < SESSION_ID_VERSION:
             return random.getrandbits(32) - (1 << 31)
-        asked: Registration[int] = self._session.ask(lambda conductor: conductor.next_session_id(stream_id))
-        return asked.result()
+        return self._ask(lambda commands: commands.next_session_id(stream_id)).result()
 
     def terminate_driver(self, token: bytes = b"") -> None:
         """Ask the driver to end; it does so only if it was set up to obey. There is no answer."""
-        self._session.ask(lambda conductor: conductor.terminate_driver(token))
+        self._session.ask(lambda conductor: conductor.commands.terminate_driver(token))
+
+    def _ask(self, command: Callable[[Commands], Registration[T]]) -> Registration[T]:
+        return self._session.ask(lambda conductor: command(conductor.commands))
 
     # Duty and end
 

@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from everlog.aeron.mark_file import now_ms
 from everlog.aeron.transport.client.conductor import ClientConductor, DriverMemory
@@ -24,6 +24,7 @@ from everlog.aeron.transport.client.subscription import Subscription
 from everlog.aeron.transport.log_memory import LogMemory
 from everlog.errors import EverlogError, UsageError
 
+T = TypeVar("T")
 FIRST_SLEEP_NS = 20_000
 """A driver that spins answers sooner than one that sleeps: a wait begins with short sleeps."""
 NS = 1_000_000_000
@@ -158,7 +159,7 @@ class Session:
                 raise self._failure or ClientClosed("client", found="it is closed", expected="an open one")
             yield self._conductor
 
-    def ask(self, command: Callable[[ClientConductor], Any]) -> Any:
+    def ask(self, command: Callable[[ClientConductor], T]) -> T:
         """Call the conductor. Raises what ended the client."""
         with self._calls() as conductor:
             conductor.check_open()
@@ -179,14 +180,13 @@ class Session:
     @property
     def counters(self) -> CountersReader:
         """The driver's counters. Raises what ended the client."""
-        found: CountersReader = self.ask(lambda conductor: conductor.counters)
-        return found
+        return self.ask(lambda conductor: conductor.counters)
 
     def close_publication(self, publication: Any, *, revoke: bool) -> None:
         """As the conductor does; nothing once the client has ended."""
         with self._lock:
             if self._conductor is not None:
-                self._conductor.close_publication(publication, revoke=revoke)
+                self._conductor.commands.close_publication(publication, revoke=revoke)
 
     def close_subscription(self, subscription: Subscription) -> None:
         """As the conductor does; nothing once the client has ended."""
@@ -198,19 +198,15 @@ class Session:
         """As the conductor does; nothing once the client has ended."""
         with self._lock:
             if self._conductor is not None:
-                self._conductor.close_counter(counter)
+                self._conductor.commands.close_counter(counter)
 
     def destination(self, kind: type[Any], registration_id: int, channel: str | int) -> Registration[int]:
         """As the conductor does."""
-        found: Registration[int] = self.ask(lambda conductor: conductor.destination(kind, registration_id, channel))
-        return found
+        return self.ask(lambda conductor: conductor.commands.destination(kind, registration_id, channel))
 
     def reject_image(self, image_correlation_id: int, position: int, reason: str) -> Registration[None]:
         """As the conductor does."""
-        found: Registration[None] = self.ask(
-            lambda conductor: conductor.reject_image(image_correlation_id, position, reason)
-        )
-        return found
+        return self.ask(lambda conductor: conductor.commands.reject_image(image_correlation_id, position, reason))
 
     # The end
 
