@@ -88,8 +88,8 @@ class Subscription:
         return sum(image.raw_poll(handler, block_length_limit) for image in self._turn())
 
     def poll_columns(self, columns: MessageColumns) -> int:
-        """Whole messages of all images in turn into column buffers, until those are full; gives how many. What was in
-        them before is gone. The fastest way to read."""
+        """Whole messages of one image into column buffers, of another image each time; gives how many. What was in them
+        before is gone. The fastest way to read."""
         images = self._turn()
         for image in images:
             rows = image.poll_columns(columns)
