@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 import random
 import select
 import socket
+import sys
 import time
 from array import array
 from types import ModuleType
@@ -19,6 +21,7 @@ from everlog.kernel.socket_address import SocketAddress
 
 KINDS = pytest.mark.parametrize("kind", [_udp, udp_twin], ids=["compiled", "twin"])
 LOOPBACK = SocketAddress("127.0.0.1", 0)
+SO_NO_CHECK = 11
 
 
 def opened(kind: ModuleType, host: str = "127.0.0.1") -> Any:
@@ -86,6 +89,46 @@ def test_more_parts_than_one_call_takes_keep_their_order(kind: ModuleType) -> No
     assert sender.send_parts(memory, 0, range_ends := array("q", range(8, 8 * 151, 8)), receiver.local_address) == 150
     assert len(range_ends) == 150
     assert [int.from_bytes(data, "little") for data, _ in received(receiver, batch, 150)] == list(range(150))
+    sender.close()
+    receiver.close()
+
+
+@KINDS
+@pytest.mark.parametrize("is_refused", [False, True], ids=["segmented", "not segmented"])
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        [1408] * 45 + [17],
+        [1408] * 46 + [1408],
+        [8192] * 9,
+        [32] * 130,
+        [64, 64, 32, 64, 64, 96, 96, 1, 2, 2, 1],
+        [40000, 40000, 20000],
+        [65507, 65507, 1],
+        list(range(100, 0, -1)),
+    ],
+    ids=["a shorter last", "46 of a length", "more than a datagram", "more than 64", "mixed", "two", "long", "falling"],
+)
+def test_parts_of_one_length_are_cut_where_they_end(kind: ModuleType, lengths: list[int], is_refused: bool) -> None:
+    sender, receiver, batch = opened(kind), opened(kind), kind.Datagrams(64)
+    with socket.socket(fileno=socket.dup(receiver.fileno())) as same:
+        same.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+    if is_refused and sys.platform == "linux":
+        # Without checksums the system does not cut what it is given: then it must be sent one by one.
+        with socket.socket(fileno=socket.dup(sender.fileno())) as same:
+            same.setsockopt(socket.SOL_SOCKET, SO_NO_CHECK, 1)
+    memory = Memory.allocate(sum(lengths))
+    memory.write(0, random.Random(3).randbytes(sum(lengths)))
+    bounds = [0, *itertools.accumulate(lengths)]
+    ends, sent = array("q", bounds[1:]), 0
+    found: list[bytes] = []
+    while sent < len(lengths):
+        more = sender.send_parts(memory, bounds[sent], ends[sent : sent + 8], receiver.local_address)
+        assert more > 0
+        sent += more
+        found += [data for data, _ in received(receiver, batch, more)]
+    assert found == [memory.read(start, end - start) for start, end in itertools.pairwise(bounds)]
+    assert sender.send_parts(memory, 0, ends, receiver.local_address) > 0
     sender.close()
     receiver.close()
 

@@ -25,6 +25,7 @@ cdef class UdpSocket:
     """See ``udp_twin.py``."""
     cdef object _socket
     cdef int _fd
+    cdef int _segments          # whether the system cuts what goes to one peer into datagrams
     cdef readonly object local_address
     cdef int64_t send_block(self, const char* data, int64_t start, const int64_t* ends, int64_t count,
                             sockaddr_storage* address, socklen_t address_length) noexcept nogil
