@@ -1,4 +1,4 @@
-"""A log in private memory, with nobody else at it, as a driver makes it: for tests of what publishers and readers do."""
+"""A log in private memory, with nobody else at it, as a driver makes it: what publishers and readers are tested on."""
 
 from __future__ import annotations
 

@@ -29,6 +29,10 @@ cdef extern from *:
     """
     #include <string.h>
     #include <stdint.h>
+    static inline void everlog_prefetch_for_writing(const void* at) { __builtin_prefetch(at, 1, 3); }
+    static inline void everlog_put_header(char* frame, uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
+        memcpy(frame, &a, 8); memcpy(frame + 8, &b, 8); memcpy(frame + 16, &c, 8); memcpy(frame + 24, &d, 8);
+    }
     /* A payload: nothing beyond it is read or written. Short ones as a few moves that overlap. */
     static inline void everlog_put(char* to, const char* from, int64_t n) {
         if (n == 32) { memcpy(to, from, 32); return; }
@@ -41,6 +45,8 @@ cdef extern from *:
     }
     """
     void everlog_put(char* to, const char* data, int64_t n) noexcept nogil
+    void everlog_prefetch_for_writing(const void* at) noexcept nogil
+    void everlog_put_header(char* frame, uint64_t a, uint64_t b, uint64_t c, uint64_t d) noexcept nogil
 
 cdef extern from "Python.h":
     PyObject* PyList_GET_ITEM(object, Py_ssize_t)
@@ -58,7 +64,8 @@ cdef enum:
     BAD_TAIL = -102
 
     MAX_BATCH = 64
-    NOGIL_ROWS = 64
+    MAX_SHORT = 512             # bytes of a frame: longer ones are no batch, but written upwards one by one
+    PREFETCH = 4096             # bytes ahead: memory that is written downwards is not foreseen by the processor
 
 assert (NOT_CONNECTED, BACK_PRESSURED, ADMIN_ACTION, CLOSED, MAX_POSITION_EXCEEDED) == (
     _twin.NOT_CONNECTED, _twin.BACK_PRESSURED, _twin.ADMIN_ACTION, _twin.CLOSED, _twin.MAX_POSITION_EXCEEDED,
@@ -109,12 +116,10 @@ cdef inline void put_frame(
     const LogView* log, char* frame, int64_t offset, const Part* part, int32_t term_id, int64_t reserved
 ) noexcept nogil:
     # A frame behind one that is not there yet: readers see it after that one, which is published with release.
-    cdef uint64_t word[4]
-    word[0] = log.first_word | <uint32_t>(part.length + HEADER)
-    word[1] = log.session | <uint32_t>offset
-    word[2] = <uint64_t><uint32_t>term_id << 32 | log.stream
-    word[3] = <uint64_t>reserved
-    memcpy(frame, word, HEADER)
+    everlog_put_header(
+        frame, log.first_word | <uint32_t>(part.length + HEADER), log.session | <uint32_t>offset,
+        <uint64_t><uint32_t>term_id << 32 | log.stream, <uint64_t>reserved
+    )
     everlog_put(frame + HEADER, part.data, part.length)
 
 
@@ -230,8 +235,8 @@ cdef int64_t append_exclusive(const LogView* log, Place* place, const Part* part
     return place.begin + place.offset
 
 
-cdef int batch_of(
-    const LogView* log, const Part* parts, int count, int64_t position, int64_t offset, int64_t* offsets, int64_t* end
+cdef inline int batch_of(
+    const LogView* log, const char* term, const Part* parts, int count, int64_t position, int64_t offset, int64_t* offsets, int64_t* end
 ) noexcept nogil:
     # How many messages from ``offset`` on, which is ``position``, fit as one batch: short ones, within the term, each
     # beginning below the limit.
@@ -239,11 +244,14 @@ cdef int batch_of(
     cdef int i = 0
     while i < count and at < limit and parts[i].length <= log.max_payload:
         behind = at + align32(parts[i].length + HEADER)
-        if behind > log.term_length:
+        if behind > log.term_length or (behind - at > MAX_SHORT and i > 0):
             break
+        everlog_prefetch_for_writing(term + min(at + PREFETCH, log.term_length - 1))
         offsets[i] = at
         at = behind
         i += 1
+        if behind - offsets[i - 1] > MAX_SHORT:
+            break
     end[0] = at
     return i
 
@@ -257,7 +265,9 @@ cdef int64_t append_parts_exclusive(
     cdef int done = 0, fit
     status[0] = 0
     while done < count:
-        fit = batch_of(log, parts + done, count - done, place.begin + place.offset, place.offset, offsets, &end)
+        fit = batch_of(
+            log, log.term[place.index], parts + done, count - done, place.begin + place.offset, place.offset, offsets, &end
+        )
         if fit > 0:
             move_tail(log, place, end)
             put_batch(log, log.term[place.index], place.offset, place.term_id, parts + done, offsets, fit, reserved)
@@ -353,7 +363,9 @@ cdef int64_t append_parts_concurrent(
     while done < count:
         fit = 0
         if read_tail(log, &tail) == 0:
-            fit = batch_of(log, parts + done, count - done, tail.position, tail.offset, offsets, &end)
+            fit = batch_of(
+                log, log.term[tail.index], parts + done, count - done, tail.position, tail.offset, offsets, &end
+            )
         if fit > 1:
             # Only if nobody claimed meanwhile: what does not fit must not be claimed.
             if swap_i64(log.metadata + LOG_META_DATA_TAIL_0 + 8 * tail.index, tail.raw, tail.raw + end - tail.offset):
