@@ -25,11 +25,10 @@ from everlog.errors import (
     UsageError,
     WriteFailed,
 )
+from everlog.version import __version__
 
 if TYPE_CHECKING:
     from everlog.stores import open_store
-
-__version__ = "0.1.0"
 
 __all__ = [
     "CorruptData",

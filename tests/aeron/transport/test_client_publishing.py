@@ -28,6 +28,7 @@ from everlog.aeron.transport.client import (
 from everlog.aeron.transport.client.publication import PublicationParts
 from everlog.aeron.transport.log_memory import LogMemory, set_is_connected
 from everlog.errors import UsageError
+from everlog.kernel import PURE_PYTHON
 
 LIMIT = 64 << 10
 
@@ -187,6 +188,7 @@ def live(tmp_path: Path) -> Iterator[LiveDriver]:
         yield driver
 
 
+@pytest.mark.skipif(PURE_PYTHON, reason="the twins in Python are not for many threads; built without a C compiler")
 def test_what_is_closed_while_threads_use_it_ends_without_harm(live: LiveDriver, tmp_path: Path) -> None:
     problems: list[BaseException] = []
 

@@ -13,6 +13,7 @@ from everlog.aeron.transport.client.options import NS_PER_MS, ClientOptions
 from everlog.aeron.transport.client.pacemaker import Pacemaker
 from everlog.aeron.transport.counters import HEARTBEAT, VALUE_LENGTH
 from everlog.aeron.transport.layouts import CounterValue, HeartbeatKey
+from everlog.version import __version__
 
 SHUT_DOWN = -1
 _VALUE = CounterValue.field("value").offset
@@ -80,8 +81,6 @@ class Liveness:
         """Look for the counter, and say whose it is."""
         self.counter_id = self._counters.find_by_key(HEARTBEAT, self._key)
         if self.counter_id is not None:
-            from everlog import __version__
-
             name = f" name={self._options.client_name} version={__version__} commit=everlog"
             self._counters.append_to_label(self.counter_id, name)
 
