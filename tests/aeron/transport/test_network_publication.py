@@ -83,12 +83,12 @@ def test_a_limit_waits_for_a_term_to_be_clean() -> None:
     run(stream, 2 * TERM)
     # The sender is suddenly a term farther: one cycle cleans one term at most, and the limit waits.
     before = stream.publisher_limit
-    stream.pub_counters.sender_position.set(stream.sender_position + TERM)
+    stream.publication.parameters.state.sender_position += TERM
     assert stream.cycle() == 1
     first = stream.publisher_limit
     while stream.cycle() and stream.publisher_limit == first:
         pass
-    assert before <= first <= stream.publisher_limit == stream.sender_position + WINDOW
+    assert before <= first <= stream.publisher_limit == stream.publication.consumer_position + WINDOW
 
 
 def test_a_spy_holds_publishers_back() -> None:
@@ -317,3 +317,23 @@ def test_a_spys_position_that_can_not_be_moves_no_limit_too_far(value: int, conn
         stream.time_event(10 * MS)
         assert 2 * TERM <= stream.sender_position <= stream.publication.producer_position
         assert stream.publisher_limit <= stream.sender_position + WINDOW
+
+
+@pytest.mark.parametrize("value", [0, -1, 33, 2**62, -(2**63), 2**63 - 1])
+def test_what_other_processes_write_to_its_counters_changes_nothing(value: int) -> None:
+    stream = Sending()
+    stream.connect(0, WINDOW)
+    run(stream, TERM)
+    before = stream.sender_position, stream.sender_limit, stream.publisher_limit
+    for counter in ("publisher_position", "publisher_limit", "sender_position", "sender_limit"):
+        getattr(stream.pub_counters, counter).set(value)
+    start = stream.publication.consumer_position
+    assert start == before[0]
+    limit = stream.pub_counters.publisher_limit
+    limit.set(before[2])
+    stream.offer(FULL)
+    stream.send()
+    stream.status(start + MTU, WINDOW)
+    stream.cycle()
+    assert (stream.sender_position, stream.sender_limit) == (start + MTU, start + MTU + WINDOW)
+    assert stream.publisher_limit == start + MTU + WINDOW

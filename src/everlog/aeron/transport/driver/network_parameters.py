@@ -115,9 +115,13 @@ class PublicationCounters:
 
 @dataclass(slots=True)
 class SharedState:
-    """What the conductor's and the sender's side tell each other. Written by the sender: ``has_receivers``,
-    ``has_unicast_eos``; by the conductor: the rest, but for ``is_connected``, which both may write, from the others."""
+    """What the conductor's and the sender's side tell each other. Written by the sender: ``sender_position``,
+    ``has_receivers``, ``has_unicast_eos``, ``has_sender_released``; by the conductor: the rest, but for
+    ``is_connected``, which both may write, from the others.
 
+    Counters show positions and limits to other processes, which could write to them: what a driver goes by is here."""
+
+    sender_position: int = 0
     has_receivers: bool = False
     has_unicast_eos: bool = False
     has_spies: bool = False

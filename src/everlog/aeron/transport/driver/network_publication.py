@@ -106,7 +106,7 @@ class NetworkPublication:
                 params.untethered_resting_timeout_ns,
             )
         )
-        self._last_sender_position = self._clean_position = parameters.counters.sender_position.get()
+        self._last_sender_position = self._clean_position = self._limit = params.position
         self._time_of_last_activity_ns = parameters.now_ns
         self._owner: PublicationOwner | None = None
 
@@ -140,7 +140,7 @@ class NetworkPublication:
     @property
     def consumer_position(self) -> int:
         """How far it is sent, or read where only spies are."""
-        return self._counters.sender_position.get_acquire()
+        return self._shared.sender_position
 
     @property
     def has_spies(self) -> bool:
@@ -174,7 +174,7 @@ class NetworkPublication:
         if self._reference_count:
             return
         position = self.producer_position
-        self._counters.publisher_limit.set_release(position)
+        self._set_limit(position)
         log_memory.set_end_of_stream_position(self._metadata, position)
         if not self.is_revoked:
             if self.consumer_position >= position:
@@ -248,14 +248,13 @@ class NetworkPublication:
         """Let publishers go on, a window before the slowest of sender and spies; gives 1 when something was done."""
         if self.state is not State.ACTIVE:
             return 0
-        counters = self._counters
-        counters.publisher_position.set_release(self.producer_position)
-        sender_position = counters.sender_position.get_acquire()
+        self._counters.publisher_position.set_release(self.producer_position)
+        sender_position = self._shared.sender_position
         if has_subscribers(self.parameters):
             return self._move_limit(self._slowest(sender_position))
-        if counters.publisher_limit.get() > sender_position:
+        if self._limit > sender_position:
             update_connected(self.parameters, False)
-            counters.publisher_limit.set_release(sender_position)
+            self._set_limit(sender_position)
             self._clean_to(sender_position - self.term_length)
             return 1
         return 0
@@ -272,13 +271,17 @@ class NetworkPublication:
     def _move_limit(self, slowest: int) -> int:
         """Publishers go where the terms are clean: the term of the limit is not the one that is being cleaned."""
         limit = slowest + self._window
-        if limit <= self._counters.publisher_limit.get():
+        if limit <= self._limit:
             return 0
         self._clean_to(slowest - self.term_length)
         terms_apart = limit // self.term_length - self._clean_position // self.term_length
         if terms_apart < 2 or (terms_apart == 2 and self._clean_position % self.term_length):
-            self._counters.publisher_limit.set_release(limit)
+            self._set_limit(limit)
         return 1
+
+    def _set_limit(self, limit: int) -> None:
+        self._limit = limit
+        self._counters.publisher_limit.set_release(limit)
 
     def _clean_to(self, position: int) -> None:
         """Zero a term up to ``position``, or its end."""
@@ -311,7 +314,7 @@ class NetworkPublication:
     def _while_active(self, now_ns: int, conductor: PublicationOwner) -> None:
         if self.is_revoked:
             position = self.producer_position
-            self._counters.publisher_limit.set_release(position)
+            self._set_limit(position)
             log_memory.set_end_of_stream_position(self._metadata, position)
             update_connected(self.parameters, False)
             self._shared.is_end_of_stream = True

@@ -48,7 +48,7 @@ class PublicationSender:
         self._endpoint = parameters.channel_endpoint
         self._state = parameters.state
         self._counters = parameters.counters
-        self._position, self._limit = parameters.counters.sender_position, parameters.counters.sender_limit
+        self._limit = self._state.sender_position = self._params.position
         self._terms = parameters.log.memory.terms
         self._metadata = parameters.log.memory.metadata
         self._flow_control = parameters.flow_control
@@ -68,7 +68,7 @@ class PublicationSender:
 
     def send(self, now_ns: int) -> int:
         """Send what may be sent, or a heartbeat when it is time; gives bytes."""
-        position = self._position.get()
+        position = self._state.sender_position
         if not self._has_initial_connection or self._is_setup_elicited:
             self._check_setup(now_ns, position)
         sent = self._send_data(now_ns, position)
@@ -80,7 +80,7 @@ class PublicationSender:
 
     def _send_data(self, now_ns: int, position: int) -> int:
         """Send a block of the term at ``position``; bytes, padding included."""
-        window = self._limit.get() - position
+        window = self._limit - position
         if window <= 0:
             self._count_limit()
             return 0
@@ -100,8 +100,18 @@ class PublicationSender:
         if sent:
             self._time_of_last_send_ns = now_ns
             self._tracks_limits = True
-            self._position.set_release(position + available + padding)
+            self._move_to(position + available + padding)
         return available + padding
+
+    def _move_to(self, position: int) -> None:
+        if position != self._state.sender_position:
+            self._state.sender_position = position
+            self._counters.sender_position.set_release(position)
+
+    def _set_limit(self, limit: int) -> None:
+        if limit != self._limit:
+            self._limit = limit
+            self._counters.sender_limit.set_release(limit)
 
     def _count_limit(self) -> None:
         """Once for each time that receivers stop the sender."""
@@ -115,7 +125,7 @@ class PublicationSender:
             return
         self._time_of_last_setup_ns = now_ns
         if self._is_setup_elicited:
-            self._flow_control.on_setup(self._limit.get(), now_ns)
+            self._flow_control.on_setup(self._limit, now_ns)
         self._send_frame(wire.encode(self._setup(position)))
         if self._is_setup_elicited and self._state.has_receivers:
             self._is_setup_elicited = False
@@ -157,13 +167,10 @@ class PublicationSender:
         state = self._state
         if self._params.spies_simulate_connection and state.has_spies and not state.has_receivers:
             position = max(state.max_spy_position, position)
-            self._position.set_release(position)
-            self._limit.set_release(self._flow_control.on_idle(now_ns, position))
+            self._move_to(position)
+            self._set_limit(self._flow_control.on_idle(now_ns, position))
         else:
-            limit = self._limit.get()
-            new_limit = self._flow_control.on_idle(now_ns, limit)
-            if new_limit != limit:
-                self._limit.set_release(new_limit)
+            self._set_limit(self._flow_control.on_idle(now_ns, self._limit))
         self._forget_receivers(now_ns - self._parameters.connection_timeout_ns)
 
     def _forget_receivers(self, before_ns: int) -> None:
@@ -190,14 +197,13 @@ class PublicationSender:
         self._has_initial_connection = True
         self.time_of_last_status_message_ns = now_ns
         position = self._position_of(message.consumption_term_id, message.consumption_term_offset)
-        limit = self._flow_control.on_status_message(message, position, self._limit.get(), now_ns)
-        self._limit.set_release(limit)
+        self._set_limit(self._flow_control.on_status_message(message, position, self._limit, now_ns))
         update_connected(self._parameters)
 
     def is_valid_status_message(self, message: wire.StatusMessage) -> bool:
         """Whether a receiver can be where it says: half a term behind the sender, or before it, at most."""
         position = self._position_of(message.consumption_term_id, message.consumption_term_offset)
-        return abs(position - self._position.get()) <= self.term_length >> 1
+        return abs(position - self._state.sender_position) <= self.term_length >> 1
 
     def trigger_send_setup_frame(self, message: wire.StatusMessage, source: SocketAddress, now_ns: int) -> None:
         """A receiver asks for a setup frame."""
@@ -243,7 +249,7 @@ class PublicationSender:
 
     def resend(self, term_id: int, term_offset: int, length: int) -> None:
         """Send a range again, if it was sent and can't have been cleaned since."""
-        position = self._position.get()
+        position = self._state.sender_position
         start = self._position_of(term_id, term_offset)
         oldest = position - (self.term_length >> 1) - max_message_length(self.term_length)
         if not max(oldest, 0) <= start < position:
