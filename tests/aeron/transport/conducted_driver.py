@@ -15,6 +15,7 @@ from everlog.aeron.transport.driver.log_factory import PrivateLogFactory
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.aeron.transport.log_memory import LogMemory
 from everlog.aeron.transport.ring_buffer import ManyToOneRingBuffer
+from everlog.testing.network import SimulatedMachine, SimulatedNetwork
 
 MS, SECOND = 1_000_000, 1_000_000_000
 START_NS, START_MS = 1_000 * SECOND, 1_700_000_000_000
@@ -22,25 +23,34 @@ E = TypeVar("E")
 
 
 class ConductedDriver:
-    """``settings`` are those of the configuration. Small terms, so that logs cost little."""
+    """``settings`` are those of the configuration. Small terms, so that logs cost little. ``machine``: where it is in a
+    simulated network."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, machine: SimulatedMachine | None = None, **settings: Any) -> None:
         lengths = {"ipc_term_buffer_length": 64 << 10, "publication_term_buffer_length": 64 << 10}
         self.configuration = Configuration(dir="/nowhere", **(lengths | settings))
         self.now_ns, self.now_ms = START_NS, START_MS
         cnc = CncSettings(counters_values_buffer_length=128 << 10, error_log_buffer_length=64 << 10)
         self.cnc = CncMemory.allocate(cnc, self.now_ms)
         self.logs = PrivateLogFactory()
+        self.machine = machine or SimulatedNetwork(1).machine("10.0.0.1")
         self.terminations = 0
         self.alive: tuple[int, ...] = ()
         """Clients that say all the time that they live."""
         self.parts = assemble(
             self.configuration,
             cnc=self.cnc,
+            network=self.machine,
             now_ns=self.now_ns,
             now_ms=self.now_ms,
             on_terminate=self._terminated,
-            surroundings=Surroundings(log_factory=self.logs, seed=1),
+            surroundings=Surroundings(
+                log_factory=self.logs,
+                seed=1,
+                interfaces=self.machine.interfaces,
+                clock_ns=lambda: self.now_ns,
+                epoch_ns=lambda: self.now_ms * MS,
+            ),
         )
         self.to_driver = ManyToOneRingBuffer(self.cnc.to_driver)
         self._receiver = BroadcastReceiver(self.cnc.to_clients)
@@ -49,8 +59,9 @@ class ConductedDriver:
         self.terminations += 1
 
     def work(self, cycles: int = 1) -> int:
-        """So many cycles at the same moment; how much was done."""
-        return sum(self.parts.conductor.do_work(self.now_ns, self.now_ms) for _ in range(cycles))
+        """So many cycles of all agents at the same moment; how much was done."""
+        agents = self.parts.sender, self.parts.receiver, self.parts.conductor
+        return sum(agent.do_work(self.now_ns, self.now_ms) for _ in range(cycles) for agent in agents)
 
     def advance(self, duration_ns: int) -> None:
         """Time passes in steps of 100 ms, with a cycle in each."""

@@ -4,23 +4,38 @@ own."""
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from everlog.aeron.transport.broadcast import BroadcastTransmitter
 from everlog.aeron.transport.cnc_memory import CncMemory
 from everlog.aeron.transport.counters_memory import Counters
+from everlog.aeron.transport.driver.channels import Channels, TimedResolver
 from everlog.aeron.transport.driver.client_proxy import ClientProxy
 from everlog.aeron.transport.driver.conductor import DriverConductor
 from everlog.aeron.transport.driver.configuration import Configuration
 from everlog.aeron.transport.driver.context import DriverContext
 from everlog.aeron.transport.driver.errors_seen import ErrorsSeen
+from everlog.aeron.transport.driver.image_parameters import ReceiverCounters
 from everlog.aeron.transport.driver.log_factory import FileLogFactory, LogFactory
-from everlog.aeron.transport.driver.system_counters import SystemCounter, SystemCounters
+from everlog.aeron.transport.driver.media_context import media_context
+from everlog.aeron.transport.driver.network_parts import NetworkParts
+from everlog.aeron.transport.driver.network_side import NetworkSide
+from everlog.aeron.transport.driver.publication_logs import SocketLengths
+from everlog.aeron.transport.driver.receiver import Heard, Receiver, ReceiverSeams, ReceiverSettings
+from everlog.aeron.transport.driver.receiver_proxy import ReceiverProxy
+from everlog.aeron.transport.driver.sender import Sender, SenderProxy, SenderSeams, SenderSettings
+from everlog.aeron.transport.driver.streams import Streams
+from everlog.aeron.transport.driver.system_counters import CycleTime, SystemCounter, SystemCounters
 from everlog.aeron.transport.driver.tasks import InlineTasks, Tasks, ThreadTasks
 from everlog.aeron.transport.error_log_writer import DistinctErrorLog
 from everlog.aeron.transport.layouts import CncMetaData
+from everlog.aeron.transport.loss_report_writer import LossReport
+from everlog.aeron.transport.media.interfaces import Interfaces, system_interfaces
+from everlog.aeron.transport.media.name_resolver import DEFAULT_RESOLVER, NameResolver
+from everlog.aeron.transport.media.network import Network, SocketSelector
 from everlog.aeron.transport.ring_buffer import ManyToOneRingBuffer
 
 NS_PER_MS = 1_000_000
@@ -28,20 +43,28 @@ NS_PER_MS = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What a driver is put into. ``log_factory`` and ``tasks``: files in the configuration's folder and a thread,
-    unless a simulation brings its own. ``seed``: of session ids and term ids; ``None``: the system's."""
+    """What a driver is put into; a simulation brings its own of all. ``log_factory`` and ``tasks``: files in the
+    configuration's folder, and a thread, unless given. ``seed``: of session ids and term ids; ``None``: the
+    system's. ``clock_ns`` (monotonic) takes the time of the resolver, ``epoch_ns`` is of time stamps in messages."""
 
     log_factory: LogFactory | None = None
     tasks: Tasks | None = None
     seed: int | None = None
+    sockets: SocketLengths = field(default_factory=SocketLengths)
+    resolver: NameResolver = DEFAULT_RESOLVER
+    interfaces: Interfaces = system_interfaces
+    clock_ns: Callable[[], int] = time.monotonic_ns
+    epoch_ns: Callable[[], int] = time.time_ns
 
 
 @dataclass(frozen=True, slots=True)
 class DriverParts:
-    """A driver's agents, and what its shell needs."""
+    """A driver's agents, and what its shell needs. They are closed one by one, the conductor last."""
 
     context: DriverContext
     conductor: DriverConductor
+    sender: Sender
+    receiver: Receiver
 
     @property
     def system_counters(self) -> SystemCounters:
@@ -54,22 +77,40 @@ class DriverParts:
         return self.context.errors
 
     def close(self) -> None:
-        """What is left when all agents are closed."""
+        """Nothing is left when all agents are closed."""
 
 
 def assemble(
     configuration: Configuration,
     *,
     cnc: CncMemory,
+    network: Network,
     now_ns: int,
     now_ms: int,
+    loss_report: LossReport | None = None,
     on_terminate: Callable[[], None] | None = None,
-    surroundings: Surroundings = Surroundings(),
+    surroundings: Surroundings | None = None,
 ) -> DriverParts:
     """The agents of a driver whose ``cnc.dat`` is new. ``on_terminate``: a client may end the driver, and does."""
+    surroundings = surroundings or Surroundings()
     context = driver_context(configuration, cnc, surroundings, now_ns, now_ms)
-    conductor = DriverConductor(context, on_terminate=on_terminate)
-    return DriverParts(context, conductor)
+    sender = _sender(context, network)
+    receiver = _receiver(context, network, surroundings)
+
+    def network_side(context: DriverContext, streams: Streams) -> NetworkSide:
+        parts = NetworkParts(
+            context=context,
+            streams=streams,
+            media=media_context(context, network, surroundings.epoch_ns),
+            channels=_channels(context, surroundings),
+            sender=SenderProxy(sender),
+            receiver=ReceiverProxy(receiver),
+            new_dispatcher=receiver.new_dispatcher,
+            loss_report=loss_report,
+        )
+        return NetworkSide(parts)
+
+    return DriverParts(context, DriverConductor(context, network_side, on_terminate), sender, receiver)
 
 
 def driver_context(
@@ -81,7 +122,7 @@ def driver_context(
     system = SystemCounters(counters, configuration, now_ms)
     errors = ErrorsSeen(DistinctErrorLog(cnc.error_log), system[SystemCounter.ERRORS], now_ms)
     mapped = system[SystemCounter.BYTES_CURRENTLY_MAPPED]
-    mapped.add_release(_length(cnc))
+    mapped.add_release(_length(cnc) + configuration.loss_report_buffer_length)
     log_factory = surroundings.log_factory or FileLogFactory(
         Path(configuration.dir),
         configuration.file_page_size,
@@ -90,7 +131,6 @@ def driver_context(
         errors.record,
     )
     tasks = surroundings.tasks or (ThreadTasks() if surroundings.log_factory is None else InlineTasks())
-    generator = random.Random(surroundings.seed)
     return DriverContext(
         configuration=configuration,
         to_driver=ManyToOneRingBuffer(cnc.to_driver),
@@ -100,10 +140,53 @@ def driver_context(
         errors=errors,
         log_factory=log_factory,
         tasks=tasks,
-        random=generator,
+        random=random.Random(surroundings.seed),
         now_ns=now_ns,
         now_ms=now_ms,
+        system_sockets=surroundings.sockets,
     )
+
+
+def _sender(context: DriverContext, network: Network) -> Sender:
+    configuration, system = context.configuration, context.system_counters
+    settings = SenderSettings(
+        status_message_timeout_ns=configuration.status_message_timeout_ns,
+        status_message_poll_ratio=configuration.send_to_status_message_poll_ratio,
+        re_resolution_interval_ns=configuration.re_resolution_check_interval_ns,
+    )
+    cycle_time = CycleTime(
+        system[SystemCounter.SENDER_MAX_CYCLE_TIME],
+        system[SystemCounter.SENDER_CYCLE_TIME_THRESHOLD_EXCEEDED],
+        configuration.sender_cycle_threshold_ns,
+        context.now_ns,
+    )
+    seams = SenderSeams(network.selector(), context.conductor_proxy, context.errors, cycle_time)
+    return Sender(settings, seams, system, context.now_ns)
+
+
+def _receiver(context: DriverContext, network: Network, surroundings: Surroundings) -> Receiver:
+    configuration, system = context.configuration, context.system_counters
+    settings = ReceiverSettings(
+        re_resolution_interval_ns=configuration.re_resolution_check_interval_ns,
+        stream_session_limit=configuration.stream_session_limit,
+    )
+    cycle_time = CycleTime(
+        system[SystemCounter.RECEIVER_MAX_CYCLE_TIME],
+        system[SystemCounter.RECEIVER_CYCLE_TIME_THRESHOLD_EXCEEDED],
+        configuration.receiver_cycle_threshold_ns,
+        context.now_ns,
+    )
+    selector: SocketSelector[Heard] = network.selector()
+    seams = ReceiverSeams(selector, context.conductor_proxy, context.errors, cycle_time, surroundings.epoch_ns)
+    return Receiver(settings, seams, ReceiverCounters.of(system), context.now_ns)
+
+
+def _channels(context: DriverContext, surroundings: Surroundings) -> Channels:
+    system, threshold_ns = context.system_counters, context.configuration.name_resolver_threshold_ns
+    longest = system[SystemCounter.NAME_RESOLVER_MAX_TIME]
+    exceeded = system[SystemCounter.NAME_RESOLVER_TIME_THRESHOLD_EXCEEDED]
+    resolver = TimedResolver(surroundings.resolver, surroundings.clock_ns, (longest, exceeded), threshold_ns)
+    return Channels(context.tasks, resolver, surroundings.interfaces)
 
 
 def _length(cnc: CncMemory) -> int:

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 from everlog.aeron.transport import commands
+from everlog.aeron.transport.driver import publication_errors
 from everlog.aeron.transport.driver.clients import Clients
 from everlog.aeron.transport.driver.command_errors import (
-    CommandRefused,
     as_refused,
     refused,
     unknown_publication,
@@ -48,7 +48,7 @@ NULL_VALUE = -1
 Handler = Callable[[Any], "Iterator[None] | None"]
 
 
-class NetworkSide(Protocol):
+class NetworkConductor(Protocol):
     """What the conductor leaves to the network's part."""
 
     def handlers(self) -> Mapping[type, Handler]:
@@ -62,7 +62,7 @@ class NetworkSide(Protocol):
     def cleanup_subscription_link(self, link: Any) -> None: ...
     def on_publications_time_event(self, now_ns: int, now_ms: int) -> None: ...
     def on_images_time_event(self, now_ns: int, now_ms: int) -> None: ...
-    def track_positions(self, now_ns: int, now_ms: int) -> int: ...
+    def do_work(self, now_ns: int, now_ms: int) -> int: ...
     def close(self) -> None: ...
 
 
@@ -75,7 +75,7 @@ class DriverConductor:
     def __init__(
         self,
         context: DriverContext,
-        network: Callable[[DriverContext, Streams], NetworkSide] | None = None,
+        network: Callable[[DriverContext, Streams], NetworkConductor] | None = None,
         on_terminate: Callable[[], None] | None = None,
     ) -> None:
         configuration, system = context.configuration, context.system_counters
@@ -155,7 +155,7 @@ class DriverConductor:
             work_count += 1
         work_count += context.conductor_proxy.drain(REQUEST_LIMIT)
         if self._network is not None:
-            work_count += self._network.track_positions(now_ns, now_ms)
+            work_count += self._network.do_work(now_ns, now_ms)
         return work_count + self._ipc.update_limits() + self.streams.freed_logs.do_work()
 
     def close(self) -> None:
@@ -253,7 +253,7 @@ class DriverConductor:
             self.context.errors.record(error)
         self.context.client_proxy.on_error(correlation_id, told)
 
-    def _required_network(self) -> NetworkSide:
+    def _required_network(self) -> NetworkConductor:
         if self._network is None:
             raise refused(ErrorCode.NOT_SUPPORTED, "this driver has no network")
         return self._network
@@ -352,31 +352,5 @@ class DriverConductor:
             error_code=ErrorCode.IMAGE_REJECTED,
             message=command.reason,
         )
-        self.on_publication_error(error)
+        publication_errors.tell(self.context, error)
         publication.reject(self.context.now_ns)
-
-    def on_publication_error(self, error: PublicationError) -> None:
-        """A receiver can't use a publication: its publishers are told."""
-        text = (
-            f"WARN - onPublicationError: registrationId={error.registration_id},"
-            f" destinationRegistrationId={error.destination_registration_id}, sessionId={error.session_id},"
-            f" streamId={error.stream_id}, receiverId={error.receiver_id}, groupId={error.group_tag},"
-            f" errorCode={int(error.error_code)}, errorMessage={error.message}"
-        )
-        self.context.errors.record(text)
-        self.context.client_proxy.transmit(
-            commands.OnPublicationError(
-                error.registration_id,
-                error.destination_registration_id,
-                error.session_id,
-                error.stream_id,
-                error.receiver_id,
-                error.group_tag,
-                error.address,
-                error.error_code,
-                error.message,
-            )
-        )
-
-
-__all__ = ["CommandRefused", "DriverConductor", "NetworkSide"]

@@ -10,7 +10,7 @@ from everlog.aeron.transport.driver.client_proxy import IPC_CHANNEL
 from everlog.aeron.transport.driver.command_errors import unknown_subscription
 from everlog.aeron.transport.driver.context import DriverContext
 from everlog.aeron.transport.driver.ipc_publication import IpcCounters, IpcParameters, IpcPublication
-from everlog.aeron.transport.driver.links import IpcSubscriptionLink, PublicationLink, SubscriptionLink
+from everlog.aeron.transport.driver.links import IpcSubscriptionLink, SubscriptionLink
 from everlog.aeron.transport.driver.log_factory import DriverLog
 from everlog.aeron.transport.driver.publication_logs import publication_log
 from everlog.aeron.transport.driver.publication_params import (
@@ -132,8 +132,7 @@ class IpcStreams:
     def _link_publication(
         self, command: commands.AddPublication, publication: IpcPublication, is_exclusive: bool
     ) -> None:
-        client = self._streams.clients.get_or_add(command.client_id, self._context.now_ms)
-        self._streams.publication_links.append(PublicationLink(command.correlation_id, client, publication))
+        self._streams.link_publication(command.client_id, command.correlation_id, publication, self._context.now_ms)
         event = commands.OnExclusivePublicationReady if is_exclusive else commands.OnPublicationReady
         self._context.client_proxy.transmit(
             event(

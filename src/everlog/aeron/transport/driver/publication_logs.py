@@ -10,14 +10,15 @@ from everlog.aeron.transport.log_memory import CONCURRENT_PUBLICATION, EXCLUSIVE
 
 @dataclass(frozen=True, slots=True)
 class SocketLengths:
-    """Bytes of socket buffers: as they were asked for (0: as the system has them), by default, and at most."""
+    """Bytes of socket buffers: as they were asked for (0: as the system has them), by default, and at most: Linux's,
+    where nobody asked the system."""
 
     sndbuf: int = 0
-    default_sndbuf: int = 0
-    max_sndbuf: int = 0
+    default_sndbuf: int = 212_992
+    max_sndbuf: int = 425_984
     rcvbuf: int = 0
-    default_rcvbuf: int = 0
-    max_rcvbuf: int = 0
+    default_rcvbuf: int = 212_992
+    max_rcvbuf: int = 425_984
 
 
 def publication_log(

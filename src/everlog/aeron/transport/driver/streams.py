@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from everlog.aeron.transport.driver.clients import Clients
 from everlog.aeron.transport.driver.image_notices import ImageNotices
 from everlog.aeron.transport.driver.ipc_publication import IpcPublication
-from everlog.aeron.transport.driver.links import PublicationLink, SubscriptionLink
+from everlog.aeron.transport.driver.links import Countable, PublicationLink, SubscriptionLink
 from everlog.aeron.transport.driver.log_factory import FreedLogs
 from everlog.aeron.transport.driver.sessions import Sessions
 
@@ -30,6 +30,11 @@ class Streams:
     ipc_publications: list[IpcPublication] = field(default_factory=list)
     network_publications: list[NetworkPublication] = field(default_factory=list)
     images: list[PublicationImage] = field(default_factory=list)
+
+    def link_publication(self, client_id: int, registration_id: int, publication: Countable, now_ms: int) -> None:
+        """A client holds a publication."""
+        client = self.clients.get_or_add(client_id, now_ms)
+        self.publication_links.append(PublicationLink(registration_id, client, publication))
 
     def destination_link(self, registration_id: int) -> SubscriptionLink | None:
         """The subscription of that id that takes destinations."""

@@ -1,0 +1,29 @@
+"""What the conductor's network parts share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from everlog.aeron.transport.driver.channels import Channels
+from everlog.aeron.transport.driver.context import DriverContext
+from everlog.aeron.transport.driver.dispatcher import DataPacketDispatcher
+from everlog.aeron.transport.driver.receiver_proxy import ReceiverProxy
+from everlog.aeron.transport.driver.sender import SenderProxy
+from everlog.aeron.transport.driver.streams import Streams
+from everlog.aeron.transport.loss_report_writer import LossReport
+from everlog.aeron.transport.media.context import MediaContext
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkParts:
+    """``sender`` and ``receiver`` are asked through their queues."""
+
+    context: DriverContext
+    streams: Streams
+    media: MediaContext
+    channels: Channels
+    sender: SenderProxy
+    receiver: ReceiverProxy
+    new_dispatcher: Callable[[], DataPacketDispatcher]
+    loss_report: LossReport | None
