@@ -1,4 +1,4 @@
-# make setup | demo | test | interop | check | bench | bench-jlog | bench-archive | bench-spark | soak-spark | soak-jlog | soak-archive | soak-spark-writing | soak-spark-export | fuzz | formats | wheel | sdist | clean
+# make setup | demo | test | interop | check | bench | bench-jlog | bench-archive | bench-spark | soak-spark | soak-jlog | soak-archive | soak-spark-writing | soak-spark-export | fuzz | fuzz-packets | formats | wheel | sdist | clean
 # PYTHON chooses the interpreter that .venv is made from.
 
 PYTHON ?= python3
@@ -8,7 +8,7 @@ SETUP := $(VENV)/.everlog-setup
 BUILT := $(VENV)/.everlog-built
 COMPILED := $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi')
 
-.PHONY: setup demo test interop check bench bench-jlog bench-archive bench-spark soak-spark soak-jlog soak-archive soak-spark-writing soak-spark-export fuzz formats wheel sdist clean
+.PHONY: setup demo test interop check bench bench-jlog bench-archive bench-spark soak-spark soak-jlog soak-archive soak-spark-writing soak-spark-export fuzz fuzz-packets formats wheel sdist clean
 
 setup: $(BUILT)
 
@@ -92,6 +92,12 @@ fuzz: setup
 		echo "$$surface"; \
 		$(BIN)/python -m everlog.testing.guided_fuzz tests/golden $$surface --seconds $(or $(SECONDS),60) || exit 1; \
 	done
+
+# What a media driver does with datagrams, for an hour (SECONDS=..., SEED=...): half of it beside the readable twin, half
+# at a receiver that an honest source sends to, too.
+fuzz-packets: setup
+	EVERLOG_FUZZ_SECONDS=$$(($(or $(SECONDS),3600) / 2)) EVERLOG_FUZZ_SEED=$(or $(SEED),1) \
+		$(BIN)/python -m pytest -q --timeout 0 tests/aeron/transport/test_hostile_packets.py
 
 formats: setup
 	$(BIN)/python tools/generate_layouts.py

@@ -45,6 +45,7 @@ RESERVED_VALUE_OFFSET: Final = 24
 MAX_TIMESTAMP_OFFSET: Final = (1 << 31) - 1 + HEADER_LENGTH
 NO_TIME: Final = -(1 << 63)
 INVALID: Final = -1
+_START = Struct("<iBBH")
 _HEADER = Struct("<iBBHi")
 _I64 = Struct("<q")
 
@@ -216,7 +217,7 @@ class ImageSessions:
         if len(data) <= MIN_HEADER_LENGTH:
             self.invalid += 1
             return
-        frame_length, version, flags, kind, _ = _HEADER.unpack_from(data)
+        frame_length, version, flags, kind = _START.unpack_from(data)
         if frame_length < 0 or version != 0:
             self.invalid += 1
         elif kind in (TYPE_DATA, TYPE_PADDING):
