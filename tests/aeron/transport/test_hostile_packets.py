@@ -9,7 +9,7 @@ import random
 import time
 
 import pytest
-from receiving import EOS, SESSION, STREAM, TERM, WHOLE, data_frame, heartbeat, setup
+from receiving import EOS, INITIAL, SESSION, STREAM, TERM, WHOLE, data_frame, heartbeat, setup
 from receiving_driver import MS, Options, ReceivingDriver
 
 from everlog.aeron.transport import wire
@@ -62,7 +62,7 @@ def hostile(draw: random.Random, honest: list[bytes]) -> bytes:
     spoofed[0:4] = draw.choice((0, 1, 31, len(good) + 1, len(good) + 32, TERM, 0x7FFFFFFF)).to_bytes(4, "little")
     misplaced = bytearray(good)
     misplaced[8:12] = draw.choice((1, 17, TERM, TERM + 32, 0xFFFFFFE0, 0x7FFFFFE0)).to_bytes(4, "little")
-    late = data_frame(0, b"long ago", flags=WHOLE)
+    late = data_frame(0, b"long ago", initial=INITIAL - 1)
     far = heartbeat(1 << 33)
     other_end = heartbeat(0, session=3, flags=WHOLE | EOS)
     ask = wire.encode(wire.RttMeasurement(SESSION, STREAM, draw.randrange(1 << 40), 0, 0, wire.RTTM_REPLY))
