@@ -18,6 +18,7 @@ from everlog.aeron.transport.driver.idle import idle_strategy
 from everlog.aeron.transport.driver.media_driver import MediaDriver, Warn
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.aeron.transport.loss_report import LOSS_REPORT_NAME
+from everlog.aeron.transport.loss_report_writer import LossReport
 from everlog.aeron.transport.media.network import Network, SystemNetwork
 from everlog.aeron.transport.shared_files import create_file
 
@@ -59,8 +60,16 @@ class EmbeddedDriver(MediaDriver):
         folder = Path(configuration.dir)
         cnc = CncMemory.create(folder, cnc_settings(configuration), now_ms)
         opened.callback(cnc.close)
-        create_file(folder / LOSS_REPORT_NAME, configuration.loss_report_buffer_length)
-        parts = assemble(configuration, cnc=cnc, now_ns=now_ns, now_ms=now_ms, on_terminate=self._end)
+        losses = create_file(folder / LOSS_REPORT_NAME, configuration.loss_report_buffer_length)
+        parts = assemble(
+            configuration,
+            cnc=cnc,
+            network=network,
+            now_ns=now_ns,
+            now_ms=now_ms,
+            loss_report=LossReport(losses),
+            on_terminate=self._end,
+        )
         opened.callback(parts.close)
         to_driver = parts.context.to_driver
         to_driver.next_correlation_id()  # 0 is no client's
@@ -70,10 +79,9 @@ class EmbeddedDriver(MediaDriver):
 
     def _runners_of(self, configuration: Configuration) -> list[AgentRunner]:
         """Who runs with whom. The conductor comes last, so that it is closed last where it shares a thread."""
-        conductor = self._parts.conductor
-        sender = receiver = conductor
+        conductor, sender, receiver = self._parts.conductor, self._parts.sender, self._parts.receiver
         if configuration.threading_mode in (ThreadingMode.SHARED, ThreadingMode.INVOKER):
-            return [self._runner(SHARED_THREAD, (conductor,), configuration.shared_idle_strategy)]
+            return [self._runner(SHARED_THREAD, (sender, receiver, conductor), configuration.shared_idle_strategy)]
         conductor_runner = self._runner(CONDUCTOR_THREAD, (conductor,), configuration.conductor_idle_strategy)
         if configuration.threading_mode is ThreadingMode.SHARED_NETWORK:
             strategy = configuration.shared_network_idle_strategy
