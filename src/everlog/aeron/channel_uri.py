@@ -80,5 +80,6 @@ class ChannelUri:
         return self._tag(1)
 
     def _tag(self, index: int) -> str | None:
-        tags = (self.params.get("tags") or "").split(",")
-        return tags[index] if index < len(tags) and tags[index] else None
+        text = self.params.get("tags")
+        tags = [] if text is None else text.split(",")
+        return tags[index] if index < len(tags) else None

@@ -15,6 +15,7 @@ from everlog.kernel.socket_address import MAX_PORT, SocketAddress
 _V4 = re.compile(r"([^:]*):([0-9]+)", re.ASCII)
 _V6 = re.compile(r"\[([0-9a-fA-F:]*)(?:%[0-9a-zA-Z_.~-]*)?\]:([0-9]+)", re.ASCII)
 _MAX_PORT_DIGITS = 9
+LOOPBACK = "127.0.0.1"
 
 
 class NameResolver(Protocol):
@@ -41,8 +42,8 @@ class DefaultNameResolver:
         return name
 
     def resolve(self, host: str, parameter: str, is_re_resolution: bool) -> str | None:
-        """What ``getaddrinfo`` says first."""
-        literal = numeric(host)
+        """What ``getaddrinfo`` says first; no host at all is this one, as in Java."""
+        literal = numeric(host or LOOPBACK)
         if literal is not None:
             return literal
         try:
@@ -90,7 +91,7 @@ def numeric(host: str) -> str | None:
 def split_host_and_port(value: str, parameter: str) -> tuple[str, int]:
     """``HOST:PORT`` or ``[IPv6]:PORT``, a scope in the brackets is dropped. Raises :class:`InvalidChannel`."""
     match = _V4.fullmatch(value) or _V6.fullmatch(value)
-    if match is None or not match[1]:
+    if match is None:
         raise wrong(parameter, repr(value), "HOST:PORT or [IPv6]:PORT")
     if len(match[2]) > _MAX_PORT_DIGITS or int(match[2]) > MAX_PORT:
         raise wrong(parameter, repr(value), f"a port up to {MAX_PORT}")

@@ -272,7 +272,7 @@ class _Reader:
         named = [address for address in (endpoint, control) if address is not None]
         if self.is_destination or (named and all(address.port for address in named)):
             return ""
-        return f"-{next(_unique)}" if tag is None else f"#{tag}"
+        return f"-{next(_unique)}" if tag is None else f"#{self.uri.channel_tag}"
 
     def _address(self, parameter: str) -> SocketAddress | None:
         text = self.uri.get(parameter)
