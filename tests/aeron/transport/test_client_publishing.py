@@ -3,6 +3,7 @@ others are at it."""
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import threading
 import time
@@ -165,6 +166,42 @@ def test_a_batch_is_of_one_image_and_the_next_of_another(driver: ScriptedDriver)
     heard.sources[0].send(b"more")
     assert heard.subscription.poll_columns(columns) == 1
     assert bytes(columns.data) == b"more"
+
+
+def test_an_asyncio_program_sends_and_reads_without_standing_still(driver: ScriptedDriver) -> None:
+    heard = Heard(driver, 1)
+    (source,) = heard.sources
+    long = bytes(range(256)) * 12
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while not heard.subscription.is_closed:
+            ticks += 1
+            await asyncio.sleep(0)
+
+    async def read() -> list[bytes]:
+        got: list[bytes] = []
+        async for payload, header in heard.subscription.messages():
+            got.append(payload)
+            assert header.session_id == SESSION_ID
+            if len(got) == 3:
+                heard.subscription.close()
+        return got
+
+    async def main() -> list[bytes]:
+        ticking, reading = asyncio.create_task(tick()), asyncio.create_task(read())
+        for payload in (b"1", long, b"3"):
+            await source.async_send(payload)
+            await asyncio.sleep(0.002)
+        await ticking
+        fill(source)
+        with pytest.raises(NotConnected):
+            await source.async_send(bytes(2000), timeout=0.02)
+        return await reading
+
+    assert asyncio.run(main()) == [b"1", long, b"3"]
+    assert ticks > 3
 
 
 def test_an_error_of_a_handlers_goes_through_and_its_message_is_read(driver: ScriptedDriver) -> None:

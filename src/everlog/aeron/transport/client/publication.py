@@ -3,8 +3,9 @@ Publication, ConcurrentPublication, ExclusivePublication."""
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, Self
 
@@ -170,8 +171,8 @@ class PublicationParts:
             error = BackPressured(where, found=found, expected="subscribers that keep up")
         raise error
 
-    def _persist(self, offer: Callable[[], int], timeout: float) -> int:
-        """Offer until it is accepted."""
+    def _attempts(self, offer: Callable[[], int], timeout: float) -> Generator[float, None, int]:
+        """Offer until it is accepted: gives how many seconds to sleep before it goes on, and at last the result."""
         deadline: float | None = None
         spins = 0
         while (result := offer()) < 0:
@@ -184,8 +185,25 @@ class PublicationParts:
             if now >= deadline:
                 self._refused(result, timeout)
             spins += 1
-            time.sleep(0 if spins < SPINS else SLEEP_SECONDS)
+            yield 0 if spins < SPINS else SLEEP_SECONDS
         return result
+
+    def _persist(self, offer: Callable[[], int], timeout: float) -> int:
+        attempts = self._attempts(offer, timeout)
+        while True:
+            try:
+                time.sleep(next(attempts))
+            except StopIteration as accepted:
+                return int(accepted.value)
+
+    async def _persist_async(self, offer: Callable[[], int], timeout: float) -> int:
+        attempts = self._attempts(offer, timeout)
+        while True:
+            try:
+                seconds = next(attempts)
+            except StopIteration as accepted:
+                return int(accepted.value)
+            await asyncio.sleep(seconds)
 
 
 class Publication(PublicationParts, ConcurrentAppender):
@@ -210,6 +228,10 @@ class Publication(PublicationParts, ConcurrentAppender):
         :class:`BackPressured` after ``timeout`` seconds; at once :class:`ClientClosed` or what ended the client, and
         :class:`MaxPositionExceeded`."""
         return self._persist(lambda: self.offer(data, reserved_value), timeout)
+
+    async def async_send(self, data: Readable, *, reserved_value: int = 0, timeout: float = SEND_TIMEOUT) -> int:
+        """As :meth:`send`, in an asyncio program: others go on meanwhile."""
+        return await self._persist_async(lambda: self.offer(data, reserved_value), timeout)
 
     def send_many(self, messages: Sequence[Readable], *, timeout: float = SEND_TIMEOUT) -> None:
         """Offer all messages, in order, until they are accepted. Raises as :meth:`send`, when not even one more is
@@ -236,6 +258,10 @@ class ExclusivePublication(PublicationParts, ExclusiveAppender):
     def send(self, data: Readable, *, reserved_value: int = 0, timeout: float = SEND_TIMEOUT) -> int:
         """As :meth:`Publication.send`."""
         return self._persist(lambda: self.offer(data, reserved_value), timeout)
+
+    async def async_send(self, data: Readable, *, reserved_value: int = 0, timeout: float = SEND_TIMEOUT) -> int:
+        """As :meth:`Publication.send`, in an asyncio program: others go on meanwhile."""
+        return await self._persist_async(lambda: self.offer(data, reserved_value), timeout)
 
     def send_many(self, messages: Sequence[Readable], *, timeout: float = SEND_TIMEOUT) -> None:
         """As :meth:`Publication.send_many`."""

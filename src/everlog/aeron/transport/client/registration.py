@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Generator
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -65,8 +66,6 @@ class Registration(Generic[T]):
         return self._awaited().__await__()
 
     async def _awaited(self) -> T:
-        import asyncio  # Most programs don't have it loaded.
-
         try:
             while not self._is_done:
                 await asyncio.sleep(POLL_SECONDS)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Self
 
 from everlog.aeron.channel_uri import SPY_PREFIX, ChannelUri
 from everlog.aeron.transport.client.errors import ClientClosed
 from everlog.aeron.transport.client.image import Image
-from everlog.aeron.transport.client.image_reader import Action, Header, MessageColumns
+from everlog.aeron.transport.client.image_reader import Action, FragmentAssembler, Header, MessageColumns
 from everlog.aeron.transport.client.options import ImageHandler
 from everlog.aeron.transport.client.registration import Registration
 from everlog.aeron.transport.commands import AddRcvDestination, RemoveRcvDestination
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from everlog.aeron.transport.client.owner import Owner
 
 FRAGMENT_LIMIT = 10
+ASYNC_FRAGMENT_LIMIT = 256
+ASYNC_SPINS = 100
+ASYNC_SLEEP_SECONDS = 0.001
 CHANNEL_ACTIVE, NO_CHANNEL_STATUS = 1, -1
 FragmentHandler = Callable[[bytes, Header], object]
 ControlledFragmentHandler = Callable[[bytes, Header], Action | None]
@@ -103,6 +107,21 @@ class Subscription:
         if self._columns is None:
             self._columns = MessageColumns()
         return self._columns.batch() if self.poll_columns(self._columns) else None
+
+    async def messages(self) -> AsyncIterator[tuple[bytes, Header]]:
+        """Whole messages and their headers, in an asyncio program: others go on while there are none. It ends when the
+        subscription is closed, and raises what ended the client."""
+        found: list[tuple[bytes, Header]] = []
+        assembler = FragmentAssembler(lambda payload, header: found.append((payload, header)))
+        spins = 0
+        while not self.is_closed or self._owner.failure is not None:
+            if self.poll(assembler, ASYNC_FRAGMENT_LIMIT):
+                spins = 0
+            for message in found:
+                yield message
+            found.clear()
+            spins += 1
+            await asyncio.sleep(0 if spins < ASYNC_SPINS else ASYNC_SLEEP_SECONDS)
 
     def _turn(self) -> tuple[Image, ...]:
         """The images, another one first each time: so no busy one keeps the others waiting."""
