@@ -1,0 +1,167 @@
+"""Whole systems of media drivers and clients in one thread: real agents, a simulated network, and a clock that goes
+only when :meth:`TransportSystem.advance` is called. The same seed gives the same run.
+
+A driver's agents have their turns in another order in each step. A client that waits for its driver lets time go on for
+everybody, so programs are written as they are for real::
+
+    system = TransportSystem(seed=1, weather=Weather(loss=0.05))
+    here, there = system.driver("10.0.0.1"), system.driver("10.0.0.2")
+    publication = here.client().add_publication("aeron:udp?endpoint=10.0.0.2:4000", 10)
+    subscription = there.client().add_subscription("aeron:udp?endpoint=10.0.0.2:4000", 10)
+    system.run_until(lambda: publication.is_connected)
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from everlog.aeron.error_log import read_errors
+from everlog.aeron.transport.client.aeron import Aeron
+from everlog.aeron.transport.client.conductor import DriverMemory
+from everlog.aeron.transport.client.options import ClientOptions
+from everlog.aeron.transport.client.session import Clock
+from everlog.aeron.transport.cnc_memory import CncMemory, CncSettings
+from everlog.aeron.transport.driver.assembly import Surroundings, assemble
+from everlog.aeron.transport.driver.configuration import Configuration
+from everlog.aeron.transport.driver.log_factory import PrivateLogFactory
+from everlog.aeron.transport.driver.system_counters import SystemCounter
+from everlog.aeron.transport.loss_report_writer import LossReport
+from everlog.kernel.memory import Memory
+from everlog.testing.network import SimulatedNetwork, Weather
+
+US, MS, SECOND = 1000, 1_000_000, 1_000_000_000
+START_NS, START_MS = 1000 * SECOND, 1_700_000_000_000
+STEP_NS = 50 * US
+TERM_LENGTH = 64 << 10
+LOSS_REPORT_LENGTH = 64 << 10
+
+
+class SystemStopped(AssertionError):
+    """What was waited for did not happen in time. The text has the seed."""
+
+
+class Agent(Protocol):
+    """One of a driver's."""
+
+    def do_work(self, now_ns: int, now_ms: int) -> int: ...
+    def close(self) -> None: ...
+
+
+class TransportSystem:
+    """Drivers on machines of one network. Between two steps ``step_ns`` go by."""
+
+    def __init__(self, seed: int, weather: Weather | None = None, step_ns: int = STEP_NS) -> None:
+        self.seed = seed
+        self.step_ns = step_ns
+        self.network = SimulatedNetwork(seed, weather)
+        self.now_ns = START_NS
+        self.network.advance(START_NS)
+        self.random = random.Random(seed)
+        self.drivers: list[SimulatedDriver] = []
+
+    @property
+    def now_ms(self) -> int:
+        """Milliseconds since 1970."""
+        return START_MS + (self.now_ns - START_NS) // MS
+
+    def driver(self, address: str, **settings: Any) -> SimulatedDriver:
+        """A driver on a machine of its own. ``settings`` are fields of the configuration."""
+        self.drivers.append(SimulatedDriver(self, address, settings))
+        return self.drivers[-1]
+
+    def step(self, step_ns: int | None = None) -> int:
+        """Time goes on, and each agent has its turn; how much was done."""
+        self.now_ns += self.step_ns if step_ns is None else step_ns
+        self.network.advance(self.now_ns)
+        agents = [agent for driver in self.drivers for agent in driver.agents]
+        self.random.shuffle(agents)
+        work = sum(agent.do_work(self.now_ns, self.now_ms) for agent in agents)
+        for driver in self.drivers:
+            for client in driver.clients:
+                work += client.do_work()
+        return work
+
+    def advance(self, duration_ns: int, step_ns: int = MS) -> None:
+        """Let time go on for so long, by steps that may be longer than ``self.step_ns``."""
+        end_ns = self.now_ns + duration_ns
+        while self.now_ns < end_ns:
+            self.step(min(step_ns, end_ns - self.now_ns))
+
+    def run_until(
+        self, condition: Callable[[], bool], timeout_ns: int = 60 * SECOND, step_ns: int | None = None
+    ) -> None:
+        """Step until ``condition`` holds; ``step_ns``: by longer steps, where a timeout is waited for. Raises
+        :class:`SystemStopped` when it does not in time."""
+        end_ns = self.now_ns + timeout_ns
+        while not condition():
+            if self.now_ns >= end_ns:
+                errors = [text for driver in self.drivers for text in driver.errors()]
+                raise SystemStopped(f"seed {self.seed}: not after {timeout_ns} ns; {self.network.traffic} {errors}")
+            self.step(step_ns)
+
+
+class SimulatedDriver:
+    """A media driver in private memory, and its clients."""
+
+    def __init__(self, system: TransportSystem, address: str, settings: dict[str, Any]) -> None:
+        self.system = system
+        self.machine = system.network.machine(address)
+        lengths = {"ipc_term_buffer_length": TERM_LENGTH, "publication_term_buffer_length": TERM_LENGTH}
+        self.configuration = Configuration(dir=f"/simulated/{address}", **(lengths | settings))
+        self.cnc = CncMemory.allocate(
+            CncSettings(
+                counters_values_buffer_length=128 << 10,
+                error_log_buffer_length=64 << 10,
+                client_liveness_timeout_ns=self.configuration.client_liveness_timeout_ns,
+            ),
+            system.now_ms,
+        )
+        self.logs = PrivateLogFactory()
+        self.loss_report = LossReport(Memory.allocate(LOSS_REPORT_LENGTH))
+        self.parts = assemble(
+            self.configuration,
+            cnc=self.cnc,
+            network=self.machine,
+            now_ns=system.now_ns,
+            now_ms=system.now_ms,
+            loss_report=self.loss_report,
+            surroundings=Surroundings(
+                log_factory=self.logs,
+                seed=system.random.getrandbits(32),
+                interfaces=self.machine.interfaces,
+                clock_ns=lambda: system.now_ns,
+                epoch_ns=lambda: system.now_ms * MS,
+            ),
+        )
+        self.agents: list[Agent] = [self.parts.sender, self.parts.receiver, self.parts.conductor]
+        self.clients: list[Aeron] = []
+        self.parts.conductor.do_work(system.now_ns, system.now_ms)
+
+    def client(self, **options: Any) -> Aeron:
+        """A client without threads: steps of the system do its work."""
+        memory = DriverMemory(
+            self.cnc.to_driver,
+            self.cnc.to_clients,
+            self.cnc.counters_metadata,
+            self.cnc.counters_values,
+            self.configuration.client_liveness_timeout_ns,
+            self.configuration.dir,
+        )
+        system = self.system
+        clock = Clock(lambda: system.now_ns, lambda: system.now_ms, self._sleep)
+        client = Aeron(memory, self.logs.logs.__getitem__, ClientOptions(use_invoker=True, **options), clock)
+        self.clients.append(client)
+        return client
+
+    def _sleep(self, seconds: float) -> None:
+        self.system.advance(max(round(seconds * SECOND), self.system.step_ns))
+
+    def count(self, counter: SystemCounter) -> int:
+        """What one of the driver's counters says."""
+        return self.parts.system_counters[counter].get()
+
+    def errors(self) -> list[str]:
+        """The driver's distinct errors."""
+        return [entry.text for entry in read_errors(self.cnc.error_log.view())]
