@@ -39,6 +39,7 @@ import org.agrona.concurrent.UnsafeBuffer;
 public final class TransportPeer
 {
     private static final long WAIT_NS = TimeUnit.SECONDS.toNanos(40);
+    private static final int TERMINATED = 7; // exit code of a driver that a client has ended
     private static final PrintStream OUT = new PrintStream(System.out, false);
 
     private final List<String> errors = new ArrayList<>();
@@ -75,7 +76,9 @@ public final class TransportPeer
 
     private static void drive(final BufferedReader input) throws IOException
     {
-        try (MediaDriver driver = MediaDriver.launch(new MediaDriver.Context()))
+        final MediaDriver.Context context = new MediaDriver.Context()
+            .terminationHook(() -> Runtime.getRuntime().halt(TERMINATED));
+        try (MediaDriver driver = MediaDriver.launch(context))
         {
             answer("ready " + ProcessHandle.current().pid() + " " + driver.aeronDirectoryName());
             String line;

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from java_archive import Messages
 from java_transport import by_seed
@@ -129,3 +131,11 @@ def await_that(is_done: Callable[[], bool], what: str, seconds: float = SECONDS)
         if time.monotonic() > end:
             raise TimeoutError(f"waited too long for {what}")
         time.sleep(0.0005)
+
+
+def in_thread(function: Callable[..., Any], *arguments: Any, **more: Any) -> Callable[[], Any]:
+    """Begins a call; what is returned waits for it and gives its result, or raises what it raised."""
+    pool = ThreadPoolExecutor(1)
+    future = pool.submit(function, *arguments, **more)
+    pool.shutdown(wait=False)
+    return future.result

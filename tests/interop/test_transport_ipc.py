@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from java_archive import Messages
 from java_transport import JavaClient, expected
-from our_transport import OurClient, await_that
+from our_transport import OurClient, await_that, in_thread
 
 CHANNEL = "aeron:ipc?term-length=64k"
 SIZES = (1, 31, 32, 33, 1000, 1376, 1377, 3000, 0, 8192, 64, 1408)
@@ -41,19 +39,6 @@ def start(folder: str, start_java_client: Callable[..., JavaClient]) -> Iterator
     yield start
     for client in started:
         client.close()
-
-
-def in_thread(function: Callable[..., Any], *arguments: Any, **more: Any) -> Callable[[], Any]:
-    """Begins a call; what is returned waits for it and gives its result."""
-    result: list[Any] = []
-    thread = threading.Thread(target=lambda: result.append(function(*arguments, **more)))
-    thread.start()
-
-    def wait() -> Any:
-        thread.join(80)
-        return result[0]
-
-    return wait
 
 
 @pytest.mark.parametrize("subscriber", ["java", "ours"])
