@@ -10,7 +10,7 @@ from everlog.aeron.transport.counters_memory import AtomicCounter
 from everlog.aeron.transport.driver import uri_syntax
 from everlog.aeron.transport.driver.tasks import Task, Tasks
 from everlog.aeron.transport.media.interfaces import Interfaces
-from everlog.aeron.transport.media.name_resolver import NameResolver, resolve_address
+from everlog.aeron.transport.media.name_resolver import NameResolver, UnknownHost, resolve_address
 from everlog.aeron.transport.media.udp_channel import UdpChannel, destination_address
 from everlog.kernel.socket_address import SocketAddress
 
@@ -32,9 +32,15 @@ class Channels:
         uri_syntax.parse(text)
         return self.tasks.submit(lambda: UdpChannel.parse(text, self.resolver, is_destination, self.interfaces))
 
-    def destination(self, uri: ChannelUri) -> Task[SocketAddress]:
-        """Where a destination is."""
-        return self.tasks.submit(lambda: destination_address(uri, self.resolver))
+    def destination(self, uri: ChannelUri) -> Task[SocketAddress | None]:
+        """Where a destination is; ``None``: nobody knows its name yet."""
+        return self.tasks.submit(lambda: self._destination(uri))
+
+    def _destination(self, uri: ChannelUri) -> SocketAddress | None:
+        try:
+            return destination_address(uri, self.resolver)
+        except UnknownHost:
+            return None
 
     def resolve_again(self, text: str, parameter: str) -> Task[SocketAddress | None]:
         """What a name means now; ``None``: nobody knows it."""

@@ -9,6 +9,8 @@ these texts, so they are the same here.
 from __future__ import annotations
 
 from everlog.aeron.transport.error_codes import ErrorCode
+from everlog.aeron.transport.media.context import ChannelFailed
+from everlog.aeron.transport.media.name_resolver import UnknownHost
 from everlog.errors import EverlogError, UsageError, WriteFailed
 
 
@@ -78,8 +80,13 @@ def as_refused(error: Exception) -> CommandRefused:
     the driver's disk."""
     if isinstance(error, CommandRefused):
         return error
+    if isinstance(error, UnknownHost):
+        return CommandRefused(ErrorCode.INVALID_CHANNEL, f"java.net.UnknownHostException: {error.found}")
     if isinstance(error, UsageError):
-        return invalid_channel(str(error))
+        kind = "ERROR -" if error.found is None else "java.lang.IllegalArgumentException:"
+        return CommandRefused(ErrorCode.INVALID_CHANNEL, f"{kind} {error}")
+    if isinstance(error, ChannelFailed):
+        return CommandRefused(ErrorCode.GENERIC_ERROR, f"io.aeron.exceptions.AeronException : ERROR - {error}")
     if isinstance(error, WriteFailed):
         return CommandRefused(ErrorCode.STORAGE_SPACE, f"ERROR - {error}")
     return CommandRefused(ErrorCode.GENERIC_ERROR, f"{type(error).__module__}.{type(error).__qualname__} : {error}")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
+from everlog.aeron.channel_uri import InvalidChannel
 from everlog.aeron.frames import MIN_TERM_LENGTH
 from everlog.aeron.transport import commands
 from everlog.aeron.transport.counters_memory import AtomicCounter
@@ -245,10 +247,13 @@ class NetworkPublications:
             multicast_window_multiple=configuration.multicast_flow_control_rrwm,
         )
         has_many = channel.is_multicast or channel.is_multi_destination
-        flow_control = flow_control_for(channel.uri, settings, has_many_receivers=has_many)
+        try:
+            flow_control = flow_control_for(channel.uri, settings, has_many_receivers=has_many)
+        except InvalidChannel as error:
+            raise illegal_argument(error.found or str(error)) from error
         if isinstance(flow_control, MinFlowControl):
             counters, now_ms = self._context.counters, self._context.now_ms
-            opened.append(stream_counters.flow_control_receivers(counters, name, now_ms))
+            opened.append(stream_counters.flow_control_receivers(counters, replace(name, client_id=NULL_VALUE), now_ms))
             flow_control.receiver_counter = opened[-1]
         return flow_control
 
@@ -306,7 +311,8 @@ class NetworkPublications:
         self._endpoints.find_for_destinations(registration_id)
         address = yield from finished(self._parts.channels.destination(uri))
         endpoint = self._endpoints.find_for_destinations(registration_id)
-        self._parts.sender.remove_destination(endpoint, address)
+        if address is not None:
+            self._parts.sender.remove_destination(endpoint, address)
         self._context.client_proxy.operation_succeeded(command.correlation_id)
 
     def remove_destination_by_id(self, command: commands.RemoveDestinationById) -> None:

@@ -1,0 +1,306 @@
+"""Commands about the network to our conductor on a simulated machine. Codes, texts and the order of counters are those
+of Java's driver 1.51.0, which was given the same commands; texts that Aeron makes of exceptions of Java's library are
+our own behind the class's name."""
+
+from __future__ import annotations
+
+import pytest
+from conducted_driver import ConductedDriver, all_of, only
+
+from everlog.aeron.transport import commands
+from everlog.aeron.transport.driver.system_counters import SystemCounter
+
+UDP = "aeron:udp?endpoint=127.0.0.1:24003"
+ARGUMENT = "java.lang.IllegalArgumentException"
+PUBLICATIONS = [
+    ("aeron:udp", 1, f"{ARGUMENT}: "),
+    (
+        "aeron:udp?endpoint=127.0.0.1:0",
+        11,
+        f"{ARGUMENT} : endpoint has port=0 for publication: channel=aeron:udp?endpoint=127.0.0.1:0",
+    ),
+    ("aeron:udp?endpoint=127.0.0.1", 1, f"{ARGUMENT}: channel parameter endpoint"),
+    ("aeron:udp?endpoint=nohost.invalid:1234", 1, "java.net.UnknownHostException: unresolved - endpoint=nohost.inv"),
+    ("aeron:udp?endpoint=127.0.0.1:70000", 1, f"{ARGUMENT}: channel parameter endpoint"),
+    (
+        "aeron:udp?control=127.0.0.1:24001",
+        11,
+        f"{ARGUMENT} : 'control' parameter requires that either 'endpoint' or 'control-mode' is specified,"
+        " channel=aeron:udp?control=127.0.0.1:24001",
+    ),
+    ("aeron:udp?control-mode=dynamic|endpoint=127.0.0.1:24002", 1, f"{ARGUMENT}: channel parameter control"),
+    (
+        "aeron:udp?tags=99",
+        1,
+        "ERROR - URI must have explicit control, endpoint, or be manual control-mode when original:"
+        " channel=aeron:udp?tags=99",
+    ),
+    (UDP + "|fc=max", 11, f"{ARGUMENT} : unsupported unicast flow control strategy: fc=max"),
+    (
+        "aeron:udp?endpoint=224.0.1.1:24003|interface=10.0.0.1|fc=foo",
+        11,
+        f"{ARGUMENT} : unsupported multicast flow control strategy: fc=foo",
+    ),
+    ("aeron:udp?endpoint=224.0.1.2:24003|interface=10.0.0.1", 1, f"{ARGUMENT}: channel parameter endpoint"),
+    (
+        UDP + "|term-length=1m|mtu=65504|so-sndbuf=4k",
+        11,
+        "java.lang.IllegalStateException : MTU greater than SO_SNDBUF for channel: mtu=65504 so-sndbuf=4096"
+        f" channel={UDP}|term-length=1m|mtu=65504|so-sndbuf=4k",
+    ),
+    (
+        UDP + "|response-correlation-id=55",
+        11,
+        f"{ARGUMENT} : unable to find response subscription for response-correlation-id=55",
+    ),
+    (
+        "aeron:udp?control-mode=response|control=127.0.0.1:24005",
+        11,
+        f"{ARGUMENT} : control-mode=response was specified, but no response-correlation-id set",
+    ),
+    (
+        "aeron:udp?control-mode=response|control=127.0.0.1:24005|response-correlation-id=77",
+        11,
+        f"{ARGUMENT} : image.correlationId=77 not found",
+    ),
+    (
+        UDP + "|session-id=tag:7",
+        1,
+        f"ERROR - session-id=tag:7 must reference a network publication: channel={UDP}|session-id=tag:7",
+    ),
+    ("aeron:tcp?endpoint=127.0.0.1:1", 1, f"{ARGUMENT}: channel"),
+    ("aeron-spy:aeron:ipc", 1, f"{ARGUMENT}: channel"),
+    ("aeron:udp?endpoint=10.0.0.9:24003|control=10.9.9.9:1", 11, "io.aeron.exceptions.AeronException : ERROR - chan"),
+]
+SUBSCRIPTIONS = [
+    ("aeron:udp", 1, f"{ARGUMENT}: "),
+    (
+        "aeron:udp?endpoint=127.0.0.1:24020|control=127.0.0.1:0",
+        11,
+        f"{ARGUMENT} : control has port=0 for subscription:"
+        " channel=aeron:udp?endpoint=127.0.0.1:24020|control=127.0.0.1:0",
+    ),
+    (
+        UDP + "|media-rcv-ts-offset=0",
+        1,
+        "ERROR - Media timestamps 'media-rcv-ts-offset' are not supported in the Java driver:"
+        f" channel={UDP}|media-rcv-ts-offset=0",
+    ),
+    (
+        UDP + "|so-rcvbuf=4k",
+        11,
+        "java.lang.IllegalStateException : Initial window greater than SO_RCVBUF for channel: rcv-wnd=32768"
+        f" so-rcvbuf=4096 channel={UDP}|so-rcvbuf=4k",
+    ),
+    ("aeron:udp?endpoint=1.2.3.4:24020", 11, "io.aeron.exceptions.AeronException : ERROR - channel error - "),
+    ("aeron-spy:aeron:ipc", 1, f"{ARGUMENT}: channel"),
+    ("aeron:udp?control-mode=dynamic", 1, f"{ARGUMENT}: channel parameter control"),
+]
+
+
+@pytest.mark.parametrize(("channel", "code", "text"), PUBLICATIONS)
+def test_a_publications_channel_is_refused_and_nothing_is_left_of_it(channel: str, code: int, text: str) -> None:
+    driver = ConductedDriver()
+    error = driver.error(commands.AddPublication(1, driver.next_id(), 10, channel))
+    assert (error.error_code, error.message[: len(text)]) == (code, text)
+    driver.work(4)
+    assert driver.logs.logs == {}
+    assert driver.labels() == {}
+    assert driver.system(SystemCounter.ERRORS) == 1
+
+
+@pytest.mark.parametrize(("channel", "code", "text"), SUBSCRIPTIONS)
+def test_a_subscriptions_channel_is_refused_and_nothing_is_left_of_it(channel: str, code: int, text: str) -> None:
+    driver = ConductedDriver()
+    error = driver.error(commands.AddSubscription(1, driver.next_id(), -1, 10, channel))
+    assert (error.error_code, error.message[: len(text)]) == (code, text)
+    assert driver.labels() == {}
+
+
+def test_who_shares_a_sending_endpoint_asks_for_the_same() -> None:
+    driver = ConductedDriver()
+    first = "aeron:udp?endpoint=127.0.0.1:24010|so-sndbuf=128k|so-rcvbuf=64k|ssc=true"
+    channel = "aeron:udp?endpoint=127.0.0.1:24010"
+    driver.add_publication(first, 30)
+    buffers = "does not match existing value of"
+    option = "ERROR - option conflicts with existing subscription:"
+    spies = "java.lang.IllegalStateException : existing publication has different spiesSimulateConnection:"
+    for rest, stream, expected in (
+        ("|so-sndbuf=64k", 31, f"ERROR - so-sndbuf=65536 {buffers} 131072:"),
+        ("|so-rcvbuf=128k", 31, f"ERROR - so-rcvbuf=131072 {buffers} 65536:"),
+        ("|channel-snd-ts-offset=0", 31, f"{option} channel-snd-ts-offset=0"),
+        ("", 30, f"{spies} existing=true requested=false"),
+    ):
+        error = driver.error(commands.AddPublication(1, driver.next_id(), stream, channel + rest))
+        assert error.message == f"{expected} existingChannel={first} channel={channel}{rest}"
+    shared = driver.add_publication(channel + "|ssc=true", 30)
+    assert shared.registration_id == 0
+
+
+def test_who_shares_a_stream_of_a_receiving_endpoint_asks_for_the_same() -> None:
+    driver = ConductedDriver()
+    first, channel = "aeron:udp?endpoint=127.0.0.1:24021|so-rcvbuf=128k", "aeron:udp?endpoint=127.0.0.1:24021"
+    driver.add_subscription(first, 40)
+    option = "ERROR - option conflicts with existing subscription:"
+    for rest, stream, expected in (
+        ("|reliable=false", 40, f"{option} reliable=false"),
+        ("|rejoin=false", 40, f"{option} rejoin=false"),
+        ("|so-rcvbuf=64k|rcv-wnd=32k", 41, "ERROR - so-rcvbuf=65536 does not match existing value of 131072:"),
+        ("|channel-rcv-ts-offset=0", 41, f"{option} channel-rcv-ts-offset=0"),
+    ):
+        error = driver.error(commands.AddSubscription(2, driver.next_id(), -1, stream, channel + rest))
+        assert error.message == f"{expected} existingChannel={first} channel={channel}{rest}"
+    driver.add_subscription(channel + "|session-id=5|reliable=false", 40)
+
+
+def test_a_publications_counters_come_in_javas_order() -> None:
+    driver = ConductedDriver()
+    channel = "aeron:udp?control=127.0.0.1:24011|control-mode=dynamic|fc=min"
+    ready = driver.add_publication(channel, 32, is_exclusive=True)
+    stream = f"0 {ready.session_id} 32 {channel}"
+    found = [
+        (counter.type_id, counter.owner_id, counter.label)
+        for counter in driver.counters().values()
+        if counter.counter_id > 45
+    ]
+    assert found == [
+        (6, 0, f"snd-channel: {channel} 127.0.0.1:24011"),
+        (14, 0, "snd-local-sockaddr: 46 127.0.0.1:24011"),
+        (18, 0, f"mdc-num-dest: {channel} "),
+        (17, -1, f"fc-receivers: {stream}"),
+        (12, 1, f"pub-pos (exclusive): {stream}"),
+        (1, 1, f"pub-lmt: {stream}"),
+        (2, 1, f"snd-pos: {stream}"),
+        (9, 1, f"snd-lmt: {stream}"),
+        (13, 1, f"snd-bpe: {stream}"),
+        (19, 1, f"snd-naks-received: {stream}"),
+        (11, 1, "client-heartbeat: id=1"),
+    ]
+    assert ready.channel_status_id == 46
+    assert ready.position_limit_counter_id == 51
+
+
+def test_destinations_are_added_and_removed_by_their_user() -> None:
+    driver = ConductedDriver()
+    ready = driver.add_publication("aeron:udp?control-mode=manual", 34)
+    destinations = next(c.counter_id for c in driver.counters().values() if c.label.startswith("mdc-num-dest"))
+
+    def ask(kind: type[commands.AddDestination], uri: str) -> commands.Event:
+        (event,) = driver.ask(kind(1, driver.next_id(), ready.registration_id, uri))
+        driver.work(2)
+        return event
+
+    added = ask(commands.AddDestination, "aeron:udp?endpoint=127.0.0.1:24012")
+    assert isinstance(added, commands.OnOperationSuccess)
+    assert driver.counters()[destinations].value == 1
+    ask(commands.AddDestination, "aeron:udp?endpoint=nohost.invalid:24012")
+    assert driver.counters()[destinations].value == 2
+    wrong = ask(commands.AddDestination, "aeron:udp?endpoint=127.0.0.1:24012|mtu=1408")
+    assert isinstance(wrong, commands.OnError)
+    text = "ERROR - destinations must not contain the key: mtu channel=aeron:udp?endpoint=127.0.0.1:24012|mtu=1408"
+    assert (wrong.error_code, wrong.message) == (1, text)
+    assert isinstance(ask(commands.AddDestination, "aeron:ipc"), commands.OnError)
+    ask(commands.RemoveDestination, "aeron:udp?endpoint=127.0.0.1:24012")
+    assert driver.counters()[destinations].value == 1
+    again = only(
+        driver.ask(commands.AddDestination(1, 99, ready.registration_id, "aeron:udp?endpoint=127.0.0.1:24014")),
+        commands.OnOperationSuccess,
+    )
+    driver.ask(commands.RemoveDestinationById(1, 100, ready.registration_id, again.correlation_id))
+    driver.work(2)
+    assert driver.counters()[destinations].value == 1
+
+
+def test_a_publication_with_one_destination_gets_no_other() -> None:
+    driver = ConductedDriver()
+    ready = driver.add_publication("aeron:udp?endpoint=127.0.0.1:24013", 34)
+    uri = "aeron:udp?endpoint=127.0.0.1:24012"
+    error = driver.error(commands.AddDestination(1, driver.next_id(), ready.registration_id, uri))
+    assert (error.error_code, error.message) == (1, "ERROR - channel does not allow manual control")
+    error = driver.error(commands.AddDestination(1, driver.next_id(), 9999, uri))
+    assert (error.error_code, error.message) == (3, "ERROR - unknown publication: 9999")
+    spy = "aeron-spy:aeron:udp?endpoint=127.0.0.1:1"
+    error = driver.error(commands.AddDestination(1, driver.next_id(), ready.registration_id, spy))
+    assert error.message == f"ERROR - Aeron spies are invalid as send destinations: channel={spy}"
+
+
+def test_a_subscriptions_sources_come_and_go() -> None:
+    driver = ConductedDriver()
+    registration_id, _ = driver.add_subscription("aeron:udp?control-mode=manual", 42)
+    source = "aeron:udp?endpoint=127.0.0.1:24030"
+    for uri in (source, "aeron:ipc", "aeron-spy:aeron:udp?endpoint=127.0.0.1:24013"):
+        added = driver.ask(commands.AddRcvDestination(2, driver.next_id(), registration_id, uri))
+        assert isinstance(added[0], commands.OnOperationSuccess)
+    assert "rcv-local-sockaddr: 46 127.0.0.1:24030" in driver.labels()
+    taken = driver.error(commands.AddRcvDestination(2, driver.next_id(), registration_id, source))
+    assert taken.error_code == 11
+    for uri in (source, "aeron:ipc", "aeron-spy:aeron:udp?endpoint=127.0.0.1:24013"):
+        removed = driver.ask(commands.RemoveRcvDestination(2, driver.next_id(), registration_id, uri))
+        assert isinstance(removed[0], commands.OnOperationSuccess)
+    driver.work(4)
+    assert [label for label in driver.labels() if label.startswith("rcv-local")] == []
+    driver.ask(commands.RemoveSubscription(2, driver.next_id(), registration_id))
+    driver.work(4)
+    assert list(driver.labels()) == ["client-heartbeat: id=2"]
+
+
+def test_images_in_shared_memory_come_by_a_source_of_a_subscription() -> None:
+    driver = ConductedDriver()
+    publication = driver.add_publication("aeron:ipc", 42)
+    registration_id, _ = driver.add_subscription("aeron:udp?control-mode=manual", 42)
+    events = driver.ask(commands.AddRcvDestination(2, driver.next_id(), registration_id, "aeron:ipc"))
+    image = only(events, commands.OnAvailableImage)
+    assert image.subscription_registration_id == registration_id
+    events = driver.ask(commands.RemoveRcvDestination(2, driver.next_id(), registration_id, "aeron:ipc"))
+    gone = only(events, commands.OnUnavailableImage)
+    assert gone == commands.OnUnavailableImage(publication.registration_id, registration_id, 42, "aeron:ipc")
+
+
+def test_an_endpoint_goes_with_its_last_subscription() -> None:
+    driver = ConductedDriver()
+    ids = [driver.add_subscription("aeron:udp?endpoint=127.0.0.1:24021", stream)[0] for stream in (1, 1, 2)]
+    for registration_id in ids:
+        assert "rcv-channel: aeron:udp?endpoint=127.0.0.1:24021 127.0.0.1:24021" in driver.labels()
+        driver.ask(commands.RemoveSubscription(2, driver.next_id(), registration_id))
+        driver.work(2)
+    assert list(driver.labels()) == ["client-heartbeat: id=2"]
+    driver.add_subscription("aeron:udp?endpoint=127.0.0.1:24021", 1)
+
+
+def test_an_endpoint_that_is_just_closing_is_to_be_asked_for_again() -> None:
+    driver = ConductedDriver()
+    channel = "aeron:udp?endpoint=127.0.0.1:24021"
+    registration_id, _ = driver.add_subscription(channel, 1)
+    driver.write(commands.RemoveSubscription(2, driver.next_id(), registration_id))
+    driver.write(commands.AddSubscription(2, driver.next_id(), -1, 1, channel))
+    conductor = driver.parts.conductor
+    for _ in range(3):
+        conductor.do_work(driver.now_ns, driver.now_ms)
+    error = only(driver.events(), commands.OnError)
+    assert (error.error_code, error.message) == (
+        10,
+        "WARN - ReceiveChannelEndpoint found in CLOSING state, please retry",
+    )
+    assert driver.system(SystemCounter.ERRORS) == 0
+
+
+def test_counters_that_are_out_leave_no_half_made_stream() -> None:
+    driver = ConductedDriver()
+    refused: list[commands.OnError] = []
+    while not refused:
+        refused = all_of(driver.ask(commands.AddCounter(1, driver.next_id(), 1, b"", "x")), commands.OnError)
+    labels = len(driver.counters())
+    for free in range(8):
+        for _ in range(free):
+            link = next(iter(driver.parts.conductor._counters._links.values()))
+            driver.ask(commands.RemoveCounter(1, driver.next_id(), link.registration_id))
+        driver.now_ms += 2000
+        before = len(driver.counters())
+        error = driver.error(commands.AddPublication(1, driver.next_id(), 10, UDP))
+        assert error.error_code == 11
+        driver.work(4)
+        driver.now_ms += 2000
+        assert len(driver.counters()) == before
+        while len(driver.counters()) < labels:
+            driver.ask(commands.AddCounter(1, driver.next_id(), 1, b"", "x"))
+    assert driver.logs.logs == {}
