@@ -17,6 +17,7 @@ from everlog.aeron.transport.driver.client_proxy import ClientProxy
 from everlog.aeron.transport.driver.conductor import DriverConductor
 from everlog.aeron.transport.driver.configuration import Configuration
 from everlog.aeron.transport.driver.context import DriverContext
+from everlog.aeron.transport.driver.driver_name_resolver import DriverNameResolver
 from everlog.aeron.transport.driver.errors_seen import ErrorsSeen
 from everlog.aeron.transport.driver.image_parameters import ReceiverCounters
 from everlog.aeron.transport.driver.log_factory import FileLogFactory, LogFactory
@@ -98,11 +99,16 @@ def assemble(
     receiver = _receiver(context, network, surroundings)
 
     def network_side(context: DriverContext, streams: Streams) -> NetworkSide:
+        media = media_context(context, network, surroundings.epoch_ns)
+        neighbors = None
+        if configuration.resolver_name is not None:
+            neighbors = DriverNameResolver(context, media, surroundings.resolver)
         parts = NetworkParts(
             context=context,
             streams=streams,
-            media=media_context(context, network, surroundings.epoch_ns),
-            channels=_channels(context, surroundings),
+            media=media,
+            channels=_channels(context, surroundings, neighbors or surroundings.resolver),
+            neighbors=neighbors,
             sender=SenderProxy(sender),
             receiver=ReceiverProxy(receiver),
             new_dispatcher=receiver.new_dispatcher,
@@ -181,11 +187,11 @@ def _receiver(context: DriverContext, network: Network, surroundings: Surroundin
     return Receiver(settings, seams, ReceiverCounters.of(system), context.now_ns)
 
 
-def _channels(context: DriverContext, surroundings: Surroundings) -> Channels:
+def _channels(context: DriverContext, surroundings: Surroundings, names: NameResolver) -> Channels:
     system, threshold_ns = context.system_counters, context.configuration.name_resolver_threshold_ns
     longest = system[SystemCounter.NAME_RESOLVER_MAX_TIME]
     exceeded = system[SystemCounter.NAME_RESOLVER_TIME_THRESHOLD_EXCEEDED]
-    resolver = TimedResolver(surroundings.resolver, surroundings.clock_ns, (longest, exceeded), threshold_ns)
+    resolver = TimedResolver(names, surroundings.clock_ns, (longest, exceeded), threshold_ns)
     return Channels(context.tasks, resolver, surroundings.interfaces)
 
 

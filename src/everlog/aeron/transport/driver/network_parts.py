@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from everlog.aeron.transport.driver.channels import Channels
 from everlog.aeron.transport.driver.context import DriverContext
 from everlog.aeron.transport.driver.dispatcher import DataPacketDispatcher
+from everlog.aeron.transport.driver.driver_name_resolver import DriverNameResolver
 from everlog.aeron.transport.driver.receiver_proxy import ReceiverProxy
 from everlog.aeron.transport.driver.sender import SenderProxy
 from everlog.aeron.transport.driver.streams import Streams
@@ -27,3 +28,5 @@ class NetworkParts:
     receiver: ReceiverProxy
     new_dispatcher: Callable[[], DataPacketDispatcher]
     loss_report: LossReport | None
+    neighbors: DriverNameResolver | None = None
+    """Other drivers whose names this one knows."""

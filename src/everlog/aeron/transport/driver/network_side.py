@@ -88,6 +88,8 @@ class NetworkSide:
         if self._pending:
             work_count += 1
             self._step()
+        if self._parts.neighbors is not None:
+            work_count += self._parts.neighbors.do_work(now_ms)
         return work_count
 
     def on_publications_time_event(self, now_ns: int, now_ms: int) -> None:
@@ -105,6 +107,8 @@ class NetworkSide:
     def close(self) -> None:
         """The driver ends: close all sockets, and delete all logs."""
         self._pending.clear()
+        if self._parts.neighbors is not None:
+            self._parts.neighbors.close()
         self._receive_endpoints.close()
         self._send_endpoints.close()
         self._publications.close()
