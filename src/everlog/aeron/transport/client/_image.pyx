@@ -15,7 +15,7 @@ from everlog.aeron.transport._terms cimport (
     DATA_HEADER_FLAGS, DATA_HEADER_FRAME_LENGTH, DATA_HEADER_RESERVED_VALUE, DATA_HEADER_SESSION_ID, DATA_HEADER_STREAM_ID,
     DATA_HEADER_TERM_ID, DATA_HEADER_TERM_OFFSET, DATA_HEADER_TYPE, DATA_HEADER_VERSION, FLAG_BEGIN, FLAG_END, HEADER,
     LOG_META_DATA_ACTIVE_TRANSPORT_COUNT, LOG_META_DATA_END_OF_STREAM_POSITION, LOG_META_DATA_IS_PUBLICATION_REVOKED,
-    TYPE_PADDING, UNFRAGMENTED, align32, end_of_block, load_i32, load_i64, type_of,
+    TYPE_PADDING, UNFRAGMENTED, align32, copy_long, end_of_block, load_i32, load_i64, type_of,
 )
 
 from everlog.aeron.frames import MAX_MESSAGE_BYTES as _MAX_MESSAGE_BYTES
@@ -231,7 +231,7 @@ cdef int read_whole_messages(Stretch* stretch) noexcept nogil:
         if length <= COPY_SLACK and offset <= last_short:
             everlog_copy_short(data + used, frame + HEADER, length)
         else:
-            memcpy(data + used, frame + HEADER, length)
+            copy_long(data + used, frame + HEADER, length)
         used += length
         ends[0] = <int32_t>used
         ends += 1

@@ -18,7 +18,7 @@ from everlog.kernel._memory cimport Memory
 from everlog.aeron.transport._terms cimport (
     DATA_HEADER_FLAGS, DATA_HEADER_FRAME_LENGTH, DATA_HEADER_RESERVED_VALUE, DATA_HEADER_SESSION_ID, DATA_HEADER_STREAM_ID,
     DATA_HEADER_TERM_ID, DATA_HEADER_TERM_OFFSET, DATA_HEADER_TYPE, DATA_HEADER_VERSION, FLAG_BEGIN, FLAG_END, HEADER,
-    LOG_META_DATA_ACTIVE_TERM_COUNT, LOG_META_DATA_IS_CONNECTED, LOG_META_DATA_TAIL_0, TYPE_PADDING, align32, load_i32,
+    LOG_META_DATA_ACTIVE_TERM_COUNT, LOG_META_DATA_IS_CONNECTED, LOG_META_DATA_TAIL_0, TYPE_PADDING, align32, copy_long, load_i32,
     load_i64, rotate, type_of,
 )
 
@@ -36,7 +36,7 @@ cdef extern from *:
     /* A payload: nothing beyond it is read or written. Short ones as a few moves that overlap. */
     static inline void everlog_put(char* to, const char* from, int64_t n) {
         if (n == 32) { memcpy(to, from, 32); return; }
-        if (n > 64) { memcpy(to, from, (size_t)n); return; }
+        if (n > 64) { everlog_copy_long(to, from, n); return; }
         if (n >= 32) { char a[32], b[32]; memcpy(a, from, 32); memcpy(b, from + n - 32, 32); memcpy(to, a, 32); memcpy(to + n - 32, b, 32); return; }
         if (n >= 16) { char a[16], b[16]; memcpy(a, from, 16); memcpy(b, from + n - 16, 16); memcpy(to, a, 16); memcpy(to + n - 16, b, 16); return; }
         if (n >= 8) { uint64_t a, b; memcpy(&a, from, 8); memcpy(&b, from + n - 8, 8); memcpy(to, &a, 8); memcpy(to + n - 8, &b, 8); return; }
@@ -146,7 +146,7 @@ cdef void put_fragments(
     while left > 0:
         length = min(left, log.max_payload)
         put_header(log, term + offset, offset, length + HEADER, term_id)
-        memcpy(term + offset + HEADER, data, length)
+        copy_long(term + offset + HEADER, data, length)
         if left <= log.max_payload:
             flags |= FLAG_END
         term[offset + DATA_HEADER_FLAGS] = <char>flags
@@ -390,6 +390,15 @@ cdef struct Rows:
     int width
     int64_t first
     int64_t last
+
+
+cdef int width_of(const Py_buffer* offsets) noexcept nogil:
+    # Of a column's offsets; 0 for what they may not be.
+    if offsets.ndim != 1 or offsets.format == NULL:
+        return 0
+    if offsets.format[1] != 0 or offsets.format[0] not in (c"i", c"l", c"q"):
+        return 0
+    return offsets.itemsize if offsets.itemsize in (4, 8) else 0
 
 
 cdef inline int64_t offset_at(const Rows* rows, int64_t row) noexcept nogil:
@@ -731,7 +740,7 @@ cdef class Appender:
         cdef Py_buffer data_view, offsets_view
         cdef Rows rows
         cdef LogView view
-        cdef int64_t status = 0, appended
+        cdef int64_t status = 0, appended, count
         cdef Place* place = self._place()
         if not self.is_open:
             return CLOSED
@@ -739,8 +748,13 @@ cdef class Appender:
         try:
             PyObject_GetBuffer(offsets, &offsets_view, PyBUF_ND | PyBUF_FORMAT)
             try:
-                rows.width = _twin.offset_width(memoryview(offsets))
-                rows.last = _twin.check_rows(first, last, offsets_view.len // rows.width)
+                rows.width = width_of(&offsets_view)
+                if rows.width == 0:
+                    _twin.offset_width(memoryview(offsets))
+                count = offsets_view.len // rows.width
+                rows.last = count - 1 if last is None else last
+                if not 0 <= first <= rows.last <= count - 1:
+                    _twin.check_rows(first, last, count)
                 rows.first = first
                 rows.data = <const char*>data_view.buf
                 rows.data_length = data_view.len
