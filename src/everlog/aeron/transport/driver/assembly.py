@@ -7,7 +7,6 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from everlog.aeron.transport.broadcast import BroadcastTransmitter
 from everlog.aeron.transport.cnc_memory import CncMemory
@@ -129,13 +128,7 @@ def driver_context(
     errors = ErrorsSeen(DistinctErrorLog(cnc.error_log), system[SystemCounter.ERRORS], now_ms)
     mapped = system[SystemCounter.BYTES_CURRENTLY_MAPPED]
     mapped.add_release(_length(cnc) + configuration.loss_report_buffer_length)
-    log_factory = surroundings.log_factory or FileLogFactory(
-        Path(configuration.dir),
-        configuration.file_page_size,
-        configuration.low_storage_warning_threshold,
-        mapped,
-        errors.record,
-    )
+    log_factory = surroundings.log_factory or FileLogFactory(configuration, mapped, errors.record)
     tasks = surroundings.tasks or (ThreadTasks() if surroundings.log_factory is None else InlineTasks())
     return DriverContext(
         configuration=configuration,

@@ -34,8 +34,8 @@ from everlog.errors import CorruptData, UnknownMessage
 
 IPC_PREFIX = "aeron:ipc"
 SPY_PREFIX = "aeron-spy"
-COMMAND_LIMIT = 2
-"""Commands begun in one cycle."""
+COMMAND_LIMIT = 1
+"""Commands begun in one cycle: the next waits until this one is done."""
 REQUEST_LIMIT = 16
 """Requests of sender and receiver done in one cycle."""
 MAX_REASON_LENGTH = 1023
@@ -94,7 +94,7 @@ class DriverConductor:
             configuration.publication_reserved_session_id_high,
         )
         notices = ImageNotices(context.client_proxy)
-        freed = FreedLogs(configuration.resource_free_limit, system[SystemCounter.FREE_FAILS])
+        freed = FreedLogs(context.tasks, system[SystemCounter.FREE_FAILS])
         self.streams = Streams(self._clients, self._sessions, notices, freed)
         self._ipc = IpcStreams(context, self.streams)
         self._counters = UserCounters(context, self._clients)
@@ -164,8 +164,8 @@ class DriverConductor:
         if self._network is not None:
             self._network.close()
         self._ipc.close()
-        self.streams.freed_logs.free_all()
         self.context.tasks.close()
+        self.streams.freed_logs.free_all()
         self.context.to_driver.consumer_heartbeat = CLOSED_HEARTBEAT
 
     def _on_timer(self, now_ns: int, now_ms: int) -> None:
@@ -207,7 +207,7 @@ class DriverConductor:
 
     def _read_commands(self) -> int:
         try:
-            return self.context.to_driver.read(self._on_command, 1)
+            return self.context.to_driver.read(self._on_command, COMMAND_LIMIT)
         except CorruptData as error:
             self.context.errors.record(error)
             return 1

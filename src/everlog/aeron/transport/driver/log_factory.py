@@ -18,6 +18,8 @@ from typing import Protocol
 from everlog.aeron.frames import align
 from everlog.aeron.transport.counters_memory import AtomicCounter
 from everlog.aeron.transport.driver.command_errors import CommandRefused
+from everlog.aeron.transport.driver.configuration import Configuration
+from everlog.aeron.transport.driver.tasks import Task, Tasks
 from everlog.aeron.transport.error_codes import ErrorCode
 from everlog.aeron.transport.log_buffers import IMAGES, METADATA_LENGTH, PUBLICATIONS, SUFFIX, TERM_COUNT
 from everlog.aeron.transport.log_memory import LogMemory, LogParameters
@@ -85,19 +87,14 @@ class FileLog:
 
 
 class FileLogFactory:
-    """Below ``folder``, the driver's. ``mapped_bytes`` counts what is mapped; ``warn`` is told when space runs low."""
+    """In the configuration's folder. ``mapped_bytes`` counts what is mapped; ``warn`` is told when space runs low. Logs
+    are made and freed by a thread of tasks."""
 
-    def __init__(
-        self,
-        folder: Path,
-        page_size: int,
-        low_storage_threshold: int,
-        mapped_bytes: AtomicCounter,
-        warn: Callable[[str], None],
-    ) -> None:
-        self._folder = folder.absolute()
-        self._page_size = page_size
-        self._threshold = low_storage_threshold
+    def __init__(self, configuration: Configuration, mapped_bytes: AtomicCounter, warn: Callable[[str], None]) -> None:
+        self._folder = Path(configuration.dir).absolute()
+        self._page_size = configuration.file_page_size
+        self._is_checking = configuration.perform_storage_checks
+        self._threshold = configuration.low_storage_warning_threshold
         self._mapped_bytes = mapped_bytes
         self._warn = warn
         self._sparse: set[FileLog] = set()
@@ -114,18 +111,19 @@ class FileLogFactory:
 
     def _new(self, kind: str, parameters: LogParameters, is_sparse: bool) -> FileLog:
         length = log_length(parameters.term_length, self._page_size)
-        self._check_storage(length)
+        if self._is_checking:
+            self._check_storage(length)
         path = self._folder / kind / f"{parameters.correlation_id}{SUFFIX}"
         memory = LogMemory.create(path, parameters, page_size=self._page_size, sparse=is_sparse)
         log = FileLog(memory, path, length, self._on_free)
-        self._mapped_bytes.add_release(length)
+        self._mapped_bytes.add(length)
         if is_sparse:
             self._sparse.add(log)
         return log
 
     def _check_storage(self, length: int) -> None:
         status = os.statvfs(self._folder)
-        promised = sum(log.unallocated_length() for log in self._sparse)
+        promised = sum(log.unallocated_length() for log in list(self._sparse))
         usable = status.f_bavail * status.f_frsize - promised
         if usable < length:
             text = f"insufficient usable storage for new log of length={length} usable={usable} in {self._folder}"
@@ -135,7 +133,7 @@ class FileLogFactory:
 
     def _on_free(self, log: FileLog) -> None:
         self._sparse.discard(log)
-        self._mapped_bytes.add_release(-log.length)
+        self._mapped_bytes.add(-log.length)
 
 
 class PrivateLog:
@@ -173,30 +171,39 @@ class PrivateLogFactory:
 
 
 class FreedLogs:
-    """Logs at their end, deleted at most ``limit`` in a cycle; what fails is counted and tried again."""
+    """Logs at their end, deleted one after the other by ``tasks``: to give many megabytes back takes a while. What
+    fails is counted and tried again."""
 
-    def __init__(self, limit: int, failures: AtomicCounter) -> None:
-        self._limit = limit
+    def __init__(self, tasks: Tasks, failures: AtomicCounter) -> None:
+        self._tasks = tasks
         self._failures = failures
         self._logs: deque[DriverLog] = deque()
+        self._log: DriverLog | None = None
+        self._task: Task[bool] | None = None
 
     def add(self, log: DriverLog) -> None:
         """It is used no more."""
         self._logs.append(log)
 
     def do_work(self) -> int:
-        """How many were deleted."""
+        """See what was deleted, and go on; how many were."""
         count = 0
-        for _ in range(min(self._limit, len(self._logs))):
-            log = self._logs.popleft()
-            if log.free():
-                count += 1
-            else:
+        if self._task is not None and self._task.done():
+            if self._task.result():
+                count = 1
+            elif self._log is not None:
                 self._failures.increment_release()
-                self._logs.append(log)
+                self._logs.append(self._log)
+            self._log = self._task = None
+        if self._task is None and self._logs:
+            self._log = self._logs.popleft()
+            self._task = self._tasks.submit(self._log.free)
         return count
 
     def free_all(self) -> None:
-        """Delete all: the driver ends."""
+        """Delete all: the driver ends, and no task runs any more."""
+        if self._log is not None:
+            self._logs.append(self._log)
+            self._log = self._task = None
         while self._logs:
             self._logs.popleft().free()
