@@ -168,6 +168,16 @@ def test_half_a_term_ahead_of_what_was_told_is_an_over_run(kernel: Kernel) -> No
     assert image.rebuilder.hwm_position == TERM // 2
 
 
+def test_padding_may_go_beyond_what_was_told_because_only_its_header_is_written(kernel: Kernel) -> None:
+    image = Image(kernel, TERM // 4)
+    image.take(padding_frame(3 * TERM // 4 - 32, TERM // 4 + 32))
+    assert image.counts == (0, 0, 0, 0)
+    assert image.rebuilder.hwm_position == TERM
+    image = Image(kernel, TERM // 4)
+    image.take(padding_frame(3 * TERM // 4, TERM // 4))
+    assert image.counts == (0, 0, 0, 1)
+
+
 @pytest.mark.parametrize("behind", [1, 2, 1 << 20])
 def test_a_term_before_the_first_is_an_under_run(kernel: Kernel, behind: int) -> None:
     image = Image(kernel)

@@ -227,7 +227,7 @@ cdef void insert_packet(
     position = <int64_t><int32_t>(
         <uint32_t>load_i32(packet + DATA_HEADER_TERM_ID) - <uint32_t>image.initial_term_id
     ) * image.term_length + load_i32(packet + DATA_HEADER_TERM_OFFSET)
-    if position + taken > image.over_run_threshold:
+    if position + (length if taken else 0) > image.over_run_threshold:
         batch.over_runs += 1
         return
     if taken == 0:

@@ -247,7 +247,8 @@ class ImageSessions:
             self.invalid += 1
             return
         position = image._position_of(data)
-        if position + length > image.over_run_threshold:
+        # Of padding only the header is written, and a sender may send that where its limit is.
+        if position + (len(data) if length else 0) > image.over_run_threshold:
             self.over_runs += 1
             return
         if length == 0:
