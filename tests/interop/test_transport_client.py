@@ -1,5 +1,5 @@
-"""Our client on the real media driver, in what only a client does: refusals, destinations, counters, rejection, life
-and death. What is published and read between Java and us is in ``test_transport_ipc``."""
+"""Our client on the real media driver and on ours, in what only a client does: refusals, destinations, counters,
+rejection, life and death. What is published and read between Java and us is in ``test_transport_ipc``."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from java_archive import Messages
-from java_transport import JavaClient, JavaDriver, expected
+from java_transport import DRIVER_DEFAULTS, JavaClient, JavaDriver, expected
 from our_transport import await_that
 
 from everlog.aeron import Aeron
@@ -27,24 +28,49 @@ from everlog.aeron.transport.client import (
 )
 from everlog.aeron.transport.client.options import ClientOptions
 from everlog.aeron.transport.commands import OnPublicationError
+from everlog.aeron.transport.driver.media_driver import MediaDriver
+from everlog.aeron.transport.driver.properties import load
 
 IPC = "aeron:ipc?term-length=64k"
 SIZES = (1, 31, 32, 33, 1000, 1376, 1377, 3000, 0, 8192, 64, 1408)
 Connect = Callable[..., Aeron]
 
 
-@pytest.fixture
-def driver(start_java_driver: Callable[..., JavaDriver]) -> JavaDriver:
-    return start_java_driver()
+Driver = JavaDriver | MediaDriver
+Start = Callable[..., Driver]
+
+
+@pytest.fixture(params=["java", "ours"])
+def start_driver(request: pytest.FixtureRequest, driver_folder: Path) -> Iterator[Start]:
+    """Starts the real driver or ours with these of Aeron's properties, as often as wanted."""
+    if request.param == "java":
+        yield request.getfixturevalue("start_java_driver")
+        return
+    started: list[MediaDriver] = []
+
+    def start(properties: Mapping[str, str] | None = None) -> MediaDriver:
+        given = DRIVER_DEFAULTS | {"aeron.dir": str(driver_folder)} | dict(properties or {})
+        configuration = load(given=[f"{name}={value}" for name, value in given.items()]).configuration
+        started.append(MediaDriver.launch(configuration))
+        return started[-1]
+
+    yield start
+    for driver in started:
+        driver.close()
 
 
 @pytest.fixture
-def connect(driver: JavaDriver) -> Iterator[Connect]:
+def driver(start_driver: Start) -> Driver:
+    return start_driver()
+
+
+@pytest.fixture
+def connect(driver: Driver) -> Iterator[Connect]:
     """Connects a client of ours, as often as wanted."""
     started: list[Aeron] = []
 
     def connect(**options: object) -> Aeron:
-        started.append(Aeron.connect(driver.dir, options=ClientOptions(**options)))  # type: ignore[arg-type]
+        started.append(Aeron.connect(driver.dir, options=ClientOptions(**options)))
         return started[-1]
 
     yield connect
@@ -115,7 +141,7 @@ def test_udp_destinations_come_and_go(connect: Connect) -> None:
     sinks = [aeron.add_subscription("aeron:udp?endpoint=127.0.0.1:0", 7) for _ in range(2)]
     addresses = []
     for sink in sinks:
-        await_that(lambda sink=sink: sink.resolved_endpoint is not None, "a bound socket")  # type: ignore[misc]
+        await_that(lambda sink=sink: sink.resolved_endpoint is not None, "a bound socket")
         addresses.append(f"aeron:udp?endpoint={sink.resolved_endpoint}")
         assert sink.resolved_channel() == addresses[-1]
     source = aeron.add_publication("aeron:udp?control=127.0.0.1:0|control-mode=manual|term-length=64k", 7)
@@ -127,7 +153,7 @@ def test_udp_destinations_come_and_go(connect: Connect) -> None:
     source.send(b"to both")
     for sink in sinks:
         got: list[bytes] = []
-        drained(aeron, lambda sink=sink, got=got: sink.poll(lambda payload, _: got.append(payload)), 1)  # type: ignore[misc]
+        drained(aeron, lambda sink=sink, got=got: sink.poll(lambda payload, _: got.append(payload)), 1)
         assert got == [b"to both"]
     source.remove_destination(first)
     source.remove_destination(addresses[1])
@@ -136,8 +162,8 @@ def test_udp_destinations_come_and_go(connect: Connect) -> None:
     heard.remove_destination("aeron:udp?endpoint=127.0.0.1:40571")
 
 
-def test_a_rejected_image_is_told_to_its_publisher(start_java_driver: Callable[..., JavaDriver]) -> None:
-    driver = start_java_driver({"aeron.image.liveness.timeout": "1s"})
+def test_a_rejected_image_is_told_to_its_publisher(start_driver: Start) -> None:
+    driver = start_driver({"aeron.image.liveness.timeout": "1s"})
     refusals: list[OnPublicationError] = []
     aeron = Aeron.connect(driver.dir, on_publication_error=refusals.append)
     channel = "aeron:udp?endpoint=127.0.0.1:40572|term-length=64k"
@@ -190,7 +216,7 @@ def test_session_and_static_ids_are_the_drivers(connect: Connect) -> None:
 
 
 def test_counters_of_all_clients_are_announced(
-    connect: Connect, driver: JavaDriver, start_java_client: Callable[..., JavaClient]
+    connect: Connect, driver: Driver, start_java_client: Callable[..., JavaClient]
 ) -> None:
     seen: list[tuple[str, int]] = []
     connect(
@@ -205,7 +231,7 @@ def test_counters_of_all_clients_are_announced(
 
 
 def test_a_java_publisher_is_read_with_every_kind_of_poll(
-    connect: Connect, driver: JavaDriver, start_java_client: Callable[..., JavaClient]
+    connect: Connect, driver: Driver, start_java_client: Callable[..., JavaClient]
 ) -> None:
     aeron, java = connect(), start_java_client(driver.dir)
     subscriptions = [aeron.add_subscription(IPC, 30) for _ in range(4)]
@@ -223,7 +249,7 @@ def test_a_java_publisher_is_read_with_every_kind_of_poll(
 
     def poll() -> bool:
         subscriptions[0].poll(assembler)
-        subscriptions[1].controlled_poll(lambda payload, _: controlled.append(payload))  # type: ignore[func-returns-value]
+        subscriptions[1].controlled_poll(lambda payload, _: controlled.append(payload))
         subscriptions[2].block_poll(lambda block, session_id, term_id: blocks.append(bytes(block)), 1 << 16)
         subscriptions[3].raw_poll(lambda offset, block, *_: raw.append((offset, len(block))), 1 << 16)
         nonlocal end
@@ -238,22 +264,22 @@ def test_a_java_publisher_is_read_with_every_kind_of_poll(
 
 
 def test_a_call_that_keeps_the_interpreter_does_not_cost_the_client_its_life(
-    start_java_driver: Callable[..., JavaDriver],
+    start_driver: Start,
 ) -> None:
-    driver = start_java_driver({"aeron.client.liveness.timeout": "1s", "aeron.timer.interval": "100ms"})
+    driver = start_driver({"aeron.client.liveness.timeout": "1s", "aeron.timer.interval": "100ms"})
     with Aeron.connect(driver.dir, keep_alive_interval_ns=100_000_000) as aeron:
         subscription, publication = aeron.add_subscription(IPC, 1), aeron.add_publication(IPC, 1)
         await_that(lambda: any(counter.type_id == 11 and counter.value for counter in aeron.counters), "a heartbeat")
         time.sleep(0.2)
-        ctypes.PyDLL(None).usleep(2_500_000)  # with the GIL
+        ctypes.PyDLL(None).usleep(1_700_000)  # with the GIL
         publication.send(b"alive")
         got: list[bytes] = []
         drained(aeron, lambda: subscription.poll(lambda payload, _: got.append(payload)), 1)
         assert got == [b"alive"]
 
 
-def test_a_client_that_was_stopped_for_too_long_is_told_so(start_java_driver: Callable[..., JavaDriver]) -> None:
-    driver = start_java_driver({"aeron.client.liveness.timeout": "1s", "aeron.timer.interval": "100ms"})
+def test_a_client_that_was_stopped_for_too_long_is_told_so(start_driver: Start) -> None:
+    driver = start_driver({"aeron.client.liveness.timeout": "1s", "aeron.timer.interval": "100ms"})
     program = """if True:
         import sys, time
         from everlog.aeron import Aeron
@@ -269,14 +295,14 @@ def test_a_client_that_was_stopped_for_too_long_is_told_so(start_java_driver: Ca
         assert child.stdout.readline() == "ready\n"
         time.sleep(0.3)
         os.kill(child.pid, signal.SIGSTOP)
-        time.sleep(2.5)
+        time.sleep(1.7)
         os.kill(child.pid, signal.SIGCONT)
         assert child.stdout.readline() == f"{ClientTimeout.__name__}\n"
         assert child.wait(30) == 0
 
 
-def test_a_killed_driver_is_an_error_in_time(start_java_driver: Callable[..., JavaDriver]) -> None:
-    driver = start_java_driver()
+def test_a_killed_driver_is_an_error_in_time(start_driver: Start) -> None:
+    driver = start_driver()
     errors: list[BaseException] = []
     with Aeron.connect(driver.dir, driver_timeout_ms=1500, on_error=errors.append) as aeron:
         subscription = aeron.add_subscription(IPC, 1)
@@ -293,8 +319,8 @@ def test_a_killed_driver_is_an_error_in_time(start_java_driver: Callable[..., Ja
         Aeron.connect(driver.dir, driver_timeout_ms=100)
 
 
-def test_a_driver_that_ends_says_so(start_java_driver: Callable[..., JavaDriver]) -> None:
-    driver = start_java_driver({"aeron.dir.delete.on.shutdown": "false"})
+def test_a_driver_that_ends_says_so(start_driver: Start) -> None:
+    driver = start_driver({"aeron.dir.delete.on.shutdown": "false"})
     with Aeron.connect(driver.dir, on_error=lambda error: None) as aeron:
         publication = aeron.add_publication(IPC, 1)
         driver.close()
@@ -304,7 +330,7 @@ def test_a_driver_that_ends_says_so(start_java_driver: Callable[..., JavaDriver]
 
 
 def test_a_java_subscriber_hears_messages_of_all_ways_to_publish(
-    connect: Connect, driver: JavaDriver, start_java_client: Callable[..., JavaClient]
+    connect: Connect, driver: Driver, start_java_client: Callable[..., JavaClient]
 ) -> None:
     aeron, java = connect(), start_java_client(driver.dir)
     java.subscribe("s", IPC, 40)
@@ -312,12 +338,12 @@ def test_a_java_subscriber_hears_messages_of_all_ways_to_publish(
         add = aeron.add_exclusive_publication if exclusive else aeron.add_publication
         with add(IPC, 40) as publication:
             messages = Messages(seed=seed, sizes=SIZES, count=12)
-            await_that(lambda publication=publication: publication.is_connected, "Java")  # type: ignore[misc]
+            await_that(lambda publication=publication: publication.is_connected, "Java")
             for payload, reserved in messages:
                 half = len(payload) // 2
                 parts = (payload[:half], memoryview(payload)[half:])
                 await_that(
-                    lambda publication=publication, parts=parts, reserved=reserved: (  # type: ignore[misc]
+                    lambda publication=publication, parts=parts, reserved=reserved: (
                         publication.offer_parts(parts, reserved) > 0
                     ),
                     "room",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripted_driver import HEARTBEAT, SESSION_ID, ScriptedDriver
+from scripted_driver import SESSION_ID, ScriptedDriver
 
 from everlog.aeron.transport.client.errors import (
     ChannelEndpointFailed,
@@ -428,9 +428,10 @@ def test_wildcard_ports_are_read_from_the_counters(driver: ScriptedDriver) -> No
 
 def test_the_client_beats_in_its_counter_from_when_there_is_one(driver: ScriptedDriver) -> None:
     aeron = driver.client(client_name="tester")
+    aeron.async_add_counter(1001, "x")
     aeron.do_work()
-    heartbeat = driver.add_counter(HEARTBEAT, bytes(8), "client-heartbeat: id=0")
-    driver.pass_ms(500)
+    heartbeat = driver.grant_heartbeat(aeron.client_id)
+    driver.pass_ms(20)
     aeron.do_work()
     assert heartbeat.get() == driver.now_ms
     assert driver.counters.label(heartbeat.id).startswith("client-heartbeat: id=0 name=tester version=")
@@ -496,7 +497,8 @@ def test_a_driver_that_gives_the_client_up_ends_it(driver: ScriptedDriver) -> No
 
 def test_a_heartbeat_counter_that_is_another_clients_now_ends_the_client(driver: ScriptedDriver) -> None:
     aeron = driver.client(on_error=lambda error: None)
-    heartbeat = driver.add_counter(HEARTBEAT, bytes(8), "client-heartbeat: id=0")
+    heartbeat = driver.grant_heartbeat(aeron.client_id)
+    aeron.async_add_counter(1001, "x")
     aeron.do_work()
     driver.counters.set_key(heartbeat.id, b"\x09" + bytes(7))
     driver.pass_ms(600)
@@ -506,6 +508,12 @@ def test_a_heartbeat_counter_that_is_another_clients_now_ends_the_client(driver:
 
 def test_a_client_that_did_not_work_for_longer_than_the_driver_waits_ends(driver: ScriptedDriver) -> None:
     aeron = driver.client(on_error=lambda error: None)
+    aeron.do_work()
+    driver.pass_ms(10_001)
+    aeron.do_work()
+    assert not aeron.is_closed  # The driver has not heard of it yet.
+    driver.grant_heartbeat(aeron.client_id)
+    aeron.async_add_counter(1001, "x")
     aeron.do_work()
     driver.pass_ms(10_001)
     aeron.do_work()

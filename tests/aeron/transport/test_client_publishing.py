@@ -247,9 +247,9 @@ def test_what_is_closed_while_threads_use_it_ends_without_harm(live: LiveDriver,
             limit = next(counter for counter in aeron.counters if counter.type_id == 1)
             columns = MessageColumns()
             calls: list[Callable[[], object]] = [
-                lambda publication=publication: publication.offer_many([b"x" * 50] * 20),  # type: ignore[misc]
-                lambda publication=publication: publication.offer(b"x" * 50),  # type: ignore[misc]
-                lambda subscription=subscription, columns=columns: subscription.poll_columns(columns),  # type: ignore[misc]
+                lambda publication=publication: publication.offer_many([b"x" * 50] * 20),
+                lambda publication=publication: publication.offer(b"x" * 50),
+                lambda subscription=subscription, columns=columns: subscription.poll_columns(columns),
             ]
             threads = [threading.Thread(target=until_closed, args=(call,)) for call in calls]
             for thread in threads:

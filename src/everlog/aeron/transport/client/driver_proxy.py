@@ -17,6 +17,8 @@ class DriverProxy:
         self._ring = ring
         self._unsent: deque[Message] = deque()
         self.client_id = ring.next_correlation_id()
+        self.has_sent = False
+        """Whether the driver may know of this client."""
 
     @property
     def heartbeat_ms(self) -> int:
@@ -31,6 +33,7 @@ class DriverProxy:
         """Send it now. Raises :class:`LimitExceeded` when the driver has not read so many commands that there is no
         room, :class:`UsageError` for one that is too long, such as one with a channel of a hundred kilobytes."""
         type_id, data = encode(command)
+        self.has_sent = True
         if self._unsent or not self._ring.write(type_id, data):
             raise LimitExceeded(
                 "commands to the driver",

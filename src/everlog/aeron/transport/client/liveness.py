@@ -46,7 +46,8 @@ class Liveness:
             return 0
         self.check_driver(now_ms)
         if self.counter_id is None:
-            self._begin()
+            if self._proxy.has_sent:
+                self._begin()
         elif not self._counters.is_of(self.counter_id, HEARTBEAT, self._key):
             raise self.given_up("the client's heartbeat counter is gone")
         if self.counter_id is not None:
@@ -74,7 +75,7 @@ class Liveness:
         if self.pacemaker is not None:
             if self.pacemaker.lapsed or self.pacemaker.lost:
                 raise self.given_up("the client's process did not run" if self.pacemaker.lapsed else "no heartbeat")
-        elif last_ns is not None and now_ns - last_ns > self._timeout_ns:
+        elif self.counter_id is not None and last_ns is not None and now_ns - last_ns > self._timeout_ns:
             raise self.given_up(f"{(now_ns - last_ns) // NS_PER_MS} ms without a sign of the client")
 
     def _begin(self) -> None:

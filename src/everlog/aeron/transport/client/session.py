@@ -71,8 +71,9 @@ class Session:
         self._thread.start()
 
     def _run(self) -> None:
-        while not self._stopping.wait(self.options.idle_sleep_ns / NS):
-            self.work()
+        while not self._stopping.is_set():
+            if not self.work():
+                self._stopping.wait(self.options.idle_sleep_ns / NS)
 
     def work(self) -> int:
         """Beat, look after the driver, read its events, unless another thread does just now; how much was done."""
