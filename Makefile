@@ -1,4 +1,4 @@
-# make setup | demo | test | interop | check | bench | bench-jlog | bench-archive | bench-spark | soak-spark | soak-jlog | soak-archive | soak-spark-writing | soak-spark-export | fuzz | fuzz-packets | formats | wheel | sdist | clean
+# make setup | demo | test | interop | check | bench | bench-jlog | bench-archive | bench-transport | bench-spark | soak-spark | soak-jlog | soak-archive | soak-spark-writing | soak-spark-export | fuzz | fuzz-packets | formats | wheel | sdist | clean
 # PYTHON chooses the interpreter that .venv is made from.
 
 PYTHON ?= python3
@@ -8,7 +8,7 @@ SETUP := $(VENV)/.everlog-setup
 BUILT := $(VENV)/.everlog-built
 COMPILED := $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi')
 
-.PHONY: setup demo test interop check bench bench-jlog bench-archive bench-spark soak-spark soak-jlog soak-archive soak-spark-writing soak-spark-export fuzz fuzz-packets formats wheel sdist clean
+.PHONY: setup demo test interop check bench bench-jlog bench-archive bench-transport bench-spark soak-spark soak-jlog soak-archive soak-spark-writing soak-spark-export fuzz fuzz-packets formats wheel sdist clean
 
 setup: $(BUILT)
 
@@ -58,6 +58,10 @@ bench-jlog: setup
 # Beside the real Aeron Archive, whose jar Maven downloads to ~/.cache/everlog-interop.
 bench-archive: setup
 	$(BIN)/python -m benchmarks archive
+
+# Beside the real Aeron's client and media driver, of the same jar.
+bench-transport: setup
+	$(BIN)/python -m benchmarks transport
 
 # Batch and live queries of Spark.
 bench-spark: setup

@@ -32,6 +32,11 @@ ARCHIVE_GROUPS = {
     "archive_sync": "synced appends by many threads against one",
 }
 """Run by ``archive``, and not by a run without names."""
+TRANSPORT_GROUPS = {
+    "transport_ipc": "IPC in one process against the real Aeron",
+    "transport_processes": "IPC between two processes against the real Aeron",
+}
+"""Run by ``transport``, and not by a run without names."""
 SPARK_GROUPS = {
     "spark_decoded": "SBE columns and aggregation near the data against Parquet",
     "spark_planning": "planning over very many segments, and the memory of workers",
@@ -43,9 +48,14 @@ SPARK_GROUPS = {
 
 def main(names: list[str]) -> int:
     """Run the named groups; without names those that need nothing from elsewhere, or leave out what can't be had.
-    ``jlog``, ``archive`` and ``spark_all`` stand for several."""
-    groups = GROUPS | JOURNAL_GROUPS | ARCHIVE_GROUPS | SPARK_GROUPS
-    together = {"jlog": JOURNAL_GROUPS, "archive": ARCHIVE_GROUPS, "spark_all": {"spark": "", **SPARK_GROUPS}}
+    ``jlog``, ``archive``, ``transport`` and ``spark_all`` stand for several."""
+    groups = GROUPS | JOURNAL_GROUPS | ARCHIVE_GROUPS | TRANSPORT_GROUPS | SPARK_GROUPS
+    together = {
+        "jlog": JOURNAL_GROUPS,
+        "archive": ARCHIVE_GROUPS,
+        "transport": TRANSPORT_GROUPS,
+        "spark_all": {"spark": "", **SPARK_GROUPS},
+    }
     names = [part for name in names for part in together.get(name, [name])]
     if unknown := [name for name in names if name not in groups]:
         known = ", ".join([*together, *groups])
