@@ -20,8 +20,12 @@ from everlog.aeron.transport.commands import (
     AddStaticCounter,
     AddSubscription,
     GetNextAvailableSessionId,
+    OnCounterReady,
     OnExclusivePublicationReady,
+    OnNextAvailableSessionId,
+    OnOperationSuccess,
     OnPublicationReady,
+    OnStaticCounter,
     OnSubscriptionReady,
     RejectImage,
     RemoveCounter,
@@ -60,6 +64,7 @@ class Commands:
         return self._requests.ask(
             lambda new: kind(self._client_id, new, stream_id, channel),
             f"add-{'exclusive-' if exclusive else ''}publication {channel}, stream {stream_id}",
+            (OnExclusivePublicationReady if exclusive else OnPublicationReady,),
             ready,
             lambda new, of: RemovePublication(self._client_id, new, of),
         )
@@ -77,6 +82,7 @@ class Commands:
         registration: Registration[Subscription] = self._requests.ask(
             lambda new: AddSubscription(self._client_id, new, NULL, stream_id, channel),
             f"add-subscription {channel}, stream {stream_id}",
+            (OnSubscriptionReady,),
             ready,
             lambda new, of: RemoveSubscription(self._client_id, new, of),
         )
@@ -89,6 +95,7 @@ class Commands:
         return self._requests.ask(
             lambda new: kind(self._client_id, new, registration_id, channel),
             f"{kind.__name__} {channel} of {registration_id}",
+            (OnOperationSuccess,),
             lambda event: int(event.correlation_id),
         )
 
@@ -99,6 +106,7 @@ class Commands:
         return self._requests.ask(
             lambda new: AddCounter(self._client_id, new, type_id, key, label),
             f"add-counter {label}",
+            (OnCounterReady,),
             self._resources.add_counter,
             lambda new, of: RemoveCounter(self._client_id, new, of),
         )
@@ -110,6 +118,7 @@ class Commands:
         return self._requests.ask(
             lambda new: AddStaticCounter(self._client_id, new, registration_id, type_id, key, label),
             f"add-static-counter {label}",
+            (OnStaticCounter,),
             self._resources.add_counter,
         )
 
@@ -118,6 +127,7 @@ class Commands:
         return self._requests.ask(
             lambda new: RejectImage(self._client_id, new, image_correlation_id, position, reason),
             f"reject-image {image_correlation_id}",
+            (OnOperationSuccess,),
             lambda _: None,
         )
 
@@ -126,6 +136,7 @@ class Commands:
         return self._requests.ask(
             lambda new: GetNextAvailableSessionId(self._client_id, new, stream_id),
             f"next-available-session-id of stream {stream_id}",
+            (OnNextAvailableSessionId,),
             lambda event: int(event.session_id),
         )
 

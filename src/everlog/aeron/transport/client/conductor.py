@@ -173,7 +173,8 @@ class ClientConductor:
             raise self.liveness.given_up("that the driver has waited for it in vain")
 
     def _on_ready(self, event: Any) -> None:
-        self.requests.answer(event)
+        if not self.requests.answer(event):
+            self._drop_subscription(event.correlation_id)
 
     def _on_error(self, event: OnError) -> None:
         if event.error_code == ErrorCode.CHANNEL_ENDPOINT_ERROR:

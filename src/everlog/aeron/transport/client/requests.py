@@ -9,7 +9,7 @@ from typing import Any
 from everlog.aeron.transport.client.driver_proxy import DriverProxy
 from everlog.aeron.transport.client.registration import Registration, Waiting
 from everlog.aeron.transport.commands import Message
-from everlog.errors import EverlogError
+from everlog.errors import CorruptData, EverlogError
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +17,7 @@ class _Pending:
     """A registration, what makes its result of an event, and the command that gives it back."""
 
     registration: Registration[Any]
+    answers: tuple[type[Message], ...]
     make: Callable[[Any], Any]
     undo: Callable[[int, int], Message] | None
 
@@ -35,16 +36,17 @@ class Requests:
         self,
         command: Callable[[int], Message],
         what: str,
+        answers: tuple[type[Message], ...],
         make: Callable[[Any], Any],
         undo: Callable[[int, int], Message] | None = None,
     ) -> Registration[Any]:
-        """Send the command of a new id. ``make`` makes the result of the driver's event; ``undo`` gives the command, of
-        a new id and the registration's, that gives back what was granted. Raises :class:`LimitExceeded` where the
-        driver reads no commands."""
+        """Send the command of a new id. ``answers``: the events that grant it; ``make`` makes the result of one; ``undo``
+        gives the command, of a new id and the registration's, that gives back what was granted. Raises
+        :class:`LimitExceeded` where the driver reads no commands."""
         new = self._proxy.next_correlation_id()
         self._proxy.send(command(new))
         registration: Registration[Any] = Registration(new, what, self._waiting)
-        self._pending[new] = _Pending(registration, make, undo)
+        self._pending[new] = _Pending(registration, answers, make, undo)
         return registration
 
     def tell(self, command: Callable[[int], Message]) -> None:
@@ -52,11 +54,19 @@ class Requests:
         if not self._is_ended:
             self._proxy.send_sooner_or_later(command(self._proxy.next_correlation_id()))
 
-    def answer(self, event: Any) -> None:
-        """The driver has done what the event's id is of; ids that nobody waits for are other clients'."""
+    def answer(self, event: Any) -> bool:
+        """The driver has done what the event's id is of; ids that nobody waits for are other clients'. Whether all is well:
+        not when the event is of another kind than what was asked for."""
         pending = self._pending.pop(event.correlation_id, None)
-        if pending is not None:
-            pending.registration.succeed_with(lambda: pending.make(event))
+        if pending is None:
+            return True
+        if type(event) not in pending.answers:
+            expected = " or ".join(kind.__name__ for kind in pending.answers)
+            error = CorruptData(pending.registration.what, found=type(event).__name__, expected=expected)
+            pending.registration.fail(error)
+            return False
+        pending.registration.succeed_with(lambda: pending.make(event))
+        return True
 
     def what(self, correlation_id: int) -> str | None:
         """The command that is waited for, in words; ``None`` when nobody waits."""
