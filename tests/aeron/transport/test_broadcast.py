@@ -79,6 +79,17 @@ def test_a_record_that_is_about_to_be_overwritten_is_lost() -> None:
         receiver.receive()
 
 
+def test_counters_that_others_spoil_do_not_stop_who_writes() -> None:
+    memory, transmitter, receiver = pair()
+    transmitter.transmit(1, b"one")
+    for value in ((1 << 63) - 1, -(1 << 63), 5):
+        for at in (INTENT, TAIL, LATEST):
+            memory.put_i64(at, value)
+        transmitter.transmit(2, b"two")
+    assert [memory.get_i64(at) for at in (INTENT, TAIL, LATEST)] == [64, 64, 48]
+    assert read_all(receiver) == [(1, b"one"), (2, b"two"), (2, b"two"), (2, b"two")]
+
+
 def test_wrong_types_and_lengths_are_refused() -> None:
     memory, transmitter, _ = pair()
     assert transmitter.max_message_length == 32

@@ -24,6 +24,8 @@ TRAILER_LENGTH = BroadcastTrailer.size
 PADDING = -1
 """Type id of a record that only fills the buffer up to its end."""
 MIN_CAPACITY = 64
+MAX_POSITION = 1 << 62
+"""No tail comes so far in the life of a driver."""
 WHERE = "to-clients buffer"
 _TYPE = RecordHeader.field("type_id").offset
 
@@ -47,6 +49,8 @@ class BroadcastTransmitter:
         self._intent = self.capacity + BroadcastTrailer.field("tail_intent_counter").offset
         self._tail = self.capacity + BroadcastTrailer.field("tail_counter").offset
         self._latest = self.capacity + BroadcastTrailer.field("latest_counter").offset
+        # Kept here too, where no reader can change it.
+        self._position = memory.get_i64(self._tail) & (MAX_POSITION - RECORD_ALIGNMENT)
 
     def transmit(self, type_id: int, data: bytes) -> None:
         """Tell all readers. Raises :class:`UsageError` for a type below 1 or more than ``max_message_length`` bytes."""
@@ -56,7 +60,7 @@ class BroadcastTransmitter:
             found, expected = f"a record of {len(data)} bytes", f"at most {self.max_message_length}"
             raise UsageError(WHERE, found=found, expected=expected)
         memory = self._memory
-        tail = memory.get_i64(self._tail) & -RECORD_ALIGNMENT
+        tail = self._position
         at = tail & (self.capacity - 1)
         length = HEADER_LENGTH + len(data)
         taken = align(length, RECORD_ALIGNMENT)
@@ -72,6 +76,7 @@ class BroadcastTransmitter:
         memory.write(at + HEADER_LENGTH, data)
         memory.put_i64_release(self._latest, tail)
         memory.put_i64_release(self._tail, tail + taken)
+        self._position = tail + taken
 
 
 class BroadcastReceiver:

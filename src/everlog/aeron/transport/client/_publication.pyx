@@ -64,11 +64,12 @@ cdef enum:
     BAD_TAIL = -102
 
     MAX_BATCH = 64
+    MAX_TURNS = 4               # to the next term, without a message appended: more only in damaged metadata
     MAX_SHORT = 512             # bytes of a frame: longer ones are no batch, but written upwards one by one
     PREFETCH = 4096             # bytes ahead: memory that is written downwards is not foreseen by the processor
 
-assert (NOT_CONNECTED, BACK_PRESSURED, ADMIN_ACTION, CLOSED, MAX_POSITION_EXCEEDED) == (
-    _twin.NOT_CONNECTED, _twin.BACK_PRESSURED, _twin.ADMIN_ACTION, _twin.CLOSED, _twin.MAX_POSITION_EXCEEDED,
+assert (NOT_CONNECTED, BACK_PRESSURED, ADMIN_ACTION, CLOSED, MAX_POSITION_EXCEEDED, MAX_TURNS) == (
+    _twin.NOT_CONNECTED, _twin.BACK_PRESSURED, _twin.ADMIN_ACTION, _twin.CLOSED, _twin.MAX_POSITION_EXCEEDED, _twin.MAX_TURNS,
 )
 
 
@@ -358,7 +359,7 @@ cdef int64_t append_parts_concurrent(
     cdef int64_t offsets[MAX_BATCH]
     cdef Tail tail
     cdef int64_t end
-    cdef int done = 0, fit
+    cdef int done = 0, turns = 0, fit
     status[0] = 0
     while done < count:
         fit = 0
@@ -375,8 +376,11 @@ cdef int64_t append_parts_concurrent(
         status[0] = append_concurrent(log, parts + done, reserved)
         if status[0] >= 0:
             done += 1
-        elif status[0] != ADMIN_ACTION:
+            turns = 0
+        elif status[0] != ADMIN_ACTION or turns == MAX_TURNS:
             break
+        else:
+            turns += 1
     return done
 
 
@@ -698,7 +702,7 @@ cdef class Appender:
         cdef Part parts[MAX_BATCH]
         cdef int64_t status = 0, appended
         cdef Py_ssize_t at = start, size
-        cdef int count
+        cdef int count, turns = 0
         cdef Place* place = self._place()
         cdef PyObject* item
         if not self.is_open:
@@ -730,8 +734,11 @@ cdef class Appender:
             status = self._append_one(rows[at], 0)
             if status >= 0:
                 at += 1
-            elif status != ADMIN_ACTION:
+                turns = 0
+            elif status != ADMIN_ACTION or turns == MAX_TURNS:
                 break
+            else:
+                turns += 1
             if not self.is_open:
                 break
         return self._outcome(at - start, status)

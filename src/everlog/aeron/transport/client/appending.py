@@ -20,6 +20,10 @@ CLOSED: Final = -4
 MAX_POSITION_EXCEEDED: Final = -5
 """The last term is full: nothing can be published any more; close the publication and add another."""
 
+MAX_TURNS: Final = 4
+"""Turns to the next term in a row, without a message appended, after which a call for many gives up: there are more
+only in metadata that somebody damaged."""
+
 OFFSET_WIDTHS: Final = {"i": 4, "l": 8, "q": 8}
 
 

@@ -32,6 +32,7 @@ from everlog.aeron.transport.client.appending import (
     BACK_PRESSURED,
     CLOSED,
     MAX_POSITION_EXCEEDED,
+    MAX_TURNS,
     NOT_CONNECTED,
     bad_claim,
     bad_offsets,
@@ -213,9 +214,10 @@ class Appender:
         for count, message in enumerate(messages):
             if count and len(message) > self.max_message_length:
                 return count
-            outcome = ADMIN_ACTION
-            while outcome == ADMIN_ACTION:
+            for _ in range(1 + MAX_TURNS):
                 outcome = self.offer(message, reserved_value)
+                if outcome != ADMIN_ACTION:
+                    break
             if outcome < 0:
                 return count or outcome
         return len(messages)
