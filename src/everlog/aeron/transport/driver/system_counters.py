@@ -84,9 +84,7 @@ def version_number(version: tuple[int, int, int]) -> int:
 
 def version_info() -> str:
     """How labels name the software; monitoring tools look for ``version=``."""
-    from everlog import __version__
-
-    return f"version={'.'.join(map(str, AERON_VERSION))} commit=everlog-{__version__}"
+    return f"version={'.'.join(map(str, AERON_VERSION))} commit=everlog"
 
 
 def labels(configuration: Configuration) -> dict[SystemCounter, str]:
