@@ -40,8 +40,8 @@ class Requests:
         make: Callable[[Any], Any],
         undo: Callable[[int, int], Message] | None = None,
     ) -> Registration[Any]:
-        """Send the command of a new id. ``answers``: the events that grant it; ``make`` makes the result of one; ``undo``
-        gives the command, of a new id and the registration's, that gives back what was granted. Raises
+        """Send the command of a new id. ``answers``: the events that grant it; ``make`` makes the result of one;
+        ``undo`` gives the command, of a new id and the registration's, that gives back what was granted. Raises
         :class:`LimitExceeded` where the driver reads no commands."""
         new = self._proxy.next_correlation_id()
         self._proxy.send(command(new))
@@ -55,8 +55,8 @@ class Requests:
             self._proxy.send_sooner_or_later(command(self._proxy.next_correlation_id()))
 
     def answer(self, event: Any) -> bool:
-        """The driver has done what the event's id is of; ids that nobody waits for are other clients'. Whether all is well:
-        not when the event is of another kind than what was asked for."""
+        """The driver has done what the event's id is of; ids that nobody waits for are other clients'. Whether all is
+        well: not when the event is of another kind than what was asked for."""
         pending = self._pending.pop(event.correlation_id, None)
         if pending is None:
             return True
