@@ -197,6 +197,31 @@ def test_a_spy_hears_what_is_sent_and_a_revoked_publication_ends_at_once(connect
     assert ended == [(64, True)]
 
 
+@pytest.mark.parametrize(
+    ("request_channel", "response_channel"),
+    [
+        ("aeron:udp?endpoint=127.0.0.1:40581", "aeron:udp?control=127.0.0.1:40582|control-mode=response"),
+        ("aeron:ipc?alias=requests", "aeron:ipc?control-mode=response"),
+    ],
+    ids=["udp", "ipc"],
+)
+def test_an_answer_comes_on_the_response_channel(connect: Connect, request_channel: str, response_channel: str) -> None:
+    server, client = connect(), connect()
+    requests = server.add_subscription(request_channel, 10)
+    responses = client.add_subscription(response_channel, 11)
+    mine = responses.registration_id
+    asking = client.add_exclusive_publication(f"{request_channel}|response-correlation-id={mine}", 10)
+    assert server.wait_until(lambda: bool(requests.images))
+    of = requests.images[0].correlation_id
+    answering = server.add_exclusive_publication(f"{response_channel}|response-correlation-id={of}", 11)
+    asking.send(b"question")
+    got: list[bytes] = []
+    drained(server, lambda: requests.poll(lambda payload, _: got.append(payload)), 1)
+    answering.send(b"answer")
+    drained(client, lambda: responses.poll(lambda payload, _: got.append(payload)), 1)
+    assert got == [b"question", b"answer"]
+
+
 def test_session_and_static_ids_are_the_drivers(connect: Connect) -> None:
     one, two = connect(), connect(client_name="the-second")
     session_id = one.next_session_id(20)
