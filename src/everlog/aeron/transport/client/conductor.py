@@ -28,10 +28,10 @@ from everlog.aeron.transport.client.counters_reader import CountersReader
 from everlog.aeron.transport.client.driver_proxy import DriverProxy
 from everlog.aeron.transport.client.errors import (
     ChannelEndpointFailed,
-    ClientClosed,
     ClientTimeout,
     DriverTimeout,
     RegistrationRefused,
+    ended,
 )
 from everlog.aeron.transport.client.handlers import Handlers
 from everlog.aeron.transport.client.liveness import Liveness
@@ -138,7 +138,7 @@ class ClientConductor:
     def check_open(self) -> None:
         """Raises what ended the client, :class:`ClientClosed` when the program did."""
         if self.is_ended:
-            raise self.failure or _closed()
+            raise ended("client", self.failure)
 
     def cancel(self, registration: Registration[Any], error: EverlogError) -> None:
         """Give a registration up, and whatever the driver has granted or will."""
@@ -211,7 +211,7 @@ class ClientConductor:
     def close(self) -> None:
         """End the client, and tell the driver; a second call does nothing."""
         if not self.is_ended:
-            self._end(_closed())
+            self._end(ended("client", None))
             self.proxy.send_sooner_or_later(ClientClose(self.client_id, NULL))
 
     def fail(self, error: EverlogError) -> None:
@@ -252,7 +252,3 @@ _REACTIONS: dict[type[Any], Callable[[ClientConductor, Any], None]] = {
     OnClientTimeout: ClientConductor._on_client_timeout,
 }
 """All other events answer a request."""
-
-
-def _closed() -> ClientClosed:
-    return ClientClosed("client", found="it is closed", expected="an open one")

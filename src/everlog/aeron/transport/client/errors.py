@@ -49,6 +49,14 @@ class ClientClosed(UsageError):
     """The client, or the publication or subscription, was closed before."""
 
 
+def ended(what: str, failure: EverlogError | None) -> EverlogError:
+    """Why ``what`` can't be used: the error that ended the client, else that it was closed. Without the traceback of
+    who met the error before, which would grow with every raise."""
+    if failure is None:
+        return ClientClosed(what, found="it is closed", expected="an open one")
+    return failure.with_traceback(None)
+
+
 class NotConnected(EverlogError):
     """A publication has no subscriber."""
 

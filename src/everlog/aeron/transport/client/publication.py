@@ -18,7 +18,7 @@ from everlog.aeron.transport.client.appenders import (
     ConcurrentAppender,
     ExclusiveAppender,
 )
-from everlog.aeron.transport.client.errors import BackPressured, ClientClosed, MaxPositionExceeded, NotConnected
+from everlog.aeron.transport.client.errors import BackPressured, MaxPositionExceeded, NotConnected, ended
 from everlog.aeron.transport.client.registration import Registration
 from everlog.aeron.transport.commands import AddDestination, RemoveDestination, RemoveDestinationById
 from everlog.aeron.transport.log_memory import LogMemory
@@ -146,7 +146,7 @@ class PublicationParts:
 
     def _check_open(self) -> None:
         if self.log is None:
-            raise self._owner.failure or ClientClosed("publication", found="it is closed", expected="an open one")
+            raise ended(f"publication {self.channel}", self._owner.failure)
 
     def __enter__(self) -> Self:
         return self
@@ -159,7 +159,7 @@ class PublicationParts:
         where = f"publication {self.channel}"
         error: EverlogError
         if result == CLOSED:
-            error = self._owner.failure or ClientClosed(where, found="it is closed", expected="an open one")
+            error = ended(where, self._owner.failure)
         elif result == MAX_POSITION_EXCEEDED:
             hint = "add a new publication: its session id is another"
             error = MaxPositionExceeded(where, found="its last term is full", expected="a free term", hint=hint)

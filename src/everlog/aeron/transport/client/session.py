@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from everlog.aeron.mark_file import now_ms
 from everlog.aeron.transport.client.conductor import ClientConductor, DriverMemory
 from everlog.aeron.transport.client.counters_reader import Counter, CountersReader
-from everlog.aeron.transport.client.errors import ClientClosed, DriverTimeout
+from everlog.aeron.transport.client.errors import ClientClosed, DriverTimeout, ended
 from everlog.aeron.transport.client.options import ClientOptions
 from everlog.aeron.transport.client.pacemaker import Pacemaker
 from everlog.aeron.transport.client.registration import Registration
@@ -157,7 +157,7 @@ class Session:
         """The conductor, for this thread alone. Raises what ended the client."""
         with self._lock:
             if self._conductor is None:
-                raise self._failure or ClientClosed("client", found="it is closed", expected="an open one")
+                raise ended("client", self._failure)
             yield self._conductor
 
     def ask(self, command: Callable[[ClientConductor], T]) -> T:

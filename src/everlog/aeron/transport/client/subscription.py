@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Self
 
 from everlog.aeron.channel_uri import SPY_PREFIX, ChannelUri
-from everlog.aeron.transport.client.errors import ClientClosed
+from everlog.aeron.transport.client.errors import ended
 from everlog.aeron.transport.client.image import Image
 from everlog.aeron.transport.client.image_reader import Action, FragmentAssembler, Header, MessageColumns
 from everlog.aeron.transport.client.options import ImageHandler
@@ -131,7 +131,7 @@ class Subscription:
             self._next = first + 1
             return images[first:] + images[:first]
         if not images and self.is_closed and self._owner.failure is not None:
-            raise self._owner.failure
+            raise ended(f"subscription {self.channel}", self._owner.failure)
         return images
 
     # Images
@@ -221,7 +221,7 @@ class Subscription:
 
     def _check_open(self) -> None:
         if self.is_closed:
-            raise self._owner.failure or ClientClosed("subscription", found="it is closed", expected="an open one")
+            raise ended(f"subscription {self.channel}", self._owner.failure)
 
     # For the conductor
 

@@ -1,0 +1,1 @@
+from everlog.aeron.transport.client.pacemaker_twin import Pacemaker as Pacemaker
