@@ -279,6 +279,8 @@ class SimulatedSocket:
 
     def connect(self, address: SocketAddress) -> None:
         """See :class:`everlog.kernel.udp_twin.UdpSocket`."""
+        if address.family != self.settings.family:
+            raise _refused(errno.EAFNOSUPPORT)
         self._peer = address
 
     def close(self) -> None:

@@ -411,6 +411,9 @@ def test_silent_peers_are_looked_up_anew(rig: Rig) -> None:
     endpoint.resolution_change("10.0.0.2:40123", at(40123, "10.0.0.3"))
     endpoint.send(b"moved")
     assert arrived(peer) == [b"moved"]
+    with pytest.raises(ChannelFailed, match="re-resolve endpoint channel error"):
+        endpoint.resolution_change("10.0.0.2:40123", at(40123, "::1"))
+    assert endpoint.status == -1
     manual = rig.sending("aeron:udp?control-mode=manual|control=10.0.0.1:40000")
     manual.add_destination(ChannelUri.parse("aeron:udp?endpoint=a:1"), at(1, "10.0.0.2"), 100, 0)
     rig.told.asked.clear()

@@ -46,6 +46,24 @@ def test_a_group_on_the_loopback_interface_is_heard_by_all_members() -> None:
         sock.close()
 
 
+def test_another_group_on_the_same_port_is_not_heard() -> None:
+    port = 40_000 + time.monotonic_ns() % 20_000
+    groups = [SocketAddress(host, port) for host in ("224.20.30.41", "224.20.30.43")]
+    wildcard = SocketAddress("0.0.0.0", port)
+    members = [
+        NETWORK.open_udp(
+            SocketSettings(family=V4, bind=wildcard, group=group, interface=loopback(), reuse_address=True)
+        )
+        for group in groups
+    ]
+    sender = NETWORK.open_udp(SocketSettings(family=V4, interface=loopback()))
+    for group in groups:
+        sender.send(group.host.encode(), group)
+    assert [arrived(member) for member in members] == [[b"224.20.30.41"], [b"224.20.30.43"]]
+    for sock in (*members, sender):
+        sock.close()
+
+
 def test_a_socket_is_as_its_settings_say() -> None:
     peer = NETWORK.open_udp(SocketSettings(family=V4, bind=LOOPBACK))
     made = NETWORK.open_udp(

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import select
 import socket
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from struct import Struct
 from typing import Generic, Protocol, TypeVar
@@ -21,6 +23,8 @@ ASK_ALL = 5
 """Up to so many sockets are read without asking which have something: one call each. Source: UdpTransportPoller."""
 _GROUP_V6 = Struct("@16sI")
 _GROUP_V4 = Struct("@4s4si")
+_V4_ALL_GROUPS, _V6_ALL_GROUPS = 49, 29
+"""Linux's IP_MULTICAST_ALL and IPV6_MULTICAST_ALL."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,11 +174,16 @@ def _apply(sock: socket.socket, settings: SocketSettings) -> None:
 
 
 def _join(sock: socket.socket, group: SocketAddress, interface: NetworkInterface | None) -> None:
+    """Hear this group, and not those that other sockets of the machine joined on the same port, as Linux has it."""
     index = 0 if interface is None else interface.index
     if group.is_ipv6:
         sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, _GROUP_V6.pack(group.raw, index))
     else:
         sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, _GROUP_V4.pack(group.raw, bytes(4), index))
+    if sys.platform == "linux":
+        level, option = (socket.IPPROTO_IPV6, _V6_ALL_GROUPS) if group.is_ipv6 else (socket.IPPROTO_IP, _V4_ALL_GROUPS)
+        with suppress(OSError):  # an old kernel: endpoints look at sessions and streams anyway
+            sock.setsockopt(level, option, 0)
 
 
 def _send_on(sock: socket.socket, family: int, interface: NetworkInterface) -> None:

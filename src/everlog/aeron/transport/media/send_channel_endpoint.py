@@ -17,7 +17,9 @@ from everlog.aeron.transport.media.context import (
     ACTIVE,
     ADDRESS_TIMEOUT_NS,
     CLOSING,
+    ERRORED,
     INITIALIZING,
+    ChannelFailed,
     MediaContext,
     send_failed,
     text_of,
@@ -274,11 +276,17 @@ class SendChannelEndpoint(UdpTransport):
         return all(last_ns + ADDRESS_TIMEOUT_NS < now_ns for last_ns in heard)
 
     def resolution_change(self, endpoint: str, new_address: SocketAddress) -> None:
-        """A name means another address now. Raises ``OSError``."""
+        """A name means another address now. Raises :class:`~everlog.aeron.transport.media.context.ChannelFailed`, and
+        the status counter says so then."""
         if self._manual is not None:
             self._manual.update(endpoint, new_address)
         elif self._dynamic is None and self._send_socket is not None:
-            self._send_socket.connect(new_address)
+            try:
+                self._send_socket.connect(new_address)
+            except OSError as error:
+                self.status_indicator.set_release(ERRORED)
+                reason = f"re-resolve endpoint channel error - {error.strerror or error}"
+                raise ChannelFailed(f"{reason}: {self.original_uri}") from error
             self._connect_address = new_address
             self.status_indicator.set_release(ACTIVE)
 
