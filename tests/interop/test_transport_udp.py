@@ -16,8 +16,8 @@ SIZES = (1, 31, 32, 33, 1000, 1376, 1377, 3000, 0, 8192, 64, 1408)
 """Of one fragment and of many; 8192 is the longest for terms of 64 KiB."""
 LONGEST = (8192,)
 STREAM = 1001
-SOON = {"image_liveness_timeout_ns": 1_000_000_000, "publication_linger_timeout_ns": 500_000_000}
-SOON_JAVA = {"aeron.image.liveness.timeout": "1s", "aeron.publication.linger.timeout": "500ms"}
+SOON = {"image_liveness_timeout_ns": 3_000_000_000, "publication_linger_timeout_ns": 500_000_000}
+SOON_JAVA = {"aeron.image.liveness.timeout": "3s", "aeron.publication.linger.timeout": "500ms"}
 
 Client = JavaClient | OurClient
 

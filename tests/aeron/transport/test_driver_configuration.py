@@ -4,6 +4,7 @@ real driver 1.51.0 prints with aeron.print.configuration=true (tests/golden)."""
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from everlog.aeron.transport.driver.property_values import (
     parse_port_range,
     parse_size,
 )
+from everlog.aeron.transport.driver.publication_logs import SocketLengths
+from everlog.aeron.transport.driver.socket_lengths import check_socket_lengths, system_socket_lengths
 from everlog.errors import EverlogError, StoreUnavailable, UsageError
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "aeron" / "driver-configuration.txt"
@@ -336,3 +339,24 @@ def test_each_property_has_one_meaning() -> None:
 def test_a_wrong_configuration_from_python_is_refused_too() -> None:
     with pytest.raises(EverlogError, match=r"aeron\.mtu\.length"):
         Configuration(mtu_length=33)
+
+
+def test_socket_buffers_are_held_against_what_the_system_gives() -> None:
+    warnings: list[str] = []
+    system = SocketLengths(default_sndbuf=1000, max_sndbuf=300_000, default_rcvbuf=200_000, max_rcvbuf=400_000)
+    wanted = Configuration(socket_sndbuf_length=300_001, socket_rcvbuf_length=400_000)
+    check_socket_lengths(wanted, system, warnings.append)
+    assert warnings == ["aeron.socket.so_sndbuf: 300001 bytes are asked for, and the system gives 300000 at most"]
+    with pytest.raises(UsageError, match=r"so_sndbuf: found 1000, expected at least aeron\.mtu\.length, 1408"):
+        check_socket_lengths(Configuration(), system, warnings.append)
+    large = Configuration(socket_sndbuf_length=2000, socket_rcvbuf_length=0, initial_window_length=200_001)
+    with pytest.raises(UsageError, match=r"so_rcvbuf: found 200000, expected at least aeron\.rcv\.initial\.window"):
+        check_socket_lengths(large, system, warnings.append)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads Linux's own limits")
+def test_the_system_tells_its_own_limits() -> None:
+    # Linux keeps twice what is asked for, and tells that.
+    limits = {name: int(Path("/proc/sys/net/core", name).read_text()) for name in ("rmem_default", "rmem_max")}
+    found = system_socket_lengths()
+    assert (found.default_rcvbuf, found.max_rcvbuf) == (limits["rmem_default"], 2 * limits["rmem_max"])

@@ -122,7 +122,7 @@ class Counting:
             raise ValueError("close")
 
 
-def test_agents_of_one_thread_run_by_one_clock_and_are_closed_in_their_thread() -> None:
+def test_agents_of_one_thread_run_by_one_clock_and_are_closed_there_the_other_way_round() -> None:
     notes: list[str] = []
     first, second = Counting("first", notes), Counting("second", notes)
     runner = AgentRunner("aeron-test", (first, second), idle_strategy("sleep-ms"), lambda error: None)
@@ -131,7 +131,7 @@ def test_agents_of_one_thread_run_by_one_clock_and_are_closed_in_their_thread() 
         time.sleep(0.001)
     runner.close()
     runner.close()
-    assert notes == ["first in aeron-test", "second in aeron-test"]
+    assert notes == ["second in aeron-test", "first in aeron-test"]
     assert first.times[: len(second.times)] == second.times
     assert sorted(first.times) == first.times
     assert abs(first.times[0][1] / 1000 - time.time()) < 60

@@ -24,8 +24,8 @@ class Agent(Protocol):
 
 
 class AgentRunner:
-    """One thread for ``agents``, which run one after the other. What they raise goes to ``on_error``, and they go
-    on."""
+    """One thread for ``agents``, which run one after the other and are closed the other way round. What they raise goes
+    to ``on_error``, and they go on."""
 
     def __init__(
         self, name: str, agents: Sequence[Agent], idle: IdleStrategy, on_error: Callable[[Exception], None]
@@ -59,7 +59,7 @@ class AgentRunner:
 
     def close_agents(self) -> None:
         """Of a runner that was never started; else its thread does it."""
-        for agent in self.agents:
+        for agent in reversed(self.agents):
             try:
                 agent.close()
             except Exception as error:

@@ -11,11 +11,13 @@ from pathlib import Path
 
 from everlog.aeron.transport.cnc_memory import CncMemory, CncSettings
 from everlog.aeron.transport.driver.agent_runner import MS_IN_NS, Agent, AgentRunner
-from everlog.aeron.transport.driver.assembly import DriverParts, assemble
+from everlog.aeron.transport.driver.assembly import DriverParts, Surroundings, assemble
 from everlog.aeron.transport.driver.configuration import Configuration, ThreadingMode
 from everlog.aeron.transport.driver.folder import DriverFolder
 from everlog.aeron.transport.driver.idle import idle_strategy
 from everlog.aeron.transport.driver.media_driver import MediaDriver, Warn
+from everlog.aeron.transport.driver.publication_logs import SocketLengths
+from everlog.aeron.transport.driver.socket_lengths import check_socket_lengths, system_socket_lengths
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.aeron.transport.loss_report import LOSS_REPORT_NAME
 from everlog.aeron.transport.loss_report_writer import LossReport
@@ -44,9 +46,11 @@ class EmbeddedDriver(MediaDriver):
         self._ended = threading.Event()
         self._on_end = on_end
         with ExitStack() as opened:
+            sockets = system_socket_lengths()
+            check_socket_lengths(configuration, sockets, warn)
             folder = DriverFolder(configuration, warn)
             opened.callback(folder.close)
-            self._parts = self._assemble(configuration, network or SystemNetwork(), opened)
+            self._parts = self._assemble(configuration, network or SystemNetwork(), sockets, opened)
             self._runners = self._runners_of(configuration)
             self._is_started = configuration.threading_mode is not ThreadingMode.INVOKER
             if self._is_started:
@@ -54,7 +58,9 @@ class EmbeddedDriver(MediaDriver):
                     runner.start()
             self._exits = opened.pop_all()
 
-    def _assemble(self, configuration: Configuration, network: Network, opened: ExitStack) -> DriverParts:
+    def _assemble(
+        self, configuration: Configuration, network: Network, sockets: SocketLengths, opened: ExitStack
+    ) -> DriverParts:
         """The agents over their files, which clients may use from here on."""
         now_ns, now_ms = time.monotonic_ns(), time.time_ns() // MS_IN_NS
         folder = Path(configuration.dir)
@@ -69,6 +75,7 @@ class EmbeddedDriver(MediaDriver):
             now_ms=now_ms,
             loss_report=LossReport(losses),
             on_terminate=self._end,
+            surroundings=Surroundings(sockets=sockets),
         )
         opened.callback(parts.close)
         to_driver = parts.context.to_driver
@@ -78,14 +85,15 @@ class EmbeddedDriver(MediaDriver):
         return parts
 
     def _runners_of(self, configuration: Configuration) -> list[AgentRunner]:
-        """Who runs with whom. The conductor comes last, so that it is closed last where it shares a thread."""
+        """Who runs with whom. Where they share a thread, one cycle finds what was read, tells the publisher, and uses
+        its answer; the conductor is closed last."""
         conductor, sender, receiver = self._parts.conductor, self._parts.sender, self._parts.receiver
         if configuration.threading_mode in (ThreadingMode.SHARED, ThreadingMode.INVOKER):
-            return [self._runner(SHARED_THREAD, (sender, receiver, conductor), configuration.shared_idle_strategy)]
+            return [self._runner(SHARED_THREAD, (conductor, receiver, sender), configuration.shared_idle_strategy)]
         conductor_runner = self._runner(CONDUCTOR_THREAD, (conductor,), configuration.conductor_idle_strategy)
         if configuration.threading_mode is ThreadingMode.SHARED_NETWORK:
             strategy = configuration.shared_network_idle_strategy
-            return [self._runner(NETWORK_THREAD, (sender, receiver), strategy), conductor_runner]
+            return [self._runner(NETWORK_THREAD, (receiver, sender), strategy), conductor_runner]
         return [
             self._runner(SENDER_THREAD, (sender,), configuration.sender_idle_strategy),
             self._runner(RECEIVER_THREAD, (receiver,), configuration.receiver_idle_strategy),
