@@ -1,7 +1,7 @@
 """Java programs of ours around the real Aeron: finds a Java, gets the jar, compiles, builds the command line.
 
-The jar is ``io.aeron:aeron-all`` of Maven Central, which Maven (``mvn``) fetches once to ``~/.cache/everlog-interop``
-with the checksum that the repository gives, and which is held against the SHA-256 below before each use.
+The jar is ``io.aeron:aeron-all`` of Maven Central, which is fetched once to ``~/.cache/everlog-interop``, by Maven
+where there is one, and held against the SHA-256 below before each use.
 ``EVERLOG_AERON_JAR`` names another one, such as a later release. Nothing of it is part of the project.
 """
 
@@ -11,6 +11,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import urllib.request
 from functools import cache
 from pathlib import Path
 
@@ -22,8 +23,17 @@ SHA256 = "9686a7c6bb3c464f7ac76ceaf7a0c67249e3499aa8142872a6d1b2f398bca458"
 COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
 OPENS = ("java.base/jdk.internal.misc", "java.base/sun.nio.ch", "java.base/java.util.zip")
 """Packages of the JDK that Agrona reaches into."""
+CENTRAL = "https://repo1.maven.org/maven2"
+CENTRAL_SECONDS = 60
+MAX_JAR_BYTES = 64 << 20
 MAVEN_SECONDS = 300
 COMPILE_SECONDS = 120
+
+
+def may_download() -> bool:
+    """Whether peers that are not here are fetched: ``EVERLOG_INTEROP`` is ``download`` (and long tests run) or
+    ``peers``."""
+    return os.environ.get("EVERLOG_INTEROP") in ("download", "peers")
 
 
 class Missing(Exception):
@@ -67,11 +77,12 @@ def jar(*, download: bool) -> Path:
 
 
 def _download(path: Path) -> None:
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise Missing(f"{ARTIFACT} {VERSION} is fetched by Maven, and there is no mvn; or EVERLOG_AERON_JAR names it")
+    """By Maven, which knows the mirror that a company may have, or from Maven Central itself."""
+    if shutil.which("mvn") is None:
+        _download_from_central(path)
+        return
     # -C fails when the file is not what the repository's own checksum says.
-    command = [maven, "-B", "-q", "-C", COPY, f"-Dartifact={ARTIFACT}:{VERSION}", f"-DoutputDirectory={path.parent}"]
+    command = ["mvn", "-B", "-q", "-C", COPY, f"-Dartifact={ARTIFACT}:{VERSION}", f"-DoutputDirectory={path.parent}"]
     try:
         ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=MAVEN_SECONDS)
     except subprocess.TimeoutExpired as late:
@@ -79,6 +90,19 @@ def _download(path: Path) -> None:
     if ended.returncode or not path.exists():
         said = next((line for line in (ended.stdout + ended.stderr).splitlines() if "ERROR" in line), "nothing")
         raise Missing(f"{ARTIFACT} {VERSION} could not be fetched from Maven Central; Maven says: {said[:300]}")
+
+
+def _download_from_central(path: Path) -> None:
+    group, name = ARTIFACT.split(":")
+    url = f"{CENTRAL}/{group.replace('.', '/')}/{name}/{VERSION}/{name}-{VERSION}.jar"
+    try:
+        with urllib.request.urlopen(url, timeout=CENTRAL_SECONDS) as answer:
+            data = answer.read(MAX_JAR_BYTES)
+    except OSError as error:
+        raise Missing(f"there is no mvn, and {url} could not be fetched: {error}") from error
+    draft = path.with_suffix(f".{os.getpid()}")
+    draft.write_bytes(data)  # which is held against the SHA-256 before it is used
+    draft.replace(path)
 
 
 @cache

@@ -17,8 +17,10 @@ from everlog.aeron.transport.driver.media_driver import MediaDriver
 
 sys.path.insert(0, str(Path(__file__).parent))  # c_library, java_archive, java_transport, ...
 import c_library
-import java_archive
+import java_archive  # which makes aeron_java importable
 import java_transport
+
+import aeron_java
 
 pytest.register_assert_rewrite("both_archives")
 
@@ -76,7 +78,7 @@ def start_2_6(library_with_buffer: c_library.Library) -> Iterator[Callable[..., 
 def aeron_jar() -> Path:
     """The jar with the real Aeron, for its tools."""
     try:
-        return java_archive.prepare(download=os.environ.get("EVERLOG_INTEROP") == "download")
+        return java_archive.prepare(download=aeron_java.may_download())
     except java_archive.Missing as missing:
         pytest.skip(str(missing))
 
