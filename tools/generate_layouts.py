@@ -1,8 +1,8 @@
 """Write what is derived from the declared layouts: tables in ``docs/formats``, offsets that compiled code includes.
 
 ``python tools/generate_layouts.py [FAMILY...]`` writes; ``--check`` only compares and exits 1 when a file is stale. For
-each family with a ``layouts.py`` (or more, such as ``command_layouts.py``) there are two files: ``docs/formats/FAMILY.md``
-and ``src/everlog/FAMILY/_layouts.pxi``. The second is an anonymous ``cdef enum`` with ``NAME_SIZE`` and ``NAME_FIELD``
+each family with a ``layouts.py`` (or more, such as ``command_layouts.py``) there are two files:
+``docs/formats/FAMILY.md`` and ``src/everlog/FAMILY/_layouts.pxi``. The second is an anonymous ``cdef enum`` with ``NAME_SIZE`` and ``NAME_FIELD``
 (offset) for each layout, such as ``JLOG_HEADER_LENGTH``.
 """
 
