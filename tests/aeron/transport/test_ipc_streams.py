@@ -31,18 +31,18 @@ def test_a_new_client_is_told_of_its_heartbeat_before_its_publication() -> None:
     heartbeat, ready = events
     assert heartbeat == commands.OnCounterReady(7, 48)
     assert isinstance(ready, commands.OnPublicationReady)
-    assert (ready.correlation_id, ready.registration_id, ready.channel_status_id) == (0, 0, -1)
+    assert (ready.correlation_id, ready.registration_id, ready.channel_status_id) == (1, 1, -1)
     assert ready.position_limit_counter_id == 47
     labels = {
-        f"pub-pos (concurrent): 0 {ready.session_id} 10 aeron:ipc": 0,
-        f"pub-lmt: 0 {ready.session_id} 10 aeron:ipc": 0,
+        f"pub-pos (concurrent): 1 {ready.session_id} 10 aeron:ipc": 0,
+        f"pub-lmt: 1 {ready.session_id} 10 aeron:ipc": 0,
         "client-heartbeat: id=7": driver.now_ms,
     }
     assert driver.labels() == labels
     by_id = driver.counters()
     assert [(by_id[i].type_id, by_id[i].registration_id, by_id[i].owner_id) for i in (46, 47, 48)] == [
-        (12, 0, 7),
-        (1, 0, 7),
+        (12, 1, 7),
+        (1, 1, 7),
         (11, 7, 7),
     ]
 
@@ -65,8 +65,8 @@ def test_the_logs_metadata_say_what_the_channel_asked_for() -> None:
     assert found.end_of_stream_position == NO_END
     start = 3 * TERM + 8192
     labels = driver.labels()
-    assert labels[f"pub-pos (exclusive): 0 777 4 {channel}"] == start
-    assert labels[f"pub-lmt: 0 777 4 {channel}"] == start
+    assert labels[f"pub-pos (exclusive): 1 777 4 {channel}"] == start
+    assert labels[f"pub-lmt: 1 777 4 {channel}"] == start
 
 
 def test_a_subscription_gets_images_of_what_is_there_and_of_what_comes() -> None:

@@ -134,7 +134,7 @@ def test_who_shares_a_sending_endpoint_asks_for_the_same() -> None:
         error = driver.error(commands.AddPublication(1, driver.next_id(), stream, channel + rest))
         assert error.message == f"{expected} existingChannel={first} channel={channel}{rest}"
     shared = driver.add_publication(channel + "|ssc=true", 30)
-    assert shared.registration_id == 0
+    assert shared.registration_id == 1
 
 
 def test_who_shares_a_stream_of_a_receiving_endpoint_asks_for_the_same() -> None:
@@ -157,7 +157,7 @@ def test_a_publications_counters_come_in_javas_order() -> None:
     driver = ConductedDriver()
     channel = "aeron:udp?control=127.0.0.1:24011|control-mode=dynamic|fc=min"
     ready = driver.add_publication(channel, 32, is_exclusive=True)
-    stream = f"0 {ready.session_id} 32 {channel}"
+    stream = f"1 {ready.session_id} 32 {channel}"
     found = [
         (counter.type_id, counter.owner_id, counter.label)
         for counter in driver.counters().values()

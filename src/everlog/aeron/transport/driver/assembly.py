@@ -129,10 +129,12 @@ def driver_context(
     mapped = system[SystemCounter.BYTES_CURRENTLY_MAPPED]
     mapped.add_release(_length(cnc) + configuration.loss_report_buffer_length)
     log_factory = surroundings.log_factory or FileLogFactory(configuration, mapped, errors.record)
+    to_driver = ManyToOneRingBuffer(cnc.to_driver)
+    to_driver.next_correlation_id()  # 0 is nobody's
     tasks = surroundings.tasks or (ThreadTasks() if surroundings.log_factory is None else InlineTasks())
     return DriverContext(
         configuration=configuration,
-        to_driver=ManyToOneRingBuffer(cnc.to_driver),
+        to_driver=to_driver,
         client_proxy=ClientProxy(BroadcastTransmitter(cnc.to_clients)),
         counters=counters,
         system_counters=system,

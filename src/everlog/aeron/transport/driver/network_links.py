@@ -26,6 +26,8 @@ class NetworkSubscriptionLink(SubscriptionLink):
         self.endpoint = endpoint
         self.is_reliable = params.is_reliable
         self.has_destinations = endpoint.has_destination_control
+        self.awaits_response = False
+        """Whether its endpoint counts it as one that waits for a response, not as one of a stream."""
 
     def matches_image(self, image: PublicationImage) -> bool:
         """Whether it is for this subscription."""

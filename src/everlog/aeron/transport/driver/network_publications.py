@@ -164,12 +164,13 @@ class NetworkPublications:
     ) -> Steps[DriverLog]:
         if params.is_response and params.response_correlation_id == uri_values.PROTOTYPE_CORRELATION_ID:
             params.term_length = MIN_TERM_LENGTH
-        lengths, system = endpoint or channel, self._context.system_sockets
+        system, configuration = self._context.system_sockets, self._context.configuration
+        lengths = endpoint or channel
         sockets = SocketLengths(
-            lengths.socket_sndbuf_length,
+            lengths.socket_sndbuf_length or configuration.socket_sndbuf_length,
             system.default_sndbuf,
             system.max_sndbuf,
-            lengths.socket_rcvbuf_length,
+            lengths.socket_rcvbuf_length or configuration.socket_rcvbuf_length,
             system.default_rcvbuf,
             system.max_rcvbuf,
         )

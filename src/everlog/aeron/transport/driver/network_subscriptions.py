@@ -41,6 +41,7 @@ class NetworkSubscriptions:
         self._streams.subscription_links.append(link)
         if channel.is_response_control_mode:
             endpoint.inc_response_ref_to_stream(link.stream_id)
+            link.awaits_response = True
         else:
             self._tell_receiver(link)
         self._context.client_proxy.on_subscription_ready(command.correlation_id, endpoint.status_indicator_counter_id)
@@ -61,11 +62,11 @@ class NetworkSubscriptions:
         if not isinstance(link, NetworkSubscriptionLink):
             return
         endpoint, stream_id, session_id = link.endpoint, link.stream_id, link.session_id
-        if session_id is not None:
+        if link.awaits_response:
+            endpoint.dec_response_ref_to_stream(stream_id)
+        elif session_id is not None:
             if endpoint.dec_ref_to_stream_and_session(stream_id, session_id) == 0:
                 self._parts.receiver.remove_subscription(endpoint, stream_id, session_id)
-        elif link.is_response:
-            endpoint.dec_response_ref_to_stream(stream_id)
         elif endpoint.dec_ref_to_stream(stream_id) == 0:
             self._parts.receiver.remove_subscription(endpoint, stream_id)
         self._endpoints.close_if_unused(endpoint)
@@ -110,6 +111,7 @@ class NetworkSubscriptions:
                     link.session_id = response_session_id
                     self._tell_receiver(link)
                     link.endpoint.dec_response_ref_to_stream(link.stream_id)
+                    link.awaits_response = False
                 break
 
     def on_response_connected(self, response_correlation_id: int) -> None:

@@ -14,11 +14,11 @@ class SocketLengths:
     where nobody asked the system."""
 
     sndbuf: int = 0
-    default_sndbuf: int = 212_992
-    max_sndbuf: int = 425_984
+    default_sndbuf: int = 106_496
+    max_sndbuf: int = 212_992
     rcvbuf: int = 0
-    default_rcvbuf: int = 212_992
-    max_rcvbuf: int = 425_984
+    default_rcvbuf: int = 106_496
+    max_rcvbuf: int = 212_992
 
 
 def publication_log(

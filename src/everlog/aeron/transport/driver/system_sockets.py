@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import socket
+import sys
 
 from everlog.aeron.transport.driver.publication_logs import SocketLengths
 
 INT32_MAX = (1 << 31) - 1
+OVERHEAD = 2 if sys.platform == "linux" else 1
+"""Linux tells twice what can be used, for its own book-keeping; Java takes that off again."""
 
 
 def system_sockets() -> SocketLengths:
@@ -22,4 +25,5 @@ def system_sockets() -> SocketLengths:
 def _lengths(probe: socket.socket, option: int) -> tuple[int, int]:
     default = probe.getsockopt(socket.SOL_SOCKET, option)
     probe.setsockopt(socket.SOL_SOCKET, option, INT32_MAX)
-    return default, probe.getsockopt(socket.SOL_SOCKET, option)
+    longest = probe.getsockopt(socket.SOL_SOCKET, option)
+    return default // OVERHEAD, longest // OVERHEAD
