@@ -9,7 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
-from java_transport import JavaDriver
+import pytest
+from java_archive import Messages
+from java_transport import JavaClient, JavaDriver, expected
+from our_transport import OurClient, in_thread
 
 from everlog.aeron.transport.client.counters_reader import CountersReader
 from everlog.aeron.transport.cnc_memory import CncMemory, CncSettings
@@ -18,6 +21,7 @@ from everlog.aeron.transport.driver.configuration import Configuration
 from everlog.aeron.transport.driver.driver_name_resolver import DriverNameResolver
 from everlog.aeron.transport.driver.log_factory import LogFactory
 from everlog.aeron.transport.driver.media_context import media_context
+from everlog.aeron.transport.driver.media_driver import MediaDriver
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.aeron.transport.driver.tasks import InlineTasks
 from everlog.aeron.transport.media.network import SystemNetwork
@@ -65,3 +69,44 @@ def test_the_real_resolver_and_ours_know_each_other(start_java_driver: Callable[
     assert list(found.values()) == [1]
     assert counters_of(driver.dir)["Resolver cache entries: name=java-driver"] == 1
     assert context.system_counters[SystemCounter.INVALID_PACKETS].get() == 0
+
+
+def await_neighbor(folder: Path | str) -> None:
+    """Until a driver knows another one."""
+    end = time.monotonic() + SECONDS
+    while not any(
+        label.startswith("Resolver neighbors") and value for label, value in counters_of(Path(folder)).items()
+    ):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("publishes", ["java", "ours"])
+def test_a_channel_names_the_driver_that_it_goes_to(
+    publishes: str,
+    start_java_driver: Callable[..., JavaDriver],
+    start_our_driver: Callable[..., MediaDriver],
+    start_java_client: Callable[..., JavaClient],
+) -> None:
+    theirs, ours, port = free_port(), free_port(), free_port()
+    java = start_java_driver(
+        {"aeron.driver.resolver.name": "java-driver", "aeron.driver.resolver.interface": f"127.0.0.1:{theirs}"}
+    )
+    our = start_our_driver(
+        resolver_name="our-driver",
+        resolver_interface=f"127.0.0.1:{ours}",
+        resolver_bootstrap_neighbor=f"127.0.0.1:{theirs}",
+    )
+    for folder in (java.dir, our.dir):
+        await_neighbor(folder)
+    clients = start_java_client(java.dir), OurClient(our.dir)
+    source, sink = clients if publishes == "java" else clients[::-1]
+    name = "our-driver" if publishes == "java" else "java-driver"
+    sink.subscribe("s", f"aeron:udp?endpoint=127.0.0.1:{port}", 1)
+    source.publish("s", f"aeron:udp?endpoint={name}:{port}|term-length=64k", 1)
+    source.await_connected("s")
+    messages = Messages(seed=1, sizes=(1, 1000, 3000), count=50)
+    offered = in_thread(source.offer, "s", messages)
+    assert sink.poll("s", 50) == expected(messages)
+    offered()
+    clients[1].close()

@@ -12,6 +12,8 @@ from java_archive import Messages
 from java_transport import JavaClient, expected, losing
 from our_transport import OurClient, in_thread
 
+from everlog.aeron.transport.media.interfaces import system_interfaces
+
 SIZES = (1, 31, 32, 33, 1000, 1376, 1377, 3000, 0, 8192, 64, 1408)
 """Of one fragment and of many; 8192 is the longest for terms of 64 KiB."""
 LONGEST = (8192,)
@@ -232,4 +234,30 @@ def test_a_publication_begins_where_it_is_told(start: Start, kinds: tuple[str, s
     sink.subscribe("s", f"{channel}|session-id=-99", STREAM)
     assert source.publish("s", f"{channel}|{where}", STREAM, exclusive=True) == -99
     assert sink.await_images("s", 1) == [(-99, 12 * 65536 + 1024)]
+    stream(source, sink, "s", Messages(seed=1, sizes=SIZES, count=100))
+
+
+def test_a_group_is_heard_by_all_its_members(start: Start, kinds: tuple[str, str]) -> None:
+    source, sinks = start(kinds[0]).client(), [start(kind).client() for kind in kinds]
+    channel = f"aeron:udp?endpoint=224.20.30.41:{free_port()}|interface=127.0.0.1"
+    for sink in sinks:
+        sink.subscribe("s", channel, STREAM)
+    source.publish("s", f"{channel}|term-length=64k|ttl=1|fc=min,g:/2", STREAM, exclusive=True)
+    for sink in sinks:
+        sink.await_images("s", 1)
+    source.await_connected("s")
+    messages = Messages(seed=1, sizes=SIZES, count=200)
+    polls = [in_thread(sink.poll, "s", 200) for sink in sinks]
+    source.offer("s", messages)
+    assert [poll() for poll in polls] == [expected(messages)] * 2
+
+
+def test_ipv6_works_as_ipv4(start: Start, kinds: tuple[str, str]) -> None:
+    if not any(each.address.host == "::1" for interface in system_interfaces() for each in interface.addresses):
+        pytest.skip("this machine has no IPv6 on its loopback interface")
+    source, sink = start(kinds[0]).client(), start(kinds[1]).client()
+    channel = f"aeron:udp?endpoint=[::1]:{free_port()}|interface=[::1]"
+    sink.subscribe("s", channel, STREAM)
+    source.publish("s", f"{channel}|term-length=64k", STREAM, exclusive=True)
+    source.await_connected("s")
     stream(source, sink, "s", Messages(seed=1, sizes=SIZES, count=100))
