@@ -29,11 +29,11 @@ public final class TransportBench
     private static final int SPINS_BEFORE_YIELD = 200;
     private static final int FRAGMENTS_OF_A_POLL = 1024;
     private static final long WAIT_NS = TimeUnit.SECONDS.toNanos(120);
-    private static final int WARM_UP_ROUND_TRIPS = 20_000;
+    private static final int WARM_UP_ROUND_TRIPS = 10_000;
 
     private final MediaDriver driver;
     private final Aeron aeron;
-    private final byte[] copies = new byte[1 << 22];
+    private final byte[] copies = new byte[1 << 18];
     private String channelInUse = "";
     private ExclusivePublication publication;
     private Subscription subscription;

@@ -35,6 +35,7 @@ ARCHIVE_GROUPS = {
 TRANSPORT_GROUPS = {
     "transport_ipc": "IPC in one process against the real Aeron",
     "transport_processes": "IPC between two processes against the real Aeron",
+    "transport_udp": "UDP against the real Aeron, with loss and without; an idle driver",
 }
 """Run by ``transport``, and not by a run without names."""
 SPARK_GROUPS = {

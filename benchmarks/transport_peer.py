@@ -37,6 +37,11 @@ class Process:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def pid(self) -> int:
+        """The process."""
+        return self._process.pid
+
     def say(self, *words: object) -> None:
         """A command."""
         assert self._process.stdin is not None
@@ -71,11 +76,12 @@ class Process:
         self._process.stdout.close()
 
 
-def java_command(*arguments: object) -> list[str]:
+def java_command(*arguments: object, properties: tuple[str, ...] = ()) -> list[str]:
     """Of the Java program. Raises :class:`SystemExit` when it can't be had."""
+    flags = (*FLAGS, *(f"-D{each}" for each in properties))
     try:
         jar = aeron_java.jar(download=True)
-        return aeron_java.command(jar, "TransportBench", *arguments, source=PROGRAM, flags=FLAGS)
+        return aeron_java.command(jar, "TransportBench", *arguments, source=PROGRAM, flags=flags)
     except aeron_java.Missing as missing:
         raise SystemExit(f"the peer, Aeron in Java, can't be had: {missing}") from missing
 
@@ -107,17 +113,24 @@ def time_both(verbs: tuple[str, str], ends: tuple[Client, Client], *words: objec
 
 
 class Driver:
-    """A media driver in a new folder in memory. Use as a context manager."""
+    """A media driver in a new folder in memory. ``properties`` (``name=value``) are for the real one alone. Use as a
+    context manager."""
 
-    def __init__(self, kind: Kind, threads: str = "SHARED") -> None:
+    def __init__(self, kind: Kind, threads: str = "SHARED", properties: tuple[str, ...] = ()) -> None:
         memory = Path("/dev/shm")
         self._root = Path(tempfile.mkdtemp(prefix="everlog-aeron-", dir=memory if memory.is_dir() else None))
         self.folder = self._root / "driver"
         self._process: Any
         if kind == "java":
-            self._process = Process("the driver of java", java_command(self.folder, threads))
+            command = java_command(self.folder, threads, properties=properties)
+            self._process = Process("the driver of java", command)
         else:
             self._process = _our_driver(self.folder, threads)
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return int(self._process.pid)
 
     def __enter__(self) -> Self:
         return self

@@ -20,7 +20,7 @@ LARGE_TERMS = "aeron:ipc?term-length=64m"
 MESSAGES = {32: 10_000_000, 1024: 1_000_000}
 TARGETS = {32: ">=1.2", 1024: ">=0.9"}
 SMALL_TERMS = {"64k": 1_000_000, "1m": 4_000_000}
-ROUND_TRIPS = 50_000
+ROUND_TRIPS = 20_000
 RUNS = 11
 WARM_UPS = 3
 THREADS: dict[Kind, str] = {"java": "DEDICATED", "everlog": "SHARED"}

@@ -299,3 +299,25 @@ def test_an_offset_outside_the_term_is_refused(kernel: Kernel, offset: int) -> N
     for scan in (kernel.terms.scan_for_availability, kernel.terms.scan_for_gap, kernel.terms.scan_block):
         with pytest.raises(IndexError):
             scan(term, offset, 64)
+
+
+@pytest.mark.parametrize("written", range(5))
+def test_a_batch_whose_publisher_died_is_unblocked_frame_by_frame(kernel: Kernel, written: int) -> None:
+    """Five frames of 64 bytes, claimed at once: the first one's length is negative, ``written`` of the others are
+    there, from the last one on; behind them another publisher went on."""
+    batch = frame(0, b"0" * 32, length=-64) + bytes(4 * 64)
+    whole = b"".join(frame(64 * i, bytes([48 + i]) * 32) for i in range(5))
+    term = kernel.term(batch[: 64 * (5 - written)] + whole[64 * (5 - written) :] + frame(320, b"next"))
+    tails = (TERM_ID << 32 | 384, (TERM_ID - 2) << 32, (TERM_ID - 1) << 32)
+    metadata, terms = kernel.metadata(tails, 0), [term, kernel.term(), kernel.term()]
+    at, data = 0, []
+    while at < 384:
+        length = term.get_i32(at)
+        if length <= 0:
+            assert kernel.terms.unblock(terms, metadata, at, TERM)
+            continue
+        if term.read(at + 6, 2) == b"\x01\x00":
+            data.append(at)
+        at += (length + 31) & -32
+    assert at == 384
+    assert data == [*range(320 - 64 * written, 320, 64), 320]
