@@ -153,10 +153,11 @@ class DriverConductor:
         else:
             self._step()
             work_count += 1
-        work_count += context.conductor_proxy.drain(REQUEST_LIMIT)
+        guard = context.errors.guard
+        work_count += self._ipc.update_limits() + guard(context.conductor_proxy.drain, REQUEST_LIMIT)
         if self._network is not None:
-            work_count += self._network.do_work(now_ns, now_ms)
-        return work_count + self._ipc.update_limits() + self.streams.freed_logs.do_work()
+            work_count += guard(self._network.do_work, now_ns, now_ms)
+        return work_count + guard(self.streams.freed_logs.do_work)
 
     def close(self) -> None:
         """Tell clients that the driver is gone, and delete its logs."""
@@ -170,28 +171,25 @@ class DriverConductor:
 
     def _on_timer(self, now_ns: int, now_ms: int) -> None:
         self.context.to_driver.consumer_heartbeat = now_ms
-        self._clients.on_time_event(now_ms)
+        guard = self.context.errors.guard
+        guard(self._clients.on_time_event, now_ms)
         self._close_links_of_the_gone(self.streams.publication_links)
         if self._network is not None:
-            self._network.on_publications_time_event(now_ns, now_ms)
-        self._check_subscriptions()
+            guard(self._network.on_publications_time_event, now_ns, now_ms)
+        for link in self._close_links_of_the_gone(self.streams.subscription_links):
+            guard(self._cleanup_subscription_link, link)
         if self._network is not None:
-            self._network.on_images_time_event(now_ns, now_ms)
-        self._ipc.on_time_event(now_ns)
-        self._counters.on_time_event()
-        self._check_for_blocked_commands(now_ns)
+            guard(self._network.on_images_time_event, now_ns, now_ms)
+        guard(self._ipc.on_time_event, now_ns)
+        guard(self._counters.on_time_event)
+        guard(self._check_for_blocked_commands, now_ns)
 
-    def _close_links_of_the_gone(self, links: list[Any]) -> None:
-        for link in [link for link in links if link.client.is_gone]:
-            links.remove(link)
-            link.close()
-
-    def _check_subscriptions(self) -> None:
-        links = self.streams.subscription_links
+    def _close_links_of_the_gone(self, links: list[Any]) -> list[Any]:
         gone = [link for link in links if link.client.is_gone]
-        self._close_links_of_the_gone(links)
         for link in gone:
-            self._cleanup_subscription_link(link)
+            links.remove(link)
+            self.context.errors.guard(link.close)
+        return gone
 
     def _check_for_blocked_commands(self, now_ns: int) -> None:
         """A client that died between claiming and writing a command blocks all others: after a while it is skipped."""

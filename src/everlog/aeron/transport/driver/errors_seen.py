@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from everlog.aeron.transport.counters_memory import AtomicCounter
 from everlog.aeron.transport.error_log_writer import DistinctErrorLog
 
@@ -19,6 +21,15 @@ class ErrorsSeen:
         """One more of its kind. What finds no room in the log is only counted."""
         self._count.increment()
         self._log.record(error, self.now_ms if now_ms is None else now_ms)
+
+    def guard(self, step: Callable[..., int | None], *arguments: object) -> int:
+        """Do one of several things, so that its error is recorded and keeps none of the others from being done; what it
+        gives, or 0."""
+        try:
+            return step(*arguments) or 0
+        except Exception as error:
+            self.record(error)
+            return 0
 
     def on_error(self, error: BaseException) -> None:
         """An agent's cycle ended by it."""

@@ -247,11 +247,11 @@ class IpcStreams:
         """Look at all publications; those at their end are closed."""
         publications = self._streams.ipc_publications
         for publication in list(publications):
-            publication.on_time_event(now_ns)
+            self._context.errors.guard(publication.on_time_event, now_ns)
             if publication.has_reached_end_of_life:
                 publications.remove(publication)
                 self._limits.remove(publication.limits)
-                publication.close()
+                self._context.errors.guard(publication.close)
                 self._streams.freed_logs.add(publication.log)
 
     def close(self) -> None:

@@ -150,7 +150,7 @@ class NetworkImages:
         images = self._streams.images
         for image in [image for image in images if image.has_reached_end_of_life]:
             images.remove(image)
-            image.close()
+            self._context.errors.guard(image.close)
             self._streams.freed_logs.add(image.log)
 
     def close(self) -> None:

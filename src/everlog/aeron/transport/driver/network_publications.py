@@ -337,7 +337,7 @@ class NetworkPublications:
         publications = self._streams.network_publications
         for publication in [publication for publication in publications if publication.has_reached_end_of_life]:
             publications.remove(publication)
-            publication.close()
+            self._context.errors.guard(publication.close)
             self._streams.freed_logs.add(publication.log)
 
     def close(self) -> None:

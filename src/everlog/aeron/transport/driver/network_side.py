@@ -95,13 +95,13 @@ class NetworkSide:
     def on_publications_time_event(self, now_ns: int, now_ms: int) -> None:
         """Look at all publications; those at their end are closed."""
         for publication in list(self._streams.network_publications):
-            publication.on_time_event(now_ns, now_ms, self)
+            self._context.errors.guard(publication.on_time_event, now_ns, now_ms, self)
         self._publications.close_those_at_their_end()
 
     def on_images_time_event(self, now_ns: int, now_ms: int) -> None:
         """Look at all images; those at their end are closed."""
         for image in list(self._streams.images):
-            image.on_time_event(now_ns, now_ms, self)
+            self._context.errors.guard(image.on_time_event, now_ns, now_ms, self)
         self._images.close_those_at_their_end()
 
     def close(self) -> None:
