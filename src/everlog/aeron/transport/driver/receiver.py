@@ -29,6 +29,8 @@ from everlog.errors import CorruptData
 from everlog.kernel.udp import Datagrams, SocketAddress
 
 BATCH_DATAGRAMS = 64
+MAX_BATCHES = 4
+"""Of one transport in one cycle: the others, and status messages, have their turn after that."""
 SLOT_LENGTH = 65_536
 """Longer than any datagram."""
 
@@ -150,12 +152,17 @@ class Receiver:
     # What comes in
 
     def _poll(self, now_ns: int, now_ms: int) -> int:
-        """Take a batch of each transport; bytes."""
+        """Take what each transport has, a few batches at most; bytes."""
         received = 0
         for heard in self._seams.selector.ready():
             try:
-                if heard.transport.socket.receive(self._batch):
-                    received += self._take(heard, now_ns, now_ms)
+                sock = heard.transport.socket
+                for _ in range(MAX_BATCHES):
+                    count = sock.receive(self._batch)
+                    if count:
+                        received += self._take(heard, now_ns, now_ms)
+                    if count < BATCH_DATAGRAMS:
+                        break
             except Exception as error:
                 self._seams.errors.record(error, now_ms)
         if received:
