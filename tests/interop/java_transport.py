@@ -41,9 +41,11 @@ _ROW = Struct("<iIq")
 
 
 def losing(rate: float, seed: int = 1) -> dict[str, str]:
-    """Properties of a Java driver that drops this part of data and control frames, received and sent, by a seed."""
-    rates = {f"aeron.debug.receive.{kind}.loss.rate": str(rate) for kind in ("data", "control")}
-    seeds = {f"aeron.debug.receive.{kind}.loss.seed": str(seed) for kind in ("data", "control")}
+    """Properties of a Java driver that drops this part of data and control frames, by a seed: of what its senders send
+    (``send.data``) and hear (``send.control``), of what its receivers hear and answer."""
+    kinds = [f"{side}.{kind}" for side in ("send", "receive") for kind in ("data", "control")]
+    rates = {f"aeron.debug.{kind}.loss.rate": str(rate) for kind in kinds}
+    seeds = {f"aeron.debug.{kind}.loss.seed": str(seed) for kind in kinds}
     return LOSS | rates | seeds
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -149,7 +150,7 @@ def test_a_publisher_sends_to_destinations_that_it_is_told(start: Start, kinds: 
     ports = [free_port(), free_port()]
     for sink, port in zip(sinks, ports, strict=True):
         sink.subscribe("s", f"aeron:udp?endpoint=127.0.0.1:{port}", STREAM)
-    source.publish("s", "aeron:udp?control-mode=manual|term-length=64k|fc=min", STREAM, exclusive=True)
+    source.publish("s", "aeron:udp?control-mode=manual|term-length=64k|fc=min,t:1s", STREAM, exclusive=True)
     for port in ports:
         source.add_destination("s", f"aeron:udp?endpoint=127.0.0.1:{port}")
     for sink in sinks:
@@ -209,6 +210,8 @@ def test_a_spy_sees_what_is_sent_with_and_without_receivers(start: Start, kind: 
     receiver = start("ours" if kind == "java" else "java").client()
     receiver.subscribe("s", channel, STREAM)
     receiver.await_images("s", 1)
+    # Before the sender has heard the receiver, what it sends goes as far as the spy, and is not sent again.
+    time.sleep(0.5)
     messages = Messages(seed=2, sizes=SIZES, count=200)
     polls = in_thread(spy.poll, "s", 200), in_thread(receiver.poll, "s", 200)
     source.offer("s", messages)
