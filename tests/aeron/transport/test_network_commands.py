@@ -6,99 +6,13 @@ from __future__ import annotations
 
 import pytest
 from conducted_driver import ConductedDriver, all_of, only
+from driver_answers import NETWORK_PUBLICATIONS, NETWORK_SUBSCRIPTIONS, UDP
 
 from everlog.aeron.transport import commands
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 
-UDP = "aeron:udp?endpoint=127.0.0.1:24003"
-ARGUMENT = "java.lang.IllegalArgumentException"
-PUBLICATIONS = [
-    ("aeron:udp", 1, f"{ARGUMENT}: "),
-    (
-        "aeron:udp?endpoint=127.0.0.1:0",
-        11,
-        f"{ARGUMENT} : endpoint has port=0 for publication: channel=aeron:udp?endpoint=127.0.0.1:0",
-    ),
-    ("aeron:udp?endpoint=127.0.0.1", 1, f"{ARGUMENT}: channel parameter endpoint"),
-    ("aeron:udp?endpoint=nohost.invalid:1234", 1, "java.net.UnknownHostException: unresolved - endpoint=nohost.inv"),
-    ("aeron:udp?endpoint=127.0.0.1:70000", 1, f"{ARGUMENT}: channel parameter endpoint"),
-    (
-        "aeron:udp?control=127.0.0.1:24001",
-        11,
-        f"{ARGUMENT} : 'control' parameter requires that either 'endpoint' or 'control-mode' is specified,"
-        " channel=aeron:udp?control=127.0.0.1:24001",
-    ),
-    ("aeron:udp?control-mode=dynamic|endpoint=127.0.0.1:24002", 1, f"{ARGUMENT}: channel parameter control"),
-    (
-        "aeron:udp?tags=99",
-        1,
-        "ERROR - URI must have explicit control, endpoint, or be manual control-mode when original:"
-        " channel=aeron:udp?tags=99",
-    ),
-    (UDP + "|fc=max", 11, f"{ARGUMENT} : unsupported unicast flow control strategy: fc=max"),
-    (
-        "aeron:udp?endpoint=224.0.1.1:24003|interface=10.0.0.1|fc=foo",
-        11,
-        f"{ARGUMENT} : unsupported multicast flow control strategy: fc=foo",
-    ),
-    ("aeron:udp?endpoint=224.0.1.2:24003|interface=10.0.0.1", 1, f"{ARGUMENT}: channel parameter endpoint"),
-    (
-        UDP + "|term-length=1m|mtu=65504|so-sndbuf=4k",
-        11,
-        "java.lang.IllegalStateException : MTU greater than SO_SNDBUF for channel: mtu=65504 so-sndbuf=4096"
-        f" channel={UDP}|term-length=1m|mtu=65504|so-sndbuf=4k",
-    ),
-    (
-        UDP + "|response-correlation-id=55",
-        11,
-        f"{ARGUMENT} : unable to find response subscription for response-correlation-id=55",
-    ),
-    (
-        "aeron:udp?control-mode=response|control=127.0.0.1:24005",
-        11,
-        f"{ARGUMENT} : control-mode=response was specified, but no response-correlation-id set",
-    ),
-    (
-        "aeron:udp?control-mode=response|control=127.0.0.1:24005|response-correlation-id=77",
-        11,
-        f"{ARGUMENT} : image.correlationId=77 not found",
-    ),
-    (
-        UDP + "|session-id=tag:7",
-        1,
-        f"ERROR - session-id=tag:7 must reference a network publication: channel={UDP}|session-id=tag:7",
-    ),
-    ("aeron:tcp?endpoint=127.0.0.1:1", 1, f"{ARGUMENT}: channel"),
-    ("aeron-spy:aeron:ipc", 1, f"{ARGUMENT}: channel"),
-    ("aeron:udp?endpoint=10.0.0.9:24003|control=10.9.9.9:1", 11, "io.aeron.exceptions.AeronException : ERROR - chan"),
-]
-SUBSCRIPTIONS = [
-    ("aeron:udp", 1, f"{ARGUMENT}: "),
-    (
-        "aeron:udp?endpoint=127.0.0.1:24020|control=127.0.0.1:0",
-        11,
-        f"{ARGUMENT} : control has port=0 for subscription:"
-        " channel=aeron:udp?endpoint=127.0.0.1:24020|control=127.0.0.1:0",
-    ),
-    (
-        UDP + "|media-rcv-ts-offset=0",
-        1,
-        "ERROR - Media timestamps 'media-rcv-ts-offset' are not supported in the Java driver:"
-        f" channel={UDP}|media-rcv-ts-offset=0",
-    ),
-    (
-        UDP + "|so-rcvbuf=4k",
-        11,
-        "java.lang.IllegalStateException : Initial window greater than SO_RCVBUF for channel: rcv-wnd=32768"
-        f" so-rcvbuf=4096 channel={UDP}|so-rcvbuf=4k",
-    ),
-    ("aeron:udp?endpoint=1.2.3.4:24020", 11, "io.aeron.exceptions.AeronException : ERROR - channel error - "),
-    ("aeron-spy:aeron:ipc", 1, f"{ARGUMENT}: channel"),
-    ("aeron:udp?control-mode=dynamic", 1, f"{ARGUMENT}: channel parameter control"),
-]
 
-
-@pytest.mark.parametrize(("channel", "code", "text"), PUBLICATIONS)
+@pytest.mark.parametrize(("channel", "code", "text"), NETWORK_PUBLICATIONS)
 def test_a_publications_channel_is_refused_and_nothing_is_left_of_it(channel: str, code: int, text: str) -> None:
     driver = ConductedDriver()
     error = driver.error(commands.AddPublication(1, driver.next_id(), 10, channel))
@@ -109,7 +23,7 @@ def test_a_publications_channel_is_refused_and_nothing_is_left_of_it(channel: st
     assert driver.system(SystemCounter.ERRORS) == 1
 
 
-@pytest.mark.parametrize(("channel", "code", "text"), SUBSCRIPTIONS)
+@pytest.mark.parametrize(("channel", "code", "text"), NETWORK_SUBSCRIPTIONS)
 def test_a_subscriptions_channel_is_refused_and_nothing_is_left_of_it(channel: str, code: int, text: str) -> None:
     driver = ConductedDriver()
     error = driver.error(commands.AddSubscription(1, driver.next_id(), -1, 10, channel))
