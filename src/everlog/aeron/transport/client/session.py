@@ -60,6 +60,7 @@ class Session:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._pacemaker: Pacemaker | None = None
+        self._beating: threading.Thread | None = None
         self._failure: EverlogError | None = None
         _open.add(self)
 
@@ -101,12 +102,15 @@ class Session:
                 metadata, values, liveness.counter_id, self.client_id, interval_ns, self._liveness_timeout_ns
             )
             name = f"aeron-heartbeat-{self.client_id}"
-            threading.Thread(target=self._pacemaker.run, name=name, daemon=True).start()
+            self._beating = threading.Thread(target=self._pacemaker.run, name=name, daemon=True)
+            self._beating.start()
 
     def _stop_pacemaker(self) -> None:
-        if self._pacemaker is not None:
+        if self._pacemaker is not None and self._beating is not None:
             self._pacemaker.stop()
-            self._pacemaker = None
+            # At most as long as it takes to wake up.
+            self._beating.join()
+            self._pacemaker = self._beating = None
 
     # Waiting
 
@@ -232,7 +236,7 @@ class Session:
         self._thread = None
         conductor, self._conductor = self._conductor, None
         # Its thread is not here either; to stop it would wake the one over there.
-        self._pacemaker = None
+        self._pacemaker = self._beating = None
         hint = "connect anew in each process"
         self._failure = ClientClosed(
             "client", found="one of the process that forked this one", expected="its own", hint=hint
