@@ -34,6 +34,7 @@ def test_versions_are_told() -> None:
 
 def test_a_cycle_that_was_long_is_told() -> None:
     driver = ConductedDriver()
+    driver.work()
     for duration_ns in (MS, 150 * MS, 20 * MS):
         driver.now_ns += duration_ns
         driver.work()

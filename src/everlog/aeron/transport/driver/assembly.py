@@ -159,7 +159,6 @@ def _sender(context: DriverContext, network: Network) -> Sender:
         system[SystemCounter.SENDER_MAX_CYCLE_TIME],
         system[SystemCounter.SENDER_CYCLE_TIME_THRESHOLD_EXCEEDED],
         configuration.sender_cycle_threshold_ns,
-        context.now_ns,
     )
     seams = SenderSeams(network.selector(), context.conductor_proxy, context.errors, cycle_time)
     return Sender(settings, seams, system, context.now_ns)
@@ -175,7 +174,6 @@ def _receiver(context: DriverContext, network: Network, surroundings: Surroundin
         system[SystemCounter.RECEIVER_MAX_CYCLE_TIME],
         system[SystemCounter.RECEIVER_CYCLE_TIME_THRESHOLD_EXCEEDED],
         configuration.receiver_cycle_threshold_ns,
-        context.now_ns,
     )
     selector: SocketSelector[Heard] = network.selector()
     seams = ReceiverSeams(selector, context.conductor_proxy, context.errors, cycle_time, surroundings.epoch_ns)

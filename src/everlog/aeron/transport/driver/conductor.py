@@ -111,7 +111,6 @@ class DriverConductor:
             system[SystemCounter.CONDUCTOR_MAX_CYCLE_TIME],
             system[SystemCounter.CONDUCTOR_CYCLE_TIME_THRESHOLD_EXCEEDED],
             configuration.conductor_cycle_threshold_ns,
-            context.now_ns,
         )
         context.to_driver.consumer_heartbeat = context.now_ms
 

@@ -170,20 +170,20 @@ class SystemCounters:
 
 class CycleTime:
     """How long an agent was away between two of its cycles: the longest, and how often it was longer than a threshold.
-    Source: DutyCycleStallTracker."""
+    What was before its first cycle does not count. Source: DutyCycleStallTracker."""
 
     __slots__ = ("_exceeded", "_last_ns", "_max", "_max_ns", "_threshold_ns")
 
-    def __init__(self, longest: AtomicCounter, exceeded: AtomicCounter, threshold_ns: int, now_ns: int) -> None:
+    def __init__(self, longest: AtomicCounter, exceeded: AtomicCounter, threshold_ns: int) -> None:
         self._max = longest
         self._exceeded = exceeded
         self._threshold_ns = threshold_ns
-        self._last_ns = now_ns
+        self._last_ns: int | None = None
         self._max_ns = 0
 
     def measure(self, now_ns: int) -> None:
         """A cycle begins."""
-        duration_ns = now_ns - self._last_ns
+        duration_ns = 0 if self._last_ns is None else now_ns - self._last_ns
         self._last_ns = now_ns
         if duration_ns > self._max_ns:
             self._max_ns = duration_ns
