@@ -2,8 +2,8 @@
 
 ``python tools/generate_layouts.py [FAMILY...]`` writes; ``--check`` only compares and exits 1 when a file is stale. For
 each family with a ``layouts.py`` (or more, such as ``command_layouts.py``) there are two files:
-``docs/formats/FAMILY.md`` and ``src/everlog/FAMILY/_layouts.pxi``. The second is an anonymous ``cdef enum`` with ``NAME_SIZE`` and ``NAME_FIELD``
-(offset) for each layout, such as ``JLOG_HEADER_LENGTH``.
+``docs/formats/FAMILY.md`` and ``src/everlog/FAMILY/_layouts.pxi``. The second is an anonymous ``cdef enum`` with
+``NAME_SIZE`` and ``NAME_FIELD`` (offset) for each layout, such as ``JLOG_HEADER_LENGTH``.
 """
 
 from __future__ import annotations
