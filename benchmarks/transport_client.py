@@ -6,8 +6,8 @@ On stdin, each answered with ``ok MESSAGES SECONDS`` or ``error ...``:
 * ``one CHANNEL STREAM PAYLOAD_BYTES MESSAGES BURST``: one thread offers up to ``BURST`` messages, then polls them all
   and copies the payloads, and so on. As in Java, it is the same message again and again;
 * ``publish`` and ``subscribe CHANNEL STREAM PAYLOAD_BYTES MESSAGES IDLE``: the two ends in two processes. ``IDLE`` is
-  ``spin`` (200 spins, then the processor is let go) or ``backoff`` (as Aeron's agents by default). The subscriber says
-  ``waiting`` first; its time is that from the first message until the last, payloads copied;
+  ``spin`` (for some microseconds, then the processor is let go) or ``backoff`` (as Aeron's agents by default). The
+  subscriber says ``waiting`` first; its time is that from the first message until the last, payloads copied;
 * ``ping`` and ``pong CHANNEL STREAM PAYLOAD_BYTES MESSAGES``: round trips, busy spinning; the ping's time is the
   median of one. What is sent comes back on the next stream. ``pong`` says ``waiting`` first;
 * ``offers`` and ``handlers`` as ``one``: only the time in single offers of a bytes object, or only that in polls with a
@@ -34,7 +34,7 @@ COPIED_BYTES = 256 << 10
 """Of payloads that lie copied at a time: they stay in the processor's cache."""
 ROWS = 1024
 """Messages that are offered with one call."""
-SPINS_BEFORE_YIELD = 200
+SPINS_BEFORE_YIELD = 16
 WAIT_SECONDS = 120.0
 WARM_UP_ROUND_TRIPS = 10_000
 FRAGMENTS_OF_A_POLL = 1024

@@ -240,6 +240,16 @@ def test_a_claim_that_is_aborted_is_padding(kernel: Kernel, appender: Any, log: 
     assert log.frames(0, 160)[96:] == frame(96, b"\0", flags=0x80, kind=5)
 
 
+def test_a_claim_that_is_open_is_not_forgotten(kernel: Kernel, appender: Any, log: PrivateLog) -> None:
+    claim = kernel.publication.BufferClaim()
+    appender.try_claim(1, claim)
+    with pytest.raises(UsageError):
+        appender.try_claim(1, claim)
+    assert appender.position == 64
+    claim.abort()
+    assert appender.try_claim(1, claim) == 128
+
+
 @pytest.mark.parametrize("length", [-1, LONGEST + 1, 1 << 40])
 def test_a_claim_is_at_most_one_frame(kernel: Kernel, appender: Any, length: int) -> None:
     with pytest.raises(UsageError):

@@ -364,7 +364,9 @@ cdef class Appender:
             return _twin.too_long(self.view.max_message)
         return _twin.bad_tail()
 
-    cdef int64_t _check_claim(self, int64_t length) except -1:
+    cdef int64_t _check_claim(self, int64_t length, BufferClaim claim) except -1:
+        if claim._term is not None:
+            raise _twin.open_claim()
         if not 0 <= length <= self.view.max_payload:
             raise _twin.bad_claim(length, self.view.max_payload)
         return align32(length + HEADER)
@@ -386,7 +388,7 @@ cdef class ConcurrentAppender(Appender):
 
     def try_claim(self, int64_t length, BufferClaim claim not None):
         cdef Tail tail
-        cdef int64_t framed = self._check_claim(length), offset
+        cdef int64_t framed = self._check_claim(length, claim), offset
         if not self.is_open:
             return CLOSED
         offset = claim_concurrent(&self.view, &tail, length, framed)
@@ -439,7 +441,7 @@ cdef class ExclusiveAppender(Appender):
         return position
 
     def try_claim(self, int64_t length, BufferClaim claim not None):
-        cdef int64_t framed = self._check_claim(length), offset
+        cdef int64_t framed = self._check_claim(length, claim), offset
         if not self.is_open:
             return CLOSED
         if self.busy:

@@ -93,6 +93,11 @@ def no_claim() -> UsageError:
     return UsageError("claim", found="none that is open", expected="try_claim gave a position, no commit or abort yet")
 
 
+def open_claim() -> UsageError:
+    """For a second claim with one that was neither committed nor aborted: readers would wait at the first."""
+    return UsageError("claim", found="one that is open", expected="its commit or abort before another claim")
+
+
 def release(payload: memoryview | None) -> None:
     """Make the view of a claim unusable, unless somebody holds a part of it."""
     if payload is not None:

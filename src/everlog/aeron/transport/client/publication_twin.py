@@ -39,6 +39,7 @@ from everlog.aeron.transport.client.appending import (
     bad_tail,
     check_rows,
     offset_width,
+    open_claim,
     too_long,
     wrong_start,
 )
@@ -224,7 +225,9 @@ class Appender:
 
     def try_claim(self, length: int, claim: BufferClaim) -> int:
         """Let ``claim`` be room for a message of ``length`` bytes. Raises :class:`UsageError` when that is more than
-        :attr:`max_payload_length`."""
+        :attr:`max_payload_length`, or when ``claim`` is open."""
+        if claim.is_open:
+            raise open_claim()
         if not 0 <= length <= self.max_payload_length:
             raise bad_claim(length, self.max_payload_length)
         if self._limit is None:
