@@ -1,7 +1,7 @@
 """Clients that mean harm: a driver's conductor goes on whatever they write into the memory that it shares with them,
 and serves who behaves.
 
-``EVERLOG_FUZZ_SECONDS`` (default 3) is the time for each kind, ``EVERLOG_FUZZ_SEED`` where it starts; a failure names
+``EVERLOG_FUZZ_SECONDS`` (default 1) is the time for each kind, ``EVERLOG_FUZZ_SEED`` where it starts; a failure names
 its seed.
 """
 
@@ -22,7 +22,7 @@ from everlog.aeron.transport.command_messages import Message
 from everlog.errors import CorruptData, DataLost, EverlogError
 from everlog.kernel.memory import Memory
 
-SECONDS = float(os.environ.get("EVERLOG_FUZZ_SECONDS", "3"))
+SECONDS = float(os.environ.get("EVERLOG_FUZZ_SECONDS", "1"))
 FIRST_SEED = int(os.environ.get("EVERLOG_FUZZ_SEED", "1"))
 STEPS = 150
 NUMBERS = [0, 1, -1, 2, 31, 32, 96, 1408, 4096, 65535, 65536, 1 << 30, (1 << 31) - 1, -(1 << 31)]
@@ -43,6 +43,12 @@ KEYS = (
     *("alias", "eos", "ssc", "rejoin", "reliable", "group", "pub-wnd", "max-resend", "untethered-resting-timeout"),
     *("endpoint", "control", "control-mode", "response-correlation-id", "fc", "nak-delay", "interface", "ttl", ""),
 )
+ADDRESSES = (
+    *("endpoint=10.0.0.1:4000", "endpoint=10.0.0.1:4000", "endpoint=10.0.0.1:0", "endpoint=224.0.1.1:4000"),
+    *("control=10.0.0.1:4002|control-mode=dynamic", "control-mode=manual", "endpoint=nowhere:1", "endpoint=:"),
+    *("control=10.0.0.1:4003|control-mode=response", "endpoint=10.0.0.1:4000|session-id=7"),
+    "endpoint=10.0.0.1:4000|mtu=64k",
+)
 VALUES = (
     "0",
     "1",
@@ -60,9 +66,8 @@ VALUES = (
     "?",
     "1,2",
 )
-KINDS = [
-    *c.Command.__args__,
-]
+ADDING = (c.AddPublication, c.AddExclusivePublication, c.AddSubscription)
+KINDS = (*c.Command.__args__, *ADDING * 4)
 
 
 class Attack:
@@ -81,7 +86,9 @@ class Attack:
         base = draw.choice(
             ["aeron:ipc", "aeron:ipc", "aeron:udp", "aeron-spy:aeron:ipc", "aeron-spy:aeron:udp", "", "x:"]
         )
-        params = [f"{draw.choice(KEYS)}={draw.choice(VALUES)}" for _ in range(draw.randrange(4))]
+        params = [f"{draw.choice(KEYS)}={draw.choice(VALUES)}" for _ in range(draw.choice([0, 0, 1, 2]))]
+        if "udp" in base and draw.random() < 0.8:
+            params.insert(0, draw.choice(ADDRESSES))
         text = f"{base}?{'|'.join(params)}"
         if draw.random() < 0.1:
             at = draw.randrange(len(text))
@@ -110,7 +117,7 @@ class Attack:
             elif name == "revoke":
                 values.append(draw.random() < 0.5)
             elif name in ("stream_id", "counter_type_id"):
-                values.append(draw.choice([10, 11, *NUMBERS]))
+                values.append(10 if draw.random() < 0.8 else draw.choice(NUMBERS))
             else:
                 values.append(self.number())
         message: Message = kind(*values)
@@ -177,7 +184,7 @@ class Attack:
     def work(self) -> None:
         """The driver goes on; time passes."""
         driver, draw = self.driver, self.draw
-        step_ns = draw.choice([0, MS, 100 * MS, SECOND, 3 * SECOND])
+        step_ns = draw.choice([0, MS, MS, 100 * MS, 100 * MS, SECOND, 3 * SECOND])
         driver.now_ns += step_ns
         driver.now_ms += step_ns // MS
         driver.work(draw.randrange(1, 6))
@@ -234,3 +241,13 @@ def assert_serves(driver: ConductedDriver, seed: int) -> None:
     events = driver.ask(publication)
     assert all_of(events, c.OnExclusivePublicationReady), seed
     assert all_of(events, c.OnAvailableImage), seed
+
+
+def test_a_response_subscription_with_a_session_id_can_be_removed() -> None:
+    driver = ConductedDriver()
+    channel = "aeron:udp?control=10.0.0.1:4003|control-mode=response|session-id=7"
+    registration_id, _ = driver.add_subscription(channel)
+    events = driver.ask(c.RemoveSubscription(2, driver.next_id(), registration_id))
+    assert all_of(events, c.OnOperationSuccess)
+    driver.advance(SECOND)
+    assert "rcv-channel" not in " ".join(driver.labels())

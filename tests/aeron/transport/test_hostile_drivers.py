@@ -1,7 +1,7 @@
 """Drivers and publishers that mean harm: a client says so or goes on, whatever they write into the memory that it
 shares with them.
 
-``EVERLOG_FUZZ_SECONDS`` (default 3) is the time for each kind, ``EVERLOG_FUZZ_SEED`` where it starts; a failure names
+``EVERLOG_FUZZ_SECONDS`` (default 1) is the time for each kind, ``EVERLOG_FUZZ_SEED`` where it starts; a failure names
 its seed.
 """
 
@@ -24,7 +24,7 @@ from everlog.aeron.transport.command_messages import Message
 from everlog.errors import EverlogError
 from everlog.kernel.memory import Memory
 
-SECONDS = float(os.environ.get("EVERLOG_FUZZ_SECONDS", "3"))
+SECONDS = float(os.environ.get("EVERLOG_FUZZ_SECONDS", "1"))
 FIRST_SEED = int(os.environ.get("EVERLOG_FUZZ_SEED", "1"))
 STEPS = 200
 NUMBERS = [0, 1, -1, 2, 7, 31, 32, 33, 96, 1408, 4096, 65503, 65536, 1 << 30, (1 << 31) - 1, -(1 << 31)]
