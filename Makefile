@@ -8,7 +8,7 @@ SETUP := $(VENV)/.everlog-setup
 BUILT := $(VENV)/.everlog-built
 COMPILED := $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi')
 
-.PHONY: setup demo test interop check bench bench-jlog bench-archive bench-transport bench-spark soak-spark soak-jlog soak-archive soak-spark-writing soak-spark-export fuzz fuzz-packets formats wheel sdist clean
+.PHONY: setup demo test interop check bench bench-jlog bench-archive bench-transport bench-spark soak-spark soak-jlog soak-archive soak-spark-writing soak-spark-export soak-transport fuzz fuzz-packets formats wheel sdist clean
 
 setup: $(BUILT)
 
@@ -89,6 +89,10 @@ soak-spark-writing: setup
 # Exports, their drivers killed at random moments, each run again: Parquet, and a Delta table.
 soak-spark-export: setup
 	EVERLOG_EXPORT_KILLS=20 $(BIN)/python -m pytest -q -s tests/spark/test_export_kills.py
+
+# Drivers and clients on a simulated network on which anything happens, by a thousand seeds (SEEDS=...).
+soak-transport: setup
+	EVERLOG_TRANSPORT_SEEDS=$(or $(SEEDS),1000) $(BIN)/python -m pytest -q -x tests/aeron/transport/test_transport_random_system.py
 
 # Each kind of file that a parser takes from outside, a minute each (SECONDS=...), guided by what of the code runs.
 fuzz: setup
