@@ -14,6 +14,7 @@ import pytest
 
 from everlog.aeron.transport.broadcast import PADDING, TRAILER_LENGTH, BroadcastReceiver, BroadcastTransmitter
 from everlog.errors import CorruptData, DataLost, UsageError
+from everlog.kernel import _memory
 from everlog.kernel.memory import Memory
 
 CAPACITY = 256
@@ -136,7 +137,7 @@ def test_random_bytes_in_all_of_the_memory_never_lead_outside_of_it(seed: int) -
 
 def _transmit_many(path: str, count: int, pace: int) -> None:
     fd = os.open(path, os.O_RDWR)
-    transmitter = BroadcastTransmitter(Memory.map(fd, os.fstat(fd).st_size))
+    transmitter = BroadcastTransmitter(_memory.Memory.map(fd, os.fstat(fd).st_size))
     os.close(fd)
     for number in range(count):
         transmitter.transmit(1, struct.pack("<i", number) * (1 + number % 50))
@@ -148,7 +149,7 @@ def test_a_reader_in_another_process_never_sees_a_torn_record(tmp_path: Path) ->
     path, count = tmp_path / "broadcast", 40_000
     path.write_bytes(bytes(4096 + TRAILER_LENGTH))
     fd = os.open(path, os.O_RDWR)
-    receiver = BroadcastReceiver(Memory.map(fd, 4096 + TRAILER_LENGTH))
+    receiver = BroadcastReceiver(_memory.Memory.map(fd, 4096 + TRAILER_LENGTH))
     os.close(fd)
     process = multiprocessing.get_context("spawn").Process(target=_transmit_many, args=(str(path), count, 10))
     process.start()

@@ -14,6 +14,7 @@ import pytest
 
 from everlog.aeron.transport.ring_buffer import MAX_POSITION, PADDING, TRAILER_LENGTH, ManyToOneRingBuffer
 from everlog.errors import CorruptData, UsageError
+from everlog.kernel import _memory
 from everlog.kernel.memory import Memory
 
 CAPACITY = 128
@@ -210,7 +211,7 @@ def test_random_bytes_in_all_of_the_memory_never_lead_outside_of_it(seed: int) -
 
 def _write_many(path: str, writer: int, count: int) -> None:
     fd = os.open(path, os.O_RDWR)
-    buffer = ManyToOneRingBuffer(Memory.map(fd, os.fstat(fd).st_size))
+    buffer = ManyToOneRingBuffer(_memory.Memory.map(fd, os.fstat(fd).st_size))
     os.close(fd)
     sent = 0
     while sent < count:
@@ -225,7 +226,7 @@ def test_many_processes_write_and_nothing_is_lost_or_torn(tmp_path: Path) -> Non
     path, writers, count = tmp_path / "ring", 3, 4_000
     path.write_bytes(bytes(4096 + TRAILER_LENGTH))
     fd = os.open(path, os.O_RDWR)
-    buffer = ManyToOneRingBuffer(Memory.map(fd, 4096 + TRAILER_LENGTH))
+    buffer = ManyToOneRingBuffer(_memory.Memory.map(fd, 4096 + TRAILER_LENGTH))
     os.close(fd)
     context = multiprocessing.get_context("spawn")
     running = [context.Process(target=_write_many, args=(str(path), number, count)) for number in range(writers)]
