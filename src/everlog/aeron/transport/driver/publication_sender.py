@@ -30,8 +30,9 @@ SETUP_TIMEOUT_NS = 100_000_000
 HEARTBEAT_TIMEOUT_NS = 100_000_000
 """Silence after which a heartbeat is sent."""
 MAX_BLOCK_DATAGRAMS = 64
-MAX_BLOCK_LENGTH = 64 << 10
-"""Bytes sent in one call, if datagrams are shorter: others get their turn, and status messages are read."""
+MAX_BLOCK_LENGTH = 128 << 10
+"""Bytes sent in one call, as long as a receiver's window is by default: then others get their turn, and status messages
+are read."""
 
 
 class PublicationSender:
