@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import socket
 from collections.abc import Sequence
 
@@ -390,3 +391,27 @@ def test_ports_of_a_range_are_taken_in_turn() -> None:
     assert sender.managed(local, has_explicit_control=False) == local
     assert sender.managed(local, has_explicit_control=True) == at("127.0.0.1", 20000)
     assert WildcardPortManager(is_sender=False).managed(local, True) == local
+
+
+def test_whatever_a_channel_says_it_is_understood_or_refused() -> None:
+    rng = random.Random(9)
+    good = (
+        "aeron:udp?endpoint=localhost:40123|interface=127.0.0.1:5/24|ttl=4|tags=1,2|so-rcvbuf=2m|nak-delay=5ms",
+        "aeron:udp?control=[::1]:40123|control-mode=dynamic|gtag=-7|channel-rcv-ts-offset=reserved|rcv-wnd=64k",
+        "aeron-spy:aeron:udp?endpoint=224.0.1.1:40123|interface={lo}:7|so-sndbuf=0",
+    )
+    letters = "aeronudp?|=:[]{}/%,.0123456789-+kmg\0\n é\ud800\U0001f600"
+    outcomes = set()
+    for _ in range(6000):
+        text = list(rng.choice(good))
+        for _ in range(rng.randint(1, 4)):
+            at = rng.randrange(len(text))
+            text[at : at + rng.randint(0, 2)] = rng.choice(letters) * rng.choice((0, 1, 1, 2, 30))
+        try:
+            parsed("".join(text))
+            outcomes.add("understood")
+        except InvalidChannel:
+            outcomes.add("refused")
+    assert outcomes == {"understood", "refused"}
+    for name in ("a\0b", "\ud800", "x" * 300, "é" * 80, ".", "..", "-"):
+        assert DEFAULT_RESOLVER.resolve(name, "endpoint", False) is None

@@ -48,7 +48,7 @@ class DefaultNameResolver:
             return literal
         try:
             found = socket.getaddrinfo(host, None, type=socket.SOCK_DGRAM)
-        except (OSError, UnicodeError):
+        except (OSError, ValueError):  # unknown; no name at all, such as one with a NUL
             return None
         hosts = [(row[0] != socket.AF_INET, order, str(row[4][0])) for order, row in enumerate(found)]
         return min(hosts)[2] if hosts else None
