@@ -23,12 +23,16 @@ class FakeEndpoint:
         self.told: list[tuple[Any, ...]] = []
         self.publications: list[object] = []
         self.error: Exception | None = None
+        self.hears = 0
+        self.on_poll: Callable[[], None] | None = None
 
     def poll(self, batch: Datagrams, now_ns: int) -> int:
         if self.error is not None:
             raise self.error
         self.polls.append(now_ns)
-        return 0
+        if self.on_poll is not None:
+            self.on_poll()
+        return self.hears
 
     def check_for_re_resolution(self, now_ns: int) -> None:
         self.resolutions.append(now_ns)
@@ -140,6 +144,19 @@ def test_receivers_are_listened_to_when_nothing_is_sent_or_after_some_cycles() -
     publication.send = lambda now_ns: world.system[SystemCounter.SHORT_SENDS].increment() + 1  # type: ignore[method-assign]
     world.work()
     assert len(endpoint.polls) == 6
+
+
+def test_room_that_a_receiver_tells_of_is_used_in_the_same_cycle() -> None:
+    world, endpoint = World(), FakeEndpoint()
+    publication = FakePublication(endpoint)
+    world.proxy.register_send_channel_endpoint(endpoint)
+    world.proxy.new_network_publication(publication)
+    world.work()
+    world.work()
+    endpoint.hears = 36
+    endpoint.on_poll = lambda: setattr(publication, "sends", 1000)
+    assert world.work() == 36 + 1000
+    assert world.system[SystemCounter.BYTES_SENT].get() == 1000
 
 
 def test_an_endpoint_that_is_closed_is_not_listened_to_and_the_conductor_told() -> None:

@@ -96,9 +96,13 @@ class Sender:
             or self._poll_deadline_ns < now_ns
             or self._short_sends.get() > short_sends
         ):
-            work += self._poll(now_ns, now_ms)
+            heard = self._poll(now_ns, now_ms)
+            work += heard
             self._cycles_since_poll = 0
             self._poll_deadline_ns = now_ns + settings.status_message_timeout_ns // 2
+            if heard and sent == 0:
+                # A receiver may have said that there is room: it is used in this cycle, not in the next one.
+                work += self._send(now_ns, now_ms)
         if settings.re_resolution_interval_ns > 0 and self._re_resolution_deadline_ns < now_ns:
             self._re_resolution_deadline_ns = now_ns + settings.re_resolution_interval_ns
             for endpoint in self._endpoints:
