@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 import tarfile
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -30,7 +34,8 @@ def blocks(page: str, language: str) -> list[str]:
 
 def commands() -> list[str]:
     lines = [line for block in blocks("README.md", "console") for line in block.splitlines()]
-    return [line[2:].split(" #")[0].strip() for line in lines if line.startswith("$ everlog") and "/var/" not in line]
+    found = [line[2:].split(" #")[0].strip() for line in lines if line.startswith("$ everlog") and "/var/" not in line]
+    return [line for line in found if not line.endswith("&")]
 
 
 ENDS = {"jlogtail": "--no-follow", "metrics": "--once"}
@@ -61,6 +66,31 @@ def test_commands_of_the_readme_run(command: str, folder: Path, capfd: pytest.Ca
     assert code in (0, 1), captured.err
     # The plain archive of the golden stores has no checksums: told that it has, verify and read find faults.
     assert code == 0 or "--checksum" in command
+
+
+def test_what_one_shell_command_publishes_the_other_prints(tmp_path: Path) -> None:
+    (block,) = [block for block in blocks("README.md", "console") if "everlog aeron pub" in block]
+    script = re.sub(r"^\$ ", "", block, flags=re.MULTILINE).replace("seq 1000000", "seq 50000")
+    # So that the subscriber ends, and its output can be looked at.
+    script = script.replace("everlog aeron sub", "everlog aeron sub --until-end >printed")
+    (tmp_path / "everlog").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m everlog "$@"\n')
+    (tmp_path / "everlog").chmod(0o755)
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as parent:
+        environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "AERON_DIR": f"{parent}/driver"}
+        ends = "code=$?; [ $code = 0 ] && wait %2 || kill %2; kill %1; wait %1; exit $code"
+        done = subprocess.run(
+            ["bash", "-c", f"{script}\n{ends}"],
+            cwd=tmp_path,
+            env=os.environ | environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+    assert done.returncode == 0, done.stderr
+    assert "50000 messages published" in done.stderr
+    assert "50000 messages printed" in done.stderr
+    assert (tmp_path / "printed").read_text().splitlines() == [str(number) for number in range(1, 50001)]
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/python.md", "docs/jlog.md", "docs/archive.md"])
