@@ -109,6 +109,25 @@ def test_an_honest_stream_comes_through_a_flood_of_hostile_packets() -> None:
     assert driver.names().count("create") == 1
 
 
+@pytest.mark.parametrize("congestion", [None, "cubic"])
+def test_nothing_that_other_processes_write_to_counters_stops_the_receiver(congestion: str | None) -> None:
+    draw = random.Random(SEED)
+    driver = ReceivingDriver(options=Options(congestion=congestion))
+    driver.connect(setup())
+    extremes = (1 << 63) - 1, -(1 << 63), -1, 0, 33, draw.getrandbits(62)
+    for start in range(0, 60 * FRAME, FRAME):
+        for _ in range(20):
+            driver.values.put_i64(128 * draw.randrange(80), draw.choice(extremes))
+        driver.source.send(*(data_frame(at, b"x" * 992) for at in (start, start + FRAME) if draw.random() < 0.9))
+        driver.source.send(heartbeat(start + 2 * FRAME))
+        driver.step(MS)
+        driver.time_event()
+        driver.positions[0].set_release(start)
+    assert driver.errors == []
+    assert driver.images[0].state is ImageState.ACTIVE
+    assert driver.images[0].receiver.rebuilder.hwm_position == 61 * FRAME
+
+
 def _moved(frame: bytes, position: int) -> bytes:
     """The frame of the first term, for a later one."""
     return data_frame(position, frame[32:], reserved=position % TERM)
