@@ -56,7 +56,8 @@ def test_a_record_that_does_not_fit_before_the_end_begins_at_the_start_behind_pa
     assert memory.read(120, 8) == struct.pack("<ii", 8, PADDING)
     assert memory.read(0, 17) == struct.pack("<ii", 17, 2) + b"x" * 9
     assert memory.get_i64(TAIL) == 120 + 8 + 24
-    assert read_all(buffer) == [] and memory.get_i64(HEAD) == 128, "one call ends where the buffer does"
+    assert read_all(buffer) == []
+    assert memory.get_i64(HEAD) == 128, "one call ends where the buffer does"
     assert read_all(buffer) == [(2, b"x" * 9)]
 
 
