@@ -12,9 +12,7 @@ Java and the jar come from :mod:`aeron_java`.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import select
 import shutil
 import struct
 import subprocess
@@ -24,15 +22,15 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Self
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+from line_process import LineProcess, PeerError
+
 import aeron_java
 from aeron_java import Missing
 
 PROGRAM = Path(__file__).with_name("ArchivePeer.java")
 FLAGS = ("-Xmx256m", "-Xshare:auto", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-SECONDS_TO_ANSWER = 90.0
 SECONDS_OF_A_TOOL = 120.0
 MARK_NAME = "archive-mark.dat"
 
@@ -41,10 +39,6 @@ MIXED = (1, 31, 32, 33, 1000, 1376, 1377, 3000, 0, 8000, 64, 1408)
 """Sizes of the golden recordings: without and with messages of several fragments."""
 
 CHECKSUM_CLASSES = {"crc32": "io.aeron.archive.checksum.Crc32", "crc32c": "io.aeron.archive.checksum.Crc32c"}
-
-
-class PeerError(Exception):
-    """What the archive or its client threw."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,7 +184,7 @@ def digest(rows: Iterable[tuple[int, int, int]]) -> int:
     return result
 
 
-class JavaArchive:
+class JavaArchive(LineProcess):
     """A running archive with its own media driver. Use as a context manager, or end it with :meth:`close` or
     :meth:`kill`. Operations raise :class:`PeerError` with what the archive answered, :class:`TimeoutError` when it
     does not, and :class:`EOFError` when it has died. ``signals`` are all that came so far."""
@@ -200,35 +194,21 @@ class JavaArchive:
         self.folder = folder
         self.options = options
         self.signals: list[Signal] = []
-        self._waiting_lines: list[str] = []
-        self._part = b""
         if options.forgets_owner:
             (folder / MARK_NAME).unlink(missing_ok=True)
         memory = Path("/dev/shm")
         self._driver_folder = tempfile.mkdtemp(prefix="everlog-aeron-", dir=memory if memory.is_dir() else None)
         driver = Path(self._driver_folder) / "driver"
-        command = aeron_java.command(
-            jar, "ArchivePeer", folder, driver, *options.arguments(), source=PROGRAM, flags=FLAGS
+        super().__init__(
+            aeron_java.command(jar, "ArchivePeer", folder, driver, *options.arguments(), source=PROGRAM, flags=FLAGS)
         )
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
-        try:
-            (archive_id,), _ = self._answer()
-        except BaseException:
-            self.kill()
-            raise
-        self.archive_id = int(archive_id)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        self.archive_id = int(self.greeting[0])
 
     # What it holds
 
     def recordings(self) -> list[Descriptor]:
         """All that the archive lists, which are the valid ones."""
-        _, lines = self._ask("list")
+        _, lines = self.ask("list")
         return [Descriptor(**json.loads(line)) for line in lines]
 
     def find(self, recording_id: int) -> Descriptor:
@@ -237,7 +217,7 @@ class JavaArchive:
 
     def positions(self, recording_id: int) -> Positions:
         """Start, recording, stop and maximum recorded position."""
-        return Positions(*(int(word) for word in self._ask(f"positions {recording_id}")[0]))
+        return Positions(*(int(word) for word in self.ask(f"positions {recording_id}")[0]))
 
     def replay(
         self,
@@ -252,14 +232,14 @@ class JavaArchive:
         or single fragments."""
         begin, many = -1 if position is None else position, -1 if length is None else length
         kind = "fragments" if fragments else "messages"
-        words, lines = self._ask(f"replay {recording_id} {begin} {many} {kind}{' each' if keeps_messages else ''}")
+        words, lines = self.ask(f"replay {recording_id} {begin} {many} {kind}{' each' if keeps_messages else ''}")
         count, payload_bytes, total, begin, end = (int(word) for word in words)
         messages = tuple(Replayed(*(int(word) for word in line.split()[1:])) for line in lines)
         return Replay(count, payload_bytes, total, begin, end, messages)
 
     def errors(self) -> list[str]:
         """What the archive and the driver gave to their error handlers so far."""
-        return [json.loads(line) for line in self._ask("errors")[1]]
+        return [json.loads(line) for line in self.ask("errors")[1]]
 
     # Recording
 
@@ -273,7 +253,7 @@ class JavaArchive:
         return self._feed(f"extend {recording_id}", messages, stop)
 
     def _feed(self, command: str, messages: Messages | None, stop: bool) -> Recorded:
-        recorded = Recorded(*(int(word) for word in self._ask(command)[0]))
+        recorded = Recorded(*(int(word) for word in self.ask(command)[0]))
         if messages is not None:
             recorded = self.publish(recorded.recording_id, messages)
         if stop:
@@ -282,11 +262,11 @@ class JavaArchive:
 
     def publish(self, recording_id: int, messages: Messages) -> Recorded:
         """More messages to a recording that goes on; returns when all are recorded."""
-        return Recorded(*(int(word) for word in self._ask(self._publish(recording_id, messages))[0]))
+        return Recorded(*(int(word) for word in self.ask(self._publish(recording_id, messages))[0]))
 
     def publish_without_waiting(self, recording_id: int, messages: Messages) -> None:
         """As :meth:`publish`, so that :meth:`kill` comes in the middle of it; no other command may follow."""
-        self._tell(self._publish(recording_id, messages))
+        self.tell(self._publish(recording_id, messages))
 
     @staticmethod
     def _publish(recording_id: int, messages: Messages) -> str:
@@ -329,68 +309,22 @@ class JavaArchive:
 
     # The process
 
-    def close(self) -> None:
-        """Lets it end cleanly, once it has answered; then kills what is left of it."""
-        try:
-            if self.process.poll() is None:
-                self._ask("close")
-                self.process.wait(SECONDS_TO_ANSWER)
-        finally:
-            self.kill()
-
     def kill(self) -> None:
         """As ``kill -9`` does: what the archive's folder holds is what it had written. Idempotent."""
-        self.process.kill()
-        self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout):
-            assert pipe is not None
-            with contextlib.suppress(OSError):
-                pipe.close()
+        super().kill()
         shutil.rmtree(self._driver_folder, ignore_errors=True)
 
+    def take_aside(self, line: str) -> bool:
+        """Signals are kept."""
+        kind, *words = line.split()
+        if kind == "signal":
+            name, recording_id, position = words
+            self.signals.append(Signal(name, int(recording_id), int(position)))
+        return kind == "signal"
+
     def _number(self, command: str) -> int:
-        (word,), _ = self._ask(command)
+        (word,), _ = self.ask(command)
         return int(word)
-
-    def _ask(self, command: str) -> tuple[list[str], list[str]]:
-        self._tell(command)
-        return self._answer()
-
-    def _tell(self, command: str) -> None:
-        assert self.process.stdin is not None
-        try:
-            self.process.stdin.write(command.encode() + b"\n")
-        except BrokenPipeError as broken:
-            raise EOFError(f"the archive ended with {self.process.wait()}") from broken
-
-    def _answer(self) -> tuple[list[str], list[str]]:
-        """The words behind ``ok`` and the lines before it; signals are kept aside."""
-        lines: list[str] = []
-        while True:
-            line = self._line()
-            kind, _, rest = line.partition(" ")
-            if kind in ("ok", "ready"):
-                return rest.split(), lines
-            if kind == "error":
-                raise PeerError(rest)
-            if kind == "signal":
-                name, recording_id, position = rest.split()
-                self.signals.append(Signal(name, int(recording_id), int(position)))
-            else:
-                lines.append(line)
-
-    def _line(self) -> str:
-        stdout: IO[bytes] | None = self.process.stdout
-        assert stdout is not None
-        while not self._waiting_lines:
-            if not select.select([stdout], [], [], SECONDS_TO_ANSWER)[0]:
-                raise TimeoutError(f"the archive did not answer within {SECONDS_TO_ANSWER} s")
-            data = stdout.read(1 << 20)
-            if not data:
-                raise EOFError(f"the archive ended with {self.process.wait()}")
-            *lines, self._part = (self._part + data).split(b"\n")
-            self._waiting_lines = [line.decode() for line in reversed(lines)]
-        return self._waiting_lines.pop()
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,12 @@ class LineProcess:
                 return rest.split(), lines
             if kind == "error":
                 raise PeerError(rest)
-            lines.append(line)
+            if not self.take_aside(line):
+                lines.append(line)
+
+    def take_aside(self, line: str) -> bool:
+        """Whether a line before an answer is no part of it, and was taken care of."""
+        return False
 
     def _line(self) -> str:
         stdout: IO[bytes] | None = self.process.stdout
