@@ -33,8 +33,9 @@ JAVA_NAMES = {
     "unicast_flow_control_rrwm": "unicastFlowControlRetransmitReceiverWindowMultiple",
     "multicast_flow_control_rrwm": "multicastFControlRetransmitReceiverWindowMultiple",
 }
-DIFFERENT = {"dir", "threading_mode", "print_configuration_on_start"}
-"""The folder is of the user; all agents share a thread here, where Java's have one each; it was told to print."""
+DIFFERENT = {"dir", "threading_mode", "print_configuration_on_start", "term_buffer_sparse_file"}
+"""The folder is of the user; all agents share a thread here, where Java's have one each; it was told to print; log
+buffers have their blocks from the start, as the C driver's."""
 
 
 def java_name(name: str) -> str:

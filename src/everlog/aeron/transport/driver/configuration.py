@@ -101,7 +101,8 @@ class Configuration:
 
     publication_term_buffer_length: int = _setting(16 * MIB, parse_length, "aeron.term.buffer.length")
     ipc_term_buffer_length: int = _setting(64 * MIB, parse_length, "aeron.ipc.term.buffer.length")
-    term_buffer_sparse_file: bool = _setting(True, parse_boolean, "aeron.term.buffer.sparse.file")
+    # As in Aeron's C driver: who writes a page of a sparse file for which there is no room is killed (SIGBUS).
+    term_buffer_sparse_file: bool = _setting(False, parse_boolean, "aeron.term.buffer.sparse.file")
     publication_term_window_length: int = _setting(0, parse_length, "aeron.publication.term.window.length")
     ipc_publication_term_window_length: int = _setting(0, parse_length, "aeron.ipc.publication.term.window.length")
     mtu_length: int = _setting(1408, parse_length, "aeron.mtu.length")
