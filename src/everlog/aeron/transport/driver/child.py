@@ -7,6 +7,7 @@ child to end, however the parent went. The child answers with pickled tuples on 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import signal
@@ -78,7 +79,8 @@ class ChildDriver(MediaDriver):
     def close(self) -> None:
         """Ends it; its folder is deleted where the configuration says so. Idempotent."""
         if self._process.stdin is not None and not self._process.stdin.closed:
-            self._process.stdin.close()
+            with contextlib.suppress(BrokenPipeError):
+                self._process.stdin.close()
         if not self.wait(SECONDS_TO_END):
             self._process.terminate()
         self._kill()
@@ -94,7 +96,8 @@ class ChildDriver(MediaDriver):
             self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None and not pipe.closed:
-                pipe.close()
+                with contextlib.suppress(BrokenPipeError):  # what it did not read any more
+                    pipe.close()
 
 
 def serve(stdin: IO[bytes], stdout: IO[bytes]) -> int:
