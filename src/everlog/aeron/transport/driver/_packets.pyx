@@ -411,8 +411,10 @@ cdef class ImageSessions:
         drop_slot(&self.streams, key_of(stream_id, 0))
 
     def put(self, int32_t stream_id, int32_t session_id, ImageRebuilder image):
-        put_slot(&self.sessions, key_of(stream_id, session_id), NULL if image is None else &image.image)
+        # Kept first: the table never points to an image that is gone, even when it can't grow.
+        cdef object before = self._kept.get((stream_id, session_id))
         self._kept[stream_id, session_id] = image
+        put_slot(&self.sessions, key_of(stream_id, session_id), NULL if image is None else &image.image)
 
     def remove(self, int32_t stream_id, int32_t session_id):
         drop_slot(&self.sessions, key_of(stream_id, session_id))
