@@ -166,6 +166,23 @@ def test_the_end_of_the_stream_is_said_by_heartbeats() -> None:
     assert [heartbeat.flags for heartbeat in heartbeats(stream.send(101 * MS))] == [0xF0]
 
 
+def test_beside_padding_that_goes_over_the_window_a_heartbeat_stays_in_it() -> None:
+    stream = Sending(position=TERM - 2 * MTU)
+    stream.connect(TERM - 2 * MTU, MTU + 32)
+    stream.offer(FULL)
+    # It does not fit behind the first: padding of 1408 bytes, whose header is in the window and whose end is not.
+    assert stream.offer(FULL + SMALL) == -3
+    assert [len(data) for data in stream.send()] == [MTU, 32]
+    assert stream.sender_limit == TERM - MTU + 32 < stream.sender_position == TERM
+    sent = heartbeats(stream.send(100 * MS + 1))
+    assert [(each.term_id, each.term_offset) for each in sent] == [(INITIAL + 1, 0), (INITIAL, TERM - MTU + 32)]
+    # The end of the stream is where it is.
+    stream.publication.dec_ref()
+    assert [each.flags for each in heartbeats(stream.send(100 * MS + 1))] == [0xE0, 0xC0]
+    stream.status(TERM, MTU)
+    assert [each.term_offset for each in heartbeats(stream.send(100 * MS + 1))] == [0]
+
+
 def test_a_nak_is_answered_with_the_same_datagrams() -> None:
     stream = Sending()
     stream.connect()

@@ -64,6 +64,8 @@ class PublicationSender:
         self._is_setup_elicited = False
         self._has_initial_connection = False
         self._tracks_limits = False
+        self._padding = 0
+        """How much of what was sent last is padding, of which only the header is sent."""
 
     # What the sender does in every cycle
 
@@ -101,6 +103,7 @@ class PublicationSender:
         if sent:
             self._time_of_last_send_ns = now_ns
             self._tracks_limits = True
+            self._padding = padding
             self._move_to(position + available + padding)
         return available + padding
 
@@ -156,12 +159,20 @@ class PublicationSender:
             flags |= wire.FLAG_EOS | wire.FLAG_REVOKED
         elif self._params.signal_eos and self._state.is_end_of_stream:
             flags |= wire.FLAG_EOS
+        sent = self._send_heartbeat(position, flags)
+        if self._padding and position > self._limit:
+            # Padding may take the sender over a receiver's window, and a receiver leaves out what is beyond half a
+            # term, even a heartbeat. It would hear nothing, and if it lost the last data never know, until its image
+            # is gone. What is before the padding it hears.
+            sent += self._send_heartbeat(position - self._padding, FLAG_BEGIN | FLAG_END)
+        self._time_of_last_send_ns = now_ns
+        return sent
+
+    def _send_heartbeat(self, position: int, flags: int) -> int:
         term_id = term_id_of(position, self._params.initial_term_id, self.term_length)
         term_offset = position & (self.term_length - 1)
-        sent = self._send_frame(wire.heartbeat(self.session_id, self.stream_id, term_id, term_offset, flags))
-        self._time_of_last_send_ns = now_ns
         self._parameters.system[SystemCounter.HEARTBEATS_SENT].increment_release()
-        return sent
+        return self._send_frame(wire.heartbeat(self.session_id, self.stream_id, term_id, term_offset, flags))
 
     def _on_idle(self, now_ns: int, position: int) -> None:
         """Nothing was to send: with spies alone the sender goes where they are; receivers may be gone."""
