@@ -62,6 +62,16 @@ def test_backoff_spins_ten_times_yields_twenty_times_then_sleeps_twice_as_long_u
     assert calls.made[20:] == pytest.approx([each * 1e-6 for each in microseconds])
 
 
+def test_backoff_sleeps_at_once_when_a_yield_was_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = Calls(monkeypatch)
+    now = iter([0, 50_000, 100_000, 300_000])
+    monkeypatch.setattr(time, "monotonic_ns", lambda: next(now))
+    backoff = Backoff()
+    for _ in range(10 + 2 + 2):
+        backoff.idle(0)
+    assert calls.made == ["y", "y", MICROSECOND, pytest.approx(2e-6)]
+
+
 def test_work_begins_backing_off_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = Calls(monkeypatch)
     backoff = Backoff()

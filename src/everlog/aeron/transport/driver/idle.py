@@ -12,6 +12,7 @@ from everlog.errors import UsageError
 
 MAX_SPINS, MAX_YIELDS = 10, 20
 MIN_PARK_NS, MAX_PARK_NS = 1_000, 1_000_000
+LONG_YIELD_NS = 100_000
 SLEEP_NS, SLEEP_MS_NS = 1_000, 1_000_000
 NANOSECONDS = 1e-9
 
@@ -74,7 +75,8 @@ class Sleeping:
 
 
 class Backoff:
-    """Spins, then yields, then sleeps twice as long each time."""
+    """Spins, then yields, then sleeps twice as long each time. Where others want the processor, a yield may cost whole
+    time slices, and who yields again and again comes last: then it sleeps at once, and is woken before them."""
 
     def __init__(
         self,
@@ -99,7 +101,10 @@ class Backoff:
             self._park = min(self._park * 2, self._max_park)
         elif self._idle_cycles > self._spins:
             self._park = self._min_park
+            begun = time.monotonic_ns()
             os.sched_yield()
+            if time.monotonic_ns() - begun > LONG_YIELD_NS:
+                self._idle_cycles = self._yields
 
 
 class Controllable:
