@@ -65,6 +65,6 @@ def lines() -> Iterator[Line | str]:
         for term, count in SMALL_TERMS.items():
             channel = f"aeron:ipc?term-length={term}"
             value, ratio = paired_rates(
-                rate(ours, channel, 32, count, "backoff"), rate(java, channel, 32, count, "backoff"), warm_ups=WARM_UPS
+                rate(ours, channel, 32, count, "backoff"), rate(java, channel, 32, count, "backoff"), RUNS, WARM_UPS
             )
             yield Line(f"transport-ipc-term-{term}-32B", value / 1e6, "M/s", ">=0.7", ratio)
