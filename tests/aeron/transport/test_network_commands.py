@@ -67,6 +67,17 @@ def test_who_shares_a_stream_of_a_receiving_endpoint_asks_for_the_same() -> None
     driver.add_subscription(channel + "|session-id=5|reliable=false", 40)
 
 
+@pytest.mark.parametrize(("first", "second"), [("", "|control-mode=response"), ("|control-mode=response", "")])
+def test_a_response_and_no_response_do_not_share_a_stream(first: str, second: str) -> None:
+    driver = ConductedDriver()
+    channel = "aeron:udp?control=127.0.0.1:24022"
+    driver.add_subscription(channel + first, 40)
+    error = driver.error(commands.AddSubscription(2, driver.next_id(), -1, 40, channel + second))
+    asked = "true" if second else "false"
+    option = f"ERROR - option conflicts with existing subscription: isResponse={asked}"
+    assert error.message == f"{option} existingChannel={channel}{first} channel={channel}{second}"
+
+
 def test_a_publications_counters_come_in_javas_order() -> None:
     driver = ConductedDriver()
     channel = "aeron:udp?control=127.0.0.1:24011|control-mode=dynamic|fc=min"

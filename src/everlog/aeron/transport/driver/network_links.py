@@ -39,11 +39,8 @@ class NetworkSubscriptionLink(SubscriptionLink):
 
     def clashes(self, endpoint: ReceiveEndpoint, stream_id: int, params: SubscriptionParams) -> bool:
         """Whether another subscription would get the same images."""
-        if endpoint is not self.endpoint or stream_id != self.stream_id:
-            return False
-        if (self.session_id is None) != (params.session_id is None):
-            return False
-        return self.matches_session(params.session_id or 0)
+        is_same_stream = endpoint is self.endpoint and stream_id == self.stream_id
+        return is_same_stream and self.session_id == params.session_id
 
 
 class SpySubscriptionLink(SubscriptionLink):
