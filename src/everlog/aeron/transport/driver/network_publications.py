@@ -208,12 +208,6 @@ class NetworkPublications:
                 counter.close()
             self._endpoints.close_if_unused(endpoint)
             raise
-        retransmit = RetransmitSettings(
-            delay_ns=configuration.retransmit_unicast_delay_ns,
-            linger_ns=configuration.retransmit_unicast_linger_ns,
-            has_group_semantics=channel.has_group_semantics,
-            max_retransmits=params.max_resend,
-        )
         endpoint.inc_ref()
         publication = NetworkPublication(
             NetworkPublicationParameters(
@@ -223,7 +217,7 @@ class NetworkPublications:
                 log=log,
                 conductor_proxy=context.conductor_proxy,
                 flow_control=flow_control,
-                retransmit=RetransmitHandler(retransmit, context.system_counters[SystemCounter.RETRANSMIT_OVERFLOW]),
+                retransmit=self._retransmit(channel, params),
                 counters=counters,
                 system=context.system_counters,
                 now_ns=context.now_ns,
@@ -236,6 +230,16 @@ class NetworkPublications:
         streams.sessions.add(params.session_id, command.stream_id, channel.canonical_form)
         self._parts.sender.new_network_publication(publication)
         return publication
+
+    def _retransmit(self, channel: UdpChannel, params: PublicationParams) -> RetransmitHandler:
+        configuration = self._context.configuration
+        settings = RetransmitSettings(
+            delay_ns=configuration.retransmit_unicast_delay_ns,
+            linger_ns=configuration.retransmit_unicast_linger_ns,
+            has_group_semantics=channel.has_group_semantics,
+            max_retransmits=params.max_resend,
+        )
+        return RetransmitHandler(settings, self._context.system_counters[SystemCounter.RETRANSMIT_OVERFLOW])
 
     def _flow_control(self, channel: UdpChannel, name: StreamName, opened: list[AtomicCounter]) -> FlowControl:
         configuration = self._context.configuration

@@ -87,67 +87,73 @@ def version_info() -> str:
     return f"version={'.'.join(map(str, AERON_VERSION))} commit=everlog"
 
 
+LABELS = (
+    "Bytes sent",
+    "Bytes received",
+    "Failed offers to ReceiverProxy",
+    "Failed offers to SenderProxy",
+    "Failed offers to DriverConductorProxy",
+    "NAKs sent",
+    "NAKs received",
+    "Status Messages sent",
+    "Status Messages received",
+    "Heartbeats sent",
+    "Heartbeats received",
+    "Retransmits sent",
+    "Flow control under runs",
+    "Flow control over runs",
+    "Invalid packets",
+    "Errors: {version}",
+    "Short sends",
+    "Failed attempts to free log buffers",
+    "Sender flow control limits, i.e. back-pressure events",
+    "Unblocked Publications",
+    "Unblocked Control Commands",
+    "Possible TTL Asymmetry",
+    "ControllableIdleStrategy status",
+    "Loss gap fills",
+    "Client liveness timeouts",
+    "Resolution changes: driverName={name}",
+    "Conductor max cycle time doing its work in ns: {mode}",
+    "Conductor work cycle exceeded threshold count: {conductor} {mode}",
+    "Sender max cycle time doing its work in ns: {mode}",
+    "Sender work cycle exceeded threshold count: {sender} {mode}",
+    "Receiver max cycle time doing its work in ns: {mode}",
+    "Receiver work cycle exceeded threshold count: {receiver} {mode}",
+    "NameResolver max time in ns",
+    "NameResolver exceeded threshold count: {resolver}",
+    "Aeron software: {version}",
+    "Bytes currently mapped",
+    "Retransmitted bytes",
+    "Retransmit Pool Overflow count",
+    "Error Frames received",
+    "Error Frames sent",
+    "Publications Revoked",
+    "Publication Images Revoked",
+    "Images rejected",
+    "Control protocol version",
+    "Status Messages rejected",
+    "Failed offers to NativeResourceAgentProxy",
+)
+"""In the order of the ids."""
+
+
 def labels(configuration: Configuration) -> dict[SystemCounter, str]:
     """The label of each."""
-    mode = configuration.threading_mode.name
 
     def threshold(duration_ns: int) -> str:
         return f"threshold={duration_text(duration_ns)}"
 
-    conductor = threshold(configuration.conductor_cycle_threshold_ns)
-    sender = threshold(configuration.sender_cycle_threshold_ns)
-    receiver = threshold(configuration.receiver_cycle_threshold_ns)
-    resolver = threshold(configuration.name_resolver_threshold_ns)
-    driver_name = configuration.resolver_name or "null"
-    texts = (
-        "Bytes sent",
-        "Bytes received",
-        "Failed offers to ReceiverProxy",
-        "Failed offers to SenderProxy",
-        "Failed offers to DriverConductorProxy",
-        "NAKs sent",
-        "NAKs received",
-        "Status Messages sent",
-        "Status Messages received",
-        "Heartbeats sent",
-        "Heartbeats received",
-        "Retransmits sent",
-        "Flow control under runs",
-        "Flow control over runs",
-        "Invalid packets",
-        f"Errors: {version_info()}",
-        "Short sends",
-        "Failed attempts to free log buffers",
-        "Sender flow control limits, i.e. back-pressure events",
-        "Unblocked Publications",
-        "Unblocked Control Commands",
-        "Possible TTL Asymmetry",
-        "ControllableIdleStrategy status",
-        "Loss gap fills",
-        "Client liveness timeouts",
-        f"Resolution changes: driverName={driver_name}",
-        f"Conductor max cycle time doing its work in ns: {mode}",
-        f"Conductor work cycle exceeded threshold count: {conductor} {mode}",
-        f"Sender max cycle time doing its work in ns: {mode}",
-        f"Sender work cycle exceeded threshold count: {sender} {mode}",
-        f"Receiver max cycle time doing its work in ns: {mode}",
-        f"Receiver work cycle exceeded threshold count: {receiver} {mode}",
-        "NameResolver max time in ns",
-        f"NameResolver exceeded threshold count: {resolver}",
-        f"Aeron software: {version_info()}",
-        "Bytes currently mapped",
-        "Retransmitted bytes",
-        "Retransmit Pool Overflow count",
-        "Error Frames received",
-        "Error Frames sent",
-        "Publications Revoked",
-        "Publication Images Revoked",
-        "Images rejected",
-        "Control protocol version",
-        "Status Messages rejected",
-        "Failed offers to NativeResourceAgentProxy",
-    )
-    return dict(zip(SystemCounter, texts, strict=True))
+    values = {
+        "version": version_info(),
+        "name": configuration.resolver_name or "null",
+        "mode": configuration.threading_mode.name,
+        "conductor": threshold(configuration.conductor_cycle_threshold_ns),
+        "sender": threshold(configuration.sender_cycle_threshold_ns),
+        "receiver": threshold(configuration.receiver_cycle_threshold_ns),
+        "resolver": threshold(configuration.name_resolver_threshold_ns),
+    }
+    return {counter: label.format_map(values) for counter, label in zip(SystemCounter, LABELS, strict=True)}
 
 
 class SystemCounters:
