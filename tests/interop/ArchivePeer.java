@@ -38,7 +38,8 @@ import org.agrona.DirectBuffer;
 import org.agrona.concurrent.UnsafeBuffer;
 
 /**
- * The real Aeron Archive in one process with its media driver, on a given folder, told what to do by lines on stdin.
+ * The real Aeron Archive in one process with its media driver, or on a driver that runs already (external-driver=true),
+ * on a given folder, told what to do by lines on stdin.
  *
  * <p>Arguments: the archive's folder, the driver's folder, and options as name=value (see {@link #launch}). It prints
  * {@code ready} when it serves. A command's answer is lines and at last {@code ok ...} or {@code error ...}; signals
@@ -61,7 +62,7 @@ public final class ArchivePeer
 
     private final List<String> errors = new ArrayList<>();
     private final Map<Long, Feed> feeds = new HashMap<>();
-    private final ArchivingMediaDriver driver;
+    private final AutoCloseable driver;
     private final Aeron aeron;
     private final AeronArchive archive;
     private long deletedRecording;
@@ -108,7 +109,7 @@ public final class ArchivePeer
             }));
     }
 
-    private ArchivingMediaDriver launch(
+    private AutoCloseable launch(
         final File folder, final String driverFolder, final Map<String, String> options)
     {
         final int termBytes = Integer.parseInt(options.get("term"));
@@ -147,7 +148,8 @@ public final class ArchivePeer
             context.recordChecksum(Checksums.newInstance(options.get("checksum")));
             context.replayChecksum(Checksums.newInstance(options.get("checksum")));
         }
-        return ArchivingMediaDriver.launch(media, context);
+        return options.containsKey("external-driver") ?
+            Archive.launch(context) : ArchivingMediaDriver.launch(media, context);
     }
 
     private void onError(final Throwable failure)

@@ -45,7 +45,8 @@ CHECKSUM_CLASSES = {"crc32": "io.aeron.archive.checksum.Crc32", "crc32c": "io.ae
 class ArchiveOptions:
     """How the archive is started. Sync levels and checksums are Aeron's; ``checksum`` is ``crc32`` or ``crc32c``, for
     recording and replaying both. ``term_bytes`` is used where a channel does not say ``term-length``.
-    ``forgets_owner`` removes the mark file that a killed owner left, which otherwise keeps others out for 10 s."""
+    ``forgets_owner`` removes the mark file that a killed owner left, which otherwise keeps others out for 10 s.
+    ``driver_folder``: of a media driver that runs already; by default the archive starts one."""
 
     segment_bytes: int = 128 << 10
     term_bytes: int = 64 << 10
@@ -54,6 +55,7 @@ class ArchiveOptions:
     checksum: str | None = None
     catalog_bytes: int | None = None
     forgets_owner: bool = False
+    driver_folder: Path | None = None
 
     def arguments(self) -> list[str]:
         """For ``ArchivePeer.java``."""
@@ -64,6 +66,8 @@ class ArchiveOptions:
             found.append(f"checksum={CHECKSUM_CLASSES[self.checksum]}")
         if self.catalog_bytes is not None:
             found.append(f"catalog={self.catalog_bytes}")
+        if self.driver_folder is not None:
+            found.append("external-driver=true")
         return found
 
 
@@ -185,7 +189,7 @@ def digest(rows: Iterable[tuple[int, int, int]]) -> int:
 
 
 class JavaArchive(LineProcess):
-    """A running archive with its own media driver. Use as a context manager, or end it with :meth:`close` or
+    """A running archive. Use as a context manager, or end it with :meth:`close` or
     :meth:`kill`. Operations raise :class:`PeerError` with what the archive answered, :class:`TimeoutError` when it
     does not, and :class:`EOFError` when it has died. ``signals`` are all that came so far."""
 
@@ -198,7 +202,7 @@ class JavaArchive(LineProcess):
             (folder / MARK_NAME).unlink(missing_ok=True)
         memory = Path("/dev/shm")
         self._driver_folder = tempfile.mkdtemp(prefix="everlog-aeron-", dir=memory if memory.is_dir() else None)
-        driver = Path(self._driver_folder) / "driver"
+        driver = options.driver_folder or Path(self._driver_folder) / "driver"
         super().__init__(
             aeron_java.command(jar, "ArchivePeer", folder, driver, *options.arguments(), source=PROGRAM, flags=FLAGS)
         )
