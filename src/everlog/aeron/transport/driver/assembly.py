@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from everlog.aeron.transport.broadcast import BroadcastTransmitter
+from everlog.aeron.frames import align
 from everlog.aeron.transport.cnc_memory import CncMemory
 from everlog.aeron.transport.counters_memory import Counters
 from everlog.aeron.transport.driver.channels import Channels, TimedResolver
@@ -127,7 +128,7 @@ def driver_context(
     system = SystemCounters(counters, configuration, now_ms)
     errors = ErrorsSeen(DistinctErrorLog(cnc.error_log), system[SystemCounter.ERRORS], now_ms)
     mapped = system[SystemCounter.BYTES_CURRENTLY_MAPPED]
-    mapped.add_release(_length(cnc) + configuration.loss_report_buffer_length)
+    mapped.add_release(_length(cnc, configuration.file_page_size) + configuration.loss_report_buffer_length)
     log_factory = surroundings.log_factory or FileLogFactory(configuration, mapped, errors.record)
     to_driver = ManyToOneRingBuffer(cnc.to_driver)
     to_driver.next_correlation_id()  # 0 is nobody's
@@ -188,6 +189,7 @@ def _channels(context: DriverContext, surroundings: Surroundings, names: NameRes
     return Channels(context.tasks, resolver, surroundings.interfaces)
 
 
-def _length(cnc: CncMemory) -> int:
+def _length(cnc: CncMemory, page_size: int) -> int:
+    """Of its file."""
     parts = cnc.to_driver, cnc.to_clients, cnc.counters_metadata, cnc.counters_values, cnc.error_log
-    return CncMetaData.size + sum(len(part) for part in parts)
+    return align(CncMetaData.size + sum(len(part) for part in parts), page_size)
