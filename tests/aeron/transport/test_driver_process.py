@@ -149,11 +149,13 @@ def test_a_stream_takes_three_terms_and_a_page_at_each_end_and_gives_them_back(p
 
 
 def test_the_time_that_names_take_is_told(parent: str) -> None:
-    with MediaDriver.launch(dir=f"{parent}/driver", **SMALL) as driver, Aeron.connect(driver.dir) as aeron:
+    settings = SMALL | {"name_resolver_threshold_ns": 1}
+    with MediaDriver.launch(dir=f"{parent}/driver", **settings) as driver, Aeron.connect(driver.dir) as aeron:
         aeron.add_publication("aeron:ipc", 1)
         assert value(aeron, SystemCounter.NAME_RESOLVER_MAX_TIME) == 0
         aeron.add_publication(f"aeron:udp?endpoint=localhost:{free_port()}", 1)
-        assert value(aeron, SystemCounter.NAME_RESOLVER_MAX_TIME) > 0
+        assert value(aeron, SystemCounter.NAME_RESOLVER_MAX_TIME) > 1
+        assert value(aeron, SystemCounter.NAME_RESOLVER_TIME_THRESHOLD_EXCEEDED) > 0
 
 
 def test_without_room_for_a_log_there_is_an_error_and_the_driver_goes_on(parent: str, full_memory: str) -> None:
