@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -139,3 +140,10 @@ def in_thread(function: Callable[..., Any], *arguments: Any, **more: Any) -> Cal
     future = pool.submit(function, *arguments, **more)
     pool.shutdown(wait=False)
     return future.result
+
+
+def free_port() -> int:
+    """Of UDP on the loopback."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])

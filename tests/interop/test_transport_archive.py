@@ -1,14 +1,20 @@
-"""The real Aeron Archive and its client on our media driver: recorded, replayed, extended, over many terms."""
+"""The real Aeron Archive, and a node of the real Aeron Cluster, with their clients on our media driver."""
 
 from __future__ import annotations
 
+import struct
+import subprocess
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
-from java_archive import MIXED, SMALL, ArchiveOptions, JavaArchive, Messages, digest
+from java_archive import FLAGS, MIXED, SMALL, ArchiveOptions, JavaArchive, Messages, digest
+from our_transport import free_port
 
+import aeron_java
 from everlog.aeron.transport.driver.media_driver import MediaDriver
 
+NODE = Path(__file__).with_name("ClusterNodePeer.java")
 CHANNEL = "aeron:ipc?term-length=64k"
 
 
@@ -32,3 +38,17 @@ def test_a_real_archive_records_and_replays_through_our_driver(
         other = archive.record(CHANNEL, 11, mixed)
         assert archive.replay(other.recording_id).rows() == mixed.rows()
         assert archive.errors() == []
+
+
+def test_a_real_cluster_node_serves_its_client_through_our_driver(
+    tmp_path: Path, aeron_jar: Path, start_our_driver: Callable[..., MediaDriver]
+) -> None:
+    driver = start_our_driver(spies_simulate_connection=True)
+    count, ports = 5000, [free_port() for _ in range(5)]
+    command = aeron_java.command(
+        aeron_jar, "ClusterNodePeer", driver.dir, tmp_path, count, 64, *ports, source=NODE, flags=FLAGS
+    )
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=90)
+    crc = zlib.crc32(b"".join(struct.pack("<i96x", index) for index in range(count)))
+    assert done.stdout.splitlines() == [f"echoed {count} {crc}", "snapshot true"], done.stderr
+    assert driver.is_running

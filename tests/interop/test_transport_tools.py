@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from java_archive import Messages
 from java_transport import JavaClient, expected, tool
-from our_transport import await_that, in_thread
+from our_transport import await_that, free_port, in_thread
 
 pytestmark = pytest.mark.interop_only  # more than seconds
 
@@ -116,7 +116,6 @@ def test_the_process_is_the_same_by_both_tools(aeron_jar: Path, folder: str) -> 
 
 def test_losses_are_the_same_by_both_tools(aeron_jar: Path, request: pytest.FixtureRequest) -> None:
     from java_transport import losing
-    from test_transport_udp import free_port
 
     source_driver = request.getfixturevalue("start_java_driver")(losing(0.1))
     sink_driver = request.getfixturevalue("start_our_driver")()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 from java_archive import Messages
 from java_transport import JavaClient, expected, losing
-from our_transport import OurClient, in_thread
+from our_transport import OurClient, free_port, in_thread
 
 from everlog.aeron.transport.media.interfaces import system_interfaces
 
@@ -71,13 +70,6 @@ def kinds(request: pytest.FixtureRequest) -> tuple[str, str]:
     """The publisher's driver and the subscriber's."""
     source, _, sink = request.param.split("-")
     return source, sink
-
-
-def free_port() -> int:
-    """Of UDP on the loopback."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def stream(source: Client, sink: Client, name: str, messages: Messages, **more: Any) -> None:
