@@ -69,5 +69,9 @@ def _identity(error: BaseException) -> Iterator[Hashable]:
 
 
 def _text(error: BaseException | str) -> bytes:
-    text = error if isinstance(error, str) else "".join(traceback.format_exception(error))
+    """What it says comes first, as in Java: tools show the first line."""
+    if isinstance(error, str):
+        return error.encode("utf-8", "replace")
+    said = traceback.format_exception_only(error)
+    text = "".join(said + traceback.format_exception(error)[: -len(said)])
     return text.encode("utf-8", "replace")
