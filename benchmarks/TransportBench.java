@@ -94,7 +94,7 @@ public final class TransportBench
     /** Spins, and lets the driver have the processor now and then; or as Aeron's agents do by default. */
     private static IdleStrategy idleOf(final String name)
     {
-        return name.equals("backoff") ? new BackoffIdleStrategy() : new IdleStrategy()
+        return name.equals("backoff") ? new BackoffIdleStrategy(10, 20, 1_000, 1_000_000) : new IdleStrategy()
         {
             private int spins;
 

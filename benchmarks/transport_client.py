@@ -39,7 +39,7 @@ WAIT_SECONDS = 120.0
 WARM_UP_ROUND_TRIPS = 10_000
 FRAGMENTS_OF_A_POLL = 1024
 MIN_SLEEP_SECONDS, MAX_SLEEP_SECONDS = 1e-6, 1e-3
-SPINS, YIELDS = 10, 5
+SPINS, YIELDS = 10, 20
 """Of Aeron's backoff, as its limits of a sleep above."""
 
 
@@ -59,7 +59,7 @@ class Idle:
             if self._count % SPINS_BEFORE_YIELD == 0:
                 os.sched_yield()
         elif self._count > SPINS + YIELDS:
-            time.sleep(min(MIN_SLEEP_SECONDS * 2.0 ** min(self._count - SPINS - YIELDS, 20), MAX_SLEEP_SECONDS))
+            time.sleep(min(MIN_SLEEP_SECONDS * 2.0 ** min(self._count - SPINS - YIELDS - 1, 20), MAX_SLEEP_SECONDS))
         elif self._count > SPINS:
             os.sched_yield()
 

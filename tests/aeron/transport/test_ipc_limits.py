@@ -180,6 +180,27 @@ def test_all_publications_are_one_call(kernel: ModuleType) -> None:
     assert [stream.limit for stream in streams] == [0, WINDOW, WINDOW]
 
 
+def test_limits_that_were_followed_are_where_the_last_look_left_them(kernel: ModuleType) -> None:
+    streams = [Stream(kernel) for _ in range(3)]
+    for stream in streams[:2]:
+        stream.subscribe(0)
+    limits = [stream.limits for stream in streams]
+    assert kernel.update_all(limits, 5) == 2
+    streams[0].move(0, 8192)
+    assert kernel.update_all(limits, 5) == 1
+    assert [stream.limit for stream in streams] == [WINDOW + 8192, WINDOW, 0]
+    assert kernel.update_all(limits, 5) == 0
+
+
+def test_a_subscriber_far_ahead_does_not_keep_the_driver(kernel: ModuleType) -> None:
+    stream = Stream(kernel)
+    stream.subscribe(0)
+    assert kernel.update_all([stream.limits]) == 1
+    stream.move(0, 1 << 40)
+    assert kernel.update_all([stream.limits], 1 << 40) == 1
+    assert stream.limits.clean_position <= (16 << 20) + 2 * TERM
+
+
 @pytest.mark.parametrize(
     "position", [(1 << 63) - 1, -(1 << 63), (1 << 62) + 1, -1, 1, 33, TERM * 3 + 17, TERM - 1, 1 << 40]
 )

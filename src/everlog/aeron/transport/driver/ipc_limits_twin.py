@@ -20,6 +20,12 @@ from everlog.kernel.memory import Memory
 TERM_COUNT = 3
 MAX_POSITION = 1 << 62
 """No position of a stream comes so far: 2^31 terms of 2^30 bytes are 2^61. What is beyond it is taken for it."""
+SHORT_WINDOW = 1 << 20
+"""Of publications whose limits are followed within a cycle."""
+MAX_FOLLOWED = 64
+MAX_LOOKS = 8_000
+MAX_FOLLOWED_BYTES = 16 << 20
+"""That are cleaned meanwhile: then the driver's other work has its turn."""
 _LENGTH_SIZE = 8
 _ACTIVE_TERM_COUNT = LogMetaData.field("active_term_count").offset
 
@@ -146,6 +152,27 @@ class IpcLimits:
         self.clean_position = clean + length
 
 
-def update_all(publications: list[IpcLimits]) -> int:
-    """One cycle of all; how many limits moved."""
-    return sum(publication.update() for publication in publications)
+def update_all(publications: list[IpcLimits], looks: int = 0) -> int:
+    """One cycle of all; how many limits moved.
+
+    With ``looks``, those that moved and whose window is at most :data:`SHORT_WINDOW` are followed: looked at again,
+    until none of them moved in so many looks in a row, or it has been enough for a cycle. Publishers and subscribers of
+    short terms wait for each cycle of the driver; when that takes longer than they spin, they sleep, and all three wait
+    for timers.
+    """
+    moved = [publication for publication in publications if publication.update()]
+    followed = [publication for publication in moved if publication._window <= SHORT_WINDOW][:MAX_FOLLOWED]
+    return len(moved) + (_follow(followed, looks) if followed else 0)
+
+
+def _follow(followed: list[IpcLimits], looks: int) -> int:
+    start = sum(publication.clean_position for publication in followed)
+    count, left, turns = 0, looks, 0
+    while left > 0 and turns < MAX_LOOKS:
+        found = sum(publication.update() for publication in followed)
+        count += found
+        if sum(publication.clean_position for publication in followed) - start > MAX_FOLLOWED_BYTES:
+            break
+        left = looks if found else left - 1
+        turns += 1
+    return count

@@ -27,6 +27,8 @@ from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.aeron.transport.driver.tasks import Steps, finished
 
 NULL_VALUE = -1
+LOOKS_AT_LIMITS = 400
+"""In a row, at short windows that move: some ten microseconds."""
 
 
 class IpcStreams:
@@ -39,7 +41,7 @@ class IpcStreams:
 
     def update_limits(self) -> int:
         """One cycle of all publications; how many limits moved."""
-        return ipc_limits.update_all(self._limits)
+        return ipc_limits.update_all(self._limits, LOOKS_AT_LIMITS)
 
     def find(self, registration_id: int) -> IpcPublication | None:
         """The publication of that id."""
