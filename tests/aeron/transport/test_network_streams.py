@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import socket
+import time
+from typing import Any
+
+import pytest
 from conducted_driver import MS, SECOND, ConductedDriver, all_of, only
 
 from everlog.aeron.layouts import DataHeader
 from everlog.aeron.transport import commands, log_memory
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.aeron.transport.layouts import LogMetaData
+from everlog.aeron.transport.media.interfaces import system_interfaces
+from everlog.aeron.transport.media.network import SystemNetwork
 from everlog.testing.network import SimulatedNetwork, Weather
 
 CHANNEL = "aeron:udp?endpoint=127.0.0.1:24325"
@@ -80,6 +87,47 @@ def test_a_setup_makes_an_image_and_data_comes_into_its_log() -> None:
     position = driver.counters()[image.subscriber_position_id]
     assert position.reference_id == image.correlation_id
     assert metadata(driver.log(ready)).is_connected == 1
+
+
+def test_streams_go_over_ipv6_too() -> None:
+    network = SimulatedNetwork(1, Weather())
+    driver = ConductedDriver(network.machine("10.0.0.1", "fd00::1"))
+    driver.alive = 1, 2
+    channel = "aeron:udp?endpoint=[fd00::1]:24325"
+    driver.add_publication(channel)
+    driver.add_subscription(channel)
+    run(driver, network, 300 * MS)
+    image = only(driver.events(), commands.OnAvailableImage)
+    assert image.source_identity.startswith("[fd00:0:0:0:0:0:0:1]:")
+
+
+class OwnMachine(SystemNetwork):
+    """The machine that tests run on."""
+
+    interfaces = staticmethod(system_interfaces)
+
+
+def test_streams_go_over_ipv6_on_the_systems_own_sockets() -> None:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError as error:
+        pytest.skip(f"no IPv6 here: {error}")
+    machine: Any = OwnMachine()
+    driver = ConductedDriver(machine)
+    driver.add_subscription("aeron:udp?endpoint=[::1]:0")
+    bound = next(label for label in driver.labels() if label.startswith("rcv-local")).split()[-1]
+    driver.write(commands.AddPublication(1, driver.next_id(), 10, f"aeron:udp?endpoint={bound}"))
+    found: list[commands.OnAvailableImage] = []
+    for _ in range(2000):
+        driver.now_ns += MS
+        driver.work()
+        found += all_of(driver.events(), commands.OnAvailableImage)
+        if found:
+            break
+        time.sleep(0.001)
+    for agent in (driver.parts.sender, driver.parts.receiver, driver.parts.conductor):
+        agent.close()
+    assert found[0].source_identity.startswith("[0:0:0:0:0:0:0:1]:")
 
 
 def test_a_second_subscription_joins_the_image_where_the_slowest_is() -> None:

@@ -3,6 +3,7 @@ Source: Aeron, UdpChannelTransport."""
 
 from __future__ import annotations
 
+import socket
 from dataclasses import dataclass
 
 from everlog.aeron.transport.counters_memory import AtomicCounter
@@ -138,6 +139,9 @@ class UdpTransport:
         connect: SocketAddress | None = None,
         group: SocketAddress | None = None,
     ) -> SocketSettings:
+        if bind is not None and bind.is_any and self._channel.family == socket.AF_INET6:
+            # Any address is written as IPv4's, whatever the channel's family is.
+            bind = SocketAddress("::", bind.port)
         return SocketSettings(
             family=self._channel.family,
             bind=bind,
