@@ -141,7 +141,7 @@ class Driver:
 
 
 def _our_driver(folder: Path, threads: str) -> Any:
-    from everlog.aeron.transport.driver.configuration import ThreadingMode
     from everlog.aeron.transport.driver.media_driver import MediaDriver
+    from everlog.aeron.transport.driver.settings.configuration import ThreadingMode
 
     return MediaDriver.launch(dir=str(folder), threading_mode=ThreadingMode[threads])

@@ -14,7 +14,7 @@ from java_transport import DRIVER_DEFAULTS, JavaClient, expected, losing
 from line_process import PeerError
 from our_transport import await_that, in_thread
 
-from everlog.aeron.transport.driver.properties import load
+from everlog.aeron.transport.driver.settings.properties import load
 
 pytestmark = pytest.mark.interop_only  # more than seconds
 

@@ -29,7 +29,7 @@ from everlog.aeron.transport.client import (
 from everlog.aeron.transport.client.options import ClientOptions
 from everlog.aeron.transport.commands import OnPublicationError
 from everlog.aeron.transport.driver.media_driver import MediaDriver
-from everlog.aeron.transport.driver.properties import load
+from everlog.aeron.transport.driver.settings.properties import load
 
 IPC = "aeron:ipc?term-length=64k"
 SIZES = (1, 31, 32, 33, 1000, 1376, 1377, 3000, 0, 8192, 64, 1408)

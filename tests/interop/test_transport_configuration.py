@@ -14,8 +14,8 @@ from java_archive import FLAGS
 from java_transport import PROGRAM
 
 import aeron_java
-from everlog.aeron.transport.driver.configuration import Configuration
-from everlog.aeron.transport.driver.properties import OTHER_PROGRAMS, REFUSED, WITHOUT_EFFECT, load
+from everlog.aeron.transport.driver.settings.configuration import Configuration
+from everlog.aeron.transport.driver.settings.properties import OTHER_PROGRAMS, REFUSED, WITHOUT_EFFECT, load
 
 CLASSES = re.compile(r"io/aeron/(driver/.*|CommonContext(\$.*)?)\.class")
 CONSTANT = re.compile(rb"\x01(..)(aeron\.[A-Za-z_.]+)", re.DOTALL)

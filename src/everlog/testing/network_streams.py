@@ -15,17 +15,21 @@ from typing import Any
 from everlog.aeron.transport.client.appenders import ExclusiveAppender
 from everlog.aeron.transport.counters_memory import Counters
 from everlog.aeron.transport.driver import stream_counters
-from everlog.aeron.transport.driver.conductor_proxy import ConductorProxy
-from everlog.aeron.transport.driver.configuration import Configuration
-from everlog.aeron.transport.driver.flow_control import FlowControlSettings, flow_control_for
+from everlog.aeron.transport.driver.conductor.conductor_proxy import ConductorProxy
+from everlog.aeron.transport.driver.conductor.publication_logs import SocketLengths, publication_log
+from everlog.aeron.transport.driver.conductor.publication_params import (
+    PublicationParams,
+    PublicationsThere,
+    publication_params,
+)
+from everlog.aeron.transport.driver.conductor.sessions import Sessions
 from everlog.aeron.transport.driver.log_factory import PrivateLogFactory
-from everlog.aeron.transport.driver.network_parameters import NetworkPublicationParameters, PublicationCounters
-from everlog.aeron.transport.driver.network_publication import NetworkPublication
-from everlog.aeron.transport.driver.publication_logs import SocketLengths, publication_log
-from everlog.aeron.transport.driver.publication_params import PublicationParams, PublicationsThere, publication_params
-from everlog.aeron.transport.driver.retransmit import RetransmitHandler, RetransmitSettings
-from everlog.aeron.transport.driver.sender import Sender, SenderProxy, SenderSeams, SenderSettings
-from everlog.aeron.transport.driver.sessions import Sessions
+from everlog.aeron.transport.driver.sender.flow_control import FlowControlSettings, flow_control_for
+from everlog.aeron.transport.driver.sender.network_parameters import NetworkPublicationParameters, PublicationCounters
+from everlog.aeron.transport.driver.sender.network_publication import NetworkPublication
+from everlog.aeron.transport.driver.sender.retransmit import RetransmitHandler, RetransmitSettings
+from everlog.aeron.transport.driver.sender.sender import Sender, SenderProxy, SenderSeams, SenderSettings
+from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.driver.stream_counters import StreamName
 from everlog.aeron.transport.driver.system_counters import SystemCounter, SystemCounters
 from everlog.aeron.transport.media.context import EndpointCounters, MediaContext

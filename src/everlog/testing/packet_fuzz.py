@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from everlog.aeron.layouts import DataHeader
-from everlog.aeron.transport.driver import packets_twin, rebuild_twin
+from everlog.aeron.transport.driver.receiver import packets_twin, rebuild_twin
 from everlog.aeron.transport.wire_layouts import TYPE_EXT, TYPE_SETUP
 from everlog.errors import MissingDependency
 from everlog.kernel import memory_twin, udp_twin
@@ -76,8 +76,8 @@ class Kernel:
     def compiled() -> Kernel:
         """Raises :class:`MissingDependency` where they are not built."""
         try:
-            packets = importlib.import_module("everlog.aeron.transport.driver._packets")
-            rebuild = importlib.import_module("everlog.aeron.transport.driver._rebuild")
+            packets = importlib.import_module("everlog.aeron.transport.driver.receiver._packets")
+            rebuild = importlib.import_module("everlog.aeron.transport.driver.receiver._rebuild")
             memory = importlib.import_module("everlog.kernel._memory").Memory
             datagrams = importlib.import_module("everlog.kernel._udp").Datagrams
         except ImportError as error:

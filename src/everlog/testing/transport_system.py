@@ -24,8 +24,8 @@ from everlog.aeron.transport.client.options import ClientOptions
 from everlog.aeron.transport.client.session import Clock
 from everlog.aeron.transport.cnc_memory import CncMemory, CncSettings
 from everlog.aeron.transport.driver.assembly import Surroundings, assemble
-from everlog.aeron.transport.driver.configuration import Configuration
 from everlog.aeron.transport.driver.log_factory import PrivateLogFactory
+from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.aeron.transport.loss_report_writer import LossReport
 from everlog.kernel.memory import Memory

@@ -10,8 +10,8 @@ from everlog.aeron.transport.broadcast import BroadcastReceiver
 from everlog.aeron.transport.cnc_memory import CncMemory, CncSettings
 from everlog.aeron.transport.counters import Counter, parse_counters
 from everlog.aeron.transport.driver.assembly import Surroundings, assemble
-from everlog.aeron.transport.driver.configuration import Configuration
 from everlog.aeron.transport.driver.log_factory import PrivateLogFactory
+from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.aeron.transport.log_memory import LogMemory
 from everlog.aeron.transport.ring_buffer import ManyToOneRingBuffer

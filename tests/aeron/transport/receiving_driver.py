@@ -16,17 +16,17 @@ from receiving import STREAM, TERM
 from everlog.aeron.transport import wire
 from everlog.aeron.transport.counters_memory import AtomicCounter, Counters
 from everlog.aeron.transport.driver import stream_counters
-from everlog.aeron.transport.driver.configuration import Configuration
-from everlog.aeron.transport.driver.congestion import CongestionParameters, congestion_control_for
-from everlog.aeron.transport.driver.cubic import CubicSettings
-from everlog.aeron.transport.driver.dispatcher import CreateImage
-from everlog.aeron.transport.driver.feedback_delay import FeedbackDelayGenerator, StaticDelayGenerator
-from everlog.aeron.transport.driver.image_parameters import ImageCounters, ImageParameters, ReceiverCounters
 from everlog.aeron.transport.driver.log_factory import PrivateLogFactory
 from everlog.aeron.transport.driver.media_context import endpoint_counters
-from everlog.aeron.transport.driver.publication_image import PublicationImage
-from everlog.aeron.transport.driver.receiver import Receiver, ReceiverSeams, ReceiverSettings
-from everlog.aeron.transport.driver.receiver_proxy import ReceiverProxy
+from everlog.aeron.transport.driver.receiver.congestion import CongestionParameters, congestion_control_for
+from everlog.aeron.transport.driver.receiver.cubic import CubicSettings
+from everlog.aeron.transport.driver.receiver.dispatcher import CreateImage
+from everlog.aeron.transport.driver.receiver.feedback_delay import FeedbackDelayGenerator, StaticDelayGenerator
+from everlog.aeron.transport.driver.receiver.image_parameters import ImageCounters, ImageParameters, ReceiverCounters
+from everlog.aeron.transport.driver.receiver.publication_image import PublicationImage
+from everlog.aeron.transport.driver.receiver.receiver import Receiver, ReceiverSeams, ReceiverSettings
+from everlog.aeron.transport.driver.receiver.receiver_proxy import ReceiverProxy
+from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.driver.stream_counters import StreamName
 from everlog.aeron.transport.driver.system_counters import SystemCounter, SystemCounters
 from everlog.aeron.transport.log_memory import LogParameters

@@ -11,9 +11,16 @@ from typing import Any
 
 import pytest
 
-from everlog.aeron.transport.driver.configuration import Configuration, ThreadingMode
-from everlog.aeron.transport.driver.properties import REFUSED, WITHOUT_EFFECT, environment_name, load, read_properties
-from everlog.aeron.transport.driver.property_values import (
+from everlog.aeron.transport.driver.conductor.publication_logs import SocketLengths
+from everlog.aeron.transport.driver.settings.configuration import Configuration, ThreadingMode
+from everlog.aeron.transport.driver.settings.properties import (
+    REFUSED,
+    WITHOUT_EFFECT,
+    environment_name,
+    load,
+    read_properties,
+)
+from everlog.aeron.transport.driver.settings.property_values import (
     parse_boolean,
     parse_duration_ns,
     parse_inferable,
@@ -23,7 +30,6 @@ from everlog.aeron.transport.driver.property_values import (
     parse_port_range,
     parse_size,
 )
-from everlog.aeron.transport.driver.publication_logs import SocketLengths
 from everlog.aeron.transport.driver.socket_lengths import check_socket_lengths, system_socket_lengths
 from everlog.errors import EverlogError, StoreUnavailable, UsageError
 

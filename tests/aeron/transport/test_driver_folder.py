@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from everlog.aeron.transport.driver.configuration import Configuration
 from everlog.aeron.transport.driver.folder import DriverFolder, DriverIsActive
+from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.layouts import CncMetaData
 from everlog.errors import NotAStore, StoreUnavailable, UnsupportedVersion
 

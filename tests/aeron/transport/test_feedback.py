@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from everlog.aeron.transport.driver.congestion import CongestionParameters, Rebuild, congestion_control_for
-from everlog.aeron.transport.driver.cubic import CubicSettings
-from everlog.aeron.transport.driver.feedback_delay import OptimalMulticastDelayGenerator, StaticDelayGenerator
-from everlog.aeron.transport.driver.loss_detector import Gap, LossDetector
+from everlog.aeron.transport.driver.receiver.congestion import CongestionParameters, Rebuild, congestion_control_for
+from everlog.aeron.transport.driver.receiver.cubic import CubicSettings
+from everlog.aeron.transport.driver.receiver.feedback_delay import OptimalMulticastDelayGenerator, StaticDelayGenerator
+from everlog.aeron.transport.driver.receiver.loss_detector import Gap, LossDetector
 from everlog.errors import UsageError
 
 SECOND = 1_000_000_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from everlog.aeron.channel_uri import ChannelUri, InvalidChannel
-from everlog.aeron.transport.driver.flow_control import (
+from everlog.aeron.transport.driver.sender.flow_control import (
     FlowControl,
     FlowControlSettings,
     MaxFlowControl,

@@ -13,9 +13,9 @@ from receiving import EOS, INITIAL, SESSION, STREAM, TERM, WHOLE, data_frame, he
 from receiving_driver import MS, Options, ReceivingDriver
 
 from everlog.aeron.transport import wire
-from everlog.aeron.transport.driver import packets_twin
-from everlog.aeron.transport.driver.feedback_delay import StaticDelayGenerator
-from everlog.aeron.transport.driver.image_exchange import ImageState
+from everlog.aeron.transport.driver.receiver import packets_twin
+from everlog.aeron.transport.driver.receiver.feedback_delay import StaticDelayGenerator
+from everlog.aeron.transport.driver.receiver.image_exchange import ImageState
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.kernel.udp import SocketAddress
 from everlog.testing.packet_fuzz import GUARD, TERM_LENGTH, Kernel, Mismatch, Side, fuzz, run_once

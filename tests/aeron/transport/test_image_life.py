@@ -16,10 +16,10 @@ from receiving_driver import (
 )
 
 from everlog.aeron.transport import wire
-from everlog.aeron.transport.driver.cubic import CubicSettings
-from everlog.aeron.transport.driver.dispatcher import SessionState
-from everlog.aeron.transport.driver.feedback_delay import StaticDelayGenerator
-from everlog.aeron.transport.driver.image_exchange import ImageState
+from everlog.aeron.transport.driver.receiver.cubic import CubicSettings
+from everlog.aeron.transport.driver.receiver.dispatcher import SessionState
+from everlog.aeron.transport.driver.receiver.feedback_delay import StaticDelayGenerator
+from everlog.aeron.transport.driver.receiver.image_exchange import ImageState
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 
 WINDOW = 32 << 10  # half a term, which is less than the default of 128 KiB

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from everlog.aeron.transport import log_memory
-from everlog.aeron.transport.driver import ipc_limits_twin
-from everlog.aeron.transport.driver.ipc_limits_twin import IpcTerms
+from everlog.aeron.transport.driver.ipc import ipc_limits_twin
+from everlog.aeron.transport.driver.ipc.ipc_limits_twin import IpcTerms
 from everlog.aeron.transport.log_memory import LogMemory, LogParameters
 from everlog.errors import CorruptData
 from everlog.kernel.memory import Memory
 
 TERM, WINDOW = 65_536, 32_768
 try:
-    from everlog.aeron.transport.driver import _ipc_limits
+    from everlog.aeron.transport.driver.ipc import _ipc_limits
 
     KERNELS: list[Any] = [ipc_limits_twin, _ipc_limits]
 except ImportError:

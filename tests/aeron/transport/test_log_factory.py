@@ -12,9 +12,9 @@ from conducted_driver import ConductedDriver
 
 from everlog.aeron.transport import commands
 from everlog.aeron.transport.counters_memory import AtomicCounter, Counters
-from everlog.aeron.transport.driver.command_errors import CommandRefused
-from everlog.aeron.transport.driver.configuration import Configuration
+from everlog.aeron.transport.driver.conductor.command_errors import CommandRefused
 from everlog.aeron.transport.driver.log_factory import FileLogFactory, FreedLogs
+from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.driver.tasks import InlineTasks
 from everlog.aeron.transport.error_codes import ErrorCode
 from everlog.aeron.transport.log_memory import LogMemory, LogParameters

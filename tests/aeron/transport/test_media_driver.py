@@ -22,10 +22,10 @@ from everlog.aeron import Aeron
 from everlog.aeron.transport.cnc_file import CncFile
 from everlog.aeron.transport.cnc_memory import CncMemory
 from everlog.aeron.transport.commands import TerminateDriver, encode
-from everlog.aeron.transport.driver.configuration import Configuration, ThreadingMode
 from everlog.aeron.transport.driver.embedded import EmbeddedDriver
 from everlog.aeron.transport.driver.folder import DriverIsActive
 from everlog.aeron.transport.driver.media_driver import MediaDriver
+from everlog.aeron.transport.driver.settings.configuration import Configuration, ThreadingMode
 from everlog.aeron.transport.ring_buffer import ManyToOneRingBuffer
 from everlog.core.storage import LocalStorage
 from everlog.errors import EverlogError, UsageError, WriteFailed

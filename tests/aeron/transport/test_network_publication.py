@@ -6,7 +6,7 @@ import pytest
 from sending import MS, MTU, SECOND, TERM, Sending, Spy
 
 from everlog.aeron.transport import log_memory, wire
-from everlog.aeron.transport.driver.network_publication import State
+from everlog.aeron.transport.driver.sender.network_publication import State
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 
 FULL, SMALL = bytes(MTU - 32), bytes(32)

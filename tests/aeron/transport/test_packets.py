@@ -21,8 +21,14 @@ from receiving import (
     padding_frame,
 )
 
-from everlog.aeron.transport.driver import packets_twin
-from everlog.aeron.transport.driver.packets_twin import CONTROL, END_OF_STREAM, NEW_CONNECTION, NEW_SESSION, NO_TIME
+from everlog.aeron.transport.driver.receiver import packets_twin
+from everlog.aeron.transport.driver.receiver.packets_twin import (
+    CONTROL,
+    END_OF_STREAM,
+    NEW_CONNECTION,
+    NEW_SESSION,
+    NO_TIME,
+)
 from everlog.kernel import memory_twin, udp_twin
 from everlog.kernel.udp import SocketAddress
 
@@ -40,7 +46,7 @@ class Kernel:
             self.memory: Any = memory_twin.Memory
             self.datagrams: Any = udp_twin.Datagrams
         else:
-            self.packets = importlib.import_module("everlog.aeron.transport.driver._packets")
+            self.packets = importlib.import_module("everlog.aeron.transport.driver.receiver._packets")
             self.memory = importlib.import_module("everlog.kernel._memory").Memory
             self.datagrams = importlib.import_module("everlog.kernel._udp").Datagrams
 

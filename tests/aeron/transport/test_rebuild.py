@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from receiving import TERM, data_frame, padding_frame
 
-from everlog.aeron.transport.driver import rebuild_twin
+from everlog.aeron.transport.driver.receiver import rebuild_twin
 from everlog.kernel import memory_twin
 
 HUGE = (1 << 63) - 1
@@ -24,7 +24,7 @@ class Stream:
             tracker: Any = rebuild_twin.RebuildTracker
         else:
             memory = importlib.import_module("everlog.kernel._memory").Memory
-            tracker = importlib.import_module("everlog.aeron.transport.driver._rebuild").RebuildTracker
+            tracker = importlib.import_module("everlog.aeron.transport.driver.receiver._rebuild").RebuildTracker
         self.memory, self.kind = memory, tracker
         self.terms = [memory.allocate(TERM) for _ in range(3)]
         self.counters = memory.allocate(128 * 8)

@@ -16,8 +16,8 @@ from receiving_driver import (
 )
 
 from everlog.aeron.transport import wire
-from everlog.aeron.transport.driver.dispatcher import MAX_SESSIONS, SessionState
-from everlog.aeron.transport.driver.image_exchange import ImageState
+from everlog.aeron.transport.driver.receiver.dispatcher import MAX_SESSIONS, SessionState
+from everlog.aeron.transport.driver.receiver.image_exchange import ImageState
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.kernel.udp import SocketAddress
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from everlog.aeron.transport.driver.retransmit import RetransmitHandler, RetransmitSettings
+from everlog.aeron.transport.driver.sender.retransmit import RetransmitHandler, RetransmitSettings
 from everlog.aeron.transport.wire import Nak
 
 LINGER = 10_000_000

@@ -7,8 +7,8 @@ from typing import Any
 
 from sending import MS, SECOND, START, Conductor, private_counters
 
-from everlog.aeron.transport.driver.configuration import Configuration
-from everlog.aeron.transport.driver.sender import Sender, SenderProxy, SenderSeams, SenderSettings
+from everlog.aeron.transport.driver.sender.sender import Sender, SenderProxy, SenderSeams, SenderSettings
+from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.driver.system_counters import CycleTime, SystemCounter, SystemCounters
 from everlog.kernel.udp import Datagrams
 

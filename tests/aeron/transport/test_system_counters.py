@@ -12,8 +12,8 @@ from receiving import INITIAL, TERM, data_frame, heartbeat, setup
 from receiving_driver import ReceivingDriver, Source
 
 from everlog.aeron.transport import commands
-from everlog.aeron.transport.driver.configuration import ThreadingMode
 from everlog.aeron.transport.driver.log_factory import DriverLog
+from everlog.aeron.transport.driver.settings.configuration import ThreadingMode
 from everlog.aeron.transport.driver.system_counters import SystemCounter, duration_text
 from everlog.aeron.transport.log_memory import LogMemory
 from everlog.kernel.udp import SocketAddress

@@ -30,7 +30,7 @@ def driver(files: tuple[str, ...], given: tuple[str, ...], folder: str | None, p
     AERON_TERM_BUFFER_LENGTH, ...), by -D; the last of these wins. Sizes may end with k, m or g, durations with ns, us,
     ms or s.
     """
-    from everlog.aeron.transport.driver.properties import load
+    from everlog.aeron.transport.driver.settings.properties import load
 
     settings = [*given, *([f"aeron.dir={folder}"] if folder is not None else [])]
     loaded = load(files, os.environ, settings)

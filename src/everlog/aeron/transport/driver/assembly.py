@@ -12,23 +12,23 @@ from everlog.aeron.frames import align
 from everlog.aeron.transport.broadcast import BroadcastTransmitter
 from everlog.aeron.transport.cnc_memory import CncMemory
 from everlog.aeron.transport.counters_memory import Counters
-from everlog.aeron.transport.driver.channels import Channels, TimedResolver
-from everlog.aeron.transport.driver.client_proxy import ClientProxy
-from everlog.aeron.transport.driver.conductor import DriverConductor
-from everlog.aeron.transport.driver.configuration import Configuration
+from everlog.aeron.transport.driver.conductor.client_proxy import ClientProxy
+from everlog.aeron.transport.driver.conductor.conductor import DriverConductor
+from everlog.aeron.transport.driver.conductor.publication_logs import SocketLengths
+from everlog.aeron.transport.driver.conductor.streams import Streams
 from everlog.aeron.transport.driver.context import DriverContext
 from everlog.aeron.transport.driver.driver_name_resolver import DriverNameResolver
 from everlog.aeron.transport.driver.errors_seen import ErrorsSeen
-from everlog.aeron.transport.driver.image_parameters import ReceiverCounters
 from everlog.aeron.transport.driver.log_factory import FileLogFactory, LogFactory
 from everlog.aeron.transport.driver.media_context import media_context
-from everlog.aeron.transport.driver.network_parts import NetworkParts
-from everlog.aeron.transport.driver.network_side import NetworkSide
-from everlog.aeron.transport.driver.publication_logs import SocketLengths
-from everlog.aeron.transport.driver.receiver import Heard, Receiver, ReceiverSeams, ReceiverSettings
-from everlog.aeron.transport.driver.receiver_proxy import ReceiverProxy
-from everlog.aeron.transport.driver.sender import Sender, SenderProxy, SenderSeams, SenderSettings
-from everlog.aeron.transport.driver.streams import Streams
+from everlog.aeron.transport.driver.network.channels import Channels, TimedResolver
+from everlog.aeron.transport.driver.network.network_parts import NetworkParts
+from everlog.aeron.transport.driver.network.network_side import NetworkSide
+from everlog.aeron.transport.driver.receiver.image_parameters import ReceiverCounters
+from everlog.aeron.transport.driver.receiver.receiver import Heard, Receiver, ReceiverSeams, ReceiverSettings
+from everlog.aeron.transport.driver.receiver.receiver_proxy import ReceiverProxy
+from everlog.aeron.transport.driver.sender.sender import Sender, SenderProxy, SenderSeams, SenderSettings
+from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.driver.system_counters import CycleTime, SystemCounter, SystemCounters
 from everlog.aeron.transport.driver.tasks import InlineTasks, Tasks, ThreadTasks
 from everlog.aeron.transport.error_log_writer import DistinctErrorLog

@@ -16,8 +16,8 @@ import sys
 import threading
 from typing import IO, Any
 
-from everlog.aeron.transport.driver.configuration import Configuration
 from everlog.aeron.transport.driver.media_driver import MediaDriver, Warn
+from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.errors import EverlogError, StoreUnavailable
 
 SECONDS_TO_END = 10.0

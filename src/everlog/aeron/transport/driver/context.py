@@ -6,12 +6,12 @@ import random
 from dataclasses import dataclass, field
 
 from everlog.aeron.transport.counters_memory import Counters
-from everlog.aeron.transport.driver.client_proxy import ClientProxy
-from everlog.aeron.transport.driver.conductor_proxy import ConductorProxy
-from everlog.aeron.transport.driver.configuration import Configuration
+from everlog.aeron.transport.driver.conductor.client_proxy import ClientProxy
+from everlog.aeron.transport.driver.conductor.conductor_proxy import ConductorProxy
+from everlog.aeron.transport.driver.conductor.publication_logs import SocketLengths
 from everlog.aeron.transport.driver.errors_seen import ErrorsSeen
 from everlog.aeron.transport.driver.log_factory import LogFactory
-from everlog.aeron.transport.driver.publication_logs import SocketLengths
+from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.driver.system_counters import SystemCounters
 from everlog.aeron.transport.driver.tasks import Tasks
 from everlog.aeron.transport.ring_buffer import ManyToOneRingBuffer

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from everlog.aeron.transport import wire
 from everlog.aeron.transport.counters_memory import AtomicCounter
-from everlog.aeron.transport.driver.configuration import Configuration
 from everlog.aeron.transport.driver.context import DriverContext
+from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.driver.tasks import Task
 from everlog.aeron.transport.layouts import NeighborKey
 from everlog.aeron.transport.media.context import MediaContext

@@ -12,11 +12,11 @@ from pathlib import Path
 from everlog.aeron.transport.cnc_memory import CncMemory, CncSettings
 from everlog.aeron.transport.driver.agent_runner import MS_IN_NS, Agent, AgentRunner
 from everlog.aeron.transport.driver.assembly import DriverParts, Surroundings, assemble
-from everlog.aeron.transport.driver.configuration import Configuration, ThreadingMode
+from everlog.aeron.transport.driver.conductor.publication_logs import SocketLengths
 from everlog.aeron.transport.driver.folder import DriverFolder
 from everlog.aeron.transport.driver.idle import idle_strategy
 from everlog.aeron.transport.driver.media_driver import MediaDriver, Warn
-from everlog.aeron.transport.driver.publication_logs import SocketLengths
+from everlog.aeron.transport.driver.settings.configuration import Configuration, ThreadingMode
 from everlog.aeron.transport.driver.socket_lengths import check_socket_lengths, system_socket_lengths
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.aeron.transport.loss_report import LOSS_REPORT_NAME

@@ -17,7 +17,7 @@ from datetime import datetime
 
 from everlog.aeron.error_log import DistinctError
 from everlog.aeron.transport.cnc_file import CNC_NAME, CncFile
-from everlog.aeron.transport.driver.configuration import Configuration
+from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.loss_report import LOSS_REPORT_NAME
 from everlog.core.storage import LocalStorage
 from everlog.errors import CorruptData, EverlogError, NotAStore, StoreExists, StoreUnavailable

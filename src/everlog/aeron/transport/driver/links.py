@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from everlog.aeron.transport.counters_memory import AtomicCounter
-from everlog.aeron.transport.driver.clients import Client
-from everlog.aeron.transport.driver.subscription_params import SubscriptionParams
+from everlog.aeron.transport.driver.conductor.clients import Client
+from everlog.aeron.transport.driver.conductor.subscription_params import SubscriptionParams
 
 
 class Subscribable(Protocol):

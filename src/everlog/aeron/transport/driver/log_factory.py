@@ -17,8 +17,8 @@ from typing import Protocol
 
 from everlog.aeron.frames import align
 from everlog.aeron.transport.counters_memory import AtomicCounter
-from everlog.aeron.transport.driver.command_errors import CommandRefused
-from everlog.aeron.transport.driver.configuration import Configuration
+from everlog.aeron.transport.driver.conductor.command_errors import CommandRefused
+from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.driver.tasks import Task, Tasks
 from everlog.aeron.transport.error_codes import ErrorCode
 from everlog.aeron.transport.log_buffers import IMAGES, METADATA_LENGTH, PUBLICATIONS, SUFFIX, TERM_COUNT

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
-from everlog.aeron.transport.driver.configuration import Configuration, ThreadingMode
+from everlog.aeron.transport.driver.settings.configuration import Configuration, ThreadingMode
 from everlog.errors import UsageError
 
 Warn = Callable[[str], None]

@@ -6,8 +6,8 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 
-from everlog.aeron.transport.driver.configuration import Configuration
-from everlog.aeron.transport.driver.publication_logs import SocketLengths
+from everlog.aeron.transport.driver.conductor.publication_logs import SocketLengths
+from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.errors import UsageError
 
 INT32_MAX = (1 << 31) - 1

@@ -7,7 +7,7 @@ from struct import Struct
 
 from everlog.aeron.transport.counters import SYSTEM
 from everlog.aeron.transport.counters_memory import AtomicCounter, Counters
-from everlog.aeron.transport.driver.configuration import Configuration
+from everlog.aeron.transport.driver.settings.configuration import Configuration
 
 AERON_VERSION = 1, 51, 0
 """The version of Aeron that this driver does as."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import sys
 
-from everlog.aeron.transport.driver.publication_logs import SocketLengths
+from everlog.aeron.transport.driver.conductor.publication_logs import SocketLengths
 
 INT32_MAX = (1 << 31) - 1
 OVERHEAD = 2 if sys.platform == "linux" else 1

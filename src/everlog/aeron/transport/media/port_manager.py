@@ -44,4 +44,6 @@ class WildcardPortManager:
                 self._next = port + 1 if port < self.last else self.first
                 self._taken.add(port)
                 return port
-        raise NoPortLeft("wildcard ports", found=f"no available ports in range {self.first} {self.last}", expected="a larger range")
+        raise NoPortLeft(
+            "wildcard ports", found=f"no available ports in range {self.first} {self.last}", expected="a larger range"
+        )

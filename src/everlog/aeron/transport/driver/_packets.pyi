@@ -1,1 +1,0 @@
-from everlog.aeron.transport.driver.packets_twin import *

@@ -1,1 +1,0 @@
-from everlog.aeron.transport.driver.rebuild_twin import *

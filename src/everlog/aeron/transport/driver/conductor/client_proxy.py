@@ -1,0 +1,61 @@
+"""What the driver tells its clients: events on the broadcast buffer. Source: ClientProxy."""
+
+from __future__ import annotations
+
+from everlog.aeron.transport import commands
+from everlog.aeron.transport.broadcast import BroadcastTransmitter
+from everlog.aeron.transport.driver.conductor.command_errors import CommandRefused
+
+IPC_CHANNEL = "aeron:ipc"
+"""The source that clients are told for an image in shared memory."""
+
+
+class ClientProxy:
+    """One method for each event."""
+
+    def __init__(self, transmitter: BroadcastTransmitter) -> None:
+        self._transmitter = transmitter
+
+    def transmit(self, event: commands.Event) -> None:
+        """Tell all clients."""
+        self._transmitter.transmit(*commands.encode(event))
+
+    def on_error(self, correlation_id: int, error: CommandRefused) -> None:
+        """A command was refused. A text that has no room is cut."""
+        room = self._transmitter.max_message_length - commands.OnError.layout.size
+        self.transmit(commands.OnError(correlation_id, error.code, error.text[:room]))
+
+    def operation_succeeded(self, correlation_id: int) -> None:
+        """A command was carried out, and there is nothing to tell about it."""
+        self.transmit(commands.OnOperationSuccess(correlation_id))
+
+    def on_subscription_ready(self, correlation_id: int, channel_status_id: int) -> None:
+        """A subscription is there."""
+        self.transmit(commands.OnSubscriptionReady(correlation_id, channel_status_id))
+
+    def on_counter_ready(self, correlation_id: int, counter_id: int) -> None:
+        """A counter is there."""
+        self.transmit(commands.OnCounterReady(correlation_id, counter_id))
+
+    def on_static_counter(self, correlation_id: int, counter_id: int) -> None:
+        """A counter that outlives its client is there."""
+        self.transmit(commands.OnStaticCounter(correlation_id, counter_id))
+
+    def on_unavailable_counter(self, registration_id: int, counter_id: int) -> None:
+        """A counter is about to go."""
+        self.transmit(commands.OnUnavailableCounter(registration_id, counter_id))
+
+    def on_unavailable_image(
+        self, correlation_id: int, subscription_registration_id: int, stream_id: int, channel: str
+    ) -> None:
+        """A subscription loses an image."""
+        event = commands.OnUnavailableImage(correlation_id, subscription_registration_id, stream_id, channel)
+        self.transmit(event)
+
+    def on_client_timeout(self, client_id: int) -> None:
+        """A client is taken for gone."""
+        self.transmit(commands.OnClientTimeout(client_id))
+
+    def on_next_available_session_id(self, correlation_id: int, session_id: int) -> None:
+        """A session id that is free."""
+        self.transmit(commands.OnNextAvailableSessionId(correlation_id, session_id))

@@ -1,0 +1,74 @@
+"""Clients of the driver, and whether they live. A client says so by its commands' heartbeat counter; one that is silent
+too long is gone, and all that it had is freed. Source: AeronClient, DriverConductor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from everlog.aeron.transport.counters_memory import AtomicCounter, Counters
+from everlog.aeron.transport.driver import stream_counters
+from everlog.aeron.transport.driver.conductor.client_proxy import ClientProxy
+
+NS_PER_MS = 1_000_000
+
+
+@dataclass(slots=True)
+class Client:
+    """``is_gone``: its resources are being freed."""
+
+    client_id: int
+    heartbeat: AtomicCounter
+    is_gone: bool = False
+    is_closed_by_command: bool = False
+
+
+class Clients:
+    """All clients. ``on_timeout`` is called for each that fell silent without a word."""
+
+    def __init__(
+        self, counters: Counters, client_proxy: ClientProxy, liveness_timeout_ns: int, on_timeout: Callable[[], object]
+    ) -> None:
+        self._counters = counters
+        self._client_proxy = client_proxy
+        self._liveness_timeout_ms = max(1, liveness_timeout_ns // NS_PER_MS)
+        self._on_timeout = on_timeout
+        self._clients: dict[int, Client] = {}
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+    def get_or_add(self, client_id: int, now_ms: int) -> Client:
+        """The client; a new one gets its heartbeat counter, and is told of it."""
+        client = self._clients.get(client_id)
+        if client is None:
+            heartbeat = stream_counters.client_heartbeat(self._counters, client_id, now_ms)
+            client = self._clients[client_id] = Client(client_id, heartbeat)
+            self._client_proxy.on_counter_ready(client_id, heartbeat.id)
+        return client
+
+    def on_keepalive(self, client_id: int, now_ms: int) -> None:
+        """A client lives. One that the driver does not know has nothing here."""
+        client = self._clients.get(client_id)
+        if client is not None:
+            client.heartbeat.set_release(now_ms)
+
+    def on_close(self, client_id: int) -> None:
+        """A client goes by its own will: it is gone at the next look."""
+        client = self._clients.get(client_id)
+        if client is not None:
+            client.is_closed_by_command = True
+            client.heartbeat.set_release(0)
+
+    def on_time_event(self, now_ms: int) -> None:
+        """Look who lives. Who is gone is marked, for those who hold what it had."""
+        for client in list(self._clients.values()):
+            if now_ms <= client.heartbeat.get() + self._liveness_timeout_ms:
+                continue
+            client.is_gone = True
+            if not client.is_closed_by_command:
+                self._on_timeout()
+                self._client_proxy.on_client_timeout(client.client_id)
+            self._client_proxy.on_unavailable_counter(client.client_id, client.heartbeat.id)
+            del self._clients[client.client_id]
+            client.heartbeat.close()

@@ -1,0 +1,1 @@
+"""Publications in shared memory, their subscriptions and limits."""

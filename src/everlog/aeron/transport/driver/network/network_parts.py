@@ -1,0 +1,32 @@
+"""What the conductor's network parts share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from everlog.aeron.transport.driver.conductor.streams import Streams
+from everlog.aeron.transport.driver.context import DriverContext
+from everlog.aeron.transport.driver.driver_name_resolver import DriverNameResolver
+from everlog.aeron.transport.driver.network.channels import Channels
+from everlog.aeron.transport.driver.receiver.dispatcher import DataPacketDispatcher
+from everlog.aeron.transport.driver.receiver.receiver_proxy import ReceiverProxy
+from everlog.aeron.transport.driver.sender.sender import SenderProxy
+from everlog.aeron.transport.loss_report_writer import LossReport
+from everlog.aeron.transport.media.context import MediaContext
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkParts:
+    """``sender`` and ``receiver`` are asked through their queues."""
+
+    context: DriverContext
+    streams: Streams
+    media: MediaContext
+    channels: Channels
+    sender: SenderProxy
+    receiver: ReceiverProxy
+    new_dispatcher: Callable[[], DataPacketDispatcher]
+    loss_report: LossReport | None
+    neighbors: DriverNameResolver | None = None
+    """Other drivers whose names this one knows."""

@@ -1,0 +1,232 @@
+"""The conductor's network part: publications, subscriptions, images and their endpoints, put together; and what sender
+and receiver ask of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from everlog.aeron.transport import commands
+from everlog.aeron.transport.driver.conductor.conductor_proxy import PublicationError
+from everlog.aeron.transport.driver.links import SubscriptionLink
+from everlog.aeron.transport.driver.network import publication_errors
+from everlog.aeron.transport.driver.network.network_images import NetworkImages
+from everlog.aeron.transport.driver.network.network_parts import NetworkParts
+from everlog.aeron.transport.driver.network.network_publications import NetworkPublications
+from everlog.aeron.transport.driver.network.network_subscriptions import NetworkSubscriptions
+from everlog.aeron.transport.driver.network.receive_endpoints import ReceiveEndpoints
+from everlog.aeron.transport.driver.network.send_endpoints import SendEndpoints
+from everlog.aeron.transport.driver.network.spies import Spies
+from everlog.aeron.transport.driver.receiver.dispatcher import CreateImage
+from everlog.aeron.transport.driver.receiver.publication_image import PublicationImage
+from everlog.aeron.transport.driver.sender.network_publication import NetworkPublication
+from everlog.aeron.transport.driver.tasks import Steps, finished
+from everlog.aeron.transport.media.context import ACTIVE
+from everlog.aeron.transport.media.udp_channel import UdpChannel
+from everlog.kernel.socket_address import SocketAddress
+
+SPY_PREFIX = "aeron-spy"
+
+
+class NetworkSide:
+    """See ``NetworkConductor`` in :mod:`..conductor.conductor`. Requests of sender and receiver that wait for a task
+    are done one after the other."""
+
+    def __init__(self, parts: NetworkParts) -> None:
+        self._parts = parts
+        self._context = parts.context
+        self._streams = parts.streams
+        self._send_endpoints = SendEndpoints(parts)
+        self._receive_endpoints = ReceiveEndpoints(parts)
+        self._spies = Spies(parts)
+        self._publications = NetworkPublications(parts, self._send_endpoints, self._spies)
+        self._images = NetworkImages(parts)
+        self._subscriptions = NetworkSubscriptions(parts, self._receive_endpoints, self._images)
+        self._pending: list[Iterator[None]] = []
+        parts.context.conductor_proxy.target = self
+
+    def handlers(self) -> Mapping[type, Callable[[Any], Iterator[None] | None]]:
+        """Of commands that are about the network alone."""
+        return self._publications.handlers()
+
+    def add_publication(self, command: commands.AddPublication, *, is_exclusive: bool) -> Iterator[None]:
+        """Of a channel ``aeron:udp``."""
+        return self._publications.add(command, is_exclusive=is_exclusive)
+
+    def add_subscription(self, command: commands.AddSubscription) -> Iterator[None]:
+        """Over the network, or a spy."""
+        if command.channel.startswith(SPY_PREFIX):
+            return self._spies.add_subscription(command)
+        return self._subscriptions.add(command)
+
+    def add_receive_destination(self, command: commands.AddRcvDestination) -> Iterator[None]:
+        """Over the network, or a spy."""
+        if command.channel.startswith(SPY_PREFIX):
+            return self._spies.add_destination(command)
+        return self._subscriptions.add_destination(command)
+
+    def remove_receive_destination(self, command: commands.RemoveRcvDestination) -> Iterator[None]:
+        """Of the network."""
+        return self._subscriptions.remove_destination(command)
+
+    def reject_image(self, command: commands.RejectImage) -> bool:
+        """Tell its sources that nobody here can use it; whether there is such an image."""
+        if self._images.find(command.image_correlation_id) is None:
+            return False
+        self._parts.receiver.reject_image(command.image_correlation_id, command.position, command.reason)
+        return True
+
+    def cleanup_subscription_link(self, link: SubscriptionLink) -> None:
+        """A subscription is gone."""
+        self._subscriptions.cleanup_link(link)
+
+    # Time
+
+    def do_work(self, now_ns: int, now_ms: int) -> int:
+        """One cycle: positions and limits, and a step of what waits for a task; how much was done."""
+        work_count = self._images.track(now_ns, now_ms) + self._publications.update_limits()
+        if self._pending:
+            work_count += 1
+            self._step()
+        if self._parts.neighbors is not None:
+            work_count += self._parts.neighbors.do_work(now_ms)
+        return work_count
+
+    def on_publications_time_event(self, now_ns: int, now_ms: int) -> None:
+        """Look at all publications; those at their end are closed."""
+        for publication in list(self._streams.network_publications):
+            self._context.errors.guard(publication.on_time_event, now_ns, now_ms, self)
+        self._publications.close_those_at_their_end()
+
+    def on_images_time_event(self, now_ns: int, now_ms: int) -> None:
+        """Look at all images; those at their end are closed."""
+        for image in list(self._streams.images):
+            self._context.errors.guard(image.on_time_event, now_ns, now_ms, self)
+        self._images.close_those_at_their_end()
+
+    def close(self) -> None:
+        """The driver ends: close all sockets, and delete all logs."""
+        self._pending.clear()
+        if self._parts.neighbors is not None:
+            self._parts.neighbors.close()
+        self._receive_endpoints.close()
+        self._send_endpoints.close()
+        self._publications.close()
+        self._images.close()
+
+    def _begin(self, steps: Iterator[None]) -> None:
+        self._pending.append(steps)
+        if len(self._pending) == 1:
+            self._step()
+
+    def _step(self) -> None:
+        try:
+            next(self._pending[0])
+        except StopIteration:
+            del self._pending[0]
+        except Exception as error:
+            del self._pending[0]
+            self._context.errors.record(error)
+
+    # What publications and images tell
+
+    def cleanup_spies(self, publication: NetworkPublication) -> None:
+        """All spies have read it, or it is revoked."""
+        self._spies.cleanup(publication)
+
+    def cleanup_publication(self, publication: NetworkPublication) -> None:
+        """Its time is over."""
+        self._publications.cleanup(publication)
+
+    def transition_to_linger(self, image: PublicationImage) -> None:
+        """A stream is over."""
+        self._images.transition_to_linger(image)
+
+    def cleanup_image(self, image: PublicationImage) -> None:
+        """No subscription has to do with it any more."""
+        self._images.cleanup(image)
+
+    def try_close_receive_channel_endpoint(self, endpoint: Any) -> None:
+        """Perhaps nobody uses it any more."""
+        self._receive_endpoints.close_if_unused(endpoint)
+
+    def notify_unavailable_image_link(self, resource_id: int, link: Any) -> None:
+        """A subscription is left behind."""
+        self._streams.notices.unavailable(resource_id, link)
+
+    def notify_available_image_link(
+        self,
+        resource_id: int,
+        session_id: int,
+        link: Any,
+        position_counter_id: int,
+        join_position: int,
+        log_file_name: str,
+        source_identity: str,
+    ) -> None:
+        """A subscription that was left behind goes on."""
+        self._context.counters.counter(position_counter_id).set_release(join_position)
+        image = resource_id, session_id
+        self._streams.notices.available(image, link, position_counter_id, log_file_name, source_identity)
+
+    # What sender and receiver ask for
+
+    def on_create_publication_image(self, request: CreateImage) -> None:
+        """A setup came for a stream that somebody may want."""
+        self._begin(self._images.create(request))
+
+    def on_publication_error(self, error: PublicationError) -> None:
+        """A receiver can't use a publication."""
+        publication_errors.tell(self._context, error)
+
+    def on_response_setup(self, response_correlation_id: int, response_session_id: int) -> None:
+        """The session in which the answers for a subscription come is known."""
+        self._subscriptions.on_response_setup(response_correlation_id, response_session_id)
+
+    def on_response_connected(self, response_correlation_id: int) -> None:
+        """Who asked is answered."""
+        self._subscriptions.on_response_connected(response_correlation_id)
+
+    def on_receive_channel_endpoint_closed(self, endpoint: Any) -> None:
+        """The receiver let it go."""
+        self._receive_endpoints.on_closed(endpoint)
+
+    def on_send_channel_endpoint_closed(self, endpoint: Any) -> None:
+        """The sender let it go."""
+        self._send_endpoints.on_closed(endpoint)
+
+    def on_close_receive_destination(self, transport: Any) -> None:
+        """The receiver let it go."""
+        transport.close()
+
+    def on_re_resolve_endpoint(self, endpoint_text: str, endpoint: Any, address: SocketAddress | None) -> None:
+        """Nobody answers there any more: what does the name mean now?"""
+        self._begin(self._re_resolve_endpoint(endpoint_text, endpoint, address))
+
+    def _re_resolve_endpoint(self, text: str, endpoint: Any, address: SocketAddress | None) -> Steps[None]:
+        if _is_active(endpoint):
+            new_address = yield from finished(self._parts.channels.resolve_again(text, "endpoint"))
+            if new_address is None:
+                self._context.errors.record(f"could not re-resolve: endpoint={text}")
+            elif _is_active(endpoint) and new_address != address:
+                self._parts.sender.on_resolution_change(endpoint, text, new_address)
+
+    def on_re_resolve_control(
+        self, control_text: str, channel: UdpChannel, endpoint: Any, address: SocketAddress | None
+    ) -> None:
+        """Nothing comes from there any more: what does the name mean now?"""
+        self._begin(self._re_resolve_control(control_text, channel, endpoint, address))
+
+    def _re_resolve_control(
+        self, text: str, channel: UdpChannel, endpoint: Any, address: SocketAddress | None
+    ) -> Steps[None]:
+        if _is_active(endpoint):
+            new_address = yield from finished(self._parts.channels.resolve_again(text, "control"))
+            if new_address is None:
+                self._context.errors.record(f"could not re-resolve: control={text}")
+            elif _is_active(endpoint) and new_address != address:
+                self._parts.receiver.on_resolution_change(endpoint, channel, new_address)
+
+
+def _is_active(endpoint: Any) -> bool:
+    return not endpoint.status_indicator.is_closed and endpoint.status == ACTIVE

@@ -1,0 +1,140 @@
+"""The endpoints that images come in on: found, made, closed. Source: DriverConductor."""
+
+from __future__ import annotations
+
+from everlog.aeron.transport.driver import stream_counters
+from everlog.aeron.transport.driver.conductor.command_errors import temporarily_unavailable
+from everlog.aeron.transport.driver.conductor.subscription_params import SubscriptionParams
+from everlog.aeron.transport.driver.network import channel_rules
+from everlog.aeron.transport.driver.network.network_links import NetworkSubscriptionLink, ReceiveEndpoint
+from everlog.aeron.transport.driver.network.network_parts import NetworkParts
+from everlog.aeron.transport.media.context import CLOSING
+from everlog.aeron.transport.media.receive_channel_endpoint import ReceiveChannelEndpoint
+from everlog.aeron.transport.media.receive_destination import ReceiveDestinationTransport
+from everlog.aeron.transport.media.udp_channel import UdpChannel
+
+
+class ReceiveEndpoints:
+    """By their channels' canonical forms."""
+
+    def __init__(self, parts: NetworkParts) -> None:
+        self._parts = parts
+        self._endpoints: dict[str, ReceiveEndpoint] = {}
+
+    def find(self, channel: UdpChannel) -> ReceiveEndpoint | None:
+        """The endpoint that a channel means, by its tag or by its addresses. Raises :class:`CommandRefused`."""
+        if channel.has_tag:
+            for endpoint in self._endpoints.values():
+                if endpoint.matches_tag(channel):
+                    return endpoint
+        found = self._endpoints.get(channel.canonical_form)
+        if found is None:
+            return None
+        tag = found.udp_channel.tag
+        if tag is not None and channel.tag is not None and tag != channel.tag:
+            return None
+        if found.status == CLOSING:
+            raise temporarily_unavailable("ReceiveChannelEndpoint found in CLOSING state, please retry")
+        return found
+
+    def check_for_clash(self, params: SubscriptionParams, channel: UdpChannel, stream_id: int) -> None:
+        """All subscriptions of a stream on one endpoint agree on what its images are. Raises
+        :class:`CommandRefused`."""
+        endpoint = self.find(channel)
+        if endpoint is None:
+            return
+        self.check(params, channel, endpoint)
+        if channel.has_tag and not endpoint.matches_tag(channel):
+            return
+        for link in self._parts.streams.subscription_links:
+            if isinstance(link, NetworkSubscriptionLink) and link.clashes(endpoint, stream_id, params):
+                for name, asked, existing in (
+                    ("reliable", params.is_reliable, link.is_reliable),
+                    ("rejoin", params.is_rejoin, link.is_rejoin),
+                    ("isResponse", params.is_response, link.is_response),
+                ):
+                    channel_rules.check_option(name, asked, existing, link.channel, channel.original_uri)
+
+    def check(self, params: SubscriptionParams, channel: UdpChannel, endpoint: ReceiveEndpoint) -> None:
+        """Raises :class:`CommandRefused` where the channel contradicts the endpoint that it means."""
+        existing, uri = endpoint.original_uri, channel.original_uri
+        there = endpoint.udp_channel.channel_receive_timestamp_offset
+        channel_rules.check_option(
+            "channel-rcv-ts-offset", channel.channel_receive_timestamp_offset, there, existing, uri
+        )
+        default = self._parts.context.system_sockets.default_rcvbuf
+        window = params.receiver_window_length
+        channel_rules.check_window(window, endpoint.socket_rcvbuf_length, default, uri, existing)
+        channel_rules.check_buffers(channel, endpoint)
+
+    def get_or_create(self, params: SubscriptionParams, channel: UdpChannel, registration_id: int) -> ReceiveEndpoint:
+        """The endpoint that a channel means, or a new one. Raises :class:`CommandRefused` and what opening raises."""
+        endpoint = self.find(channel)
+        if endpoint is not None:
+            self.check(params, channel, endpoint)
+            return endpoint
+        context, parts, uri = self._parts.context, self._parts, channel.original_uri
+        counters, now_ms = context.counters, context.now_ms
+        status = stream_counters.receive_channel_status(counters, registration_id, uri, now_ms)
+        endpoint = ReceiveChannelEndpoint(channel, parts.new_dispatcher(), status, parts.media, context.now_ns)
+        try:
+            if not channel.is_manual_control_mode:
+                endpoint.local_socket_address_indicator = stream_counters.local_socket_address(
+                    counters, registration_id, status.id, stream_counters.RECEIVE_LOCAL_ADDRESS, now_ms
+                )
+            default = context.system_sockets.default_rcvbuf
+            window = params.receiver_window_length
+            channel_rules.check_window(window, endpoint.socket_rcvbuf_length, default, uri, None)
+            endpoint.open_channel()
+            endpoint.indicate_active()
+        except BaseException:
+            endpoint.close()
+            raise
+        parts.receiver.register_receive_channel_endpoint(endpoint)
+        self._endpoints[channel.canonical_form] = endpoint
+        return endpoint
+
+    def open_destination(
+        self, endpoint: ReceiveEndpoint, channel: UdpChannel, registration_id: int
+    ) -> ReceiveDestinationTransport:
+        """One more source of a subscription, open. Raises what opening raises."""
+        context = self._parts.context
+        indicator = stream_counters.local_socket_address(
+            context.counters,
+            registration_id,
+            endpoint.status_indicator_counter_id,
+            stream_counters.RECEIVE_LOCAL_ADDRESS,
+            context.now_ms,
+        )
+        lengths = endpoint.buffer_lengths
+        transport = ReceiveDestinationTransport(channel, self._parts.media, indicator, lengths, context.now_ns)
+        try:
+            transport.open_channel()
+            transport.indicate_active()
+        except BaseException:
+            transport.close()
+            raise
+        return transport
+
+    def close_if_unused(self, endpoint: ReceiveEndpoint) -> None:
+        """Nobody may use it any more: then the receiver is asked to let it go."""
+        if endpoint.should_be_closed():
+            endpoint.indicate_closing()
+            self._parts.receiver.close_receive_channel_endpoint(endpoint)
+
+    def on_closed(self, endpoint: ReceiveEndpoint) -> None:
+        """The receiver let it go."""
+        self._endpoints.pop(endpoint.udp_channel.canonical_form, None)
+        endpoint.close()
+
+    def close(self) -> None:
+        """The driver ends."""
+        for endpoint in self._endpoints.values():
+            endpoint.close()
+        self._endpoints.clear()
+
+
+def receive_endpoint(endpoint: object) -> ReceiveEndpoint:
+    """An image's endpoint, which was made here."""
+    assert isinstance(endpoint, ReceiveChannelEndpoint)
+    return endpoint

@@ -1,0 +1,123 @@
+"""The endpoints that publications go out on: found, made, closed. Source: DriverConductor."""
+
+from __future__ import annotations
+
+from everlog.aeron.transport.driver import stream_counters
+from everlog.aeron.transport.driver.conductor.command_errors import (
+    invalid_channel,
+    temporarily_unavailable,
+    unknown_publication,
+)
+from everlog.aeron.transport.driver.conductor.publication_params import PublicationParams
+from everlog.aeron.transport.driver.network import channel_rules
+from everlog.aeron.transport.driver.network.network_parts import NetworkParts
+from everlog.aeron.transport.media.context import CLOSING
+from everlog.aeron.transport.media.send_channel_endpoint import SendChannelEndpoint
+from everlog.aeron.transport.media.udp_channel import UdpChannel
+
+
+class SendEndpoints:
+    """By their channels' canonical forms."""
+
+    def __init__(self, parts: NetworkParts) -> None:
+        self._parts = parts
+        self._endpoints: dict[str, SendChannelEndpoint] = {}
+
+    def find(self, channel: UdpChannel) -> SendChannelEndpoint | None:
+        """The endpoint that a channel means, by its tag or by its addresses. Raises :class:`CommandRefused`."""
+        if channel.has_tag:
+            for endpoint in self._endpoints.values():
+                if endpoint.matches_tag(channel):
+                    return endpoint
+            is_named = channel.has_explicit_control or channel.uri.get("endpoint") is not None
+            if not is_named and not channel.is_manual_control_mode:
+                raise invalid_channel(
+                    "URI must have explicit control, endpoint, or be manual control-mode when original:"
+                    f" channel={channel.original_uri}"
+                )
+        found = self._endpoints.get(channel.canonical_form)
+        if found is None or _have_other_tags(found.udp_channel, channel):
+            return None
+        _check_open(found)
+        return found
+
+    def find_for_destinations(self, registration_id: int) -> SendChannelEndpoint:
+        """The endpoint of a publication whose destinations are its user's. Raises :class:`CommandRefused`."""
+        for publication in self._parts.streams.network_publications:
+            if publication.registration_id == registration_id:
+                endpoint = self.of(publication.channel_endpoint)
+                endpoint.validate_allows_manual_control()
+                _check_open(endpoint)
+                return endpoint
+        raise unknown_publication(registration_id)
+
+    def of(self, endpoint: object) -> SendChannelEndpoint:
+        """A publication's endpoint, which was made here."""
+        assert isinstance(endpoint, SendChannelEndpoint)
+        return endpoint
+
+    def check(self, params: PublicationParams, channel: UdpChannel, endpoint: SendChannelEndpoint) -> None:
+        """Raises :class:`CommandRefused` where the channel contradicts the endpoint that it means."""
+        existing = endpoint.original_uri
+        asked, there = channel.channel_send_timestamp_offset, endpoint.udp_channel.channel_send_timestamp_offset
+        channel_rules.check_option("channel-snd-ts-offset", asked, there, existing, channel.original_uri)
+        default = self._parts.context.system_sockets.default_sndbuf
+        channel_rules.check_mtu(
+            params.mtu_length, endpoint.socket_sndbuf_length, default, channel.original_uri, existing
+        )
+        channel_rules.check_buffers(channel, endpoint)
+
+    def get_or_create(
+        self, params: PublicationParams, channel: UdpChannel, registration_id: int
+    ) -> SendChannelEndpoint:
+        """The endpoint that a channel means, or a new one. Raises :class:`CommandRefused` and what opening raises."""
+        endpoint = self.find(channel)
+        if endpoint is not None:
+            self.check(params, channel, endpoint)
+            return endpoint
+        context, parts, uri = self._parts.context, self._parts, channel.original_uri
+        counters, now_ms = context.counters, context.now_ms
+        status = stream_counters.send_channel_status(counters, registration_id, uri, now_ms)
+        endpoint = SendChannelEndpoint(channel, status, parts.media)
+        try:
+            endpoint.local_socket_address_indicator = stream_counters.local_socket_address(
+                counters, registration_id, status.id, stream_counters.SEND_LOCAL_ADDRESS, now_ms
+            )
+            if channel.is_multi_destination:
+                endpoint.destinations_counter = stream_counters.mdc_destinations(counters, registration_id, uri, now_ms)
+            default = context.system_sockets.default_sndbuf
+            channel_rules.check_mtu(params.mtu_length, endpoint.socket_sndbuf_length, default, uri, None)
+            endpoint.open_channel()
+            endpoint.indicate_active()
+        except BaseException:
+            endpoint.close()
+            raise
+        parts.sender.register_send_channel_endpoint(endpoint)
+        self._endpoints[channel.canonical_form] = endpoint
+        return endpoint
+
+    def close_if_unused(self, endpoint: SendChannelEndpoint) -> None:
+        """Nobody may use it any more: then the sender is asked to let it go."""
+        if endpoint.should_be_closed():
+            endpoint.indicate_closing()
+            self._parts.sender.close_send_channel_endpoint(endpoint)
+
+    def on_closed(self, endpoint: SendChannelEndpoint) -> None:
+        """The sender let it go."""
+        self._endpoints.pop(endpoint.udp_channel.canonical_form, None)
+        endpoint.close()
+
+    def close(self) -> None:
+        """The driver ends."""
+        for endpoint in self._endpoints.values():
+            endpoint.close()
+        self._endpoints.clear()
+
+
+def _have_other_tags(existing: UdpChannel, channel: UdpChannel) -> bool:
+    return existing.tag is not None and channel.tag is not None and existing.tag != channel.tag
+
+
+def _check_open(endpoint: SendChannelEndpoint) -> None:
+    if endpoint.status == CLOSING:
+        raise temporarily_unavailable("SendChannelEndpoint found in CLOSING state, please retry")

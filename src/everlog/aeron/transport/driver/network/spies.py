@@ -1,0 +1,98 @@
+"""Subscriptions that read publications of the same driver. Source: DriverConductor."""
+
+from __future__ import annotations
+
+from everlog.aeron.transport import commands
+from everlog.aeron.transport.driver import stream_counters
+from everlog.aeron.transport.driver.conductor.client_proxy import IPC_CHANNEL
+from everlog.aeron.transport.driver.conductor.clients import Client
+from everlog.aeron.transport.driver.conductor.command_errors import unknown_subscription
+from everlog.aeron.transport.driver.conductor.subscription_params import SubscriptionParams, subscription_params
+from everlog.aeron.transport.driver.network.network_links import SpySubscriptionLink
+from everlog.aeron.transport.driver.network.network_parts import NetworkParts
+from everlog.aeron.transport.driver.sender.network_publication import NetworkPublication
+from everlog.aeron.transport.driver.stream_counters import NO_STATUS, StreamName
+from everlog.aeron.transport.driver.tasks import Steps, finished
+from everlog.aeron.transport.media.send_channel_endpoint import SendChannelEndpoint
+from everlog.aeron.transport.media.udp_channel import UdpChannel
+
+
+class Spies:
+    """Of channels ``aeron-spy:aeron:udp``."""
+
+    def __init__(self, parts: NetworkParts) -> None:
+        self._parts = parts
+        self._context = parts.context
+        self._streams = parts.streams
+
+    def add_subscription(self, command: commands.AddSubscription) -> Steps[None]:
+        """A new spy gets an image of each publication that is there for it."""
+        channel = yield from finished(self._parts.channels.parse(command.channel))
+        params = subscription_params(channel.uri, self._context.configuration)
+        client = self._streams.clients.get_or_add(command.client_id, self._context.now_ms)
+        ids = command.correlation_id, command.stream_id
+        link = self._new(channel, ids, client, params)
+        self._context.client_proxy.on_subscription_ready(command.correlation_id, NO_STATUS)
+        self._link_subscription(link)
+
+    def add_destination(self, command: commands.AddRcvDestination) -> Steps[None]:
+        """A subscription with several sources gets publications of this driver, too."""
+        registration_id = command.registration_correlation_id
+        channel = yield from finished(self._parts.channels.parse(command.channel))
+        params = subscription_params(channel.uri, self._context.configuration)
+        owner = self._streams.destination_link(registration_id)
+        if owner is None:
+            raise unknown_subscription(registration_id, "MDS")
+        link = self._new(channel, (registration_id, owner.stream_id), owner.client, params)
+        self._context.client_proxy.operation_succeeded(command.correlation_id)
+        self._link_subscription(link)
+
+    def _new(
+        self, channel: UdpChannel, ids: tuple[int, int], client: Client, params: SubscriptionParams
+    ) -> SpySubscriptionLink:
+        link = SpySubscriptionLink(channel, ids, client, params)
+        self._streams.subscription_links.append(link)
+        return link
+
+    def _link_subscription(self, link: SpySubscriptionLink) -> None:
+        for publication in self._streams.network_publications:
+            is_for_it = link.matches_publication(publication, channel_of(publication))
+            if is_for_it and publication.is_accepting_subscriptions:
+                self._link(publication, link)
+
+    def link_publication(self, publication: NetworkPublication) -> None:
+        """A new publication is read by all spies that are for it."""
+        channel = channel_of(publication)
+        for link in list(self._streams.subscription_links):
+            if not isinstance(link, SpySubscriptionLink) or link.is_linked(publication):
+                continue
+            if link.matches_publication(publication, channel):
+                self._link(publication, link)
+
+    def _link(self, publication: NetworkPublication, link: SpySubscriptionLink) -> None:
+        context, join_position = self._context, publication.consumer_position
+        name = StreamName(
+            link.client.client_id, link.registration_id, publication.session_id, link.stream_id, link.channel
+        )
+        position = stream_counters.subscriber_position(
+            context.counters, name, context.now_ms, join_position=join_position
+        )
+        context.counters.set_reference_id(position.id, publication.registration_id)
+        link.link(publication, publication.registration_id, position)
+        publication.add_subscriber(link, position, context.now_ns)
+        image = publication.registration_id, publication.session_id
+        self._streams.notices.available(image, link, position.id, publication.log.name, IPC_CHANNEL)
+
+    def cleanup(self, publication: NetworkPublication) -> None:
+        """All spies lose it."""
+        for link in self._streams.subscription_links:
+            if link.is_linked(publication):
+                self._streams.notices.unavailable(publication.registration_id, link)
+                link.unlink(publication)
+
+
+def channel_of(publication: NetworkPublication) -> UdpChannel:
+    """What it goes out on."""
+    endpoint = publication.channel_endpoint
+    assert isinstance(endpoint, SendChannelEndpoint)
+    return endpoint.udp_channel

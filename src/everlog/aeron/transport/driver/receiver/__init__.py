@@ -1,0 +1,1 @@
+"""The receiver: datagrams into images, what is missing asked for, windows told."""

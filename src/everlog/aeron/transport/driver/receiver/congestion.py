@@ -1,0 +1,114 @@
+"""Congestion control: how much a receiver lets its sender send ahead. Source: CongestionControl,
+DefaultCongestionControlSupplier, StaticWindowCongestionControl."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from everlog.aeron.transport.driver.receiver.cubic import CubicCongestionControl, CubicSettings, Indicator
+from everlog.errors import UsageError
+
+STATIC, CUBIC = "static", "cubic"
+DEFAULT_WINDOW_LENGTH = 128 << 10
+
+
+class Rebuild(NamedTuple):
+    """What the conductor saw of an image in one of its cycles. Positions are the stream's."""
+
+    now_ns: int
+    consumption_position: int
+    """Of the slowest subscriber."""
+    next_sm_position: int
+    """Which the next status message tells, or the last one told."""
+    hwm_position: int
+    start_position: int
+    """Up to which all was there before this cycle."""
+    end_position: int
+    """Up to which all is there now."""
+    loss_occurred: bool
+
+
+class CongestionControl(Protocol):
+    """Decides on the window of one image. Lengths are bytes."""
+
+    @property
+    def initial_window_length(self) -> int:
+        """With which the image begins."""
+
+    @property
+    def max_window_length(self) -> int:
+        """It is never longer."""
+
+    def on_track_rebuild(self, rebuild: Rebuild) -> tuple[int, bool]:
+        """The window from now on, and whether a status message is to be sent at once."""
+
+    def should_measure_rtt(self, now_ns: int) -> bool:
+        """Whether the sender is to be asked for an answer whose time is taken."""
+
+    def on_rtt_measurement_sent(self, now_ns: int) -> None:
+        """It was asked."""
+
+    def on_rtt_measurement(self, now_ns: int, rtt_ns: int) -> None:
+        """It answered."""
+
+    def close(self) -> None:
+        """Free its counters."""
+
+
+class StaticWindowCongestionControl:
+    """The same window for ever."""
+
+    def __init__(self, window_length: int) -> None:
+        self._outcome = window_length, False
+        self.initial_window_length = window_length
+        self.max_window_length = window_length
+
+    def on_track_rebuild(self, rebuild: Rebuild) -> tuple[int, bool]:
+        """The window, and no need to tell of it."""
+        return self._outcome
+
+    def should_measure_rtt(self, now_ns: int) -> bool:
+        """Never."""
+        return False
+
+    def on_rtt_measurement_sent(self, now_ns: int) -> None:
+        """Not of interest."""
+
+    def on_rtt_measurement(self, now_ns: int, rtt_ns: int) -> None:
+        """Not of interest."""
+
+    def close(self) -> None:
+        """It has no counters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CongestionParameters:
+    """What the choice depends on. ``name``: the channel's ``cc``; ``receiver_window_length``: the channel's
+    ``rcv-wnd``, 0 for the driver's ``initial_window_length``; ``indicators`` allocates an image's
+    counter of a given name."""
+
+    term_length: int
+    mtu_length: int
+    now_ns: int
+    name: str | None = None
+    receiver_window_length: int = 0
+    initial_window_length: int = DEFAULT_WINDOW_LENGTH
+    indicators: Callable[[str], Indicator]
+    cubic: CubicSettings = field(default_factory=CubicSettings)
+
+    @property
+    def window_length(self) -> int:
+        """The longest window: what is configured, at most half a term."""
+        return min(self.receiver_window_length or self.initial_window_length, self.term_length >> 1)
+
+
+def congestion_control_for(parameters: CongestionParameters) -> CongestionControl:
+    """The one that a channel asks for; static where it doesn't. Raises :class:`UsageError` for an unknown one."""
+    if parameters.name is None or parameters.name == STATIC:
+        return StaticWindowCongestionControl(parameters.window_length)
+    if parameters.name == CUBIC:
+        lengths = parameters.window_length, parameters.mtu_length
+        return CubicCongestionControl(*lengths, parameters.now_ns, parameters.indicators, parameters.cubic)
+    raise UsageError("cc", found=repr(parameters.name), expected=f"{STATIC} or {CUBIC}")

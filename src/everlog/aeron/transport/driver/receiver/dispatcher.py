@@ -1,0 +1,291 @@
+"""Which of a channel's streams and sessions somebody wants, and what happens to the others. Source:
+DataPacketDispatcher.
+
+A session that is not known and brings data, of a stream that somebody wants:
+
+| then             | until                                                       | and then                           |
+| ---------------- | ----------------------------------------------------------- | ---------------------------------- |
+| PENDING_SETUP    | a setup comes, or none within a second                      | INIT_IN_PROGRESS, or not known     |
+| INIT_IN_PROGRESS | the conductor has made its image, or has failed             | its image takes data, or not known |
+| ON_COOL_DOWN     | its image, that nothing was heard for, is gone              | not known                          |
+| NO_INTEREST      | somebody subscribes to this session, or to all              | not known                          |
+
+A setup of one that is not known leads to INIT_IN_PROGRESS at once. Data in these states is left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+from everlog.aeron.position import wrap_int32
+from everlog.aeron.transport.driver.network.receive_endpoint import ReceiveEndpoint
+from everlog.aeron.transport.driver.receiver.image_receiver import ImageReceiver
+from everlog.aeron.transport.driver.receiver.packets import ImageSessions
+from everlog.aeron.transport.driver.receiver.pending_setups import PendingSetup
+from everlog.aeron.transport.wire import RTTM_REPLY, RttMeasurement, Setup
+from everlog.errors import EverlogError, UsageError
+from everlog.kernel.udp import SocketAddress
+
+MAX_SESSIONS = 16_384
+"""Sessions of one stream that have no image: more of them, as who makes them up can send, are left out."""
+
+
+class SessionState(Enum):
+    """Of a session without an image."""
+
+    PENDING_SETUP = "pending-setup"
+    INIT_IN_PROGRESS = "init-in-progress"
+    ON_COOL_DOWN = "on-cool-down"
+    NO_INTEREST = "no-interest"
+
+
+class CreateImage(NamedTuple):
+    """What the conductor needs for a new image: the setup's numbers, and who sent it. ``control_address`` is told how
+    far subscribers are: the source, or a multicast group's."""
+
+    session_id: int
+    stream_id: int
+    initial_term_id: int
+    active_term_id: int
+    term_offset: int
+    term_length: int
+    mtu_length: int
+    transport_index: int
+    flags: int
+    control_address: SocketAddress
+    source_address: SocketAddress
+    channel_endpoint: ReceiveEndpoint
+
+
+class Reception(Protocol):
+    """What a dispatcher needs of its receiver."""
+
+    @property
+    def now_ns(self) -> int:
+        """The time of its cycle."""
+
+    def on_pending(self, pending: PendingSetup) -> None:
+        """A source was asked for a setup."""
+
+    def create_image(self, create: CreateImage) -> None:
+        """A session is to have an image."""
+
+    def on_ttl_asymmetry(self) -> None:
+        """A source's datagrams come from further away than ours may go."""
+
+
+@dataclass(slots=True)
+class StreamInterest:
+    """Who wants a stream: all its sessions, or some."""
+
+    is_all_sessions: bool
+    session_ids: set[int] = field(default_factory=set)
+    images: dict[int, ImageReceiver] = field(default_factory=dict)
+    states: dict[int, SessionState] = field(default_factory=dict)
+
+    def is_wanted(self, session_id: int) -> bool:
+        """Whether a session of it is."""
+        return self.is_all_sessions or session_id in self.session_ids
+
+
+class DataPacketDispatcher:
+    """Of one channel, for the receiver's thread. ``sessions`` is what compiled code looks a batch up in."""
+
+    def __init__(self, reception: Reception, stream_session_limit: int = (1 << 31) - 1) -> None:
+        self.sessions = ImageSessions()
+        self._reception = reception
+        self._stream_session_limit = stream_session_limit
+        self._streams: dict[int, StreamInterest] = {}
+
+    @property
+    def has_interest(self) -> bool:
+        """Whether anybody wants anything."""
+        return bool(self._streams)
+
+    def state_of(self, stream_id: int, session_id: int) -> SessionState | None:
+        """Of a session without an image; ``None``: not known, or with one."""
+        interest = self._streams.get(stream_id)
+        return None if interest is None else interest.states.get(session_id)
+
+    # Subscriptions
+
+    def add_subscription(self, stream_id: int, session_id: int | None = None) -> None:
+        """Somebody wants a stream's session, or all of them."""
+        interest = self._streams.get(stream_id)
+        if interest is None:
+            interest = self._streams[stream_id] = StreamInterest(session_id is None)
+            self.sessions.add_stream(stream_id)
+        if session_id is None:
+            interest.is_all_sessions = True
+            unwanted = [each for each, state in interest.states.items() if state is SessionState.NO_INTEREST]
+        else:
+            interest.session_ids.add(session_id)
+            unwanted = [session_id] if interest.states.get(session_id) is SessionState.NO_INTEREST else []
+        for each in unwanted:
+            self._forget(stream_id, interest, each)
+
+    def remove_subscription(self, stream_id: int, session_id: int | None = None) -> None:
+        """Nobody wants it any more. Raises :class:`UsageError` for a stream that nobody wanted."""
+        interest = self._streams.get(stream_id)
+        if interest is None:
+            raise UsageError("subscription", found=f"stream {stream_id}", expected="a stream that is subscribed to")
+        if session_id is None:
+            interest.is_all_sessions = False
+            leaving = {*interest.images, *interest.states} - interest.session_ids
+        else:
+            interest.session_ids.discard(session_id)
+            leaving = set() if interest.is_all_sessions else {session_id}
+        for each in leaving:
+            image = interest.images.pop(each, None)
+            if image is not None:
+                image.deactivate(self._reception.now_ns)
+            self._forget(stream_id, interest, each)
+        if not interest.is_all_sessions and not interest.session_ids:
+            for each in list(interest.states):
+                self._forget(stream_id, interest, each)
+            del self._streams[stream_id]
+            self.sessions.remove_stream(stream_id)
+
+    # Images
+
+    def add_image(self, image: ImageReceiver) -> None:
+        """Its data goes there from now on; if nobody wants the stream any more it is over at once."""
+        interest = self._streams.get(image.stream_id)
+        if interest is not None:
+            interest.states.pop(image.session_id, None)
+            interest.images[image.session_id] = image
+            self.sessions.put(image.stream_id, image.session_id, image.rebuilder)
+            image.activate(self._reception.now_ns)
+        else:
+            image.deactivate(self._reception.now_ns)
+
+    def remove_image(self, image: ImageReceiver) -> None:
+        """It takes no more data, nor does another for this session until the cool-down is over; at the end of the
+        stream there is none: the session may begin anew."""
+        interest = self._streams.get(image.stream_id)
+        if interest is not None and interest.images.get(image.session_id) is image:
+            del interest.images[image.session_id]
+            if image.is_end_of_stream:
+                self._forget(image.stream_id, interest, image.session_id)
+            else:
+                self._set(image.stream_id, interest, image.session_id, SessionState.ON_COOL_DOWN)
+        image.deactivate(self._reception.now_ns)
+
+    def image_of(self, stream_id: int, session_id: int) -> ImageReceiver | None:
+        """That takes a session's data."""
+        interest = self._streams.get(stream_id)
+        return None if interest is None else interest.images.get(session_id)
+
+    def forget_pending(self, stream_id: int, session_id: int) -> None:
+        """No setup came."""
+        self._forget_if(stream_id, session_id, SessionState.PENDING_SETUP)
+
+    def remove_cool_down(self, stream_id: int, session_id: int) -> None:
+        """The session may have an image again."""
+        self._forget_if(stream_id, session_id, SessionState.ON_COOL_DOWN)
+
+    def remove_init_in_progress(self, stream_id: int, session_id: int) -> None:
+        """The conductor made no image."""
+        self._forget_if(stream_id, session_id, SessionState.INIT_IN_PROGRESS)
+
+    def _forget_if(self, stream_id: int, session_id: int, state: SessionState) -> None:
+        interest = self._streams.get(stream_id)
+        if interest is not None and interest.states.get(session_id) is state:
+            self._forget(stream_id, interest, session_id)
+
+    def _forget(self, stream_id: int, interest: StreamInterest, session_id: int) -> None:
+        interest.states.pop(session_id, None)
+        self.sessions.remove(stream_id, session_id)
+
+    def _set(self, stream_id: int, interest: StreamInterest, session_id: int, state: SessionState) -> bool:
+        if session_id not in interest.states and len(interest.states) >= MAX_SESSIONS:
+            return False
+        interest.states[session_id] = state
+        self.sessions.put(stream_id, session_id, None)
+        return True
+
+    # Frames
+
+    def on_new_session(
+        self, stream_id: int, session_id: int, endpoint: ReceiveEndpoint, index: int, source: SocketAddress
+    ) -> None:
+        """Data of a session that is not known came by a transport."""
+        interest = self._streams.get(stream_id)
+        if interest is None or session_id in interest.states or session_id in interest.images:
+            return
+        if not interest.is_wanted(session_id):
+            self._set(stream_id, interest, session_id, SessionState.NO_INTEREST)
+        elif self._set(stream_id, interest, session_id, SessionState.PENDING_SETUP):
+            now_ns = self._reception.now_ns
+            address = control_address(endpoint, index, source)
+            pending = PendingSetup(session_id, stream_id, index, endpoint, address, now_ns)
+            pending.ask(now_ns)
+            self._reception.on_pending(pending)
+
+    def on_setup(self, setup: Setup, endpoint: ReceiveEndpoint, transport_index: int, source: SocketAddress) -> None:
+        """A setup came by a transport. Raises :class:`EverlogError` for one image too many."""
+        interest = self._streams.get(setup.stream_id)
+        if interest is None:
+            return
+        image = interest.images.get(setup.session_id)
+        if image is not None:
+            image.add_connection_if_unknown(transport_index, source, self._reception.now_ns)
+            return
+        if len(interest.images) >= self._stream_session_limit:
+            found = f"a setup from {source} for stream {setup.stream_id}"
+            raise EverlogError("session limit", found=found, expected=f"at most {self._stream_session_limit} sessions")
+        state = interest.states.get(setup.session_id)
+        if state is None and not interest.is_wanted(setup.session_id):
+            self._set(setup.stream_id, interest, setup.session_id, SessionState.NO_INTEREST)
+        elif state in (None, SessionState.PENDING_SETUP) and self._set(
+            setup.stream_id, interest, setup.session_id, SessionState.INIT_IN_PROGRESS
+        ):
+            self._create(setup, endpoint, transport_index, source)
+
+    def _create(self, setup: Setup, endpoint: ReceiveEndpoint, transport_index: int, source: SocketAddress) -> None:
+        if endpoint.is_multicast(transport_index) and endpoint.multicast_ttl(transport_index) < setup.ttl:
+            self._reception.on_ttl_asymmetry()
+        create = CreateImage(
+            setup.session_id,
+            setup.stream_id,
+            setup.initial_term_id,
+            setup.active_term_id,
+            setup.term_offset,
+            setup.term_length,
+            setup.mtu_length,
+            transport_index,
+            setup.flags,
+            control_address(endpoint, transport_index, source),
+            source,
+            endpoint,
+        )
+        self._reception.create_image(create)
+
+    def on_rtt_measurement(
+        self, frame: RttMeasurement, endpoint: ReceiveEndpoint, transport_index: int, source: SocketAddress
+    ) -> None:
+        """A question, which is answered at once, or an answer."""
+        image = self.image_of(frame.stream_id, frame.session_id)
+        if image is None:
+            return
+        if frame.flags & RTTM_REPLY:
+            address = control_address(endpoint, transport_index, source)
+            stream = frame.session_id, frame.stream_id
+            endpoint.send_rtt_measurement_to(transport_index, address, *stream, frame.echo_timestamp_ns, 0, False)
+        else:
+            image.on_rtt_measurement(frame, self._reception.now_ns)
+
+
+def is_possible(setup: Setup) -> bool:
+    """Whether an image can be made by it: its numbers are in their limits, and the stream's start is not behind its
+    place."""
+    return setup.is_valid() and wrap_int32(setup.active_term_id - setup.initial_term_id) >= 0
+
+
+def control_address(endpoint: ReceiveEndpoint, transport_index: int, source: SocketAddress) -> SocketAddress:
+    """Who is told how far subscribers are: the source, or its multicast group's control address."""
+    if endpoint.is_multicast(transport_index):
+        return endpoint.channel_of(transport_index).remote_control
+    return source

@@ -1,0 +1,122 @@
+"""How far an image's stream is there without a gap, and how far its subscribers are: what a driver looks up for each
+image in every cycle. In Python: what :mod:`everlog.aeron.transport.driver.receiver._rebuild` does.
+
+Positions of subscribers are counters in shared memory, which any process may have written: what lies behind the highest
+position that was heard of is taken for that one, what goes back for what it was before, and none of them decides where
+anything is written. Lengths of frames are compared with what is left of the term.
+
+Source: PublicationImage (trackRebuild, cleanBufferTo, joinPosition), LossDetector (scan), TermGapScanner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from everlog.aeron.frames import FRAME_ALIGNMENT, HEADER_LENGTH, align, is_power_of_two
+from everlog.kernel.memory import Memory
+
+TERM_COUNT = 3
+_LENGTH_SIZE = 8
+
+
+class RebuildTracker:
+    """Of one image that begins at ``start_position``. ``position``: where the position up to which all is there is
+    told, a counter's value as memory and offset. Raises ``ValueError`` for terms that are none.
+
+    ``consumption_position`` is the slowest subscriber's. After :meth:`track`: ``start_position``, ``end_position``
+    (before and after it, of what is there without a gap) and ``gap_length``, bytes that are missing behind that.
+    """
+
+    def __init__(self, terms: Sequence[Memory], start_position: int, position: tuple[Memory, int]) -> None:
+        length = terms[0].length if len(terms) == TERM_COUNT else 0
+        if not is_power_of_two(length) or length < HEADER_LENGTH or any(term.length != length for term in terms):
+            raise ValueError("three terms of one length, a power of two, are meant")
+        if start_position < 0 or start_position % FRAME_ALIGNMENT:
+            raise ValueError(f"an image from position {start_position} on")
+        self._terms = tuple(terms)
+        self._term_length = length
+        self._memory, self._offset = position
+        self._memory.put_i64_release(self._offset, start_position)
+        self._clean_position = start_position
+        self._subscribers: list[tuple[Memory, int]] = []
+        self.consumption_position = self.start_position = self.end_position = start_position
+        self.gap_length = 0
+
+    @property
+    def subscriber_count(self) -> int:
+        """Subscribers whose positions count."""
+        return len(self._subscribers)
+
+    def add_subscriber(self, memory: Memory, offset: int) -> None:
+        """From now on its position counts. Raises ``IndexError`` or ``ValueError`` for no place of a number."""
+        memory.get_i64_acquire(offset)
+        self._subscribers.append((memory, offset))
+
+    def remove_subscriber(self, offset: int) -> bool:
+        """Its position counts no more; whether it did. All are in the same memory, so an offset names one."""
+        for index, (_, at) in enumerate(self._subscribers):
+            if at == offset:
+                del self._subscribers[index]
+                return True
+        return False
+
+    def track(self, hwm_position: int) -> bool:
+        """Look how far all is there, in one term at most; whether there is a gap before ``hwm_position``."""
+        positions = [min(memory.get_i64_acquire(at), hwm_position) for memory, at in self._subscribers]
+        if positions:
+            self.consumption_position = max(self.consumption_position, min(positions) & -FRAME_ALIGNMENT)
+        self.start_position = max([self.end_position, *positions]) & -FRAME_ALIGNMENT
+        end = self.start_position
+        self.gap_length = 0
+        if end < hwm_position:
+            end = self._scan(hwm_position)
+        if end > self.end_position:
+            self.end_position = end
+            self._memory.put_i64_release(self._offset, end)
+        return self.gap_length > 0
+
+    def _scan(self, hwm_position: int) -> int:
+        """The end of the frames that follow each other; sets the length of the gap behind it."""
+        offset = self.start_position & (self._term_length - 1)
+        term_start = self.start_position - offset
+        term = self._terms[term_start // self._term_length % TERM_COUNT]
+        limit = min(hwm_position - term_start, self._term_length)
+        while offset < limit:
+            length = term.get_i32_acquire(offset)
+            if length < HEADER_LENGTH or align(length) > self._term_length - offset:
+                break
+            offset += align(length)
+        end = offset
+        if offset < limit:
+            offset += HEADER_LENGTH
+            while offset < limit and term.get_i32_acquire(offset) == 0:
+                offset += HEADER_LENGTH
+        self.gap_length = offset - end
+        return term_start + end
+
+    def highest_consumption_position(self, hwm_position: int) -> int:
+        """The fastest subscriber's."""
+        return max((min(memory.get_i64_acquire(at), hwm_position) for memory, at in self._subscribers), default=0)
+
+    def join_position(self) -> int:
+        """Where a new subscriber begins: at the slowest there is, or where the stream is."""
+        positions = [memory.get_i64_acquire(at) for memory, at in self._subscribers]
+        return max(min([self.end_position, *positions]), self.consumption_position)
+
+    def is_drained(self) -> bool:
+        """Whether no subscriber is behind what is there."""
+        return all(memory.get_i64_acquire(at) >= self.end_position for memory, at in self._subscribers)
+
+    def clean_to(self, position: int) -> None:
+        """Zero up to ``position``, or the term's end, what subscribers have done with. A frame's length, in the first 8
+        bytes, goes last, so that nobody sees a frame whose rest is gone."""
+        clean = self._clean_position
+        position &= -FRAME_ALIGNMENT
+        if position <= clean:
+            return
+        offset = clean & (self._term_length - 1)
+        term = self._terms[clean // self._term_length % TERM_COUNT]
+        length = min(position - clean, self._term_length - offset)
+        term.zero(offset + _LENGTH_SIZE, length - _LENGTH_SIZE)
+        term.put_i64_release(offset, 0)
+        self._clean_position = clean + length

@@ -1,0 +1,1 @@
+"""The sender: network publications going out, flow control, retransmission."""

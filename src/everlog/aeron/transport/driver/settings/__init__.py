@@ -1,0 +1,1 @@
+"""What a driver can be told: Aeron's properties as files, environment and callers give them, checked together."""

@@ -1,0 +1,123 @@
+"""What settings must fulfil, alone and together. Source: Aeron, MediaDriver.Context.conclude and the checks of
+Configuration that it calls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+
+from everlog.aeron.frames import FRAME_ALIGNMENT, HEADER_LENGTH
+from everlog.aeron.transport.driver.settings.property_values import INT32_MAX, INT64_MAX
+from everlog.errors import UsageError
+
+if TYPE_CHECKING:
+    from everlog.aeron.transport.driver.settings.configuration import Configuration
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+MAX_UDP_PAYLOAD_LENGTH = 65504
+TERM_MIN_LENGTH, TERM_MAX_LENGTH = 64 * KIB, GIB
+PAGE_MIN_SIZE, PAGE_MAX_SIZE = 4 * KIB, GIB
+RING_BUFFER_TRAILER, BROADCAST_TRAILER = 768, 128
+RANGES = {
+    "conductor_buffer_length": ("aeron.conductor.buffer.length", MIB + RING_BUFFER_TRAILER, INT32_MAX),
+    "to_clients_buffer_length": ("aeron.clients.buffer.length", MIB + BROADCAST_TRAILER, INT32_MAX),
+    "counter_values_buffer_length": ("aeron.counters.buffer.length", MIB, 500 * MIB),
+    "error_buffer_length": ("aeron.error.buffer.length", 4 * MIB, INT32_MAX),
+    "loss_report_buffer_length": ("aeron.loss.report.buffer.length", 64, INT32_MAX),
+    "publication_term_window_length": ("aeron.publication.term.window.length", 0, TERM_MAX_LENGTH),
+    "ipc_publication_term_window_length": ("aeron.ipc.publication.term.window.length", 0, TERM_MAX_LENGTH),
+    "publication_term_buffer_length": ("aeron.term.buffer.length", TERM_MIN_LENGTH, TERM_MAX_LENGTH),
+    "ipc_term_buffer_length": ("aeron.ipc.term.buffer.length", TERM_MIN_LENGTH, TERM_MAX_LENGTH),
+    "file_page_size": ("aeron.file.page.size", PAGE_MIN_SIZE, PAGE_MAX_SIZE),
+    "mtu_length": ("aeron.mtu.length", HEADER_LENGTH + FRAME_ALIGNMENT, MAX_UDP_PAYLOAD_LENGTH),
+    "ipc_mtu_length": ("aeron.ipc.mtu.length", HEADER_LENGTH + FRAME_ALIGNMENT, MAX_UDP_PAYLOAD_LENGTH),
+    "nak_unicast_delay_ns": ("aeron.nak.unicast.delay", 1000, INT64_MAX),
+    "nak_unicast_retry_delay_ratio": ("aeron.nak.unicast.retry.delay.ratio", 1, INT64_MAX),
+    "nak_multicast_group_size": ("aeron.nak.multicast.group.size", 1, INT32_MAX),
+    "unicast_flow_control_rrwm": ("aeron.unicast.flow.control.rrwm", 1, INT32_MAX),
+    "multicast_flow_control_rrwm": ("aeron.multicast.flow.control.rrwm", 1, INT32_MAX),
+    "flow_control_group_min_size": ("aeron.flow.control.group.min.size", 0, INT32_MAX),
+    "max_resend": ("aeron.max.resend", 1, 256),
+    "socket_multicast_ttl": ("aeron.socket.multicast.ttl", 0, 255),
+    "resource_free_limit": ("aeron.driver.resource.free.limit", 1, INT32_MAX),
+    "stream_session_limit": ("aeron.driver.stream.session.limit", 1, INT32_MAX),
+    "send_to_status_message_poll_ratio": ("aeron.send.to.status.poll.ratio", 1, INT32_MAX),
+    "timer_interval_ns": ("aeron.timer.interval", 1, INT64_MAX),
+    "driver_timeout_ms": ("aeron.driver.timeout", 1, INT64_MAX),
+}
+"""Field: property, least and greatest value."""
+POWERS_OF_TWO = ("publication_term_buffer_length", "ipc_term_buffer_length", "file_page_size")
+
+
+def check(configuration: Configuration) -> None:
+    """Raises :class:`UsageError`, which names the property."""
+    for name, (prop, low, high) in RANGES.items():
+        value = getattr(configuration, name)
+        if not low <= value <= high:
+            _refuse(prop, value, f"{low} to {high}")
+    for name in POWERS_OF_TWO:
+        value = getattr(configuration, name)
+        if value & (value - 1):
+            _refuse(RANGES[name][0], value, "a power of two")
+    for name in ("mtu_length", "ipc_mtu_length"):
+        value = getattr(configuration, name)
+        if value % FRAME_ALIGNMENT:
+            _refuse(RANGES[name][0], value, f"a multiple of {FRAME_ALIGNMENT}")
+    _check_buffers(configuration)
+    _check_sessions(configuration)
+    _check_timeouts(configuration)
+
+
+def _check_buffers(configuration: Configuration) -> None:
+    ring = configuration.conductor_buffer_length - RING_BUFFER_TRAILER
+    broadcast = configuration.to_clients_buffer_length - BROADCAST_TRAILER
+    if ring & (ring - 1):
+        _refuse("aeron.conductor.buffer.length", ring + RING_BUFFER_TRAILER, f"a power of two + {RING_BUFFER_TRAILER}")
+    if broadcast & (broadcast - 1):
+        expected = f"a power of two + {BROADCAST_TRAILER}"
+        _refuse("aeron.clients.buffer.length", broadcast + BROADCAST_TRAILER, expected)
+    if configuration.mtu_length > configuration.initial_window_length:
+        expected = f"at least aeron.mtu.length, {configuration.mtu_length}"
+        _refuse("aeron.rcv.initial.window.length", configuration.initial_window_length, expected)
+    send_buffer, receive_buffer = configuration.socket_sndbuf_length, configuration.socket_rcvbuf_length
+    if send_buffer and configuration.mtu_length > send_buffer:
+        _refuse("aeron.socket.so_sndbuf", send_buffer, f"at least aeron.mtu.length, {configuration.mtu_length}")
+    if receive_buffer and configuration.initial_window_length > receive_buffer:
+        expected = f"at least aeron.rcv.initial.window.length, {configuration.initial_window_length}"
+        _refuse("aeron.socket.so_rcvbuf", receive_buffer, expected)
+    # Metadata of counters takes four times the room of their values.
+    total = ring + broadcast + 5 * configuration.counter_values_buffer_length + configuration.error_buffer_length
+    if total + configuration.file_page_size > INT32_MAX:
+        _refuse("aeron.counters.buffer.length", configuration.counter_values_buffer_length, "a cnc.dat below 2 GiB")
+
+
+def _check_sessions(configuration: Configuration) -> None:
+    low, high = configuration.publication_reserved_session_id_low, configuration.publication_reserved_session_id_high
+    if not 0 <= high - low <= INT32_MAX:
+        expected = f"at least aeron.publication.reserved.session.id.low, {low}, and not 2^31 above it"
+        _refuse("aeron.publication.reserved.session.id.high", high, expected)
+
+
+def _check_timeouts(configuration: Configuration) -> None:
+    timer, liveness = configuration.timer_interval_ns, configuration.client_liveness_timeout_ns
+    _check_above("aeron.publication.unblock.timeout", configuration.publication_unblock_timeout_ns, liveness)
+    for prop, value in (
+        ("aeron.client.liveness.timeout", liveness),
+        ("aeron.untethered.window.limit.timeout", configuration.untethered_window_limit_timeout_ns),
+        ("aeron.untethered.resting.timeout", configuration.untethered_resting_timeout_ns),
+        ("aeron.untethered.linger.timeout", configuration.untethered_linger_timeout_ns),
+    ):
+        if value is not None:
+            _check_above(prop, value, timer)
+    if configuration.nak_unicast_delay_ns * configuration.nak_unicast_retry_delay_ratio > INT64_MAX:
+        expected = "a retry delay below 2^63 ns"
+        _refuse("aeron.nak.unicast.retry.delay.ratio", configuration.nak_unicast_retry_delay_ratio, expected)
+
+
+def _check_above(prop: str, value: int, limit: int) -> None:
+    other = "aeron.client.liveness.timeout" if prop.endswith("unblock.timeout") else "aeron.timer.interval"
+    if value <= limit:
+        _refuse(prop, value, f"more than {other}, {limit} ns")
+
+
+def _refuse(prop: str, found: int, expected: str) -> NoReturn:
+    raise UsageError(prop, found=str(found), expected=expected)
