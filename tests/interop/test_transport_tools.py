@@ -73,7 +73,7 @@ def folder(request: pytest.FixtureRequest, start_java_client: Callable[..., Java
 
 
 def test_counters_are_the_same_by_both_tools(aeron_jar: Path, folder: str) -> None:
-    # A client of Java's adds its version to its heartbeat's label with its first keep-alive, half a second after it began.
+    # A client of Java's adds its version to its heartbeat's label with its first keep-alive.
     deadline = time.monotonic() + 5
     while "client-heartbeat: id=" in (mine := ours(folder, "stat")) and " name= version=" not in mine:
         assert time.monotonic() < deadline, "the client's heartbeat has no version"

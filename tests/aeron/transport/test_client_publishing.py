@@ -27,7 +27,7 @@ from everlog.aeron.transport.client import (
     outcome_name,
 )
 from everlog.aeron.transport.client.publication import PublicationParts
-from everlog.aeron.transport.log_memory import LogMemory, set_is_connected
+from everlog.aeron.transport.log_memory import LogMemory, set_active_term_count, set_is_connected
 from everlog.errors import UsageError
 from everlog.kernel import PURE_PYTHON
 
@@ -89,6 +89,17 @@ def test_sending_to_who_does_not_read_says_so_in_time_and_how_many_went(add: Add
         publication.send_many([bytes(992)] * 70, timeout=0.05)
     assert caught.value.appended == 64
     assert publication.position == LIMIT
+
+
+def test_sending_into_a_log_that_never_gets_to_its_next_term_ends_in_time(driver: ScriptedDriver) -> None:
+    publication = driver.client().add_publication("aeron:ipc", 10)
+    connect(publication)
+    assert publication.log is not None
+    set_active_term_count(publication.log.metadata, 3)  # the tail of that term is of the first one
+    began = time.monotonic()
+    with pytest.raises(BackPressured, match=r"ADMIN_ACTION for 0\.05 s"):
+        publication.send(b"x", timeout=0.05)
+    assert 0.05 <= time.monotonic() - began < 2
 
 
 def test_what_can_never_be_sent_is_refused_at_once(add: Add) -> None:

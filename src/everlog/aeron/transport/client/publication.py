@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, Self
@@ -63,7 +64,7 @@ class PublicationTerms:
     channel_status_id: int
 
 
-class PublicationParts:
+class PublicationParts(ABC):
     """What concurrent and exclusive publications share, but for the appending."""
 
     channel: str
@@ -140,9 +141,9 @@ class PublicationParts:
         if self.log is not None:
             self._owner.close_publication(self, revoke=True)
 
+    @abstractmethod
     def detach(self) -> None:
         """For the conductor: it is out of use. Drops the log buffer."""
-        raise NotImplementedError
 
     def _check_open(self) -> None:
         if self.log is None:
@@ -178,12 +179,12 @@ class PublicationParts:
         while (result := offer()) < 0:
             if result in (CLOSED, MAX_POSITION_EXCEEDED):
                 self._refused(result, timeout)
-            if result == ADMIN_ACTION:
-                continue
             now = time.monotonic()
             deadline = now + timeout if deadline is None else deadline
             if now >= deadline:
                 self._refused(result, timeout)
+            if result == ADMIN_ACTION:  # over at once, but in damaged metadata
+                continue
             spins += 1
             yield 0 if spins < SPINS else SLEEP_SECONDS
         return result

@@ -20,6 +20,7 @@ is the readable twin of ``_publication.pyx``; ordering between processes needs t
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Final
 
@@ -60,7 +61,7 @@ _TERM_ID: Final = DataHeader.field("term_id").offset
 _RESERVED_VALUE: Final = DataHeader.field("reserved_value").offset
 
 
-class Appender:
+class Appender(ABC):
     """What both kinds share: the log, its limit, and appends that are made of others.
 
     ``limit`` holds the driver's limit for publishers at ``limit_offset``, int64. Raises :class:`CorruptData` for a log
@@ -240,12 +241,13 @@ class Appender:
         claim._set(term, offset, length)
         return position
 
+    @abstractmethod
     def _claim(self, length: int, framed: int) -> tuple[Memory, int, int, int] | int:
         """Term, term offset, term id and the position behind so many bytes, or a code."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _tail_position(self) -> int:
-        raise NotImplementedError
+        """The position behind all that was claimed."""
 
     def _refusal(self, position: int, length: int) -> int:
         """Why nothing can be appended at the limit."""

@@ -97,6 +97,13 @@ cdef int update(Limits* limits, bint has_gil) noexcept nogil:
     return 0
 
 
+cdef extern from "sched.h" nogil:
+    int sched_yield()
+
+cdef enum:
+    LOOKS_BEFORE_YIELD = 16
+
+
 cdef void clean_to(Limits* limits, int64_t position, bint has_gil) noexcept nogil:
     cdef int64_t clean = limits.clean_position, offset, length
     cdef PyThreadState* others
@@ -129,7 +136,10 @@ cdef int follow(Limits** followed, int count, int64_t looks) noexcept nogil:
         moved += found
         left = looks if found else left - 1
         turns += 1
-        pause()
+        if found == 0 and left % LOOKS_BEFORE_YIELD == 0:
+            sched_yield()  # whoever is waited for may be waiting for this processor
+        else:
+            pause()
     return moved
 
 
