@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, Self
@@ -19,6 +19,7 @@ from everlog.aeron.transport.client.appenders import (
     ConcurrentAppender,
     ExclusiveAppender,
 )
+from everlog.aeron.transport.client.channel_state import ChannelState
 from everlog.aeron.transport.client.errors import BackPressured, MaxPositionExceeded, NotConnected, ended
 from everlog.aeron.transport.client.registration import Registration
 from everlog.aeron.transport.commands import AddDestination, RemoveDestination, RemoveDestinationById
@@ -34,7 +35,6 @@ SPINS = 200
 """Offers in a row before :meth:`Publication.send` sleeps: the driver and the subscribers need the processor."""
 SLEEP_SECONDS = 50e-6
 SEND_TIMEOUT = 10.0
-CHANNEL_INITIALIZING, CHANNEL_ACTIVE, NO_CHANNEL_STATUS = 0, 1, -1
 
 OUTCOMES = {
     NOT_CONNECTED: "NOT_CONNECTED",
@@ -64,7 +64,7 @@ class PublicationTerms:
     channel_status_id: int
 
 
-class PublicationParts(ABC):
+class PublicationParts(ChannelState):
     """What concurrent and exclusive publications share, but for the appending."""
 
     channel: str
@@ -95,20 +95,8 @@ class PublicationParts(ABC):
         return self.original_registration_id == self.registration_id
 
     @property
-    def channel_status(self) -> int:
-        """1: active, 0: being set up, -1: failed, or closed."""
-        if self.log is None:
-            return NO_CHANNEL_STATUS
-        if self.channel_status_id == NO_CHANNEL_STATUS:
-            return CHANNEL_ACTIVE
-        return self._owner.counters.value(self.channel_status_id)
-
-    @property
-    def local_socket_addresses(self) -> list[str]:
-        """Where its sockets are bound; empty for IPC, and before they are."""
-        if self.channel_status != CHANNEL_ACTIVE:
-            return []
-        return self._owner.counters.local_socket_addresses(self.channel_status_id)
+    def _is_over(self) -> bool:
+        return self.log is None
 
     def add_destination(self, channel: str) -> int:
         """Send to one more endpoint, in ``control-mode=manual``; gives an id for :meth:`remove_destination`. Raises

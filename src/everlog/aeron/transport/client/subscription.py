@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Self
 
 from everlog.aeron.channel_uri import SPY_PREFIX, ChannelUri
+from everlog.aeron.transport.client.channel_state import NO_CHANNEL_STATUS, ChannelState
 from everlog.aeron.transport.client.errors import ended
 from everlog.aeron.transport.client.image import Image
 from everlog.aeron.transport.client.image_reader import Action, FragmentAssembler, Header, MessageColumns
@@ -23,12 +24,11 @@ FRAGMENT_LIMIT = 10
 ASYNC_FRAGMENT_LIMIT = 256
 ASYNC_SPINS = 100
 ASYNC_SLEEP_SECONDS = 0.001
-CHANNEL_ACTIVE, NO_CHANNEL_STATUS = 1, -1
 FragmentHandler = Callable[[bytes, Header], object]
 ControlledFragmentHandler = Callable[[bytes, Header], Action | None]
 
 
-class Subscription:
+class Subscription(ChannelState):
     """What a client hears on a channel and stream: an :class:`Image` for each publication. One thread polls it; others
     may look at it and close it. Close it, or use it in a ``with`` statement.
 
@@ -163,20 +163,8 @@ class Subscription:
     # Channel
 
     @property
-    def channel_status(self) -> int:
-        """1: active, 0: being set up, -1: failed, or closed."""
-        if self.is_closed:
-            return NO_CHANNEL_STATUS
-        if self.channel_status_id == NO_CHANNEL_STATUS:
-            return CHANNEL_ACTIVE
-        return self._owner.counters.value(self.channel_status_id)
-
-    @property
-    def local_socket_addresses(self) -> list[str]:
-        """Where its sockets are bound; empty for IPC, and before they are."""
-        if self.channel_status != CHANNEL_ACTIVE:
-            return []
-        return self._owner.counters.local_socket_addresses(self.channel_status_id)
+    def _is_over(self) -> bool:
+        return self.is_closed
 
     @property
     def resolved_endpoint(self) -> str | None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from everlog.aeron.frames import FRAME_ALIGNMENT, HEADER_LENGTH, MAX_TERM_LENGTH, MIN_TERM_LENGTH, is_power_of_two
 from everlog.aeron.position import wrap_int32
+from everlog.aeron.transport.driver.subscriber_positions import SubscriberPositions
 from everlog.aeron.transport.layouts import LogMetaData
 from everlog.errors import CorruptData
 from everlog.kernel.memory import Memory
@@ -41,7 +42,7 @@ class IpcTerms:
     window_length: int
 
 
-class IpcLimits:
+class IpcLimits(SubscriberPositions):
     """``publisher_position`` and ``publisher_limit``: the values of the counters, as memory and offset. Raises
     :class:`CorruptData` for a log that is none."""
 
@@ -68,27 +69,9 @@ class IpcLimits:
         self._trip_limit = 0
         self._position = publisher_position
         self._limit = publisher_limit
-        self._subscribers: list[tuple[Memory, int]] = []
+        super().__init__()
         self.is_active = True
         self.consumer_position = self.clean_position = max(self.producer_position(), 0)
-
-    @property
-    def subscriber_count(self) -> int:
-        """Subscribers whose positions count."""
-        return len(self._subscribers)
-
-    def add_subscriber(self, memory: Memory, offset: int) -> None:
-        """From now on its position counts. Raises ``IndexError`` or ``ValueError`` for no place of a number."""
-        memory.get_i64_acquire(offset)
-        self._subscribers.append((memory, offset))
-
-    def remove_subscriber(self, offset: int) -> bool:
-        """Its position counts no more; whether it did. All are in the same memory, so an offset names one."""
-        for index, (_, at) in enumerate(self._subscribers):
-            if at == offset:
-                del self._subscribers[index]
-                return True
-        return False
 
     def clear_subscribers(self) -> None:
         """None counts any more."""

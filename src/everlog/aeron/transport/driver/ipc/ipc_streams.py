@@ -9,6 +9,7 @@ from everlog.aeron.transport.driver import stream_counters
 from everlog.aeron.transport.driver.conductor import uri_syntax
 from everlog.aeron.transport.driver.conductor.client_proxy import IPC_CHANNEL
 from everlog.aeron.transport.driver.conductor.command_errors import unknown_subscription
+from everlog.aeron.transport.driver.conductor.local_streams import link_publisher, link_reader
 from everlog.aeron.transport.driver.conductor.publication_logs import publication_log
 from everlog.aeron.transport.driver.conductor.publication_params import (
     PublicationParams,
@@ -136,18 +137,8 @@ class IpcStreams:
     def _link_publication(
         self, command: commands.AddPublication, publication: IpcPublication, is_exclusive: bool
     ) -> None:
-        self._streams.link_publication(command.client_id, command.correlation_id, publication, self._context.now_ms)
-        event = commands.OnExclusivePublicationReady if is_exclusive else commands.OnPublicationReady
-        self._context.client_proxy.transmit(
-            event(
-                command.correlation_id,
-                publication.registration_id,
-                publication.session_id,
-                command.stream_id,
-                publication.publisher_limit_id,
-                NO_STATUS,
-                publication.log.name,
-            )
+        link_publisher(
+            self._context, self._streams, command, publication, is_exclusive=is_exclusive, status_id=NO_STATUS
         )
 
     def _update_response_subscription(self, params: PublicationParams, publication: IpcPublication) -> None:
@@ -200,19 +191,7 @@ class IpcStreams:
                 self._link(publication, link)
 
     def _link(self, publication: IpcPublication, link: IpcSubscriptionLink) -> None:
-        context = self._context
-        join_position = publication.limits.join_position()
-        name = StreamName(
-            link.client.client_id, link.registration_id, publication.session_id, link.stream_id, link.channel
-        )
-        position = stream_counters.subscriber_position(
-            context.counters, name, context.now_ms, join_position=join_position
-        )
-        context.counters.set_reference_id(position.id, publication.registration_id)
-        link.link(publication, publication.registration_id, position)
-        publication.add_subscriber(link, position, context.now_ns)
-        image = publication.registration_id, publication.session_id
-        self._streams.notices.available(image, link, position.id, publication.log.name, IPC_CHANNEL)
+        link_reader(self._context, self._streams, publication, link, publication.limits.join_position())
 
     # What publications tell
 

@@ -13,6 +13,7 @@ from everlog.aeron.transport.counters_memory import AtomicCounter
 from everlog.aeron.transport.driver import stream_counters
 from everlog.aeron.transport.driver.conductor import uri_values
 from everlog.aeron.transport.driver.conductor.command_errors import illegal_argument, illegal_state
+from everlog.aeron.transport.driver.conductor.local_streams import link_publisher
 from everlog.aeron.transport.driver.conductor.publication_logs import SocketLengths, publication_log
 from everlog.aeron.transport.driver.conductor.publication_params import (
     PublicationParams,
@@ -282,19 +283,9 @@ class NetworkPublications:
         return PublicationCounters(*opened[first:])
 
     def _link(self, command: commands.AddPublication, publication: NetworkPublication, is_exclusive: bool) -> None:
-        endpoint = self._endpoints.of(publication.channel_endpoint)
-        self._streams.link_publication(command.client_id, command.correlation_id, publication, self._context.now_ms)
-        event = commands.OnExclusivePublicationReady if is_exclusive else commands.OnPublicationReady
-        self._context.client_proxy.transmit(
-            event(
-                command.correlation_id,
-                publication.registration_id,
-                publication.session_id,
-                command.stream_id,
-                publication.publisher_limit_id,
-                endpoint.status_indicator_counter_id,
-                publication.log.name,
-            )
+        status_id = self._endpoints.of(publication.channel_endpoint).status_indicator_counter_id
+        link_publisher(
+            self._context, self._streams, command, publication, is_exclusive=is_exclusive, status_id=status_id
         )
 
     # Destinations

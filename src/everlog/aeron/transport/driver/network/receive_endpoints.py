@@ -6,20 +6,16 @@ from everlog.aeron.transport.driver import stream_counters
 from everlog.aeron.transport.driver.conductor.command_errors import temporarily_unavailable
 from everlog.aeron.transport.driver.conductor.subscription_params import SubscriptionParams
 from everlog.aeron.transport.driver.network import channel_rules
+from everlog.aeron.transport.driver.network.endpoints import Endpoints
 from everlog.aeron.transport.driver.network.network_links import NetworkSubscriptionLink, ReceiveEndpoint
-from everlog.aeron.transport.driver.network.network_parts import NetworkParts
 from everlog.aeron.transport.media.context import CLOSING
 from everlog.aeron.transport.media.receive_channel_endpoint import ReceiveChannelEndpoint
 from everlog.aeron.transport.media.receive_destination import ReceiveDestinationTransport
 from everlog.aeron.transport.media.udp_channel import UdpChannel
 
 
-class ReceiveEndpoints:
-    """By their channels' canonical forms."""
-
-    def __init__(self, parts: NetworkParts) -> None:
-        self._parts = parts
-        self._endpoints: dict[str, ReceiveEndpoint] = {}
+class ReceiveEndpoints(Endpoints[ReceiveEndpoint]):
+    """See :class:`Endpoints`."""
 
     def find(self, channel: UdpChannel) -> ReceiveEndpoint | None:
         """The endpoint that a channel means, by its tag or by its addresses. Raises :class:`CommandRefused`."""
@@ -116,22 +112,8 @@ class ReceiveEndpoints:
             raise
         return transport
 
-    def close_if_unused(self, endpoint: ReceiveEndpoint) -> None:
-        """Nobody may use it any more: then the receiver is asked to let it go."""
-        if endpoint.should_be_closed():
-            endpoint.indicate_closing()
-            self._parts.receiver.close_receive_channel_endpoint(endpoint)
-
-    def on_closed(self, endpoint: ReceiveEndpoint) -> None:
-        """The receiver let it go."""
-        self._endpoints.pop(endpoint.udp_channel.canonical_form, None)
-        endpoint.close()
-
-    def close(self) -> None:
-        """The driver ends."""
-        for endpoint in self._endpoints.values():
-            endpoint.close()
-        self._endpoints.clear()
+    def _let_go(self, endpoint: ReceiveEndpoint) -> None:
+        self._parts.receiver.close_receive_channel_endpoint(endpoint)
 
 
 def receive_endpoint(endpoint: object) -> ReceiveEndpoint:

@@ -10,18 +10,14 @@ from everlog.aeron.transport.driver.conductor.command_errors import (
 )
 from everlog.aeron.transport.driver.conductor.publication_params import PublicationParams
 from everlog.aeron.transport.driver.network import channel_rules
-from everlog.aeron.transport.driver.network.network_parts import NetworkParts
+from everlog.aeron.transport.driver.network.endpoints import Endpoints
 from everlog.aeron.transport.media.context import CLOSING
 from everlog.aeron.transport.media.send_channel_endpoint import SendChannelEndpoint
 from everlog.aeron.transport.media.udp_channel import UdpChannel
 
 
-class SendEndpoints:
-    """By their channels' canonical forms."""
-
-    def __init__(self, parts: NetworkParts) -> None:
-        self._parts = parts
-        self._endpoints: dict[str, SendChannelEndpoint] = {}
+class SendEndpoints(Endpoints[SendChannelEndpoint]):
+    """See :class:`Endpoints`."""
 
     def find(self, channel: UdpChannel) -> SendChannelEndpoint | None:
         """The endpoint that a channel means, by its tag or by its addresses. Raises :class:`CommandRefused`."""
@@ -96,22 +92,8 @@ class SendEndpoints:
         self._endpoints[channel.canonical_form] = endpoint
         return endpoint
 
-    def close_if_unused(self, endpoint: SendChannelEndpoint) -> None:
-        """Nobody may use it any more: then the sender is asked to let it go."""
-        if endpoint.should_be_closed():
-            endpoint.indicate_closing()
-            self._parts.sender.close_send_channel_endpoint(endpoint)
-
-    def on_closed(self, endpoint: SendChannelEndpoint) -> None:
-        """The sender let it go."""
-        self._endpoints.pop(endpoint.udp_channel.canonical_form, None)
-        endpoint.close()
-
-    def close(self) -> None:
-        """The driver ends."""
-        for endpoint in self._endpoints.values():
-            endpoint.close()
-        self._endpoints.clear()
+    def _let_go(self, endpoint: SendChannelEndpoint) -> None:
+        self._parts.sender.close_send_channel_endpoint(endpoint)
 
 
 def _have_other_tags(existing: UdpChannel, channel: UdpChannel) -> bool:

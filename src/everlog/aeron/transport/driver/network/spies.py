@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from everlog.aeron.transport import commands
-from everlog.aeron.transport.driver import stream_counters
-from everlog.aeron.transport.driver.conductor.client_proxy import IPC_CHANNEL
 from everlog.aeron.transport.driver.conductor.clients import Client
 from everlog.aeron.transport.driver.conductor.command_errors import unknown_subscription
+from everlog.aeron.transport.driver.conductor.local_streams import link_reader
 from everlog.aeron.transport.driver.conductor.subscription_params import SubscriptionParams, subscription_params
 from everlog.aeron.transport.driver.network.network_links import SpySubscriptionLink
 from everlog.aeron.transport.driver.network.network_parts import NetworkParts
 from everlog.aeron.transport.driver.sender.network_publication import NetworkPublication
-from everlog.aeron.transport.driver.stream_counters import NO_STATUS, StreamName
+from everlog.aeron.transport.driver.stream_counters import NO_STATUS
 from everlog.aeron.transport.driver.tasks import Steps, finished
 from everlog.aeron.transport.media.send_channel_endpoint import SendChannelEndpoint
 from everlog.aeron.transport.media.udp_channel import UdpChannel
@@ -70,18 +69,7 @@ class Spies:
                 self._link(publication, link)
 
     def _link(self, publication: NetworkPublication, link: SpySubscriptionLink) -> None:
-        context, join_position = self._context, publication.consumer_position
-        name = StreamName(
-            link.client.client_id, link.registration_id, publication.session_id, link.stream_id, link.channel
-        )
-        position = stream_counters.subscriber_position(
-            context.counters, name, context.now_ms, join_position=join_position
-        )
-        context.counters.set_reference_id(position.id, publication.registration_id)
-        link.link(publication, publication.registration_id, position)
-        publication.add_subscriber(link, position, context.now_ns)
-        image = publication.registration_id, publication.session_id
-        self._streams.notices.available(image, link, position.id, publication.log.name, IPC_CHANNEL)
+        link_reader(self._context, self._streams, publication, link, publication.consumer_position)
 
     def cleanup(self, publication: NetworkPublication) -> None:
         """All spies lose it."""

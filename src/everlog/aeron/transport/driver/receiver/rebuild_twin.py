@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from everlog.aeron.frames import FRAME_ALIGNMENT, HEADER_LENGTH, align, is_power_of_two
+from everlog.aeron.transport.driver.subscriber_positions import SubscriberPositions
 from everlog.kernel.memory import Memory
 
 TERM_COUNT = 3
 _LENGTH_SIZE = 8
 
 
-class RebuildTracker:
+class RebuildTracker(SubscriberPositions):
     """Of one image that begins at ``start_position``. ``position``: where the position up to which all is there is
     told, a counter's value as memory and offset. Raises ``ValueError`` for terms that are none.
 
@@ -38,27 +39,9 @@ class RebuildTracker:
         self._memory, self._offset = position
         self._memory.put_i64_release(self._offset, start_position)
         self._clean_position = start_position
-        self._subscribers: list[tuple[Memory, int]] = []
+        super().__init__()
         self.consumption_position = self.start_position = self.end_position = start_position
         self.gap_length = 0
-
-    @property
-    def subscriber_count(self) -> int:
-        """Subscribers whose positions count."""
-        return len(self._subscribers)
-
-    def add_subscriber(self, memory: Memory, offset: int) -> None:
-        """From now on its position counts. Raises ``IndexError`` or ``ValueError`` for no place of a number."""
-        memory.get_i64_acquire(offset)
-        self._subscribers.append((memory, offset))
-
-    def remove_subscriber(self, offset: int) -> bool:
-        """Its position counts no more; whether it did. All are in the same memory, so an offset names one."""
-        for index, (_, at) in enumerate(self._subscribers):
-            if at == offset:
-                del self._subscribers[index]
-                return True
-        return False
 
     def track(self, hwm_position: int) -> bool:
         """Look how far all is there, in one term at most; whether there is a gap before ``hwm_position``."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from everlog.aeron.layouts import DataHeader
+from everlog.aeron.transport.driver.agent_commands import AgentCommands, ErrorRecorder, do_command
 from everlog.aeron.transport.driver.network.receive_endpoint import ReceiveEndpoint, Transport
 from everlog.aeron.transport.driver.receiver.dispatcher import CreateImage, DataPacketDispatcher, is_possible
 from everlog.aeron.transport.driver.receiver.image_parameters import ReceiverCounters
@@ -41,12 +42,6 @@ class ConductorOfImages(Protocol):
     def create_publication_image(self, request: Any, /) -> None: ...
     def receive_channel_endpoint_closed(self, endpoint: Any, /) -> None: ...
     def close_receive_destination(self, transport: Any, /) -> None: ...
-
-
-class ErrorRecorder(Protocol):
-    """Where errors go that nobody waits for."""
-
-    def record(self, error: BaseException | str, now_ms: int | None = None) -> None: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -87,7 +82,7 @@ class Receiver:
     def __init__(
         self, settings: ReceiverSettings, seams: ReceiverSeams, counters: ReceiverCounters, now_ns: int
     ) -> None:
-        self.commands: deque[Callable[[int], None]] = deque()
+        self.commands: AgentCommands = deque()
         """What the conductor asks for; each is called with the time."""
         self.now_ns = now_ns
         """Of the present cycle."""
@@ -109,7 +104,7 @@ class Receiver:
         self.now_ns = now_ns
         if self._seams.cycle_time is not None:
             self._seams.cycle_time.measure(now_ns)
-        work = self._do_command(now_ns, now_ms) + self._poll(now_ns, now_ms)
+        work = do_command(self.commands, self._seams.errors, now_ns, now_ms) + self._poll(now_ns, now_ms)
         for image in self._images:
             try:
                 done = image.do_work(now_ns)
@@ -134,15 +129,6 @@ class Receiver:
         for heard in self._heard:
             self._seams.selector.remove(heard.transport.socket)
         self._heard = []
-
-    def _do_command(self, now_ns: int, now_ms: int) -> int:
-        if not self.commands:
-            return 0
-        try:
-            self.commands.popleft()(now_ns)
-        except Exception as error:
-            self._seams.errors.record(error, now_ms)
-        return 1
 
     def _remove(self, image: ImageReceiver) -> None:
         self._images = [other for other in self._images if other is not image]

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Protocol
 
 from everlog.aeron.channel_uri import ChannelUri
+from everlog.aeron.transport.driver.agent_commands import AgentCommands, ErrorRecorder, do_command
 from everlog.aeron.transport.driver.sender.network_parameters import Endpoint
 from everlog.aeron.transport.driver.sender.network_publication import NetworkPublication
 from everlog.aeron.transport.driver.sender.publication_sender import PublicationSender
@@ -30,12 +31,6 @@ class ConductorOfEndpoints(Protocol):
     """Whom the sender tells that it let go of an endpoint."""
 
     def send_channel_endpoint_closed(self, endpoint: Endpoint, /) -> None: ...
-
-
-class ErrorRecorder(Protocol):
-    """Where errors go that nobody waits for."""
-
-    def record(self, error: BaseException | str, now_ms: int | None = None) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +60,7 @@ class Sender:
     name = "sender"
 
     def __init__(self, settings: SenderSettings, seams: SenderSeams, system: SystemCounters, now_ns: int) -> None:
-        self.commands: deque[Callable[[int], None]] = deque()
+        self.commands: AgentCommands = deque()
         """What the conductor asks for; each is called with the time."""
         self._settings = settings
         self._seams = seams
@@ -85,7 +80,7 @@ class Sender:
         settings = self._settings
         if self._seams.cycle_time is not None:
             self._seams.cycle_time.measure(now_ns)
-        work = self._do_command(now_ns, now_ms)
+        work = do_command(self.commands, self._seams.errors, now_ns, now_ms)
         short_sends = self._short_sends.get()
         sent = self._send(now_ns, now_ms)
         work += sent
@@ -114,15 +109,6 @@ class Sender:
         for endpoint in self._endpoints:
             self._seams.selector.remove(endpoint.socket)
         self._endpoints = []
-
-    def _do_command(self, now_ns: int, now_ms: int) -> int:
-        if not self.commands:
-            return 0
-        try:
-            self.commands.popleft()(now_ns)
-        except Exception as error:
-            self._seams.errors.record(error, now_ms)
-        return 1
 
     def _send(self, now_ns: int, now_ms: int) -> int:
         """Each publication's turn; another is the first in each cycle. Bytes sent."""
