@@ -204,7 +204,7 @@ public final class TransportBench
             int polled = 0;
             int fragments;
             copied = 0;
-            while ((fragments = subscription.poll(handler, FRAGMENTS_OF_A_POLL)) > 0)
+            while (seen < sent && (fragments = subscription.poll(handler, FRAGMENTS_OF_A_POLL)) > 0)
             {
                 polled += fragments;
             }

@@ -111,10 +111,10 @@ class Bench:
             count = publication.offer_many(batch, max(0, len(batch) - (messages - sent)))
             sent += max(count, 0)
             polled = 0
-            while found := subscription.poll_columns(columns):
+            while got < sent and (found := subscription.poll_columns(columns)):
                 polled += found
+                got += found
                 got_bytes += columns.byte_count
-            got += polled
             idle(count + polled)
         return checked(time.perf_counter() - begin, (got, got_bytes), messages, payload_bytes)
 

@@ -310,7 +310,16 @@ def test_every_verb_and_option_is_documented() -> None:
 def test_looking_changes_no_byte(call: Call, golden: Path) -> None:
     before = snapshot(golden)
     for verb in VERBS:
-        assert call(golden, verb).code == 0
+        if verb != "terminate":
+            assert call(golden, verb).code == 0
+    assert snapshot(golden) == before
+
+
+def test_a_driver_that_does_not_run_is_not_asked_to_end(call: Call, golden: Path) -> None:
+    before = snapshot(golden)
+    asked = call(golden, "terminate")
+    assert asked.code == 2
+    assert "no driver that runs" in asked.err
     assert snapshot(golden) == before
 
 

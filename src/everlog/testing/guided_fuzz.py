@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -22,6 +23,8 @@ from everlog.testing.memory_storage import MemoryStorage
 MAX_FILE_BYTES = 8192
 """Of the other files of a store so much is kept that looking at them does not cost the time."""
 RUN_TIMEOUT_S = 30
+MAX_MEMORY_BYTES = 4 << 30
+"""Who needs more is found by a ``MemoryError``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
     import atheris
 
+    resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
     files = base_of(surface, chosen.golden)
     if surface.file not in files:
         raise UsageError(str(chosen.golden / surface.archive), found=f"no {surface.file}", expected="a golden store")
@@ -126,6 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     flags = [
         f"-max_total_time={chosen.seconds}",
         f"-timeout={RUN_TIMEOUT_S}",
+        "-rss_limit_mb=0",  # it counts what the parent had before it started this process
         f"-seed={chosen.seed}",
         "-max_len=4096",
         "-verbosity=0",

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import click
 
+from everlog.aeron.transport.cnc_file import CNC_NAME
 from everlog.aeron.transport.cnc_memory import CncMemory
 from everlog.aeron.transport.commands import TerminateDriver, encode
 from everlog.aeron.transport.ring_buffer import ManyToOneRingBuffer
-from everlog.errors import WriteFailed
+from everlog.cli.driver.sampling import now_ms, open_cnc
+from everlog.errors import StoreUnavailable, WriteFailed
 
 NO_ANSWER = -1
 """Correlation id of a command that the driver does not answer."""
@@ -19,7 +21,11 @@ NO_ANSWER = -1
 @click.pass_obj
 def terminate(folder: str) -> None:
     """Ask the driver to end. It does where its configuration allows that: aeron.driver.termination.validator. This is
-    the one verb that writes."""
+    the one verb that writes; it leaves the folder of a driver that does not run as it is."""
+    with open_cnc(folder) as found:
+        if not found.is_live(now_ms()):
+            where = f"{folder}/{CNC_NAME}"
+            raise StoreUnavailable(where, found="no driver that runs", expected="one", hint="nothing was changed")
     cnc = CncMemory.map(Path(folder))
     commands = ManyToOneRingBuffer(cnc.to_driver)
     type_id, data = encode(TerminateDriver(commands.next_correlation_id(), NO_ANSWER, b""))

@@ -86,8 +86,8 @@ class Committer:
                 self._discard(part.name for part in parts)
                 return count
             note = self._note(transaction.query)
-            if not parts and note.plan is None:
-                return 0
+            if not parts and note.plan is None and note.done < transaction.batch:
+                return 0  # an empty batch; the parts of one that is done may still be there
             count = 0
             if note.done < transaction.batch:
                 with self._open_target() as target:
