@@ -384,3 +384,40 @@ def test_the_errors_of_a_follower_are_those_of_the_store(tmp_path):
     with pytest.raises(EverlogError):
         follow(tmp_path / "nowhere", "jlog")
     assert LocalStorage(str(tmp_path)).root == str(tmp_path)
+
+
+@pytest.mark.parametrize("moment", ["while it is opened", "while its catalog is read again"])
+def test_a_recording_that_begins_at_that_very_moment_is_found_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    from everlog.aeron.archive.store import ArchiveStore
+
+    real_open, real_reload = ArchiveStore.open, ArchiveStore.reload
+    begun: list[int] = []
+    with archive.create(tmp_path / "archive", **SMALL) as writing:
+        writing.start_recording("aeron:ipc", 1, **TERM)
+
+        def begin() -> None:
+            if len(begun) == expected - 1:
+                begun.append(writing.start_recording("aeron:ipc", 2, **TERM).recording_id)
+
+        def opened(*given):
+            store = real_open(*given)
+            begin()
+            return store
+
+        def reloaded(self) -> None:
+            real_reload(self)
+            begin()
+
+        expected = 1 if moment == "while it is opened" else 0
+        monkeypatch.setattr(ArchiveStore, "open", opened)
+        follower = follow(tmp_path / "archive", "aeron-archive")
+        follower.look()
+        if expected == 0:
+            monkeypatch.setattr(ArchiveStore, "reload", reloaded)
+            expected = 1
+            writing.start_recording("aeron:ipc", 4, **TERM)  # so that it looks again
+            follower.look()
+        assert len(begun) == 1
+        assert str(begun[0]) in follower.look()

@@ -30,6 +30,7 @@ from everlog.kernel.columns import RowSink
 from everlog.kernel.sources import Value
 
 MAX_SPLITS = 65_536
+MAX_RELOADS = 4
 _ROWS = 16_384
 _UNBOUNDED = 1 << 62
 
@@ -49,7 +50,9 @@ class ArchiveFollower(PositionalFollower):
     def __init__(self, storage: Storage, options: Mapping[str, Any]) -> None:
         self._storage = storage
         self._store = ArchiveStore.open(storage, options)
-        self._catalog = self._read_catalog()
+        self._catalog: bytes | None = (
+            None  # the first look takes it anew: it may have changed since the store was opened
+        )
         self._tails: dict[int, _Tail] = {}
         self._contexts: dict[str, ScanContext] = {}
         self._stopped: dict[str, Reach] | None = None
@@ -73,14 +76,24 @@ class ArchiveFollower(PositionalFollower):
         catalog = self._read_catalog()
         # Without a catalog the files tell which recordings there are: then they are listed each time.
         if catalog != self._catalog or catalog is None or self._store.catalog is None:
-            self._store.reload()
-            self._catalog = self._read_catalog()
+            self._reload(catalog)
             self._contexts.clear()
             self._stopped = None
         if self._stopped is None:
             self._list()
         assert self._stopped is not None
         return self._stopped | {str(r.recording_id): self._reach(r) for r in self._active}
+
+    def _reload(self, before: bytes | None) -> None:
+        """Take the catalog in. What changes in that moment is seen by the next look: only what was the same before and
+        after is what was taken in."""
+        for _ in range(MAX_RELOADS):
+            self._store.reload()
+            self._catalog = self._read_catalog()
+            if _is_same(before, self._catalog):
+                return
+            before = self._catalog
+        self._catalog = None
 
     def _list(self) -> None:
         """Recordings as the catalog has them now."""
@@ -223,6 +236,14 @@ class ArchiveFollower(PositionalFollower):
     def close(self) -> None:
         """Close the archive."""
         self._store.close()
+
+
+def _is_same(one: bytes | None, other: bytes | None) -> bool:
+    """Whether two readings of a catalog are of the same entries: one may reach further into the zeros behind them."""
+    if one is None or other is None:
+        return one is other
+    length = min(len(one), len(other))
+    return one[:length] == other[:length] and not one[length:].strip(b"\0") and not other[length:].strip(b"\0")
 
 
 @dataclass(frozen=True, slots=True)
