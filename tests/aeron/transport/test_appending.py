@@ -8,7 +8,7 @@ from array import array
 from typing import Any
 
 import pytest
-from kernels import KERNELS, Kernel, compiled, given
+from kernels import KERNELS, Kernel, compiled
 from private_log import INITIAL_TERM, MTU, SESSION, STREAM, TERM, PrivateLog, frame
 
 from everlog.errors import CorruptData, UsageError
@@ -20,7 +20,8 @@ KINDS = ["ConcurrentAppender", "ExclusiveAppender"]
 
 @pytest.fixture(params=KERNELS)
 def kernel(request: pytest.FixtureRequest) -> Kernel:
-    return given(request.param)
+    found: Kernel = request.param
+    return found
 
 
 @pytest.fixture(params=KINDS)
@@ -297,7 +298,7 @@ def test_a_publisher_waits_for_the_one_that_goes_on_to_the_next_term(kernel: Ker
 
 
 def test_threads_share_a_log() -> None:
-    kernel = given(compiled())
+    kernel = compiled()
     log = PrivateLog.make(kernel.memory, term_length=1 << 20)
     column, offsets = bytes(32 * 400), array("i", range(0, 32 * 401, 32))
 

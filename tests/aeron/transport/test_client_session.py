@@ -192,7 +192,6 @@ def test_registrations_are_awaited_in_asyncio(live: LiveDriver, tmp_path: Path) 
         asyncio.run(main(aeron))
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system can't fork")
 def test_in_a_forked_process_the_client_has_ended_and_in_the_first_it_goes_on(live: LiveDriver, tmp_path: Path) -> None:
     with Aeron.connect(tmp_path) as aeron:
         publication = aeron.add_publication("aeron:ipc", 10)

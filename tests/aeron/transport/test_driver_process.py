@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mounted_memory import mounted
 
 from everlog.aeron import Aeron
 from everlog.aeron.transport.client.errors import RegistrationRefused
@@ -48,14 +49,8 @@ def parent() -> Iterator[str]:
 @pytest.fixture
 def full_memory(parent: str) -> Iterator[str]:
     """A file system in memory of 20 MiB."""
-    if os.geteuid() != 0 or not Path("/usr/bin/mount").exists():
-        pytest.skip("only root mounts file systems")
-    command = ["mount", "-t", "tmpfs", "-o", "size=20m", "tmpfs", parent]
-    made = subprocess.run(command, capture_output=True, text=True, check=False)
-    if made.returncode:
-        pytest.skip(f"no file system can be mounted: {made.stderr.strip()}")
-    yield parent
-    subprocess.run(["umount", "-l", parent], check=True)
+    with mounted(Path(parent), "20m"):
+        yield parent
 
 
 def await_that(is_done: Callable[[], object]) -> None:

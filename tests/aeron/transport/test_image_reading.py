@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from kernels import KERNELS, Kernel, given
+from kernels import KERNELS, Kernel
 from private_log import INITIAL_TERM, SESSION, STREAM, TERM, PrivateLog, frame
 
 from everlog.aeron.transport.client.actions import Action
@@ -36,7 +36,8 @@ class Seen:
 
 @pytest.fixture(params=KERNELS)
 def kernel(request: pytest.FixtureRequest) -> Kernel:
-    return given(request.param)
+    found: Kernel = request.param
+    return found
 
 
 @pytest.fixture

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from conducted_driver import ConductedDriver
+from mounted_memory import mounted
 
 from everlog.aeron.transport import commands
 from everlog.aeron.transport.counters_memory import AtomicCounter, Counters
@@ -80,15 +80,8 @@ def test_low_space_is_told(tmp_path: Path) -> None:
 @pytest.fixture
 def small_memory(tmp_path: Path) -> Iterator[Path]:
     """A file system in memory of 2 MiB."""
-    if os.geteuid() != 0 or not Path("/usr/bin/mount").exists():
-        pytest.skip("only root mounts file systems")
-    made = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(tmp_path)], capture_output=True, text=True, check=False
-    )
-    if made.returncode:
-        pytest.skip(f"no file system can be mounted: {made.stderr.strip()}")
-    yield tmp_path
-    subprocess.run(["umount", "-l", str(tmp_path)], check=True)
+    with mounted(tmp_path, "2m") as folder:
+        yield folder
 
 
 def test_sparse_logs_are_refused_before_they_could_fill_what_is_left(small_memory: Path) -> None:

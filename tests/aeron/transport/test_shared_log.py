@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kernels import Kernel, compiled, given
+from kernels import Kernel, compiled
 from private_log import TERM, PrivateLog
 from publishing_process import MESSAGES, mapped, message
 
@@ -70,7 +70,7 @@ def by_handler(_: Kernel, image: Any, got: list[bytes]) -> Callable[[], int]:
 def test_what_processes_publish_arrives_once_and_in_order(
     tmp_path: Path, kind: str, publishers: int, way: Callable[..., Callable[[], int]]
 ) -> None:
-    kernel = given(compiled())
+    kernel = compiled()
     path = file_of(tmp_path, kernel)
     log = mapped(str(path))
     drive, got = Driving(log), list[bytes]()

@@ -42,13 +42,9 @@ class Kernel:
         return memory
 
 
-def compiled() -> Kernel | None:
-    try:
-        terms = importlib.import_module("everlog.aeron.transport._terms")
-        memory = importlib.import_module("everlog.kernel._memory").Memory
-    except ImportError:
-        return None
-    return Kernel(terms, memory)
+def compiled() -> Kernel:
+    terms = importlib.import_module("everlog.aeron.transport._terms")
+    return Kernel(terms, importlib.import_module("everlog.kernel._memory").Memory)
 
 
 KERNELS = [pytest.param(Kernel(terms_twin, memory_twin.Memory), id="twin"), pytest.param(compiled(), id="compiled")]
@@ -56,8 +52,6 @@ KERNELS = [pytest.param(Kernel(terms_twin, memory_twin.Memory), id="twin"), pyte
 
 @pytest.fixture(params=KERNELS)
 def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Kernel:
-    if request.param is None:
-        pytest.skip("the compiled modules are not built")
     monkeypatch.setattr(terms_twin, "Memory", request.param.memory)
     found: Kernel = request.param
     return found
