@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import pickle
+import random
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -148,3 +151,56 @@ def test_a_part_that_is_garbage_in_a_ring_frees_only_what_is_its_own(kind: Any) 
         del ring
         gc.collect(0)
     assert memory.get_i64(64) == 5
+
+
+HUGE = 2 << 20
+
+
+def address_of(memory: _memory.Memory) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(memory.view()))
+
+
+def mapped_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGESIZE")
+
+
+@pytest.mark.parametrize("length", [HUGE, HUGE + 1, 3 * HUGE + 4096])
+def test_a_long_map_begins_where_a_huge_page_can_and_leaves_nothing(length: int, tmp_path: Path) -> None:
+    path = tmp_path / "long"
+    path.touch()
+    os.truncate(path, length)
+    with path.open("r+b") as file:
+        before = mapped_bytes()
+        for _ in range(100):
+            memory = _memory.Memory.map(file.fileno(), length)
+            assert address_of(memory) % HUGE == 0
+            memory.put_i32(length // 8 * 8 - 8, 5)
+            assert mapped_bytes() - before < 2 * length
+            del memory
+        assert mapped_bytes() - before < length
+
+
+@KINDS
+def test_huge_pages_change_nothing_in_a_file(kind: Any) -> None:
+    with tempfile.TemporaryFile(dir="/dev/shm") as file:
+        content = random.Random(7).randbytes(2 * HUGE + 4096)
+        file.write(content)
+        file.flush()
+        memory = kind.map(file.fileno(), len(content))
+        other = kind.map(file.fileno(), len(content))
+        memory.use_huge_pages(0, len(content))
+        assert memory.read(0, len(content)) == other.read(0, len(content)) == content
+        memory.put_i64_release(HUGE, 12)
+        assert other.get_i64_acquire(HUGE) == 12
+
+
+def test_huge_pages_are_asked_for_whole_blocks_of_a_map_only(tmp_path: Path) -> None:
+    path = tmp_path / "long"
+    path.write_bytes(bytes(2 * HUGE))
+    with path.open("r+b") as file:
+        memory = _memory.Memory.map(file.fileno(), 2 * HUGE)
+    assert memory.use_huge_pages(0, HUGE - 1) is False
+    assert memory.use_huge_pages(4096, HUGE) is False
+    assert _memory.Memory.allocate(HUGE).use_huge_pages(0, HUGE) is False
+    with pytest.raises(IndexError):
+        memory.use_huge_pages(HUGE, HUGE + 1)

