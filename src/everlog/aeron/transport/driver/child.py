@@ -28,7 +28,9 @@ MODULE = "everlog.aeron.transport.driver.child"
 
 
 class ChildDriver(MediaDriver):
-    """A driver in a child process. It ignores the terminal's Ctrl-C, which is the parent's to handle."""
+    """A driver in a child process. It ignores the terminal's Ctrl-C, which is the parent's to handle: a process group
+    of its own does that, and not a session of its own, because Linux shares out processors among sessions first (its
+    autogroups), and a driver that sleeps much then waits for tens of milliseconds behind clients that spin."""
 
     def __init__(self, configuration: Configuration, warn: Warn) -> None:
         self.dir = configuration.dir
@@ -36,7 +38,7 @@ class ChildDriver(MediaDriver):
             [sys.executable, "-m", MODULE],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            start_new_session=True,
+            process_group=0,
             env=os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
         )
         try:
