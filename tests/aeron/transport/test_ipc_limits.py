@@ -33,19 +33,20 @@ def kernel(request: pytest.FixtureRequest) -> ModuleType:
 class Stream:
     """A log, its counters (0 position, 1 limit, 2.. subscribers) and limits."""
 
-    def __init__(self, kernel: ModuleType, initial_term_id: int = 7) -> None:
+    def __init__(self, kernel: ModuleType, initial_term_id: int = 7, term_length: int = TERM) -> None:
+        self.term_length = term_length
         self.log = LogMemory.allocate(
             LogParameters(
                 correlation_id=1,
                 session_id=2,
                 stream_id=3,
                 initial_term_id=initial_term_id,
-                term_length=TERM,
+                term_length=term_length,
                 mtu_length=1408,
             )
         )
         self.counters = Memory.allocate(1024)
-        terms = IpcTerms(self.log.terms, self.log.metadata, TERM, initial_term_id, WINDOW)
+        terms = IpcTerms(self.log.terms, self.log.metadata, term_length, initial_term_id, term_length // 2)
         self.limits = kernel.IpcLimits(terms, (self.counters, 0), (self.counters, 128))
 
     def subscribe(self, index: int, position: int = 0) -> None:
@@ -57,9 +58,9 @@ class Stream:
 
     def claim(self, position: int) -> None:
         """As publishers do."""
-        count = position // TERM
+        count = position // self.term_length
         log_memory.set_active_term_count(self.log.metadata, count)
-        tail = log_memory.pack_tail(self.log.initial_term_id + count, position % TERM)
+        tail = log_memory.pack_tail(self.log.initial_term_id + count, position % self.term_length)
         log_memory.set_raw_tail(self.log.metadata, count % 3, tail)
 
     @property
@@ -116,6 +117,34 @@ def test_what_subscribers_have_passed_is_zeroed_term_by_term(kernel: ModuleType)
     assert not any(stream.log.terms[1].view()[:8192])
     assert all(stream.log.terms[1].view()[8192:])
     assert all(stream.log.terms[2].view())
+
+
+def test_long_terms_are_zeroed_before_the_limits_next_step(kernel: ModuleType) -> None:
+    stream = Stream(kernel, term_length=8 << 20)
+    stream.subscribe(0)
+    stream.subscribe(1)
+    stream.claim(400 << 10)
+    stream.log.terms[0].write(0, b"\xff" * (400 << 10))
+    assert stream.limits.update() == 1
+    assert stream.limit == 4 << 20
+    for fast, slow, clean, work in [(300, 255, 0, 0), (300, 256, 256, 1), (400, 300, 256, 0)]:
+        stream.move(0, fast << 10)
+        stream.move(1, slow << 10)
+        assert stream.limits.update() == work
+        assert stream.limits.clean_position == clean << 10
+    assert stream.limit == 4 << 20
+    assert not any(stream.log.terms[0].view()[: 256 << 10])
+    assert all(stream.log.terms[0].view()[256 << 10 : 400 << 10])
+
+
+def test_nothing_is_zeroed_early_that_was_never_claimed(kernel: ModuleType) -> None:
+    stream = Stream(kernel, term_length=8 << 20)
+    stream.subscribe(0)
+    stream.limits.update()
+    stream.claim(100 << 10)
+    stream.move(0, 500 << 10)  # as only a damaged counter says
+    assert stream.limits.update() == 0
+    assert stream.limits.clean_position == 0
 
 
 def test_the_publishers_position_is_told_with_every_cycle(kernel: ModuleType) -> None:

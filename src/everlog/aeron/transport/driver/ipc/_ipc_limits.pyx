@@ -29,6 +29,7 @@ cdef enum:
     FRAME_ALIGNMENT = 32
     LENGTH_SIZE = 8
     CLEAN_WITH_GIL = 4096
+    CLEAN_STEP = 262144
     SHORT_WINDOW = 1048576
     MAX_FOLLOWED = 64
     MAX_LOOKS = 8000
@@ -36,8 +37,8 @@ cdef enum:
 
 cdef int64_t MAX_POSITION = <int64_t>1 << 62
 
-assert (SHORT_WINDOW, MAX_FOLLOWED, MAX_LOOKS, MAX_FOLLOWED_BYTES) == (
-    _twin.SHORT_WINDOW, _twin.MAX_FOLLOWED, _twin.MAX_LOOKS, _twin.MAX_FOLLOWED_BYTES,
+assert (CLEAN_STEP, SHORT_WINDOW, MAX_FOLLOWED, MAX_LOOKS, MAX_FOLLOWED_BYTES) == (
+    _twin.CLEAN_STEP, _twin.SHORT_WINDOW, _twin.MAX_FOLLOWED, _twin.MAX_LOOKS, _twin.MAX_FOLLOWED_BYTES,
 )
 
 
@@ -71,11 +72,12 @@ cdef int64_t subscriber_position(const Limits* limits, Py_ssize_t index) noexcep
 
 
 cdef int update(Limits* limits, bint has_gil) noexcept nogil:
-    cdef int64_t slowest, limit, position
+    cdef int64_t slowest, limit, position, producer
     cdef Py_ssize_t index
     if not limits.is_active:
         return 0
-    release_i64(limits.position, producer_position(limits))
+    producer = producer_position(limits)
+    release_i64(limits.position, producer)
     if limits.count > 0:
         slowest = MAX_POSITION
         for index in range(limits.count):
@@ -88,6 +90,10 @@ cdef int update(Limits* limits, bint has_gil) noexcept nogil:
             clean_to(limits, slowest, has_gil)
             release_i64(limits.limit, limit)
             limits.trip_limit = limit + limits.trip_gain
+            return 1
+        slowest = min(slowest, producer)
+        if slowest - limits.clean_position >= CLEAN_STEP:
+            clean_to(limits, slowest, has_gil)
             return 1
     elif limits.limit[0] > limits.consumer_position:
         limits.trip_limit = limits.consumer_position

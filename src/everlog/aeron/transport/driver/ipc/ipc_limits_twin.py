@@ -21,6 +21,9 @@ from everlog.kernel.memory import Memory
 TERM_COUNT = 3
 MAX_POSITION = 1 << 62
 """No position of a stream comes so far: 2^31 terms of 2^30 bytes are 2^61. What is beyond it is taken for it."""
+CLEAN_STEP = 256 << 10
+"""Bytes that all subscribers have passed and that are cleaned before the limit's next step, which is an eighth of a
+window: what they just read is in the processor's caches yet, and needn't come from memory once more."""
 SHORT_WINDOW = 1 << 20
 """Of publications whose limits are followed within a cycle."""
 MAX_FOLLOWED = 64
@@ -93,11 +96,12 @@ class IpcLimits(SubscriberPositions):
         return all(at >= position for at in self._positions())
 
     def update(self) -> int:
-        """One cycle; 1 when the limit moved. Nothing is done once ``is_active`` is false."""
+        """One cycle; 1 when the limit moved, or something was cleaned. Nothing is done once ``is_active`` is false."""
         if not self.is_active:
             return 0
+        producer = self.producer_position()
         memory, at = self._position
-        memory.put_i64_release(at, self.producer_position())
+        memory.put_i64_release(at, producer)
         memory, at = self._limit
         positions = self._positions()
         if positions:
@@ -108,6 +112,10 @@ class IpcLimits(SubscriberPositions):
                 self._clean_to(slowest)
                 memory.put_i64_release(at, limit)
                 self._trip_limit = limit + self._trip_gain
+                return 1
+            passed = min(slowest, producer)
+            if passed - self.clean_position >= CLEAN_STEP:
+                self._clean_to(passed)
                 return 1
         elif memory.get_i64(at) > self.consumer_position:
             self._trip_limit = self.consumer_position
@@ -136,7 +144,7 @@ class IpcLimits(SubscriberPositions):
 
 
 def update_all(publications: list[IpcLimits], looks: int = 0) -> int:
-    """One cycle of all; how many limits moved.
+    """One cycle of all; how many of them had something to do.
 
     With ``looks``, those that moved and whose window is at most :data:`SHORT_WINDOW` are followed: looked at again,
     until none of them moved in so many looks in a row, or it has been enough for a cycle. Publishers and subscribers of
