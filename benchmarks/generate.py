@@ -62,8 +62,11 @@ HEADER = np.dtype(
 )
 
 
-def descriptor(recording_id: int, stop_position: int, *, term_bytes: int = TERM_BYTES, mtu: int = 1408) -> bytes:
-    """A catalog entry, padded to 64 bytes: 32-byte header, 80-byte block, three strings."""
+def descriptor(
+    recording_id: int, stop_position: int, *, term_bytes: int = TERM_BYTES, mtu: int = 1408, checksum: bool = False
+) -> bytes:
+    """A catalog entry, padded to 64 bytes: 32-byte header, with a CRC32 of the rest where asked for, 80-byte block,
+    three strings."""
     block = struct.pack(
         "<qqqqqqqiiiiii",
         -1,
@@ -83,8 +86,19 @@ def descriptor(recording_id: int, stop_position: int, *, term_bytes: int = TERM_
     for text in (b"aeron:ipc", b"aeron:ipc?term-length=64m", b"aeron:ipc"):
         block += struct.pack("<I", len(text)) + text
     length = (32 + len(block) + 63) & ~63
-    head = struct.pack("<ii", length - 32, 1) + bytes(24)
-    return (head + block).ljust(length, b"\0")
+    body = block.ljust(length - 32, b"\0")
+    return struct.pack("<iiI", length - 32, 1, zlib.crc32(body) if checksum else 0) + bytes(20) + body
+
+
+def with_checksums(term: np.ndarray) -> np.ndarray:
+    """The term with a CRC32 of each frame, without its header and with what aligns it, where the session id was."""
+    offset = 0
+    whole = memoryview(term.data)
+    while offset < len(term):
+        aligned = (struct.unpack_from("<i", whole, offset)[0] + 31) & ~31
+        struct.pack_into("<I", whole, offset + 12, zlib.crc32(whole[offset + 32 : offset + aligned]))
+        offset += aligned
+    return term
 
 
 def write_catalog(folder: Path, entries: list[bytes]) -> None:
@@ -94,10 +108,15 @@ def write_catalog(folder: Path, entries: list[bytes]) -> None:
 
 
 def aeron_archive(
-    folder: Path, payload_bytes: int, total_bytes: int, payloads: Callable[[int], np.ndarray] | None = None
+    folder: Path,
+    payload_bytes: int,
+    total_bytes: int,
+    payloads: Callable[[int], np.ndarray] | None = None,
+    *,
+    checksums: bool = False,
 ) -> Path:
     """An archive with one stopped recording of about ``total_bytes``. ``payloads`` makes so many messages of
-    ``payload_bytes``, one behind the other, for each term."""
+    ``payload_bytes``, one behind the other, for each term. ``checksums``: each frame has its CRC32."""
     folder.mkdir(parents=True)
     terms = max(1, total_bytes // TERM_BYTES)
     per_segment = SEGMENT_BYTES // TERM_BYTES
@@ -111,9 +130,9 @@ def aeron_archive(
                     frames = term[: count * aligned].reshape(count, aligned)
                     made = payloads(count).view(np.uint8).reshape(count, payload_bytes)
                     frames[:, 32 : 32 + payload_bytes] = made
-                file.write(term.data)
+                file.write((with_checksums(term) if checksums else term).data)
             file.truncate(SEGMENT_BYTES)
-    write_catalog(folder, [descriptor(0, terms * TERM_BYTES)])
+    write_catalog(folder, [descriptor(0, terms * TERM_BYTES, checksum=checksums)])
     return folder
 
 
