@@ -33,7 +33,7 @@ public final class TransportBench
 
     private final MediaDriver driver;
     private final Aeron aeron;
-    private final byte[] copies = new byte[1 << 18];
+    private final byte[] copies = new byte[1 << 17];
     private String channelInUse = "";
     private ExclusivePublication publication;
     private Subscription subscription;

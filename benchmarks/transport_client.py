@@ -30,7 +30,7 @@ from everlog.aeron.transport.client.image_reader import MessageColumns
 from everlog.aeron.transport.client.publication import ExclusivePublication
 from everlog.aeron.transport.client.subscription import Subscription
 
-COPIED_BYTES = 256 << 10
+COPIED_BYTES = 128 << 10
 """Of payloads that lie copied at a time: they stay in the processor's cache."""
 ROWS = 1024
 """Messages that are offered with one call."""
