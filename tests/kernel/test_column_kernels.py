@@ -40,6 +40,12 @@ def test_numbers_become_decimal_text(kernel: ModuleType) -> None:
     assert texts(made, 5) == ["0", "-1", "4096", "9223372036854775807", "-9223372036854775808"]
 
 
+def test_numbers_in_a_row_become_text_each_by_itself(kernel: ModuleType) -> None:
+    starts = [0, 9_990, 10_000, 123_450_000, 2**63 - 40_000, -2, -10_002, -(2**63)]
+    values = [start + step for start in starts for step in (0, 1, 9, 64, 9_999, 10_000, 9_999)]
+    assert texts(kernel.decimal_text(numbers(*values), len(values)), len(values)) == [str(value) for value in values]
+
+
 def test_pairs_become_the_hex_text_that_jlogctl_prints(kernel: ModuleType) -> None:
     made = kernel.hex_pair_text(numbers(5, 0, 2**32 - 1), numbers(3, 0, 0xABCDEF), 3)
     assert texts(made, 3) == ["00000005:00000003", "00000000:00000000", "ffffffff:00abcdef"]

@@ -8,7 +8,7 @@ copied at once by ``put_span``) and calls ``flush``, which moves them column by 
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 from everlog.kernel._buffers cimport Buffer, grow_buffer, new_buffer, view_of
 from everlog.kernel._crc32 cimport Crc32
@@ -393,16 +393,36 @@ cdef int copy_spans(RowSink sink, Target* target, Block* block, const uint8_t* r
     return 0
 
 
+cdef bytes _TWO_DIGITS = b"".join(b"%02d" % pair for pair in range(100))
+cdef const char* TWO_DIGITS = _TWO_DIGITS
+
+
+cdef inline int put_decimal(uint64_t value, char* out) noexcept nogil:
+    # Of up to 20 digits; how many.
+    cdef char digits[24]
+    cdef int at = 24
+    while True:
+        at -= 1
+        digits[at] = <char>(c'0' + value % 10)
+        value = value // 10
+        if value == 0:
+            break
+    memcpy(out, &digits[at], 24 - at)
+    return 24 - at
+
+
 def decimal_text(const int64_t[::1] values, int64_t count):
     """Each number as decimal text: offsets and UTF-8 bytes."""
     cdef Buffer offsets = new_buffer(4 * (count + 1))
     cdef Buffer text = new_buffer(20 * count + 32)
     cdef int32_t* ends = <int32_t*>offsets.data
     cdef char* out = text.data
-    cdef char digits[24]
+    cdef char head[24]
+    cdef int head_length = 0
     cdef int64_t i, used = 0
-    cdef uint64_t value
-    cdef int at
+    cdef uint64_t value, high, head_value = 0
+    cdef uint32_t low
+    memset(head, 0, 24)
     ends[0] = 0
     with nogil:
         for i in range(count):
@@ -411,15 +431,20 @@ def decimal_text(const int64_t[::1] values, int64_t count):
                 out[used] = c'-'
                 used += 1
                 value = 0 - value
-            at = 24
-            while True:
-                at -= 1
-                digits[at] = <char>(c'0' + value % 10)
-                value = value // 10
-                if value == 0:
-                    break
-            memcpy(out + used, &digits[at], 24 - at)
-            used += 24 - at
+            high = value // 10000
+            if high == 0:
+                used += put_decimal(value, out + used)
+            else:
+                # Numbers of rows in a row differ in their last digits mostly.
+                if high != head_value:
+                    head_value = high
+                    head_length = put_decimal(high, head)
+                low = <uint32_t>(value - high * 10000)
+                memcpy(out + used, head, 20)
+                used += head_length
+                memcpy(out + used, TWO_DIGITS + 2 * (low // 100), 2)
+                memcpy(out + used + 2, TWO_DIGITS + 2 * (low % 100), 2)
+                used += 4
             ends[i + 1] = <int32_t>used
     return view_of(offsets, 4 * (count + 1), "i"), view_of(text, used, "B")
 
