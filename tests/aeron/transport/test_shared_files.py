@@ -6,10 +6,10 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from mounted_memory import mounted
 
 from everlog.aeron.transport.shared_files import HUGE_PAGE, create_file
 from everlog.errors import StoreExists, WriteFailed
-from mounted_memory import mounted
 
 
 @pytest.mark.parametrize("length", [4096, HUGE_PAGE - 4096, HUGE_PAGE, 40 * HUGE_PAGE + 4096])
