@@ -142,6 +142,17 @@ def test_warnings_of_a_child_come_to_its_parent(folder: str) -> None:
         assert warnings == [f"{folder} exists"]
 
 
+def test_a_child_is_in_its_parents_session_and_out_of_reach_of_its_ctrl_c(folder: str) -> None:
+    with MediaDriver.launch(dir=folder, **SMALL) as driver:
+        assert driver.pid is not None
+        assert os.getsid(driver.pid) == os.getsid(0)
+        assert os.getpgid(driver.pid) == driver.pid != os.getpgid(0)
+        os.kill(driver.pid, signal.SIGINT)
+        os.kill(driver.pid, signal.SIGTTOU)
+        time.sleep(0.1)
+        assert driver.is_running
+
+
 PARENT = """
 import os, sys
 from everlog.aeron.transport.driver.media_driver import MediaDriver

@@ -105,6 +105,7 @@ class ChildDriver(MediaDriver):
 def serve(stdin: IO[bytes], stdout: IO[bytes]) -> int:
     """The child's whole life; its exit code."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # a warning for a terminal with `stty tostop` must not stop it
     configuration: Configuration = pickle.load(stdin)
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
