@@ -13,6 +13,7 @@ Typical use, with the fixtures ``start_java_driver`` and ``start_java_client``::
 from __future__ import annotations
 
 import subprocess
+import time
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -183,6 +184,17 @@ class JavaClient(LineProcess):
     def events(self) -> list[str]:
         """``available|unavailable NAME SESSION POSITION EOS SOURCE`` since the last call."""
         return [line.removeprefix("line ") for line in self.ask("events")[1]]
+
+    def await_event(self, kind: str, seconds: float = 10.0) -> str:
+        """The first event of a kind: an image is in its subscription before its handler was told, and gone before
+        that, too."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            for event in self.events():
+                if event.startswith(kind):
+                    return event
+            time.sleep(0.01)
+        raise TimeoutError(f"no {kind} image was told of")
 
     def errors(self) -> list[str]:
         """What came to the client's error handler since the last call."""
