@@ -12,6 +12,7 @@ from libc.string cimport memcpy, memset
 
 from everlog.kernel._buffers cimport Buffer, grow_buffer, new_buffer, view_of
 from everlog.kernel._crc32 cimport Crc32
+from everlog.kernel._decimals cimport put_decimal
 
 from everlog.kernel.sources import Bytes, FieldOf, Null, Value
 from everlog.kernel.sources import MAX_SPANS as _MAX_SPANS, MAX_VALUES as _MAX_VALUES
@@ -395,20 +396,6 @@ cdef int copy_spans(RowSink sink, Target* target, Block* block, const uint8_t* r
 
 cdef bytes _TWO_DIGITS = b"".join(b"%02d" % pair for pair in range(100))
 cdef const char* TWO_DIGITS = _TWO_DIGITS
-
-
-cdef inline int put_decimal(uint64_t value, char* out) noexcept nogil:
-    # Of up to 20 digits; how many.
-    cdef char digits[24]
-    cdef int at = 24
-    while True:
-        at -= 1
-        digits[at] = <char>(c'0' + value % 10)
-        value = value // 10
-        if value == 0:
-            break
-    memcpy(out, &digits[at], 24 - at)
-    return 24 - at
 
 
 def decimal_text(const int64_t[::1] values, int64_t count):

@@ -5,6 +5,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from everlog.kernel._buffers cimport Buffer, grow_buffer, new_buffer, view_of
+from everlog.kernel._decimals cimport put_decimal
 
 import json
 
@@ -303,21 +304,12 @@ cdef inline char* put_null(char* at) noexcept nogil:
 
 
 cdef inline char* put_number(char* at, int64_t number) noexcept nogil:
-    cdef char digits[MAX_NUMBER]
-    cdef int i = MAX_NUMBER
     cdef uint64_t value = <uint64_t>number
     if number < 0:
         at[0] = c'-'
         at += 1
         value = 0 - value
-    while True:
-        i -= 1
-        digits[i] = <char>(c'0' + value % 10)
-        value = value // 10
-        if value == 0:
-            break
-    memcpy(at, &digits[i], MAX_NUMBER - i)
-    return at + MAX_NUMBER - i
+    return at + put_decimal(value, at)
 
 
 cdef inline int64_t put(

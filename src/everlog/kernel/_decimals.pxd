@@ -1,0 +1,21 @@
+"""Numbers as decimal text, for who writes columns of text."""
+
+from libc.stdint cimport uint64_t
+from libc.string cimport memcpy
+
+cdef enum:
+    MAX_DIGITS = 20
+
+
+cdef inline int put_decimal(uint64_t value, char* out) noexcept nogil:
+    # Up to MAX_DIGITS digits; how many.
+    cdef char digits[MAX_DIGITS]
+    cdef int at = MAX_DIGITS
+    while True:
+        at -= 1
+        digits[at] = <char>(c'0' + value % 10)
+        value = value // 10
+        if value == 0:
+            break
+    memcpy(out, &digits[at], MAX_DIGITS - at)
+    return MAX_DIGITS - at
