@@ -35,5 +35,4 @@ def test_nothing_is_left_of_a_file_that_finds_no_room(size: str, tmp_path: Path)
         with pytest.raises(WriteFailed, match="room for"):
             create_file(folder / "log", 66 << 20)
         assert list(folder.iterdir()) == []
-        half = len(create_file(folder / "log", 512 << 10))
-        assert half == 512 << 10
+        create_file(folder / "log", 512 << 10)  # there is room again

@@ -42,7 +42,7 @@ def create_file(path: Path, length: int, *, sparse: bool = False) -> Memory:
             return Memory.map(fd, length)
         memory = _on_huge_pages(fd, length) if length >= HUGE_PAGE else None
         os.posix_fallocate(fd, 0, length)
-        return memory or Memory.map(fd, length)
+        return Memory.map(fd, length) if memory is None else memory
     except OSError as problem:
         os.unlink(path)
         hint = "free some, or ask for shorter buffers" if problem.errno in _FULL else None
