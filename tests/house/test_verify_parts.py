@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from everlog.aeron import archive
-from everlog.core.report import Report
-from everlog.core.verification import join
+from everlog.core.report import Report, VerifyPart
+from everlog.core.verification import join, parts_to_repeat
 from everlog.stores import open_store
 
 SEGMENT, TERM = 65536 * 2, 65536
@@ -22,12 +22,16 @@ def in_parts(path: Path, split_bytes: int, **options: Any) -> Report:
     """Each part by a store that was opened anew, as another process does it."""
     with open_store(path, **options) as store:
         parts = pickle.loads(pickle.dumps(store.verify_parts(split_bytes)))
+    found = checked(path, parts, options)
+    return join(str(path), found[0][1].family, found, checked(path, parts_to_repeat(found), options))
+
+
+def checked(path: Path, parts: list[VerifyPart], options: dict[str, Any]) -> list[tuple[VerifyPart, Report]]:
     found = []
     for part in parts:
         with open_store(path, **options) as store:
             found.append((part, store.verify_part(part)))
-    with open_store(path, **options) as store:
-        return join(store, found)
+    return found
 
 
 def check_same(whole: Report, joined: Report) -> None:

@@ -12,9 +12,10 @@ import pytest
 from everlog import jlog
 from everlog.aeron import archive
 from everlog.cli.app import run
+from everlog.spark import verify
 from everlog.spark.discovery import FoundStore, find_stores
-from everlog.spark.pipelines.spread import spread
-from everlog.spark.pipelines.verify import StoreToVerify, verify_stores
+from everlog.spark.pipelines.spread import spread, task_count
+from everlog.spark.pipelines.verify import StoreToVerify, check, plan, verify_stores
 from everlog.stores import open_store
 
 pytestmark = pytest.mark.spark
@@ -43,8 +44,8 @@ def texts(faults: list[dict]) -> list[str]:
 
 
 def row_of(spark, store: FoundStore, **more: int) -> dict:
-    (row,) = verify_stores(spark, [StoreToVerify(store)], **more).collect()
-    return row.asDict(recursive=True)
+    (row,) = verify_stores(spark, [StoreToVerify(store)], **more)
+    return row
 
 
 def test_a_large_archive_is_checked_in_parts_and_told_as_one(spark, tmp_path):
@@ -77,7 +78,7 @@ def test_damage_of_a_large_archive_is_told_as_the_whole_tells_it(spark, tmp_path
 def test_golden_stores_of_all_families_are_told_as_verify_tells_them(spark, golden):
     folders = [golden(name) for name in ("jlog/basic/log", "aeron/archive-basic/archive", "nats_streaming/archive")]
     stores = find_stores(tuple(map(str, folders)))
-    rows = {row.store: row.asDict(recursive=True) for row in verify_stores(spark, map(StoreToVerify, stores)).collect()}
+    rows = {row["store"]: row for row in verify_stores(spark, map(StoreToVerify, stores))}
     assert {store.family for store in stores} == {"jlog", "aeron-archive", "nats-streaming"}
     for store in stores:
         with open_store(store.path) as opened:
@@ -90,12 +91,25 @@ def test_golden_stores_of_all_families_are_told_as_verify_tells_them(spark, gold
 def test_a_store_that_is_deleted_between_plan_and_check_is_a_row_with_an_error(spark, tmp_path):
     kept, gone = recorded(tmp_path / "kept"), recorded(tmp_path / "gone")
     todo = [StoreToVerify(FoundStore(str(path), "aeron-archive")) for path in (kept, gone)]
-    frame = verify_stores(spark, todo, split_bytes=65536)
+    planned = plan(todo, 65536)
+    shutil.rmtree(gone)
+    first, second = check(spark, planned)
+    assert (first["store"], first["ok"], first["error"]) == (str(kept), True, None)
+    assert (second["store"], second["ok"], second["faults"]) == (str(gone), False, [])
+    assert str(gone) in second["error"]
+
+
+def test_as_a_frame_the_report_is_what_was_found_when_it_was_asked_for(spark, tmp_path):
+    kept, gone = journal(tmp_path / "kept"), journal(tmp_path / "gone")
+    (kept / "metastore").write_bytes(b"")
+    frame = verify(spark, str(tmp_path))
     shutil.rmtree(gone)
     rows = {row.store: row for row in frame.collect()}
-    assert rows[str(kept)].ok
-    assert not rows[str(gone)].ok
-    assert str(gone) in rows[str(gone)].error
+    assert rows[str(gone)].ok
+    assert rows[str(gone)].records == 90
+    assert not rows[str(kept)].ok
+    faults = frame.where("not ok").selectExpr("explode(faults) AS fault").select("fault.*").collect()
+    assert ("metastore", "fault") in {(fault.file, fault.severity) for fault in faults}
 
 
 def test_a_journal_that_is_being_written_has_no_fault(spark, tmp_path):
@@ -159,3 +173,21 @@ def test_work_is_dealt_out_as_evenly_as_it_can_be():
     assert sum(hands[0]) == 9, "the largest hand is the first"
     assert spread([], len, 3) == []
     assert len(spread(["x"] * 5, lambda _: 0, 2)) == 2
+
+
+@pytest.mark.parametrize(
+    ("byte_count", "items", "cores", "tasks"),
+    [
+        (0, 1, 2, 2),
+        (8 << 30, 33, 2, 4),
+        (8 << 30, 33, 1, 4),
+        (8 << 30, 33, 16, 16),
+        (1 << 40, 4096, 2, 8),
+        (0, 1500, 1, 2),
+        (5 << 30, 1, 2, 2),
+        (6 << 30, 1, 2, 4),
+    ],
+)
+def test_tasks_are_as_many_as_there_is_work_for(byte_count, items, cores, tasks):
+    """By hand: 8 GiB are four times 2 GiB, two for each of two cores; 1,500 parts of 4 MiB are 5.9 GiB."""
+    assert task_count(byte_count, items, cores) == tasks

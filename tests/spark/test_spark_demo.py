@@ -215,12 +215,11 @@ def test_verify_gives_a_row_for_each_store_with_its_faults(spark, golden, tmp_pa
     good, bad = golden("jlog/basic/log"), golden("jlog/e_trunc_last/before")
     stores = [StoreToVerify(store) for path in (good, bad) for store in find_stores((str(path),))]
     stores.append(StoreToVerify(type(stores[0].store)(str(tmp_path / "gone"), "jlog")))
-    rows = {row.store: row for row in verify_stores(spark, stores).collect()}
-    whole, torn, gone = (rows[stores[i].store.path] for i in range(3))
-    assert (whole.ok, whole.records, whole.error) == (True, 90, None)
-    assert not torn.ok
-    assert "torn-record" in [fault.code for fault in torn.faults]
-    assert "no such file" in gone.error
+    whole, torn, gone = verify_stores(spark, stores)
+    assert (whole["ok"], whole["records"], whole["error"]) == (True, 90, None)
+    assert not torn["ok"]
+    assert "torn-record" in [fault["code"] for fault in torn["faults"]]
+    assert "no such file" in gone["error"]
 
 
 def test_without_the_library_for_the_page_with_pictures_one_line_says_how_to_get_it(tmp_path, monkeypatch):

@@ -185,7 +185,7 @@ class Store(ABC):
         return [VerifyPart(0)]
 
     def verify_part(self, part: VerifyPart) -> Report:
-        """Check one of ``verify_parts``; :func:`everlog.core.verification.join` makes one report of all."""
+        """Check one of ``verify_parts``; :mod:`everlog.core.verification` makes one report of all."""
         return self.verify()
 
     def warnings(self) -> list[Fault] | None:

@@ -5,20 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from everlog.core.report import Report, VerifyPart
-from everlog.core.store import Store
+
+Checked = Sequence[tuple[VerifyPart, Report]]
+"""Parts of a store, and what each has told."""
 
 
-def join(store: Store, found: Sequence[tuple[VerifyPart, Report]]) -> Report:
-    """The report that ``store.verify()`` gives, out of the reports of all its parts. What was looked at in several
-    parts, and is not sound, is checked again in one piece: damage may lie where two of them meet."""
-    joined = Report(store.path, store.family)
-    unsound = {part.again for part, report in found if part.again is not None and report.faults}
-    for part, report in found:
-        if part.again not in unsound:
-            _add(joined, report)
-    for context in sorted(unsound, key=repr):
-        _add(joined, store.verify_part(VerifyPart(0, context)))
+def parts_to_repeat(found: Checked) -> list[VerifyPart]:
+    """What several parts have looked at, and is not sound: each of these is to be checked in one piece, because damage
+    may lie where two of the parts meet."""
+    byte_counts: dict[str, int] = {}
+    contexts = {repr(context): context for context in _unsound(found)}
+    for part, _ in found:
+        byte_counts[repr(part.again)] = byte_counts.get(repr(part.again), 0) + part.byte_count
+    return [VerifyPart(byte_counts[text], contexts[text]) for text in sorted(contexts)]
+
+
+def join(path: str, family: str, found: Checked, repeated: Checked = ()) -> Report:
+    """The report that ``store.verify()`` gives, out of the reports of all its parts and of those to be repeated."""
+    joined = Report(path, family)
+    unsound = _unsound(found)
+    for _, report in (*((part, report) for part, report in found if part.again not in unsound), *repeated):
+        _add(joined, report)
     return joined
+
+
+def _unsound(found: Checked) -> set[object]:
+    return {part.again for part, report in found if part.again is not None and report.faults}
 
 
 def _add(joined: Report, report: Report) -> None:

@@ -35,8 +35,8 @@ def faults(spark: SparkSession, *paths: str, **options: str) -> DataFrame:
 
 
 def verify(spark: SparkSession, *paths: str, **options: str) -> DataFrame:
-    """Check all stores at or below ``paths``, in parallel, large ones in parts: a row for each, its faults in it (see
-    :data:`everlog.spark.pipelines.verify.SCHEMA`). ``options`` are the data source's. Raises :class:`NotAStore`,
+    """Check all stores at or below ``paths`` now, in parallel, large ones in parts: a row for each, its faults in it
+    (see :data:`everlog.spark.pipelines.verify.SCHEMA`). ``options`` are the data source's. Raises :class:`NotAStore`,
     :class:`UsageError`.
     """
     from everlog.spark.pipelines.verify import verify_paths

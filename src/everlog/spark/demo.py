@@ -128,7 +128,7 @@ def _pipeline(console: Console, spark: SparkSession, output: Path, groups: list[
         StoreToVerify(store, group.options) for group in groups for store in find_stores((str(stores / group.folder),))
     ]
     with _step(console, f"verify {len(todo)} stores in one Spark job"):
-        reports = [row.asDict(recursive=True) for row in verify_stores(spark, todo).collect()]
+        reports = verify_stores(spark, todo)
     with _step(console, "load them all into one DataFrame"):
         messages = load(spark, stores, groups).persist()
         messages.createOrReplaceTempView("messages")

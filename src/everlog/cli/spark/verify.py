@@ -29,9 +29,7 @@ def verify(paths: tuple[str, ...], option: tuple[str, ...], as_json: bool, runni
 
     todo = stores_to_verify(parse_options(scan_options(paths, option)))
     with running.session("verify") as (spark, progress), TaskProgress(spark, "verify", progress):
-        rows = [row.asDict(recursive=True) for row in verify_stores(spark, todo).collect()]
-    order = {one.store.path: number for number, one in enumerate(todo)}
-    rows.sort(key=lambda row: order[row["store"]])
+        rows = verify_stores(spark, todo)
     is_ok = all(row["ok"] for row in rows)
     if as_json:
         click.echo(json_line({"ok": is_ok, "stores": rows}))

@@ -9,6 +9,10 @@ from typing import TypeVar
 T = TypeVar("T")
 TASKS_PER_CORE = 4
 """So that a task that takes longer than its bytes say does not keep the others waiting at the end."""
+TASK_BYTES = 2 << 30
+"""What is worth a task of its own: Spark and a Python worker need some ten milliseconds for each."""
+OPENING_BYTES = 4 << 20
+"""What opening a store, or looking for a part of one, counts beside reading."""
 ITEM_BYTES = 4096
 """Each item counts a little, so that many empty ones are dealt out, too."""
 
@@ -26,3 +30,10 @@ def spread(items: Sequence[T], byte_count: Callable[[T], int], tasks: int) -> li
     sizes = {index: held for held, index in heap}
     order = sorted((index for index in range(count) if hands[index]), key=lambda index: (-sizes[index], index))
     return [[items[n] for n in sorted(hands[index])] for index in order]
+
+
+def task_count(byte_count: int, items: int, cores: int) -> int:
+    """How many tasks to deal ``items`` of together ``byte_count`` out to: as many for each core, one up to
+    :data:`TASKS_PER_CORE` of them, the more the more there is to do."""
+    wanted = (byte_count + items * OPENING_BYTES) // TASK_BYTES
+    return min(max(-(-wanted // cores), 1), TASKS_PER_CORE) * cores

@@ -1,5 +1,5 @@
-"""Verify many stores in one Spark job: a row for each store, its faults in it. A large store is checked by several
-tasks where its family's checks can be parted."""
+"""Verify many stores in one Spark job: a report of each store. A large store is checked by several tasks where its
+family's checks can be parted, and what they found is put together here, on the driver."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from everlog.core.report import Report, Severity, VerifyPart
-from everlog.core.verification import join
+from everlog.core.verification import join, parts_to_repeat
 from everlog.errors import EverlogError
 from everlog.spark.discovery import FoundStore, find_stores
 from everlog.spark.options import ScanOptions, parse_options
-from everlog.spark.pipelines.spread import TASKS_PER_CORE, spread
+from everlog.spark.pipelines.spread import spread, task_count
 from everlog.stores import open_store
 
 if TYPE_CHECKING:
@@ -53,29 +53,36 @@ class _Todo:
     part: VerifyPart
 
 
-_Found = tuple[_Todo, Report | None, str]
+_Found = tuple[_Todo, Report | str]
 """A part's report, or why there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What there is to check, as it was looked up on the driver."""
+
+    stores: tuple[StoreToVerify, ...]
+    todo: tuple[_Todo, ...]
+
+
+def verify_paths(spark: SparkSession, paths: Sequence[str], options: Mapping[str, str]) -> DataFrame:
+    """All stores at or below the paths, checked now: one row of :data:`SCHEMA` for each; ``options`` are the data
+    source's. Raises :class:`NotAStore`, :class:`UsageError`."""
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import StructType
+
+    stores = stores_to_verify(parse_options({**options, "paths": json.dumps(list(paths))}))
+    schema = StructType.fromDDL(SCHEMA)
+    return spark.createDataFrame(pa.Table.from_pylist(verify_stores(spark, stores), to_arrow_schema(schema)), schema)
 
 
 def verify_stores(
     spark: SparkSession, stores: Iterable[StoreToVerify], *, tasks: int | None = None, split_bytes: int = SPLIT_BYTES
-) -> DataFrame:
-    """One row of :data:`SCHEMA` for each store, in any order. What there is to check is looked up now, on the driver;
-    the stores are checked where Spark runs the tasks, when the result is asked for. ``tasks``: how many, ``None`` for
-    some for each core."""
-    context = spark.sparkContext
-    todo = [part for index, store in enumerate(stores) for part in _parts(index, store, split_bytes)]
-    count = tasks or context.defaultParallelism * TASKS_PER_CORE
-    hands = spread(todo, lambda item: item.part.byte_count, count)
-    checked = context.parallelize(hands, len(hands)).flatMap(_check)
-    rows = checked.groupByKey(min(len(hands), context.defaultParallelism)).map(_row)
-    return spark.createDataFrame(rows, SCHEMA)
-
-
-def verify_paths(spark: SparkSession, paths: Sequence[str], options: Mapping[str, str]) -> DataFrame:
-    """:func:`verify_stores` for all stores at or below the paths; ``options`` are the data source's. Raises
-    :class:`NotAStore`, :class:`UsageError`."""
-    return verify_stores(spark, stores_to_verify(parse_options({**options, "paths": json.dumps(list(paths))})))
+) -> list[dict[str, Any]]:
+    """Check the stores where Spark runs the tasks, and return a report of each, in their order, with the names of
+    :data:`SCHEMA`. ``tasks``: how many, ``None`` for as many as the cores and the bytes ask for."""
+    return check(spark, plan(stores, split_bytes), tasks)
 
 
 def stores_to_verify(scan: ScanOptions) -> list[StoreToVerify]:
@@ -85,6 +92,25 @@ def stores_to_verify(scan: ScanOptions) -> list[StoreToVerify]:
     stores = find_stores(scan.paths, scan.family)
     chosen = family_options(stores, scan)
     return [StoreToVerify(store, chosen[store.family]) for store in stores]
+
+
+def plan(stores: Iterable[StoreToVerify], split_bytes: int = SPLIT_BYTES) -> Plan:
+    """The stores' parts of about ``split_bytes``. Nothing of what is to be checked is read yet."""
+    stores = tuple(stores)
+    return Plan(stores, tuple(part for index, store in enumerate(stores) for part in _parts(index, store, split_bytes)))
+
+
+def check(spark: SparkSession, plan: Plan, tasks: int | None = None) -> list[dict[str, Any]]:
+    """See :func:`verify_stores`. Where damage was found that may lie across parts, a second job looks at those in one
+    piece each."""
+    found: list[list[_Found]] = [[] for _ in plan.stores]
+    for todo, outcome in _run(spark, plan.todo, tasks):
+        found[todo.index].append((todo, outcome))
+    again = [_Todo(i, plan.stores[i], part) for i, parts in enumerate(found) for part in parts_to_repeat(_sound(parts))]
+    repeated: list[list[_Found]] = [[] for _ in plan.stores]
+    for todo, outcome in _run(spark, again, tasks):
+        repeated[todo.index].append((todo, outcome))
+    return [_row(*one) for one in zip(plan.stores, found, repeated, strict=True)]
 
 
 def _parts(index: int, store: StoreToVerify, split_bytes: int) -> list[_Todo]:
@@ -97,16 +123,26 @@ def _parts(index: int, store: StoreToVerify, split_bytes: int) -> list[_Todo]:
     return [_Todo(index, store, part) for part in parts]
 
 
-def _check(hand: list[_Todo]) -> Iterator[tuple[int, _Found]]:
+def _run(spark: SparkSession, todo: Sequence[_Todo], tasks: int | None) -> list[_Found]:
+    """One job, in the order of ``todo``."""
+    if not todo:
+        return []
+    context = spark.sparkContext
+    count = tasks or task_count(sum(item.part.byte_count for item in todo), len(todo), context.defaultParallelism)
+    hands = spread(range(len(todo)), lambda number: todo[number].part.byte_count, count)
+    dealt = [[(number, todo[number]) for number in hand] for hand in hands]
+    outcomes = dict(context.parallelize(dealt, len(dealt)).flatMap(_check).collect())
+    return [(item, outcomes[number]) for number, item in enumerate(todo)]
+
+
+def _check(hand: list[tuple[int, _Todo]]) -> Iterator[tuple[int, Report | str]]:
     """What a task does."""
-    for todo in hand:
+    for number, todo in hand:
         try:
             with open_store(todo.store.store.path, family=todo.store.store.family, **todo.store.options) as store:
-                report = store.verify_part(todo.part)
+                yield number, _bounded(store.verify_part(todo.part))
         except EverlogError as error:
-            yield todo.index, (todo, None, str(error))
-        else:
-            yield todo.index, (todo, _bounded(report), "")
+            yield number, str(error)
 
 
 def _bounded(report: Report) -> Report:
@@ -117,22 +153,14 @@ def _bounded(report: Report) -> Report:
     return report
 
 
-def _row(item: tuple[int, Iterable[_Found]]) -> tuple[Any, ...]:
-    """A store's row out of its parts. Damage never raises; a store that can't be opened is a row with an ``error``."""
-    found = sorted(item[1], key=lambda one: (one[0].part.context is not None, repr(one[0].part.context)))
-    todo = found[0][0].store
-    empty: tuple[Any, ...] = (todo.store.path, todo.store.family, False, 0, 0, 0, 0)
-    error = next((text for _, report, text in found if report is None), None)
-    if error is not None:
-        return (*empty, error, [])
-    try:
-        with open_store(todo.store.path, family=todo.store.family, **todo.options) as store:
-            report = _bounded(join(store, [(part.part, report) for part, report, _ in found if report is not None]))
-    except EverlogError as gone:
-        return (*empty, str(gone), [])
-    counts = report.stream_count, report.segment_count, report.record_count, report.byte_count
-    faults = [tuple(fault.to_dict()[name] for name in _FIELDS) for fault in report.faults]
-    return (todo.store.path, todo.store.family, report.ok, *counts, None, faults)
+def _sound(found: Sequence[_Found]) -> list[tuple[VerifyPart, Report]]:
+    """Those parts that could be looked at."""
+    return [(todo.part, outcome) for todo, outcome in found if isinstance(outcome, Report)]
 
 
-_FIELDS = [part.split()[0] for part in _FAULT.split(", ")]
+def _row(store: StoreToVerify, found: Sequence[_Found], repeated: Sequence[_Found]) -> dict[str, Any]:
+    """A store's report out of its parts'. Damage never raises; one that can't be opened has an ``error``."""
+    path, family = store.store.path, store.store.family
+    error = next((outcome for _, outcome in (*found, *repeated) if isinstance(outcome, str)), None)
+    report = Report(path, family) if error else _bounded(join(path, family, _sound(found), _sound(repeated)))
+    return report.to_dict() | {"ok": error is None and report.ok, "error": error}
