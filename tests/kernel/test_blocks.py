@@ -33,9 +33,9 @@ def message(
     return struct.pack("<4H", len(block) if length is None else length, template, schema, version) + block
 
 
-def blocks(kernel: ModuleType, *payloads: bytes, header: tuple[Field, ...] = HEADER) -> Any:
+def blocks(kernel: ModuleType, *payloads: bytes, header: tuple[Field, ...] = HEADER, header_size: int = 8) -> Any:
     offsets = memoryview(array("i", [0, *accumulate(map(len, payloads))]))
-    return kernel.Blocks(offsets, memoryview(b"".join(payloads)), len(payloads), header, 8, SCHEMA)
+    return kernel.Blocks(offsets, memoryview(b"".join(payloads)), len(payloads), header, header_size, SCHEMA)
 
 
 def rows(taken: Any, count: int) -> list[Any]:
@@ -54,6 +54,52 @@ def test_headers_tell_what_each_payload_is(kernel: ModuleType) -> None:
     made = blocks(kernel, message(b"ab"), b"", message(b"")[:7], message(b"", schema=8), message(b"ab", 5, length=3))
     assert made.statuses.tolist() == [READY, SHORT, SHORT, OTHER_SCHEMA, CUT]
     assert made.templates.tolist() == [1, NO_TEMPLATE, NO_TEMPLATE, NO_TEMPLATE, 5]
+
+
+def test_payloads_of_one_header_are_told_apart_from_the_first_that_has_another(kernel: ModuleType) -> None:
+    same = [message(b"abcd", 3, version=2)] * 5
+    number = Field(2, "H", since=2)
+    made = blocks(kernel, *same)
+    assert (made.common, made.whole(3, 4), made.whole(3, 5).tolist(), made.whole(4, 0).tolist()) == (
+        *(3, None),
+        *([0] * 5, [0] * 5),
+    )
+    assert rows(made.numbers([(3, number)], "i"), 5) == [int.from_bytes(b"cd", "little")] * 5
+    assert rows(made.numbers([(3, number)], "q"), 5) == [int.from_bytes(b"cd", "little")] * 5
+    assert rows(made.texts([(3, Field(1, "s", 3))], to_nul=False), 5) == [b"bcd"] * 5
+    assert (made.statuses.tolist(), made.templates.tolist()) == ([READY] * 5, [3] * 5)
+    for other, status, template in (
+        (message(b"abcd", 3, version=1), READY, 3),
+        (message(b"abcdef", 3, version=2), READY, 3),
+        (message(b"abcd", 2, version=2), READY, 2),
+        (same[0][:-1], CUT, 3),
+        (same[0][:-5], SHORT, NO_TEMPLATE),
+        (message(b"abcd", 3, 8, 2), OTHER_SCHEMA, NO_TEMPLATE),
+    ):
+        made = blocks(kernel, *same, other, *same)
+        assert made.statuses.tolist() == [READY] * 5 + [status] + [READY] * 5
+        assert made.templates.tolist() == [3] * 5 + [template] + [3] * 5
+        assert made.common == (3 if (status, template) == (READY, 3) else NO_TEMPLATE)
+        has_it = status == READY and template == 3 and other[6] == 2
+        expected = [int.from_bytes(b"cd", "little")] * 11
+        assert rows(made.numbers([(3, number)], "i"), 11) == [
+            *expected[:5],
+            expected[5] if has_it else None,
+            *expected[6:],
+        ]
+        whole = made.whole(3, 4)
+        chosen = status == READY and template == 3
+        assert whole is None if chosen else whole.tolist() == [1] * 5 + [0] + [1] * 5
+
+
+@pytest.mark.parametrize("size", [4, 11])
+def test_headers_that_are_shorter_and_longer_than_8_bytes(kernel: ModuleType, size: int) -> None:
+    """What is behind the four fields is the header's, too, and may differ."""
+    header = tuple(Field(i, "B") for i in range(4))
+    payloads = [bytes((2, 1, SCHEMA, 0)) + bytes((i % 2,)) * (size - 4) + b"ab" for i in range(6)]
+    made = blocks(kernel, *payloads, payloads[0][:-1], header=header, header_size=size)
+    assert made.statuses.tolist() == [READY] * 6 + [CUT]
+    assert rows(made.numbers([(1, Field(1, "b"))], "h"), 7) == [98] * 6 + [None]
 
 
 @pytest.mark.parametrize(
@@ -187,8 +233,11 @@ PAYLOAD = st.one_of(
 )
 
 
+RUNS = st.lists(st.builds(lambda payload, count: [payload] * count, PAYLOAD, st.integers(1, 4)), max_size=12)
+
+
 @given(
-    st.lists(PAYLOAD, max_size=20),
+    RUNS,
     st.sampled_from("bBhHiIqQfd"),
     st.integers(0, 12),
     st.integers(0, 3),
@@ -196,8 +245,9 @@ PAYLOAD = st.one_of(
     st.sampled_from([None, 0, 1]),
 )
 def test_both_kernels_agree_on_any_payloads(
-    payloads: list[bytes], code: str, offset: int, since: int, big_endian: bool, null: int | None
+    runs: list[list[bytes]], code: str, offset: int, since: int, big_endian: bool, null: int | None
 ) -> None:
+    payloads = [payload for run in runs for payload in run]
     field = Field(offset, code, big_endian=big_endian, since=since, null=null)
     out = {"b": "h", "B": "h", "h": "h", "H": "i", "i": "i", "I": "q", "q": "q"}.get(code, code)
     results = []
@@ -206,5 +256,7 @@ def test_both_kernels_agree_on_any_payloads(
         numbers = [rows(made.numbers(picks, out), len(payloads)) for picks in ([(1, field)], [(1, field), (2, field)])]
         text = Field(offset, "s", 5, since=since, null=null)
         texts = [rows(made.texts([(1, text)], to_nul=flag), len(payloads)) for flag in (True, False)]
-        results.append(repr((made.statuses.tolist(), made.templates.tolist(), numbers, texts)))
+        whole = made.whole(1, offset)
+        common = made.common, None if whole is None else whole.tolist()
+        results.append(repr((common, made.statuses.tolist(), made.templates.tolist(), numbers, texts)))
     assert results[0] == results[1]

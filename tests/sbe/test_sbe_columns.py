@@ -179,3 +179,54 @@ def test_enums_without_a_name_are_their_number_or_character_and_text_keeps_its_b
 def test_numbers_that_json_lacks_are_text() -> None:
     fields = {"a": math.nan, "b": [math.inf, {"c": -math.inf}], "d": 1.5, "e": b"\x00\xff"}
     assert to_json(fields) == '{"a": "NaN", "b": ["Infinity", {"c": "-Infinity"}], "d": 1.5, "e": "AP8="}'
+
+
+def kept_by_hand(batch: Batch, mask: memoryview) -> Batch:
+    payloads = [value for value, keep in zip(batch.to_list("payload"), mask.tolist(), strict=True) if keep]
+    return batch_of(payloads)
+
+
+@pytest.mark.parametrize("message", ["Everything", "Small"])
+@pytest.mark.parametrize("writer", ["little", "older", "newer"])
+def test_only_rows_of_the_message_stay_and_have_what_it_always_has(message: str, writer: str) -> None:
+    lines = golden(writer) + golden("little")[:4]
+    decoder = SbeColumns(load_schema(SCHEMA), message, keep_rows=kept_by_hand)
+    everything = SbeColumns(load_schema(SCHEMA), message)
+    payloads = [bytes.fromhex(line["payload"]) for line in lines]
+    made = decoder.extend(batch_of([*payloads, b"", payloads[0][:-1]]), [c.name for c in decoder.columns])
+    expected = everything.extend(batch_of(payloads), [c.name for c in everything.columns])
+    own = [index for index, line in enumerate(lines) if line["template"] == message]
+    assert own
+    assert made.row_count == len(own)
+    for column in made.schema:
+        assert made.to_list(column.name) == [expected.to_list(column.name)[index] for index in own]
+        assert column.nullable or made.data[column.name].null_count == 0
+    nullable = {column.name for column in decoder.columns if column.nullable}
+    assert "sbe_template" not in nullable
+    if message == "Small":  # by its schema: all fields are required but e and h; the JSON text is never promised
+        assert nullable == {"sbe_e", "sbe_h", "sbe"}
+    assert all(column.nullable for column in everything.columns)
+
+
+def test_without_a_column_of_it_only_rows_of_the_message_stay() -> None:
+    payloads = [bytes.fromhex(line["payload"]) for line in golden()]
+    decoder = SbeColumns(load_schema(SCHEMA), "Small", keep_rows=kept_by_hand)
+    assert decoder.needs_payload
+    made = decoder.extend(batch_of(payloads), [])
+    small = [payload for payload, line in zip(payloads, golden(), strict=True) if line["template"] == "Small"]
+    assert made.to_list("payload") == small
+    assert [column.name for column in made.schema] == ["payload"]
+
+
+def test_a_message_whose_block_is_too_short_is_left_out_and_told() -> None:
+    """The block of Small has 44 bytes and ends with the optional h: 42 are what it always has, by hand."""
+    small = next(bytes.fromhex(line["payload"]) for line in golden() if line["template"] == "Small")
+    assert int.from_bytes(small[:2], "little") == 44
+    cut = [length.to_bytes(2, "little") + small[2 : 8 + length] for length in (42, 41)]
+    told: list[str] = []
+    decoder = SbeColumns(load_schema(SCHEMA), "Small", told.append, keep_rows=kept_by_hand)
+    for _ in range(2):
+        made = decoder.extend(batch_of([small, *cut]), ["sbe_g", "sbe_h"])
+        assert made.row_count == 2
+        assert made.to_list("sbe_h")[1] is None
+    assert [line.split(";")[0] for line in told] == ["SBE: Small: a payload is of a block shorter than 42 bytes"]

@@ -15,6 +15,8 @@ from everlog.cli.app import run
 from everlog.spark.pipelines.export import Export, export, purge
 from everlog.stores import open_store
 
+SBE_SCHEMA = Path(__file__).parents[1] / "golden" / "sbe" / "every-feature.xml"
+
 pytestmark = pytest.mark.spark
 
 
@@ -112,6 +114,7 @@ def test_a_file_that_is_not_as_it_was_written_keeps_its_stream(spark, stores):
         ({"startTime": "2000-01-01"}, "time"),
         ({"start": "65536"}, "first record"),
         ({"level": "frame"}, "frames"),
+        ({"sbeSchema": str(SBE_SCHEMA), "sbeMessage": "Small", "sbeOnly": "true"}, "other messages"),
     ],
 )
 def test_what_is_not_exported_in_whole_is_kept(spark, tmp_path, more, why):

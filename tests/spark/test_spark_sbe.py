@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import everlog.spark
+from everlog.aeron import archive
 from everlog.aeron.layouts import DataHeader
 from everlog.errors import UsageError
 from everlog.spark.options import parse_options
@@ -79,6 +81,54 @@ def test_decoded_columns_are_read_without_the_payload_and_filtered_as_any(spark,
 
 
 @pytest.mark.spark
+def test_only_records_of_the_message_come_and_its_required_fields_are_not_null(spark, store):
+    table = read(spark, store, sbeMessage="Small", sbeOnly="true")
+    nullable = {field.name: field.nullable for field in table.schema.fields if field.name.startswith("sbe")}
+    assert nullable == {f"sbe_{name}": name in ("e", "h") for name in ("template", *"abcdefgh")}
+    expected = [(n, line) for n, line in enumerate(messages()) if line["template"] == "Small"]
+    rows = table.orderBy("number").collect()
+    assert [row.number for row in rows] == [number for number, _ in expected]
+    for row, (_, line) in zip(rows, expected, strict=True):
+        assert (row.payload.hex(), row.sbe_template) == (line["payload"], "Small")
+        assert {name: row[f"sbe_{name}"] for name in line["fields"]} == line["fields"]
+    alone = read(spark, store, sbeMessage="Small", sbeOnly="true", columns="number")
+    assert sorted(row.number for row in alone.collect()) == [number for number, _ in expected]
+    assert read(spark, store, sbeMessage="Small", sbeOnly="true").count() == len(expected)
+    sums = everlog.spark.aggregate(
+        *(spark, store),
+        by=["sbe_template"],
+        values={"rows": "count", "sum": "sum(sbe_c)"},
+        sbeSchema=str(SCHEMA),
+        sbeMessage="Small",
+        sbeOnly="true",
+        family="toy",
+    )
+    assert [tuple(row) for row in sums.collect()] == [
+        ("Small", len(expected), sum(line["fields"]["c"] for _, line in expected))
+    ]
+
+
+@pytest.mark.spark
+def test_an_export_has_only_records_of_the_message_each_once(spark, tmp_path):
+    lines = messages()
+    payloads = [bytes.fromhex(line["payload"]) for line in lines]
+    path, out = tmp_path / "archive", tmp_path / "out"
+    chosen = {"sbeSchema": str(SCHEMA), "sbeMessage": "Small", "sbeOnly": "true"}
+    expected: list[str] = []
+    for turn in range(2):
+        with archive.create(path, segment_length=65536, exist_ok=True) as store:
+            extend = store.extend_recording(0) if turn else store.start_recording("aeron:ipc", 1, term_length=65536)
+            with extend as recorder:
+                for payload in payloads:
+                    recorder.append(payload)
+        everlog.spark.export(spark, str(path), folder=str(out), **chosen)
+        expected += [line["payload"] for line in lines if line["template"] == "Small"]
+        rows = spark.read.parquet(str(out)).orderBy("position").collect()
+        assert [row.payload.hex() for row in rows] == expected
+        assert all(row.sbe_template == "Small" and row.sbe_a is not None for row in rows)
+
+
+@pytest.mark.spark
 def test_times_of_an_aeron_recording_come_out_of_its_messages(spark, tmp_path):
     payloads = [bytes.fromhex(line["payload"]) for line in messages()]
     segment = bytearray()
@@ -100,6 +150,8 @@ def test_times_of_an_aeron_recording_come_out_of_its_messages(spark, tmp_path):
 def test_options_are_checked_where_the_query_is_planned(tmp_path):
     with pytest.raises(UsageError, match="sbeMessage: found no sbeSchema"):
         parse_options({"path": "/a", "sbeMessage": "Small"})
+    with pytest.raises(UsageError, match="sbeOnly: found no sbeMessage"):
+        parse_options({"path": "/a", "sbeSchema": str(SCHEMA), "sbeOnly": "true"})
     wrong = tmp_path / "wrong.xml"
     wrong.write_text("<a/>")
     with pytest.raises(UsageError, match="expected <messageSchema>"):

@@ -1,8 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Fixed blocks of SBE messages into columns; :mod:`everlog.kernel.blocks_twin` says what each part does.
 
-Headers are looked at once. Where all payloads are whole messages of one template, and no writer's block is too short or too old for a
-field, the field is moved by a loop without a test; that its bytes are inside of the payload is known by then.
+Headers are looked at once. Payloads from the first on whose headers have the same bytes are not taken apart again; where that is all of them,
+as it mostly is, nothing is kept for each but where its block starts. Where all payloads are whole messages of one template, and no writer's
+block is too short or too old for a field, the field is moved by a loop without a test; that its bytes are inside of the payload is known by
+then.
 """
 
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -41,6 +43,23 @@ cdef extern from *:
     EVERLOG_MOVE(everlog_swap_i, uint32_t, uint32_t, __builtin_bswap32)
     EVERLOG_MOVE(everlog_swap_I, uint32_t, int64_t, __builtin_bswap32)
     EVERLOG_MOVE(everlog_swap_q, uint64_t, uint64_t, __builtin_bswap64)
+    /* How many payloads, from the first on, have the header of the first and a whole block behind it; where their blocks start. */
+    static int64_t everlog_same_headers(const uint8_t* data, const int32_t* offsets, int64_t n, int64_t header, int64_t block, int32_t* starts) {
+        const uint8_t* first = data + offsets[0];
+        uint64_t head = 0, other;
+        int64_t i;
+        if (header >= 8) memcpy(&head, first, 8);
+        for (i = 0; i < n; i++) {
+            const uint8_t* at = data + offsets[i];
+            if (offsets[i + 1] - offsets[i] < header + block) break;
+            if (header >= 8) {
+                memcpy(&other, at, 8);
+                if (other != head || (header > 8 && memcmp(at + 8, first + 8, header - 8))) break;
+            } else if (memcmp(at, first, header)) break;
+            starts[i] = offsets[i] + (int32_t)header;
+        }
+        return i;
+    }
     typedef void (*everlog_mover)(const uint8_t*, const int32_t*, int64_t, void*);
     static everlog_mover everlog_mover_of(int code, int swap) {
         switch (code) {
@@ -76,6 +95,7 @@ cdef extern from *:
     """
     ctypedef void (*everlog_mover)(const uint8_t*, const int32_t*, int64_t, void*) noexcept nogil
     everlog_mover everlog_mover_of(int, int) noexcept nogil
+    int64_t everlog_same_headers(const uint8_t*, const int32_t*, int64_t, int64_t, int64_t, int32_t*) noexcept nogil
     int64_t everlog_valid_h(const void*, int64_t, int16_t, uint8_t*) noexcept nogil
     int64_t everlog_valid_i(const void*, int64_t, int32_t, uint8_t*) noexcept nogil
     int64_t everlog_valid_q(const void*, int64_t, int64_t, uint8_t*) noexcept nogil
@@ -166,14 +186,12 @@ cdef class Blocks:
     cdef const uint8_t[::1] values
     cdef const uint8_t* data
     cdef Buffer starts_buffer, lengths_buffer, versions_buffer, templates_buffer, statuses_buffer
-    cdef Buffer places_buffer
     cdef int32_t* starts        # of blocks; 0 where there is none
-    cdef int64_t* lengths       # of blocks; -1 where there is none
+    cdef int64_t* lengths       # of blocks; -1 where there is none. This and the next three: NULL where all headers are the same
     cdef int64_t* versions
     cdef int64_t* templates
     cdef uint8_t* statuses
-    cdef int32_t* places
-    cdef int64_t common         # the template of all payloads, if all are whole messages of one
+    cdef int64_t common_template    # of all payloads, if all are whole messages of one
     cdef int64_t least_version
     cdef int64_t least_length
 
@@ -189,26 +207,60 @@ cdef class Blocks:
             raise ValueError("a header of other fields")
         self.count, self.values = count, values
         self.data = &values[0] if values.shape[0] else NULL
-        self.starts_buffer, self.places_buffer = new_buffer(4 * count), new_buffer(4 * count)
-        self.lengths_buffer, self.versions_buffer = new_buffer(8 * count), new_buffer(8 * count)
-        self.templates_buffer, self.statuses_buffer = new_buffer(8 * count), new_buffer(count)
-        self.starts, self.places = <int32_t*>self.starts_buffer.data, <int32_t*>self.places_buffer.data
-        self.lengths, self.versions = <int64_t*>self.lengths_buffer.data, <int64_t*>self.versions_buffer.data
-        self.templates = <int64_t*>self.templates_buffer.data
-        self.statuses = <uint8_t*>self.statuses_buffer.data
+        self.starts_buffer = new_buffer(4 * count)
+        self.starts = <int32_t*>self.starts_buffer.data
+        self.lengths = self.versions = self.templates = NULL
+        self.statuses = NULL
         cdef Wanted parts[4]
         for i in range(4):
             parts[i] = wanted(0, header[i])
+        self.common_template = NO_TEMPLATE
+        self.least_version = self.least_length = <int64_t>1 << 62
+        cdef int64_t same = 0
         with nogil:
-            self.look(&offsets[0], parts, header_size, schema_id)
+            same = self.look_alike(&offsets[0], parts, header_size, schema_id)
+        if same < count or count == 0:
+            self.keep_each(same)
+            with nogil:
+                self.look(same, &offsets[0], parts, header_size, schema_id)
 
-    cdef void look(self, const int32_t* offsets, Wanted* parts, int64_t header_size, int64_t schema_id) noexcept nogil:
-        """Each payload's header."""
+    cdef int64_t look_alike(self, const int32_t* offsets, Wanted* parts, int64_t header_size, int64_t schema_id) noexcept nogil:
+        """How many payloads, from the first on, have one and the same header, of a message of the schema."""
+        cdef const uint8_t* at
+        cdef int64_t same, length
+        if self.count == 0 or offsets[1] - offsets[0] < header_size:
+            return 0
+        at = self.data + offsets[0]
+        if <int64_t>load(at + parts[2].offset, parts[2].code, parts[2].swap) != schema_id:
+            return 0
+        length = <int64_t>load(at + parts[0].offset, parts[0].code, parts[0].swap)
+        same = everlog_same_headers(self.data, offsets, self.count, header_size, length, self.starts)
+        if same:
+            self.common_template = <int64_t>load(at + parts[1].offset, parts[1].code, parts[1].swap)
+            self.least_version = <int64_t>load(at + parts[3].offset, parts[3].code, parts[3].swap)
+            self.least_length = length
+        return same
+
+    cdef int keep_each(self, int64_t same) except -1:
+        """Make the arrays that tell what each payload is; those of the first ``same`` ones are filled."""
+        cdef int64_t i, count = self.count
+        self.lengths_buffer, self.versions_buffer = new_buffer(8 * count), new_buffer(8 * count)
+        self.templates_buffer, self.statuses_buffer = new_buffer(8 * count), new_buffer(count)
+        self.lengths, self.versions = <int64_t*>self.lengths_buffer.data, <int64_t*>self.versions_buffer.data
+        self.templates, self.statuses = <int64_t*>self.templates_buffer.data, <uint8_t*>self.statuses_buffer.data
+        for i in range(same):
+            self.lengths[i], self.versions[i] = self.least_length, self.least_version
+            self.templates[i], self.statuses[i] = self.common_template, READY
+        return 0
+
+    cdef void look(
+        self, int64_t first, const int32_t* offsets, Wanted* parts, int64_t header_size, int64_t schema_id
+    ) noexcept nogil:
+        """Each payload's header from ``first`` on; those before are known."""
         cdef int64_t i, length, template_id, version, room
         cdef const uint8_t* at
         cdef bint all_ready = self.count > 0
-        self.least_version = self.least_length = <int64_t>1 << 62
-        for i in range(self.count):
+        for i in range(first, self.count):
             self.starts[i] = 0
             self.lengths[i] = -1
             self.versions[i] = 0
@@ -239,23 +291,45 @@ cdef class Blocks:
             self.least_length = min(self.least_length, length)
             if template_id != self.templates[0]:
                 all_ready = False
-        self.common = self.templates[0] if all_ready else NO_TEMPLATE
+        self.common_template = self.templates[0] if all_ready else NO_TEMPLATE
+
+    @property
+    def common(self):
+        return self.common_template
 
     @property
     def templates(self):
+        if self.templates == NULL:
+            self.keep_each(self.count)
         return view_of(self.templates_buffer, 8 * self.count, "q")
 
     @property
     def statuses(self):
+        if self.statuses == NULL:
+            self.keep_each(self.count)
         return view_of(self.statuses_buffer, self.count, "B")
+
+    def whole(self, int64_t template_id, int64_t length):
+        cdef int64_t i, lacking = 0
+        if self.common_template == template_id and template_id != NO_TEMPLATE and self.least_length >= length:
+            return None
+        if self.templates == NULL:
+            self.keep_each(self.count)
+        cdef Buffer out = new_buffer(self.count)
+        for i in range(self.count):
+            out.data[i] = self.templates[i] == template_id and self.statuses[i] == READY and self.lengths[i] >= length
+            lacking += not out.data[i]
+        return view_of(out, self.count, "B") if lacking else None
 
     cdef bint is_everywhere(self, const Wanted* want) noexcept nogil:
         return (
-            want.template_id == self.common and self.common != NO_TEMPLATE and want.since <= self.least_version
-            and want.end <= self.least_length
+            want.template_id == self.common_template and self.common_template != NO_TEMPLATE
+            and want.since <= self.least_version and want.end <= self.least_length
         )
 
     cdef inline bint is_here(self, const Wanted* want, int64_t i) noexcept nogil:
+        if self.templates == NULL:
+            return self.is_everywhere(want)
         return (
             self.templates[i] == want.template_id and want.end <= self.lengths[i] and want.since <= self.versions[i]
         )
@@ -291,10 +365,8 @@ cdef class Blocks:
 
     cdef int64_t move(self, const Wanted* want, int out_code, char* out, uint8_t* bits) noexcept nogil:
         """A field that every payload has; how many values are null."""
-        cdef int64_t i, n = self.count
-        for i in range(n):
-            self.places[i] = self.starts[i] + <int32_t>want.offset
-        everlog_mover_of(want.code, want.swap)(self.data, self.places, n, out)
+        cdef int64_t n = self.count
+        everlog_mover_of(want.code, want.swap)(self.data + want.offset, self.starts, n, out)
         if out_code == c'q' and want.code == c'Q':
             return everlog_valid_qs(out, n, want.null_bits if want.has_null else -1, bits)
         if not want.has_null:
@@ -338,8 +410,10 @@ cdef class Blocks:
         cdef Buffer ends = new_buffer(4 * (self.count + 1))
         cdef Buffer bits = new_buffer((self.count + 7) // 8)
         cdef Buffer lengths = new_buffer(4 * self.count)
+        cdef Buffer places = new_buffer(4 * self.count)
         cdef int32_t* end = <int32_t*>ends.data
         cdef int32_t* length = <int32_t*>lengths.data
+        cdef int32_t* place = <int32_t*>places.data
         cdef Wanted want
         cdef int64_t i, used = 0, nulls = self.count
         memset(bits.data, 0, (self.count + 7) // 8)
@@ -347,7 +421,7 @@ cdef class Blocks:
         for template_id, field in picks:
             want = wanted(template_id, field)
             with nogil:
-                nulls -= self.measure(&want, to_nul, <uint8_t*>bits.data, length)
+                nulls -= self.measure(&want, to_nul, <uint8_t*>bits.data, length, place)
         end[0] = 0
         for i in range(self.count):
             used += length[i]
@@ -356,11 +430,13 @@ cdef class Blocks:
         with nogil:
             for i in range(self.count):
                 if length[i]:
-                    memcpy(out.data + end[i], self.data + self.places[i], length[i])
+                    memcpy(out.data + end[i], self.data + place[i], length[i])
         validity = view_of(bits, (self.count + 7) // 8, "B") if nulls else None
         return view_of(out, used, "B"), view_of(ends, 4 * (self.count + 1), "i"), validity, nulls
 
-    cdef int64_t measure(self, const Wanted* want, bint to_nul, uint8_t* valid, int32_t* length) noexcept nogil:
+    cdef int64_t measure(
+        self, const Wanted* want, bint to_nul, uint8_t* valid, int32_t* length, int32_t* place
+    ) noexcept nogil:
         """Where a field's bytes are and how many; how many values are not null and were null before."""
         cdef int64_t i, found = 0, size = want.end - want.offset
         cdef const uint8_t* at
@@ -371,7 +447,7 @@ cdef class Blocks:
             at = self.data + self.starts[i] + want.offset
             if want.has_null and size and at[0] == <uint8_t>want.null_bits:
                 continue
-            self.places[i] = self.starts[i] + <int32_t>want.offset
+            place[i] = self.starts[i] + <int32_t>want.offset
             length[i] = <int32_t>size
             if to_nul and size:
                 nul = memchr(at, 0, size)

@@ -83,6 +83,18 @@ class Blocks:
         """What each payload is, a byte each."""
         return memoryview(bytes(self._statuses))
 
+    @property
+    def common(self) -> int:
+        """The template of all payloads, if all are whole messages of one; else ``NO_TEMPLATE``."""
+        found = set(self._templates)
+        return found.pop() if len(found) == 1 and not any(self._statuses) else NO_TEMPLATE
+
+    def whole(self, template_id: int, length: int) -> memoryview | None:
+        """Which payloads are messages of a template with a block of at least ``length`` bytes: a byte each, 1 or 0;
+        ``None`` where all are."""
+        found = bytes(m is not None and m[2] == template_id and m[1] >= length for m in self._messages)
+        return None if all(found) else memoryview(found)
+
     def numbers(self, picks: Sequence[Pick], code: str) -> Taken:
         """A column of numbers (``h``, ``i``, ``q``, ``Q``, ``f``, ``d``). A value is null where the payload is no
         message of a picked template, lacks the field, or has its null value; in a column of ``q`` also where it is

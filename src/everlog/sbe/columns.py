@@ -19,7 +19,7 @@ from everlog.core.columns import Batch, Column, ColumnData, ColumnType
 from everlog.errors import CorruptData, LimitExceeded, UnknownMessage
 from everlog.fields import Enumeration, Field
 from everlog.kernel.blocks import Blocks
-from everlog.kernel.blocks_twin import CUT, OTHER_SCHEMA, READY, SHORT
+from everlog.kernel.blocks_twin import CUT, NO_TEMPLATE, OTHER_SCHEMA, READY, SHORT
 from everlog.sbe.schema import Message, Schema
 from everlog.sbe.values import decoded_text
 
@@ -51,6 +51,11 @@ class FieldColumn:
     column: Column
     template_id: int
     field: Field
+
+    @property
+    def is_always(self) -> bool:
+        """Whether each whole message has a value there: one of the schema's first version, that is not optional."""
+        return self.field.null is None and self.field.since == 0
 
     def take(self, blocks: Blocks) -> ColumnData:
         """The column's values."""
@@ -102,22 +107,41 @@ class SbeColumns:
     """Adds the decoded columns to batches.
 
     ``message`` names the message whose block becomes typed columns, ``None`` for none. ``on_problem`` gets one line for
-    each kind of payload that can't be decoded, per template, the first time it is met; such a row has nulls. Raises
-    :class:`UsageError` for a message that the schema does not have.
+    each kind of payload that can't be decoded, per template, the first time it is met; such a row has nulls. With
+    ``keep_rows`` (of a batch, those rows whose byte is 1) only rows stay that are such a message and have all fields
+    which it always has: those columns have no nulls then. Raises :class:`UsageError` for a message that the schema does
+    not have.
     """
 
     def __init__(
-        self, schema: Schema, message: str | None = None, on_problem: Callable[[str], None] | None = None
+        self,
+        schema: Schema,
+        message: str | None = None,
+        on_problem: Callable[[str], None] | None = None,
+        *,
+        keep_rows: Callable[[Batch, memoryview], Batch] | None = None,
     ) -> None:
         self.schema = schema
-        self._fields = {c.column.name: c for c in field_columns(schema.message(message))} if message else {}
+        chosen = schema.message(message) if message else None
+        self._fields = {c.column.name: c for c in field_columns(chosen)} if chosen else {}
         self._on_problem = on_problem
+        self._keep_rows = keep_rows if chosen else None
+        self._template_id = chosen.template_id if chosen else NO_TEMPLATE
+        self._least_length = max((c.field.end for c in self._fields.values() if c.is_always), default=0)
         self._told: set[tuple[int, str]] = set()
 
     @property
     def columns(self) -> tuple[Column, ...]:
         """All that ``extend`` can add: the template's name, the fields of the chosen message, the JSON text."""
-        return (TEMPLATE, *(field.column for field in self._fields.values()), JSON)
+        if self._keep_rows is None:
+            return (TEMPLATE, *(field.column for field in self._fields.values()), JSON)
+        fields = (replace(field.column, nullable=not field.is_always) for field in self._fields.values())
+        return (replace(TEMPLATE, nullable=False), *fields, JSON)
+
+    @property
+    def needs_payload(self) -> bool:
+        """Whether payloads have to be read even for none of ``columns``."""
+        return self._keep_rows is not None
 
     @property
     def default_columns(self) -> tuple[Column, ...]:
@@ -125,12 +149,17 @@ class SbeColumns:
         return self.columns[:-1] if self._fields else self.columns
 
     def extend(self, batch: Batch, names: Collection[str]) -> Batch:
-        """The batch with those of ``columns`` that ``names`` has. It must have the column ``payload``."""
+        """The batch with those of ``columns`` that ``names`` has, and with the rows that are to stay. It must have the
+        column ``payload``."""
         wanted = [column for column in self.columns if column.name in names]
-        if not wanted:
+        if not wanted and self._keep_rows is None:
             return batch
         blocks = blocks_of(self.schema, batch)
         self._tell_headers(blocks)
+        if self._keep_rows is not None and (whole := blocks.whole(self._template_id, self._least_length)) is not None:
+            self._tell_short(blocks, whole)
+            batch = self._keep_rows(batch, whole)
+            blocks = blocks_of(self.schema, batch)
         data = dict(batch.data)
         for column in wanted:
             if column.name == TEMPLATE.name:
@@ -179,6 +208,14 @@ class SbeColumns:
             else:
                 assert status == READY
 
+    def _tell_short(self, blocks: Blocks, whole: memoryview) -> None:
+        """Messages that are left out because their block ends before a field that all of them have."""
+        if self._on_problem is None or (self._template_id, "block") in self._told:
+            return
+        rows = zip(blocks.templates.tolist(), blocks.statuses.tolist(), whole.tolist(), strict=True)
+        if (self._template_id, READY, 0) in rows:
+            self._tell(self._template_id, "block", f"of a block shorter than {self._least_length} bytes")
+
     def _tell_error(self, error: CorruptData, payload: memoryview) -> None:
         if self._on_problem is None:
             return
@@ -210,6 +247,8 @@ class SbeColumns:
 def _header_kinds(blocks: Blocks) -> set[tuple[int, int]]:
     """Each template and status that occurs. Most batches have one or few of them, which is seen without a look at each
     row."""
+    if blocks.common != NO_TEMPLATE:
+        return {(blocks.common, READY)}
     templates, statuses = blocks.templates, blocks.statuses
     rows = len(templates)
     if rows == 0:

@@ -66,6 +66,27 @@ def _widened(values: memoryview, rows: int) -> pa.Buffer:
     return pa.py_buffer(wide)
 
 
+def keep_rows(batch: Batch, mask: memoryview) -> Batch:
+    """The rows whose byte in ``mask`` is 1; the others are 0."""
+    import numpy as np
+    import pyarrow as pa
+
+    kept = pa.record_batch(batch).filter(pa.array(np.frombuffer(mask, dtype=np.bool_)))
+    return Batch(batch.schema, kept.num_rows, {c.name: _data_of(c.type, kept.column(c.name)) for c in batch.schema})
+
+
+def _data_of(kind: ColumnType, array: pa.Array) -> ColumnData:
+    """A column over an array's memory. The array begins with its buffers, as one does that was just made."""
+    parts = [None if part is None else memoryview(part).cast("B") for part in array.buffers()]
+    validity = parts[0] if array.null_count else None
+    values = memoryview(b"") if parts[-1] is None else parts[-1]
+    if kind.width:
+        numbers: Any = values[: len(array) * kind.width].cast(kind.code)
+        return ColumnData(kind, numbers, None, validity, array.null_count)
+    assert parts[1] is not None
+    return ColumnData(kind, values, parts[1].cast("i"), validity, array.null_count)
+
+
 def in_time(
     batch: pa.RecordBatch, times: ColumnData, rows: int, start_ns: int | None, end_ns: int | None
 ) -> pa.RecordBatch:

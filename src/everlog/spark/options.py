@@ -31,11 +31,10 @@ class ScanOptions:
     """What a query asks for. ``streams`` are names or glob patterns, none means all; ``start`` and ``end`` are
     addresses as text, ``end`` exclusive; ``start_ns`` and ``end_ns`` likewise in time, and ``slack_ns`` is how far
     clocks may have been set back. ``columns`` are names, ``None`` means the default ones. ``sbe_schema`` decodes
-    payloads, ``sbe_message`` names the message that gets typed columns. ``family_options`` go to the stores whose
-    family knows them, ``live_options`` to live queries.
-    ``partitions`` is how many tasks to make, ``None`` for as many as suit the size. ``push_filters``: filters of the
-    query make ``bounds``. ``faults``: the table is of faults, not of records;
-    ``aggregation``: of groups.
+    payloads, ``sbe_message`` names the message that gets typed columns, ``sbe_only`` leaves out all other records.
+    ``family_options`` go to the stores whose family knows them, ``live_options`` to live queries. ``partitions`` is
+    how many tasks to make, ``None`` for as many as suit the size. ``push_filters``: filters of the query make
+    ``bounds``. ``faults``: the table is of faults, not of records; ``aggregation``: of groups.
     """
 
     paths: tuple[str, ...]
@@ -55,6 +54,7 @@ class ScanOptions:
     partitions: int | None = None
     sbe_schema: Schema | None = None
     sbe_message: str | None = None
+    sbe_only: bool = False
     push_filters: bool = False
     bounds: Bounds = NO_BOUNDS
     faults: bool = False
@@ -172,6 +172,7 @@ SCAN_OPTIONS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "partitions": ("partitions", _count),
     "sbeSchema": ("sbe_schema", _schema),
     "sbeMessage": ("sbe_message", _text),
+    "sbeOnly": ("sbe_only", _flag),
     "pushFilters": ("push_filters", _flag),
     "faults": ("faults", _flag),
     "aggregate": ("aggregation", parse_aggregation),
@@ -229,6 +230,8 @@ def parse_options(options: Mapping[str, str]) -> ScanOptions:
     )
     if scan.sbe_message is not None and scan.sbe_schema is None:
         raise UsageError("option sbeMessage", found="no sbeSchema", expected="sbeSchema with it")
+    if scan.sbe_only and scan.sbe_message is None:
+        raise UsageError("option sbeOnly", found="no sbeMessage", expected="sbeMessage with it")
     times_only = scan.sbe_message is None and family_options.get("timestamp_from", "").startswith(PREFIX)
     if scan.sbe_schema is not None and scan.level is Level.FRAME and not times_only:
         raise UsageError("option sbeSchema", found="level frame", expected="level record: a fragment is no message")

@@ -94,7 +94,7 @@ def _scan_split(
     if scan.has_time_range and "timestamp_ns" not in columns:
         columns.append("timestamp_ns")
     decoded = {column.name for column in sbe.columns} & set(names) if sbe is not None else set()
-    if decoded and PAYLOAD.name not in columns:
+    if (decoded or (sbe is not None and sbe.needs_payload)) and PAYLOAD.name not in columns:
         columns.append(PAYLOAD.name)
     if not columns:
         columns = ["length"]  # only columns of other families: the rows count all the same
@@ -106,7 +106,9 @@ def _scan_split(
         if not batch.row_count:
             continue
         timeless = timeless or (scan.has_time_range and _is_timeless(batch))
-        yield batch if sbe is None else sbe.extend(batch, decoded)
+        made = batch if sbe is None else sbe.extend(batch, decoded)
+        if made.row_count:
+            yield made
     if timeless:
         LOG.warning(
             "%s: stream %s keeps no time for its records: startTime and endTime chose it as a whole, by what its "

@@ -90,7 +90,9 @@ def sbe_columns(scan: ScanOptions, on_problem: Callable[[str], None] | None = No
     """What decodes payloads, if the query asks for that. Raises :class:`UsageError` for an unknown message."""
     if scan.sbe_schema is None or scan.level is Level.FRAME:  # then the schema is there for the times
         return None
-    return SbeColumns(scan.sbe_schema, scan.sbe_message, on_problem)
+    from everlog.spark.arrow_batches import keep_rows
+
+    return SbeColumns(scan.sbe_schema, scan.sbe_message, on_problem, keep_rows=keep_rows if scan.sbe_only else None)
 
 
 def _family_columns(members: list[FoundStore], scan: ScanOptions, options: Mapping[str, Any]) -> tuple[Column, ...]:

@@ -238,6 +238,7 @@ class _Run:
             "endTime": scan.end_ns,
             "timestampFrom": scan.family_options.get("timestamp_from"),
             "sbeMessage": scan.sbe_message,
+            **({"sbeOnly": True} if scan.sbe_only else {}),
         }
 
     def _waves(self, plan: Plan, work: Work) -> Iterator[list[SplitResult]]:

@@ -155,7 +155,7 @@ class _SplitExport:
         extra = ["address", "timestamp_ns", "end_position", *store.address_columns]
         wanted = set(work.columns) | set(extra)
         decoded = {column.name for column in sbe.columns} & set(work.columns) if sbe is not None else set()
-        if decoded:
+        if decoded or (sbe is not None and sbe.needs_payload):
             wanted.add(PAYLOAD.name)
         # The time and the address of each row stay beside it, whatever columns the files have.
         beside = [pa.field("timestamp_ns", pa.int64()), pa.field("address", pa.string())]
@@ -166,7 +166,9 @@ class _SplitExport:
             if not batch.row_count:
                 continue
             self._take_place(batch)
-            made = batches.convert(batch if sbe is None else sbe.extend(batch, decoded))
+            if sbe is not None:
+                batch = sbe.extend(batch, decoded)
+            made = batches.convert(batch)
             if work.scan.has_time_range:
                 times = batch.data["timestamp_ns"]
                 made = in_time(made, times, batch.row_count, work.scan.start_ns, work.scan.end_ns)

@@ -110,6 +110,8 @@ def _refusal(manifest: Manifest, stream: ExportedStream) -> str | None:
         return f"everlog does not write stores of family {stream.family}"
     if manifest.query.get("startTime") is not None or manifest.query.get("endTime") is not None:
         return "records were chosen by their time"
+    if manifest.query.get("sbeOnly"):
+        return "records of other messages were left out"
     if manifest.query.get("level") != "record":
         return "frames were exported, not records"
     if lacking := NEEDED - {name for name, _ in manifest.columns}:
