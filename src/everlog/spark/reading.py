@@ -62,6 +62,9 @@ def scan_partition(
 ) -> Iterator[tuple[StoreSplits, Split, Batch]]:
     """Batches of the columns ``names``, as far as their stores have them, and ``timestamp_ns`` where there is a range
     of times, by which rows are not chosen yet. Otherwise as :func:`read_partition`."""
+    from everlog.spark.workers import settle
+
+    settle()
     names = list(names)
     sbe = sbe_columns(scan, LOG.warning)
     for part in partition.parts:

@@ -6,16 +6,13 @@ Python does is the same. So who reads much, and needs no laziness in planning, i
 
 from __future__ import annotations
 
-import functools
-import pickle
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+from everlog.spark.tasks import frame_of
 
-    from everlog.spark.source import EverlogReader
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def scan(spark: SparkSession, paths: Sequence[str], options: Mapping[str, str]) -> DataFrame:
@@ -30,16 +27,4 @@ def scan(spark: SparkSession, paths: Sequence[str], options: Mapping[str, str]) 
     source = EverlogDataSource(CaseInsensitiveDict({**given, "paths": json.dumps(list(paths))}))
     schema = source.schema()
     reader = source.reader(schema)
-    partitions = reader.partitions()
-    rows = [(pickle.dumps(partition),) for partition in partitions]
-    if not rows:
-        return spark.createDataFrame([], schema)
-    seed = spark.createDataFrame(spark.sparkContext.parallelize(rows, len(rows)), "partition binary")
-    return seed.mapInArrow(functools.partial(read_pickled, reader), schema)
-
-
-def read_pickled(reader: EverlogReader, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What a task does: reads the partitions that are the rows of ``batches``."""
-    for batch in batches:
-        for packed in batch.column(0).to_pylist():
-            yield from reader.read(pickle.loads(packed))
+    return frame_of(spark, reader.partitions(), reader.read, schema)

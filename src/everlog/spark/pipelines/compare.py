@@ -6,8 +6,7 @@ comes; matched ones are the same when length and CRC-32 are.
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -27,9 +26,9 @@ from everlog.spark.pipelines.compare_sides import (
 from everlog.spark.pipelines.progress import TaskProgress
 from everlog.spark.pipelines.spread import TASKS_PER_CORE, spread
 from everlog.spark.task_errors import ours_raised
+from everlog.spark.tasks import frame_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 WAYS = ("address", "order", "payload")
@@ -205,15 +204,7 @@ def _sum(
 def _frame(spark: SparkSession, pieces: list[Piece]) -> DataFrame:
     context = spark.sparkContext
     hands = spread(pieces, lambda piece: piece.byte_count, context.defaultParallelism * TASKS_PER_CORE)
-    todo = [(bytearray(pickle.dumps(hand)),) for hand in hands]
-    tasks = context.parallelize(todo, len(todo)).toDF("pieces binary")
-
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for hand in batch.column(0).to_pylist():
-                yield from rows_of(pickle.loads(hand))
-
-    return tasks.mapInArrow(read, SCHEMA)
+    return frame_of(spark, hands, rows_of, SCHEMA)
 
 
 def _fill(found: StreamComparison, row: Mapping[str, Any], by: str, sides: tuple[Side, Side]) -> None:

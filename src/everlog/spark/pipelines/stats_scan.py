@@ -3,8 +3,8 @@ each record goes through Spark."""
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Iterable, Iterator
+import functools
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ from everlog.spark.pipelines.stats_fold import (
     missing_sequences,
 )
 from everlog.spark.pipelines.stats_rows import EDGE, FAULT, GAP, LOST, StreamName, detail_rows, fold_rows
+from everlog.spark.tasks import frame_of
 from everlog.stores import open_store
 
 if TYPE_CHECKING:
@@ -80,15 +81,13 @@ def scan_stores(
     how = Folding(bucket_ns, scan.level, scan.start_ns, scan.end_ns, scan.fail_on_data_loss)
     from everlog.spark.pipelines.stats_rows import SCHEMA
 
-    rows = context.parallelize([(pickle.dumps(hand),) for hand in hands], max(len(hands), 1))
+    return frame_of(spark, hands, functools.partial(_fold, how), SCHEMA)
 
-    def fold(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for packed in batch.column(0).to_pylist():
-                for hand in pickle.loads(packed):
-                    yield from scan_hand(hand, how)
 
-    return spark.createDataFrame(rows, "hand binary").mapInArrow(fold, SCHEMA)
+def _fold(how: Folding, hands: Sequence[Hand]) -> Iterator[pa.RecordBatch]:
+    """What a task does."""
+    for hand in hands:
+        yield from scan_hand(hand, how)
 
 
 def _hands(partitions: Iterable[Any]) -> list[list[Hand]]:

@@ -137,6 +137,9 @@ def _run(spark: SparkSession, todo: Sequence[_Todo], tasks: int | None) -> list[
 
 def _check(hand: list[tuple[int, _Todo]]) -> Iterator[tuple[int, Report | str]]:
     """What a task does."""
+    from everlog.spark.workers import settle
+
+    settle()
     for number, todo in hand:
         try:
             with open_store(todo.store.store.path, family=todo.store.store.family, **todo.store.options) as store:

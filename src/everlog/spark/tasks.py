@@ -1,0 +1,39 @@
+"""A DataFrame whose partitions are pieces of work that were made on the driver."""
+
+from __future__ import annotations
+
+import functools
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+Work = Callable[[Any], Iterator["pa.RecordBatch"]]
+
+
+def frame_of(spark: SparkSession, pieces: Sequence[Any], work: Work, schema: StructType | str) -> DataFrame:
+    """What ``work`` gives for each of ``pieces``, a task for each, in their order. ``work`` gives batches of
+    ``schema``; it and the pieces are pickled.
+
+    The pieces go to the tasks beside the code (Spark makes a broadcast of it where it is large), and not as rows: those
+    would need a second Python worker for each task.
+    """
+    packed = [pickle.dumps(piece) for piece in pieces]
+    if not packed:
+        return spark.createDataFrame([], schema)
+    numbers = spark.range(0, len(packed), 1, len(packed))
+    return numbers.mapInArrow(functools.partial(_run, work, packed), schema)
+
+
+def _run(work: Work, packed: list[bytes], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What a task does: the pieces whose numbers are the rows of ``batches``."""
+    from everlog.spark.workers import settle
+
+    settle()
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            yield from work(pickle.loads(packed[number]))
