@@ -1,7 +1,7 @@
 """The data source's table by another way: planned at once, read by ``mapInArrow``.
 
-Spark 4's readers of Python data sources make a third more work of each row in the JVM than ``mapInArrow`` does; what
-Python does is the same. So who reads much, and needs no laziness in planning, is faster this way.
+Spark 4 projects each row of a Python data source twice, and one of ``mapInArrow`` once; what Python does is the same.
+So who reads much, and needs no laziness in planning, is faster this way.
 """
 
 from __future__ import annotations
