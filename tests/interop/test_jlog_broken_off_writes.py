@@ -37,12 +37,17 @@ QUOTES = ("empty messages", "messages")
 """Whole messages in a torn one can't be told from those that a writer put behind it."""
 
 
-def break_off(peer: Peer, torn: bytes) -> None:
-    """Let it write until it can't; then it is dead, or has said that it failed. 2.6 tries for ever: it is killed."""
+def break_off(peer: Peer, torn: bytes, file: Path, size: int) -> None:
+    """Let it write until the file has ``size`` bytes and it can't go on; then it is dead, or has said that it failed.
+    2.6 tries for ever: it is killed."""
     peer.tell(f"put 1700000000 0 {torn.hex()}")
     with contextlib.suppress(EOFError, PeerError):
-        if peer.answer(0.1) is None:
-            peer.kill()
+        for _ in range(600):  # a tenth of a second each
+            if peer.answer(0.1) is not None:
+                return
+            if file.stat().st_size == size:
+                peer.kill()
+                return
 
 
 @pytest.fixture
@@ -84,7 +89,7 @@ def test_what_a_killed_writer_left_is_cut_before_we_write_behind_it(
         whole = 2 * 16 + 5 + 6
         killed = start(journal, file_bytes=whole + cut)  # the kernel kills it when it writes beyond that
         killed.ask("writer")
-        break_off(killed, TORN[kind])
+        break_off(killed, TORN[kind], journal / "00000000", whole + cut)
         assert (journal / "00000000").stat().st_size == whole + cut
         if reader_before:
             assert len(peer.read_all("b", 2)) == 2
@@ -104,7 +109,7 @@ def test_what_a_failed_writer_left_is_cut_by_our_next_writer(start: Start, journ
     peer.ask(f"add {b'a'.hex()} begin")
     peer.ask("writer")
     peer.ask(f"put 1700000000 0 {b'first'.hex()}")
-    break_off(peer, TORN[kind])
+    break_off(peer, TORN[kind], journal / "00000000", 1000)
     assert (journal / "00000000").stat().st_size == 1000
     with Writer(journal) as writer:
         assert writer.append(b"second") == Address.of(0, 2)
