@@ -6,7 +6,8 @@ from everlog.aeron import walk_twin as codes
 from everlog.aeron.layouts import DataHeader
 from everlog.core.columns import Batch, Column, ColumnData, ColumnType
 from everlog.core.store import LENGTH, PAYLOAD, TIMESTAMP_NS
-from everlog.kernel import columns as kernel
+from everlog.kernel import derived
+from everlog.kernel.columns import RowSink
 from everlog.kernel.sources import Bytes, FieldOf, Null, Source, Value
 
 TIMESTAMP_UNITS = {"reserved_value:ns": 1, "reserved_value:us": 1_000, "reserved_value:ms": 1_000_000}
@@ -56,7 +57,7 @@ _SOURCES: dict[str, Source] = {
 
 def make_sink(
     columns: tuple[Column, ...], *, checked: bool, timestamps: bool, max_rows: int, max_bytes: int
-) -> kernel.RowSink:
+) -> RowSink:
     """A sink for these columns. ``checked``: checksums lie over the session ids; ``timestamps``: the reserved value
     is a time."""
     sources = dict(_SOURCES)
@@ -64,10 +65,10 @@ def make_sink(
         sources["session_id"] = Null()
     if timestamps:
         sources["timestamp_ns"] = FieldOf(DataHeader.field("reserved_value"))
-    return kernel.RowSink([(c.name, c.type.code, sources[c.name]) for c in columns], max_rows, max_bytes)
+    return RowSink([(c.name, c.type.code, sources[c.name]) for c in columns], max_rows, max_bytes)
 
 
-def take_batch(sink: kernel.RowSink, columns: tuple[Column, ...], timestamp_factor: int) -> Batch | None:
+def take_batch(sink: RowSink, columns: tuple[Column, ...], timestamp_factor: int) -> Batch | None:
     """What the sink holds, or ``None``. ``timestamp_factor``: nanoseconds in a unit of the reserved value."""
     if sink.row_count == 0:
         return None
@@ -75,5 +76,5 @@ def take_batch(sink: kernel.RowSink, columns: tuple[Column, ...], timestamp_fact
     data = {c.name: ColumnData(c.type, *taken[c.name]) for c in columns}
     times = data.get("timestamp_ns")
     if times is not None and timestamp_factor > 1:
-        times.values = kernel.multiply(times.values, timestamp_factor, count)
+        times.values = derived.multiply(times.values, timestamp_factor, count)
     return Batch(columns, count, data)

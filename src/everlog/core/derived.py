@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from everlog.core.columns import Batch, Column, ColumnData, ColumnType, null_column
-from everlog.kernel import columns as kernel
+from everlog.kernel import derived as kernel
 
 STORE = Column("store", ColumnType.UTF8, "path of the store", nullable=False)
 FAMILY = Column("family", ColumnType.UTF8, "aeron-archive, jlog, nats-streaming, ...", nullable=False)

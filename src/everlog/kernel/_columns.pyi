@@ -1,7 +1,1 @@
 from everlog.kernel.columns_twin import RowSink as RowSink
-from everlog.kernel.columns_twin import crc32_of_values as crc32_of_values
-from everlog.kernel.columns_twin import decimal_text as decimal_text
-from everlog.kernel.columns_twin import floor_divide as floor_divide
-from everlog.kernel.columns_twin import hex_pair_text as hex_pair_text
-from everlog.kernel.columns_twin import multiply as multiply
-from everlog.kernel.columns_twin import repeated_text as repeated_text

@@ -1,4 +1,4 @@
-"""Column kernels: the compiled ones, or their twins. See :mod:`everlog.kernel.columns_twin` for what each does."""
+"""Rows into columns: the compiled sink, or its twin. See :mod:`everlog.kernel.columns_twin` for what it does."""
 
 from __future__ import annotations
 
@@ -7,33 +7,6 @@ from typing import TYPE_CHECKING
 from everlog.kernel import load
 
 if TYPE_CHECKING:
-    from everlog.kernel.columns_twin import (
-        RowSink as RowSink,
-    )
-    from everlog.kernel.columns_twin import (
-        crc32_of_values as crc32_of_values,
-    )
-    from everlog.kernel.columns_twin import (
-        decimal_text as decimal_text,
-    )
-    from everlog.kernel.columns_twin import (
-        floor_divide as floor_divide,
-    )
-    from everlog.kernel.columns_twin import (
-        hex_pair_text as hex_pair_text,
-    )
-    from everlog.kernel.columns_twin import (
-        multiply as multiply,
-    )
-    from everlog.kernel.columns_twin import (
-        repeated_text as repeated_text,
-    )
+    from everlog.kernel.columns_twin import RowSink as RowSink
 else:
-    _module = load("everlog.kernel._columns", "everlog.kernel.columns_twin")
-    RowSink = _module.RowSink
-    crc32_of_values = _module.crc32_of_values
-    decimal_text = _module.decimal_text
-    floor_divide = _module.floor_divide
-    hex_pair_text = _module.hex_pair_text
-    multiply = _module.multiply
-    repeated_text = _module.repeated_text
+    RowSink = load("everlog.kernel._columns", "everlog.kernel.columns_twin").RowSink

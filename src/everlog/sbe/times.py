@@ -12,7 +12,7 @@ from pathlib import Path
 from everlog.core.columns import Batch, ColumnData, ColumnType
 from everlog.errors import UsageError
 from everlog.fields import Field
-from everlog.kernel import columns as kernel
+from everlog.kernel import derived as kernel
 from everlog.sbe.columns import blocks_of
 from everlog.sbe.schema import Schema, load_schema
 

@@ -1,0 +1,52 @@
+"""Columns made of columns, in plain Python: the specification of ``_derived.pyx``, and what runs where that was not
+built. Texts are given as Arrow has them: 32-bit offsets, and UTF-8 bytes one behind the other.
+"""
+
+from __future__ import annotations
+
+import zlib
+from array import array
+from itertools import pairwise
+
+
+def decimal_text(values: memoryview, count: int) -> tuple[memoryview, memoryview]:
+    """Each number as decimal text: offsets and UTF-8 bytes."""
+    return _joined([b"%d" % v for v in values[:count].tolist()])
+
+
+def hex_pair_text(high: memoryview, low: memoryview, count: int) -> tuple[memoryview, memoryview]:
+    """Each pair as ``%08x:%08x``: offsets and UTF-8 bytes."""
+    pairs = zip(high[:count].tolist(), low[:count].tolist(), strict=True)
+    return _joined([b"%08x:%08x" % pair for pair in pairs])
+
+
+def repeated_text(text: bytes, count: int) -> tuple[memoryview, memoryview]:
+    """The same text ``count`` times: offsets and bytes."""
+    return _joined([text] * count)
+
+
+def _joined(items: list[bytes]) -> tuple[memoryview, memoryview]:
+    offsets = array("i", [0])
+    end = 0
+    for item in items:
+        end += len(item)
+        offsets.append(end)
+    return memoryview(offsets), memoryview(b"".join(items))
+
+
+def floor_divide(values: memoryview, divisor: int, count: int) -> memoryview:
+    """Each 64-bit number divided, rounded down."""
+    return memoryview(array("q", [v // divisor for v in values[:count].tolist()]))
+
+
+def multiply(values: memoryview, factor: int, count: int) -> memoryview:
+    """Each 64-bit number times ``factor``, wrapped to 64 bits."""
+    wrap = 1 << 64
+    products = ((v * factor) % wrap for v in values[:count].tolist())
+    return memoryview(array("q", [p - wrap if p >= wrap >> 1 else p for p in products]))
+
+
+def crc32_of_values(offsets: memoryview, values: memoryview, count: int) -> memoryview:
+    """CRC-32 (zlib's) of each byte string, as 64-bit numbers."""
+    ends = offsets[: count + 1].tolist()
+    return memoryview(array("q", [zlib.crc32(values[a:b]) for a, b in pairwise(ends)]))
