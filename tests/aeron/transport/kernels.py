@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from everlog.aeron.transport.client import exclusive_twin, image_twin
+from everlog.aeron.transport.client import exclusive_twin, image_twin, message_columns_twin
 from everlog.kernel import memory_twin
 
 
@@ -19,6 +19,7 @@ class Kernel:
     memory: type[Any]
     publication: Any
     image: Any
+    message_columns: Any
 
 
 def compiled() -> Kernel:
@@ -26,10 +27,11 @@ def compiled() -> Kernel:
     memory = importlib.import_module("everlog.kernel._memory")
     publication = importlib.import_module("everlog.aeron.transport.client._publication")
     image = importlib.import_module("everlog.aeron.transport.client._image")
-    return Kernel(memory.Memory, publication, image)
+    message_columns = importlib.import_module("everlog.aeron.transport.client._message_columns")
+    return Kernel(memory.Memory, publication, image, message_columns)
 
 
 KERNELS = [
-    pytest.param(Kernel(memory_twin.Memory, exclusive_twin, image_twin), id="twin"),
+    pytest.param(Kernel(memory_twin.Memory, exclusive_twin, image_twin, message_columns_twin), id="twin"),
     pytest.param(compiled(), id="compiled"),
 ]

@@ -95,7 +95,7 @@ def test_a_frame_that_is_being_written_is_not_there(kernel: Kernel, log: Private
     image, seen = reader(kernel, log, THREE[:64] + frame(64, b"b", length=-33)), Seen()
     assert image.poll(seen) == 1
     assert image.poll(seen) == 0
-    assert image.poll_columns(kernel.image.MessageColumns()) == 0
+    assert image.poll_columns(kernel.message_columns.MessageColumns()) == 0
     assert image.block_poll(seen, TERM) == 0
 
 
@@ -184,7 +184,7 @@ def test_an_assembler_drops_what_does_not_continue_a_message(kernel: Kernel, log
     assert seen.payloads == [b"again!"]
     image.position = 352
     log.read_position = 0
-    columns = kernel.image.MessageColumns()
+    columns = kernel.message_columns.MessageColumns()
     assert image.poll_columns(columns) == 1
     assert columns.to_list() == [b"again!"]
 
@@ -211,7 +211,7 @@ def test_an_aborted_message_is_given_again(kernel: Kernel, log: PrivateLog) -> N
 
 def test_a_bulk_poll_gives_columns(kernel: Kernel, log: PrivateLog) -> None:
     image = reader(kernel, log, THREE + frame(192, kind=0) + frame(224, b"c", reserved=-1))
-    columns = kernel.image.MessageColumns(reserved_values=True)
+    columns = kernel.message_columns.MessageColumns(reserved_values=True)
     assert image.poll_columns(columns) == 4
     assert image.position == 288
     assert bytes(columns.data) == b"a" * 32 + b"b" * 33 + b"c"
@@ -226,7 +226,7 @@ def test_a_bulk_poll_gives_columns(kernel: Kernel, log: PrivateLog) -> None:
 
 def test_a_batch_keeps_its_rows(kernel: Kernel, log: PrivateLog) -> None:
     image = reader(kernel, log, THREE)
-    columns = kernel.image.MessageColumns(2)
+    columns = kernel.message_columns.MessageColumns(2)
     assert image.poll_columns(columns) == 2
     batch: Batch = columns.batch()
     assert image.poll_columns(columns) == 1
@@ -237,7 +237,7 @@ def test_a_batch_keeps_its_rows(kernel: Kernel, log: PrivateLog) -> None:
 
 def test_full_columns_leave_the_rest_for_the_next_poll(kernel: Kernel, log: PrivateLog) -> None:
     image = reader(kernel, log, THREE)
-    columns = kernel.image.MessageColumns(10, 40, positions=False)
+    columns = kernel.message_columns.MessageColumns(10, 40, positions=False)
     assert image.poll_columns(columns) == 1
     assert columns.positions is None
     assert image.poll_columns(columns) == 2
@@ -246,7 +246,7 @@ def test_full_columns_leave_the_rest_for_the_next_poll(kernel: Kernel, log: Priv
 
 def test_one_message_alone_may_be_longer_than_the_columns(kernel: Kernel, log: PrivateLog) -> None:
     image = reader(kernel, log, THREE + frame(192, b"x" * 3000, flags=0x80) + frame(3232, b"y" * 5000, flags=0x40))
-    columns = kernel.image.MessageColumns(10, 1)
+    columns = kernel.message_columns.MessageColumns(10, 1)
     assert image.poll_columns(columns) == 1
     view = columns.data
     assert image.poll_columns(columns) == 2
@@ -258,7 +258,7 @@ def test_one_message_alone_may_be_longer_than_the_columns(kernel: Kernel, log: P
 
 def test_a_message_may_come_with_several_polls(kernel: Kernel, log: PrivateLog) -> None:
     image = reader(kernel, log, FRAGMENTS[:64])
-    columns = kernel.image.MessageColumns(reserved_values=True)
+    columns = kernel.message_columns.MessageColumns(reserved_values=True)
     assert image.poll_columns(columns) == 0
     assert image.position == 64
     log.terms[0].write(64, FRAGMENTS[64:128])
@@ -276,7 +276,7 @@ def test_a_message_that_ends_where_the_columns_are_full_comes_next(kernel: Kerne
         for at, payload, flags in ((0, b"one", 0x80), (64, b"-two", 0), (128, b"-three", 0x40))
     )
     image = reader(kernel, log, frame(0) + shifted)
-    columns = kernel.image.MessageColumns(1)
+    columns = kernel.message_columns.MessageColumns(1)
     assert image.poll_columns(columns) == 1
     assert image.position == 160
     assert image.poll_columns(columns) == 1
@@ -288,7 +288,7 @@ def test_a_bulk_poll_goes_on_in_the_next_terms(kernel: Kernel, log: PrivateLog) 
     image = reader(kernel, log)
     messages = [bytes([i % 251]) * (i % 100) for i in range(1800)]
     assert appender.offer_many(messages) == 1800
-    columns = kernel.image.MessageColumns()
+    columns = kernel.message_columns.MessageColumns()
     assert image.poll_columns(columns) == 1800
     assert columns.to_list() == messages
     assert image.position == appender.position
@@ -299,7 +299,7 @@ def test_random_messages_arrive_as_they_were_sent(kernel: Kernel) -> None:
     log = PrivateLog.make(kernel.memory, mtu_length=256)
     appender = kernel.publication.ExclusiveAppender(log, log.counters, 0)
     image = kernel.image.ImageReader(log, log.counters, 8)
-    columns = kernel.image.MessageColumns(7, 500)
+    columns = kernel.message_columns.MessageColumns(7, 500)
     sent: list[bytes] = []
     got: list[bytes] = []
     assembler = FragmentAssembler(lambda payload, _: got.append(payload))
@@ -323,7 +323,7 @@ def test_random_messages_arrive_as_they_were_sent(kernel: Kernel) -> None:
 @pytest.mark.parametrize("length", [1, 31, TERM - 31, TERM + 1, 0x7FFFFFFF])
 def test_a_length_that_no_publisher_writes_is_told_of(kernel: Kernel, log: PrivateLog, length: int) -> None:
     image, seen = reader(kernel, log, THREE[:64] + frame(64, length=length)), Seen()
-    columns = kernel.image.MessageColumns()
+    columns = kernel.message_columns.MessageColumns()
     assert image.poll(seen) == 1
     log.read_position = 0
     assert image.poll_columns(columns) == 1
@@ -344,7 +344,7 @@ def test_a_length_that_no_publisher_writes_is_told_of(kernel: Kernel, log: Priva
 def test_a_counter_that_no_reader_leaves_is_refused(kernel: Kernel, log: PrivateLog, position: int) -> None:
     image = reader(kernel, log, THREE)
     log.read_position = position
-    for poll in (lambda: image.poll(Seen()), lambda: image.poll_columns(kernel.image.MessageColumns())):
+    for poll in (lambda: image.poll(Seen()), lambda: image.poll_columns(kernel.message_columns.MessageColumns())):
         with pytest.raises(CorruptData):
             poll()
 
@@ -355,7 +355,7 @@ def test_random_bytes_are_read_without_leaving_the_log(kernel: Kernel) -> None:
     around = kernel.memory.allocate(5 * TERM)
     log.terms = [around.slice(TERM * i, TERM) for i in (1, 2, 3)]
     image = kernel.image.ImageReader(log, log.counters, 8)
-    columns = kernel.image.MessageColumns(50, 3000)
+    columns = kernel.message_columns.MessageColumns(50, 3000)
     for _ in range(150):
         at = TERM * source.randrange(3) + 32 * source.randrange(TERM // 32 - 100)
         for _ in range(40):
@@ -407,7 +407,7 @@ def test_an_image_that_is_closed_keeps_what_was_known(kernel: Kernel, log: Priva
     assert (image.position, image.end_of_stream_position, image.is_publication_revoked) == (64, 64, True)
     assert image.is_closed
     assert image.active_transport_count == 0
-    columns = kernel.image.MessageColumns()
+    columns = kernel.message_columns.MessageColumns()
     assert (image.poll(Seen()), image.controlled_poll(Seen()), image.poll_columns(columns)) == (0, 0, 0)
     assert (image.block_poll(Seen(), 99), image.controlled_peek(0, Seen(), 99)) == (0, 0)
     with pytest.raises(UsageError):
@@ -432,7 +432,7 @@ def test_what_an_image_knows_of_its_log(kernel: Kernel, log: PrivateLog) -> None
 @pytest.mark.parametrize(("rows", "size"), [(0, 1), (1, 0), (1 << 25, 1), (1, 1 << 31)])
 def test_columns_out_of_range_are_refused(kernel: Kernel, rows: int, size: int) -> None:
     with pytest.raises(UsageError):
-        kernel.image.MessageColumns(rows, size)
+        kernel.message_columns.MessageColumns(rows, size)
 
 
 def test_columns_of_many_short_messages(kernel: Kernel, log: PrivateLog) -> None:
@@ -441,7 +441,7 @@ def test_columns_of_many_short_messages(kernel: Kernel, log: PrivateLog) -> None
     data = bytes(range(256)) * 20
     offsets = array("i", [i * i * 5120 // 10000 for i in range(101)])
     assert appender.append_columns(data, offsets) == 100
-    columns = kernel.image.MessageColumns()
+    columns = kernel.message_columns.MessageColumns()
     assert image.poll_columns(columns) == 100
     assert columns.offsets.tolist() == offsets.tolist()
     assert bytes(columns.data) == data

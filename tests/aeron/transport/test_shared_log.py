@@ -50,7 +50,7 @@ def file_of(folder: Path, kernel: Kernel) -> Path:
 
 
 def by_columns(kernel: Kernel, image: Any, got: list[bytes]) -> Callable[[], int]:
-    columns = kernel.image.MessageColumns(500)
+    columns = kernel.message_columns.MessageColumns(500)
 
     def poll() -> int:
         rows: int = image.poll_columns(columns)

@@ -1,26 +1,25 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Reading images, compiled. Twin: :mod:`everlog.aeron.transport.client.image_twin`, which says what each does and why. What is
-ordered with what is told in ``docs/transport-memory-ordering.md``."""
+"""Reading images, compiled. Twin: :mod:`everlog.aeron.transport.client.image_twin`, which says what each does and why.
+What is ordered with what is told in ``docs/transport-memory-ordering.md``."""
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from cpython.ref cimport PyObject
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
 from everlog.kernel._atomics cimport acquire_i32, acquire_i64, release_i64
-from everlog.kernel._buffers cimport Buffer, grow_buffer, new_buffer, view_of
-from everlog.kernel._columns cimport COPY_SLACK, everlog_copy_short
+from everlog.kernel._buffers cimport Buffer, grow_buffer, new_buffer
+from everlog.kernel._columns cimport COPY_SLACK
 from everlog.kernel._memory cimport Memory
 from everlog.aeron.transport._terms cimport (
-    DATA_HEADER_FLAGS, DATA_HEADER_FRAME_LENGTH, DATA_HEADER_RESERVED_VALUE, DATA_HEADER_SESSION_ID, DATA_HEADER_STREAM_ID,
-    DATA_HEADER_TERM_ID, DATA_HEADER_TERM_OFFSET, DATA_HEADER_TYPE, DATA_HEADER_VERSION, FLAG_BEGIN, FLAG_END, HEADER,
+    DATA_HEADER_FLAGS, DATA_HEADER_RESERVED_VALUE, DATA_HEADER_TERM_ID, FLAG_BEGIN, FLAG_END, HEADER,
     LOG_META_DATA_ACTIVE_TRANSPORT_COUNT, LOG_META_DATA_END_OF_STREAM_POSITION, LOG_META_DATA_IS_PUBLICATION_REVOKED,
-    TYPE_PADDING, UNFRAGMENTED, align32, copy_long, end_of_block, load_i32, load_i64, type_of,
+    TYPE_PADDING, UNFRAGMENTED, align32, end_of_block, load_i32, load_i64, type_of,
 )
+from everlog.aeron.transport.client._header cimport Header
+from everlog.aeron.transport.client._message_columns cimport FULL, ODD, MessageColumns, Stretch, read_whole_messages
 
 from everlog.aeron.frames import MAX_MESSAGE_BYTES as _MAX_MESSAGE_BYTES
 from everlog.aeron.transport.client import actions as _shared
-from everlog.aeron.transport.client import column_batch as _columns
 from everlog.aeron.transport.client.actions import Action
 from everlog.aeron.transport.client.fragment_assembler import FragmentAssembler
 from everlog.aeron.transport.client.log_shape import LogShape
@@ -30,12 +29,6 @@ cdef extern from "Python.h":
 
 cdef enum:
     MAX_MESSAGE_BYTES = 67108864
-    WHOLE_DATA = 0x1C0          # flags and type of a message that is one frame, as they lie behind each other
-
-    # Why a stretch of frames ended.
-    NO_MORE = 0
-    FULL = 1
-    ODD = 2                     # a frame that is no whole message: padding, a fragment, or damaged
 
 cdef int64_t FOREVER = 0x7FFFFFFFFFFFFFFF
 
@@ -44,212 +37,6 @@ assert MAX_MESSAGE_BYTES == _MAX_MESSAGE_BYTES
 cdef object ABORT = Action.ABORT
 cdef object BREAK = Action.BREAK
 cdef object COMMIT = Action.COMMIT
-
-
-cdef class Header:
-    cdef char data[32]
-    cdef readonly int64_t position
-    cdef int64_t _length
-    cdef readonly int32_t initial_term_id
-    cdef int _shift
-
-    @property
-    def frame_length(self):
-        return load_i32(self.data)
-
-    @property
-    def version(self):
-        return <uint8_t>self.data[DATA_HEADER_VERSION]
-
-    @property
-    def flags(self):
-        return <uint8_t>self.data[DATA_HEADER_FLAGS]
-
-    @property
-    def type(self):
-        return type_of(self.data)
-
-    @property
-    def term_offset(self):
-        return load_i32(self.data + DATA_HEADER_TERM_OFFSET)
-
-    @property
-    def session_id(self):
-        return load_i32(self.data + DATA_HEADER_SESSION_ID)
-
-    @property
-    def stream_id(self):
-        return load_i32(self.data + DATA_HEADER_STREAM_ID)
-
-    @property
-    def term_id(self):
-        return load_i32(self.data + DATA_HEADER_TERM_ID)
-
-    @property
-    def reserved_value(self):
-        return load_i64(self.data + DATA_HEADER_RESERVED_VALUE)
-
-    @property
-    def next_term_offset(self):
-        return load_i32(self.data + DATA_HEADER_TERM_OFFSET) + self._length
-
-    @property
-    def position_bits_to_shift(self):
-        return self._shift
-
-    def assembled(self, Header last not None, int64_t length):
-        cdef Header whole = Header.__new__(Header)
-        cdef int32_t frame_length = <int32_t>(HEADER + length)
-        cdef int32_t terms = <int32_t>(
-            <uint32_t>load_i32(self.data + DATA_HEADER_TERM_ID) - <uint32_t>self.initial_term_id
-        )
-        memcpy(whole.data, self.data, HEADER)
-        memcpy(whole.data, &frame_length, 4)
-        whole.data[DATA_HEADER_FLAGS] |= last.data[DATA_HEADER_FLAGS]
-        whole.position = last.position
-        whole.initial_term_id = self.initial_term_id
-        whole._shift = self._shift
-        whole._length = (
-            last.position - (<int64_t>terms << self._shift) - load_i32(self.data + DATA_HEADER_TERM_OFFSET)
-        )
-        return whole
-
-
-cdef class MessageColumns:
-    cdef readonly int64_t max_rows
-    cdef readonly int64_t max_bytes
-    cdef readonly int64_t row_count
-    cdef readonly int64_t byte_count
-    cdef readonly int session_id
-    cdef bint busy
-    cdef bint _has_positions
-    cdef bint _has_reserved_values
-    cdef Buffer _data
-    cdef Buffer _offsets
-    cdef Buffer _positions
-    cdef Buffer _reserved_values
-
-    def __init__(self, int64_t max_rows=16384, int64_t max_bytes=4 << 20, *, bint positions=True, bint reserved_values=False):
-        _columns.check_limits(max_rows, max_bytes)
-        self.max_rows = max_rows
-        self.max_bytes = max_bytes
-        self._has_positions = positions
-        self._has_reserved_values = reserved_values
-        self._reset()
-
-    cdef int _grow_data(self, int64_t used, int64_t needed) except -1:
-        cdef Buffer other
-        if Py_REFCNT(self._data) == 1:
-            return grow_buffer(self._data, used, needed)
-        other = new_buffer(needed)
-        memcpy(other.data, self._data.data, used)
-        self._data = other
-        return 0
-
-    cdef int _reset(self) except -1:
-        # A buffer that somebody still looks at is theirs.
-        self.row_count = 0
-        self.byte_count = 0
-        if self._data is None or Py_REFCNT(self._data) > 1:
-            self._data = new_buffer(self.max_bytes + COPY_SLACK)
-        if self._offsets is None or Py_REFCNT(self._offsets) > 1:
-            self._offsets = new_buffer(4 * (self.max_rows + 1))
-            (<int32_t*>self._offsets.data)[0] = 0
-        if self._has_positions and (self._positions is None or Py_REFCNT(self._positions) > 1):
-            self._positions = new_buffer(8 * self.max_rows)
-        if self._has_reserved_values and (self._reserved_values is None or Py_REFCNT(self._reserved_values) > 1):
-            self._reserved_values = new_buffer(8 * self.max_rows)
-        return 0
-
-    @property
-    def data(self):
-        return view_of(self._data, self.byte_count, "B")
-
-    @property
-    def offsets(self):
-        return view_of(self._offsets, 4 * (self.row_count + 1), "i")
-
-    @property
-    def positions(self):
-        return view_of(self._positions, 8 * self.row_count, "q") if self._has_positions else None
-
-    @property
-    def reserved_values(self):
-        return view_of(self._reserved_values, 8 * self.row_count, "q") if self._has_reserved_values else None
-
-    def to_list(self):
-        cdef const int32_t* ends = <const int32_t*>self._offsets.data
-        cdef const char* data = self._data.data
-        cdef int64_t row
-        return [
-            PyBytes_FromStringAndSize(data + ends[row], ends[row + 1] - ends[row]) for row in range(self.row_count)
-        ]
-
-    def batch(self):
-        return _columns.batch_of(self)
-
-
-cdef struct Stretch:
-    # Where frames are read, and where their columns are.
-    const char* term
-    int64_t term_length
-    int64_t offset
-    int64_t begin               # position of the term's start
-    char* data
-    int64_t used
-    int64_t capacity
-    int32_t* ends               # of the next row
-    int64_t* positions          # of the next row, or NULL
-    int64_t* reserved_values
-    int64_t rows_left
-
-
-cdef int read_whole_messages(Stretch* stretch) noexcept nogil:
-    # Messages that are one frame, until something else comes.
-    cdef const char* frame
-    cdef const char* term = stretch.term
-    cdef int64_t offset = stretch.offset, used = stretch.used, length, aligned, end = stretch.term_length
-    cdef int64_t last_short = end - HEADER - COPY_SLACK, left = stretch.rows_left
-    cdef char* data = stretch.data
-    cdef int32_t* ends = stretch.ends
-    cdef int64_t* positions = stretch.positions
-    cdef int64_t* reserved_values = stretch.reserved_values
-    cdef int outcome = NO_MORE
-    while offset < end:
-        frame = term + offset
-        length = acquire_i32(frame)
-        if length <= 0:
-            break
-        aligned = align32(length)
-        if length < HEADER or aligned > end - offset or (<uint64_t>load_i64(frame)) >> 40 != WHOLE_DATA:
-            outcome = ODD
-            break
-        length -= HEADER
-        if left == 0 or length > stretch.capacity - used:
-            outcome = FULL
-            break
-        if length <= COPY_SLACK and offset <= last_short:
-            everlog_copy_short(data + used, frame + HEADER, length)
-        else:
-            copy_long(data + used, frame + HEADER, length)
-        used += length
-        ends[0] = <int32_t>used
-        ends += 1
-        if positions != NULL:
-            positions[0] = stretch.begin + offset
-            positions += 1
-        if reserved_values != NULL:
-            reserved_values[0] = load_i64(frame + DATA_HEADER_RESERVED_VALUE)
-            reserved_values += 1
-        left -= 1
-        offset += aligned
-    stretch.offset = offset
-    stretch.used = used
-    stretch.ends = ends
-    stretch.positions = positions
-    stretch.reserved_values = reserved_values
-    stretch.rows_left = left
-    return outcome
 
 
 cdef class ImageReader:

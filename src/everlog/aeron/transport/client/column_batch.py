@@ -16,7 +16,7 @@ PAYLOAD: Final = Column("payload", ColumnType.BINARY, "the message", nullable=Fa
 
 
 class Columns(Protocol):
-    """As :class:`everlog.aeron.transport.client.image_twin.MessageColumns`."""
+    """As :class:`everlog.aeron.transport.client.message_columns_twin.MessageColumns`."""
 
     @property
     def row_count(self) -> int: ...

@@ -12,7 +12,9 @@ from everlog.kernel import load
 if TYPE_CHECKING:
     from everlog.aeron.transport.client.header_twin import Header as Header
     from everlog.aeron.transport.client.image_twin import ImageReader as ImageReader
-    from everlog.aeron.transport.client.image_twin import MessageColumns as MessageColumns
+    from everlog.aeron.transport.client.message_columns_twin import MessageColumns as MessageColumns
 else:
-    _loaded = load("everlog.aeron.transport.client._image", "everlog.aeron.transport.client.image_twin")
-    Header, ImageReader, MessageColumns = _loaded.Header, _loaded.ImageReader, _loaded.MessageColumns
+    _CLIENT = "everlog.aeron.transport.client"
+    Header = load(f"{_CLIENT}._header", f"{_CLIENT}.header_twin").Header
+    ImageReader = load(f"{_CLIENT}._image", f"{_CLIENT}.image_twin").ImageReader
+    MessageColumns = load(f"{_CLIENT}._message_columns", f"{_CLIENT}.message_columns_twin").MessageColumns

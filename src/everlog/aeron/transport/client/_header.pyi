@@ -1,0 +1,1 @@
+from everlog.aeron.transport.client.header_twin import Header as Header
