@@ -75,6 +75,61 @@ def test_a_kernel_takes_no_more_values_than_there_are_rows(kernel: ModuleType) -
     assert texts(kernel.decimal_text(numbers(), 0), 0) == []
 
 
+NAMES = {1: b"Buy", 2: b"Sell", 200: "Ärger".encode(), -1: b"Unknown", 70_000: b"L" * 100, 2**63 - 1: b""}
+
+
+def named(kernel: ModuleType, values: list[int], others: int, present: list[bool] | None = None) -> list[str | None]:
+    bits = None
+    if present is not None:
+        bits = memoryview(
+            sum(there << i for i, there in enumerate(present)).to_bytes((len(present) + 7) // 8, "little")
+        )
+    data, offsets, validity, nulls = kernel.named_text(numbers(*values), bits, NAMES, others, len(values))
+    found = texts((offsets, data), len(values))
+    there = [validity is None or bool(validity[i >> 3] >> (i & 7) & 1) for i in range(len(values))]
+    assert there.count(False) == nulls
+    assert (validity is None) == (nulls == 0)
+    assert all(is_there or not text for text, is_there in zip(found, there, strict=True))
+    return [text if is_there else None for text, is_there in zip(found, there, strict=True)]
+
+
+def test_numbers_become_their_names(kernel: ModuleType) -> None:
+    known = named(kernel, [2, 1, 200, -1, 70_000, 2**63 - 1], derived_twin.AS_NULL)
+    assert known == ["Sell", "Buy", "Ärger", "Unknown", "L" * 100, ""]
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        (derived_twin.AS_NULL, [None, None, None, None, None]),
+        (derived_twin.AS_NUMBER, ["65", "233", "300", "-2", "-9223372036854775808"]),
+        (derived_twin.AS_UNSIGNED, ["65", "233", "300", "18446744073709551614", "9223372036854775808"]),
+        (derived_twin.AS_CHARACTER, ["A", "é", "300", "-2", "-9223372036854775808"]),
+    ],
+)
+def test_a_number_without_a_name_becomes_what_was_asked_for(
+    kernel: ModuleType, others: int, expected: list[str | None]
+) -> None:
+    assert named(kernel, [65, 233, 300, -2, -(2**63)], others) == expected
+
+
+def test_nulls_have_no_names(kernel: ModuleType) -> None:
+    present = [True, False, True, False, True, True, True, True, False, True]
+    found = named(kernel, [1, 1, 2, 7, 7, 1, 1, 1, 2, 2], derived_twin.AS_NUMBER, present)
+    assert found == ["Buy", None, "Sell", None, "7", "Buy", "Buy", "Buy", None, "Sell"]
+    assert named(kernel, [], derived_twin.AS_NUMBER) == []
+
+
+@given(st.lists(INT64 | st.sampled_from(sorted(NAMES)), max_size=50), st.integers(0, 3), st.data())
+def test_both_kernels_give_any_numbers_the_same_names(values: list[int], others: int, data: st.DataObject) -> None:
+    present = data.draw(st.none() | st.lists(st.booleans(), min_size=len(values), max_size=len(values)))
+    assert named(_derived, values, others, present) == named(derived_twin, values, others, present)
+
+
+def test_many_long_names_have_room(kernel: ModuleType) -> None:
+    assert named(kernel, [70_000] * 20_000, derived_twin.AS_NULL) == ["L" * 100] * 20_000
+
+
 @given(st.lists(INT64, max_size=50))
 def test_both_kernels_agree_on_any_numbers(values: list[int]) -> None:
     column, count = numbers(*values), len(values)

@@ -176,6 +176,31 @@ def test_enums_without_a_name_are_their_number_or_character_and_text_keeps_its_b
     assert made.to_list("sbe_U_2") == [1, 2, 3]  # u and U are one name to Spark
 
 
+def test_enums_of_64_bits_and_a_name_for_the_null_value() -> None:
+    schema = parse_schema(
+        "<messageSchema id='1'><types><composite name='messageHeader'><type name='blockLength' primitiveType='uint16'/>"
+        "<type name='templateId' primitiveType='uint16'/><type name='schemaId' primitiveType='uint16'/>"
+        "<type name='version' primitiveType='uint16'/></composite>"
+        "<enum name='W' encodingType='uint64'><validValue name='TOP'>18446744073709551614</validValue></enum>"
+        "<enum name='I' encodingType='int64'><validValue name='LOW'>-9223372036854775807</validValue></enum>"
+        "<enum name='N' encodingType='uint8'><validValue name='NONE'>255</validValue></enum></types>"
+        "<message name='m' id='1'><field name='w' id='1' type='W'/><field name='i' id='2' type='I'/>"
+        "<field name='n' id='3' type='N'/></message></messageSchema>"
+    )
+    head = struct.pack("<4H", 17, 1, 1, 0)
+    rows = [(2**64 - 2, -(2**63) + 1, 255), (2**63, -5, 254), (2**64 - 1, -(2**63), 0)]
+    payloads = [head + struct.pack("<QqB", *row) for row in rows]
+    assert [tuple(schema.decode(payload).fields.values()) for payload in payloads] == [
+        ("TOP", "LOW", "NONE"),
+        (2**63, -5, 254),
+        (None, None, 0),
+    ]
+    made = SbeColumns(schema, "m").extend(batch_of(payloads), ["sbe_w", "sbe_i", "sbe_n"])
+    assert made.to_list("sbe_w") == ["TOP", str(2**63), None]
+    assert made.to_list("sbe_i") == ["LOW", "-5", None]
+    assert made.to_list("sbe_n") == ["NONE", "254", "0"]
+
+
 def test_numbers_that_json_lacks_are_text() -> None:
     fields = {"a": math.nan, "b": [math.inf, {"c": -math.inf}], "d": 1.5, "e": b"\x00\xff"}
     assert to_json(fields) == '{"a": "NaN", "b": ["Infinity", {"c": "-Infinity"}], "d": 1.5, "e": "AP8="}'

@@ -2,11 +2,27 @@
 """Columns made of columns, compiled; :mod:`everlog.kernel.derived_twin` says what each does."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
-from everlog.kernel._buffers cimport Buffer, new_buffer, view_of
+from everlog.kernel._buffers cimport Buffer, grow_buffer, new_buffer, view_of
 from everlog.kernel._crc32 cimport Crc32
 from everlog.kernel._decimals cimport put_decimal
+
+from everlog.kernel import derived_twin as _twin
+
+cdef enum:
+    AS_NULL = 0
+    AS_NUMBER = 1
+    AS_UNSIGNED = 2
+    AS_CHARACTER = 3
+    SMALL = 256                 # numbers below have their names in a table
+    NAME_ROOM = 64              # longer names are copied as they are, shorter ones by moves of this size
+    OTHER_BYTES = 21            # of a number that has no name: a sign and 20 digits
+
+assert (AS_NULL, AS_NUMBER, AS_UNSIGNED, AS_CHARACTER) == (
+    _twin.AS_NULL, _twin.AS_NUMBER, _twin.AS_UNSIGNED, _twin.AS_CHARACTER
+)
 
 cdef bytes _TWO_DIGITS = b"".join(b"%02d" % pair for pair in range(100))
 cdef const char* TWO_DIGITS = _TWO_DIGITS
@@ -92,6 +108,111 @@ def repeated_text(bytes text, int64_t count):
         memcpy(data.data + i * length, source, length)
         ends[i + 1] = <int32_t>((i + 1) * length)
     return view_of(offsets, 4 * (count + 1), "i"), view_of(data, length * count, "B")
+
+
+cdef struct Name:
+    int64_t number
+    const char* text
+    int64_t length
+
+
+cdef class Names:
+    # Sorted by number; those of small numbers are in a table besides.
+    cdef Name* names
+    cdef Name* small[SMALL]
+    cdef int64_t count
+    cdef int64_t longest
+    cdef list kept              # the texts, each with room behind it for a move of whole NAME_ROOM bytes
+
+    def __cinit__(self, names):
+        cdef int64_t i
+        self.kept = []
+        self.count, self.longest = len(names), OTHER_BYTES
+        self.names = <Name*>calloc(max(self.count, 1), sizeof(Name))
+        if self.names == NULL:
+            raise MemoryError()
+        for i, number in enumerate(sorted(names)):
+            text = <bytes?>names[number]
+            self.kept.append(text.ljust(NAME_ROOM, b"\0"))
+            self.names[i].number = number
+            self.names[i].text = <const char*><bytes>self.kept[i]
+            self.names[i].length = len(text)
+            self.longest = max(self.longest, self.names[i].length)
+            if 0 <= self.names[i].number < SMALL:
+                self.small[self.names[i].number] = &self.names[i]
+
+    def __dealloc__(self):
+        free(self.names)
+
+    cdef const Name* find(self, int64_t number) noexcept nogil:
+        cdef int64_t low = 0, high = self.count, middle
+        if 0 <= number < SMALL:
+            return self.small[number]
+        while low < high:
+            middle = (low + high) // 2
+            if self.names[middle].number < number:
+                low = middle + 1
+            else:
+                high = middle
+        return &self.names[low] if low < self.count and self.names[low].number == number else NULL
+
+
+cdef inline int put_other(int64_t value, int others, char* out) noexcept nogil:
+    if others == AS_CHARACTER and 0 <= value < 128:
+        out[0] = <char>value
+        return 1
+    if others == AS_CHARACTER and 128 <= value < 256:
+        out[0], out[1] = <char>(0xC0 | value >> 6), <char>(0x80 | value & 0x3F)
+        return 2
+    if value >= 0 or others == AS_UNSIGNED:
+        return put_decimal(<uint64_t>value, out)
+    out[0] = c'-'
+    return 1 + put_decimal(0 - <uint64_t>value, out + 1)
+
+
+def named_text(const int64_t[::1] values, const uint8_t[::1] validity, names, int others, int64_t count):
+    cdef Names table = Names(names)
+    cdef Buffer offsets = new_buffer(4 * (count + 1))
+    cdef Buffer bits = new_buffer((count + 7) // 8)
+    cdef Buffer text = new_buffer(min(count, 4096) * table.longest + NAME_ROOM)
+    cdef int32_t* ends = <int32_t*>offsets.data
+    cdef const Name* name
+    cdef char* out = text.data
+    cdef int64_t i, used = 0, room = text.capacity, nulls = 0
+    cdef bint all_there = validity is None
+    if values.shape[0] < count or (not all_there and validity.shape[0] < (count + 7) // 8):
+        raise ValueError("fewer values than rows")
+    memset(bits.data, 0, (count + 7) // 8)
+    ends[0] = 0
+    with nogil:
+        for i in range(count):
+            if used + table.longest + NAME_ROOM > room:
+                if used + table.longest > 0x7FFFFFFF:
+                    with gil:
+                        raise OverflowError(f"names of {count} rows do not fit one column")
+                with gil:
+                    grow_buffer(text, used, 2 * room + table.longest + NAME_ROOM)
+                out, room = text.data, text.capacity
+            if all_there or validity[i >> 3] >> (i & 7) & 1:
+                name = table.find(values[i])
+                if name != NULL:
+                    if name.length <= NAME_ROOM:
+                        memcpy(out + used, name.text, NAME_ROOM)
+                    else:
+                        memcpy(out + used, name.text, name.length)
+                    used += name.length
+                elif others != AS_NULL:
+                    used += put_other(values[i], others, out + used)
+                else:
+                    ends[i + 1] = <int32_t>used
+                    nulls += 1
+                    continue
+                bits.data[i >> 3] |= <char>(1 << (i & 7))
+            else:
+                nulls += 1
+            ends[i + 1] = <int32_t>used
+    there = view_of(bits, (count + 7) // 8, "B") if nulls else None
+    return view_of(text, used, "B"), view_of(offsets, 4 * (count + 1), "i"), there, nulls
 
 
 def floor_divide(const int64_t[::1] values, int64_t divisor, int64_t count):

@@ -6,7 +6,14 @@ from __future__ import annotations
 
 import zlib
 from array import array
+from collections.abc import Mapping
 from itertools import pairwise
+
+from everlog.kernel.columns_twin import Taken
+
+AS_NULL, AS_NUMBER, AS_UNSIGNED, AS_CHARACTER = range(4)
+"""What becomes of a number that has no name: a null, its decimal digits, those of its 64 bits without a sign, or the
+character of Latin-1 with that number (digits where there is none)."""
 
 
 def decimal_text(values: memoryview, count: int) -> tuple[memoryview, memoryview]:
@@ -23,6 +30,29 @@ def hex_pair_text(high: memoryview, low: memoryview, count: int) -> tuple[memory
 def repeated_text(text: bytes, count: int) -> tuple[memoryview, memoryview]:
     """The same text ``count`` times: offsets and bytes."""
     return _joined([text] * count)
+
+
+def named_text(
+    values: memoryview, validity: memoryview | None, names: Mapping[int, bytes], others: int, count: int
+) -> Taken:
+    """The name of each 64-bit number, in UTF-8; of one without a name what ``others`` says. Nulls stay nulls."""
+    items: list[bytes] = []
+    bits = bytearray((count + 7) // 8)
+    for i, value in enumerate(values[:count].tolist()):
+        name = names.get(value, _other(value, others)) if validity is None or validity[i >> 3] >> (i & 7) & 1 else None
+        bits[i >> 3] |= (name is not None) << (i & 7)
+        items.append(name or b"")
+    nulls = count - sum(byte.bit_count() for byte in bits)
+    offsets, data = _joined(items)
+    return data, offsets, memoryview(bytes(bits)) if nulls else None, nulls
+
+
+def _other(value: int, others: int) -> bytes | None:
+    if others == AS_NULL:
+        return None
+    if others == AS_CHARACTER and 0 <= value < 256:
+        return chr(value).encode()
+    return b"%d" % (value % (1 << 64) if others == AS_UNSIGNED else value)
 
 
 def _joined(items: list[bytes]) -> tuple[memoryview, memoryview]:

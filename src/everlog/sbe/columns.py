@@ -18,6 +18,7 @@ from typing import Any
 from everlog.core.columns import Batch, Column, ColumnData, ColumnType
 from everlog.errors import CorruptData, LimitExceeded, UnknownMessage
 from everlog.fields import Enumeration, Field
+from everlog.kernel import derived
 from everlog.kernel.blocks import Blocks
 from everlog.kernel.blocks_twin import CUT, NO_TEMPLATE, OTHER_SCHEMA, READY, SHORT
 from everlog.sbe.schema import Message, Schema
@@ -66,8 +67,9 @@ class FieldColumn:
             data = ColumnData(self.column.type, *blocks.texts(picks, to_nul=field.encoding is not None))
             return data if field.encoding is None else _as_utf8(data, field.encoding)
         number = _NUMBER_TYPES[field.code]
-        data = ColumnData(number, *blocks.numbers(picks, number.code))
-        return _named(data, field.labels) if isinstance(field.labels, Enumeration) else data
+        if isinstance(field.labels, Enumeration):
+            return _named(blocks, self.template_id, field, field.labels)
+        return ColumnData(number, *blocks.numbers(picks, number.code))
 
 
 def field_columns(message: Message, prefix: str = PREFIX) -> tuple[FieldColumn, ...]:
@@ -187,9 +189,9 @@ class SbeColumns:
         return (None if fields is None else to_json(fields) for fields in self.objects(batch))
 
     def _template_names(self, blocks: Blocks) -> ColumnData:
-        templates = self.schema.templates
-        names = {number: message.name for number, message in templates.items()}
-        return _text_column([names.get(number) for number in blocks.templates.tolist()])
+        names = {number: message.name.encode() for number, message in self.schema.templates.items()}
+        templates = blocks.templates
+        return ColumnData(ColumnType.UTF8, *derived.named_text(templates, None, names, derived.AS_NULL, len(templates)))
 
     # What can't be decoded
 
@@ -318,15 +320,23 @@ def _as_utf8(data: ColumnData, encoding: str) -> ColumnData:
     return ColumnData(ColumnType.UTF8, made.values, made.offsets, data.validity, data.null_count)
 
 
-def _named(data: ColumnData, labels: Enumeration) -> ColumnData:
-    """Numbers to names. One that has none is its number, or its character, as text."""
-    present = [value is not None for value in data.to_list(len(data.values))]
-    names = {value: name.encode("utf-8", "backslashreplace") for value, name in labels.names.items()}
-    items = []
-    for value, is_there in zip(data.values.tolist(), present, strict=True):
-        name = names.get(value) if is_there else b""
-        items.append(name if name is not None else (chr(value) if labels.is_char else str(value)).encode())
-    return _bytes_column(ColumnType.UTF8, items, present)
+def _named(blocks: Blocks, template_id: int, field: Field, labels: Enumeration) -> ColumnData:
+    """An enum's values by name. One that has none is its number, or its character, as text; a null value that has a
+    name is that name."""
+    names = {_signed(value): name.encode("utf-8", "backslashreplace") for value, name in labels.names.items()}
+    if field.null is not None and _signed(int(field.null)) in names:
+        field = replace(field, null=None)
+    is_unsigned = field.code == "Q"
+    others = derived.AS_CHARACTER if labels.is_char else derived.AS_UNSIGNED if is_unsigned else derived.AS_NUMBER
+    # A wider column than the field's own where that is no 64-bit one: names are looked up by 64-bit numbers.
+    values, _, validity, _ = blocks.numbers([(template_id, field)], "Q" if is_unsigned else "q")
+    made = derived.named_text(values.cast("B").cast("q"), validity, names, others, len(values))
+    return ColumnData(ColumnType.UTF8, *made)
+
+
+def _signed(value: int) -> int:
+    """The 64-bit number of the same bits."""
+    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 __all__ = ["JSON", "TEMPLATE", "FieldColumn", "SbeColumns", "blocks_of", "field_columns", "to_json"]
