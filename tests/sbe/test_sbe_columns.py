@@ -103,6 +103,38 @@ def test_types_follow_what_the_schema_says() -> None:
         SbeColumns(load_schema(SCHEMA), "Nothing")
 
 
+def unsigned(presence: str, *values: int, more: bytes = b"") -> tuple[SbeColumns, Batch]:
+    """Signed columns are asked for of messages with one unsigned number of 64 bits each."""
+    schema = parse_schema(
+        "<messageSchema id='1'><types><composite name='messageHeader'><type name='blockLength' primitiveType='uint16'/>"
+        "<type name='templateId' primitiveType='uint16'/><type name='schemaId' primitiveType='uint16'/>"
+        "<type name='version' primitiveType='uint16'/></composite></types><message name='m' id='1'>"
+        f"<field name='u' id='1' type='uint64' presence='{presence}'/></message></messageSchema>"
+    )
+    payloads = [struct.pack("<4HQ", 8, 1, 1, 0, value) for value in values] + ([more] if more else [])
+    return SbeColumns(schema, "m", uint64=ColumnType.INT64), batch_of(payloads)
+
+
+def test_unsigned_numbers_are_signed_ones_where_that_was_asked_for() -> None:
+    top = 2**63 - 1
+    decoder, batch = unsigned("optional", 0, top, 2**64 - 1, more=b"other")
+    assert next(c.type for c in decoder.columns if c.name == "sbe_u") is ColumnType.INT64
+    data = decoder.extend(batch, ["sbe_u"]).column("sbe_u")
+    assert (data.type, data.values.format) == (ColumnType.INT64, "q")
+    assert data.to_list(4) == [0, top, None, None]
+    decoder, batch = unsigned("required", 5, top)
+    assert decoder.extend(batch, ["sbe_u"]).to_list("sbe_u") == [5, top]
+
+
+@pytest.mark.parametrize(("presence", "value"), [("optional", 2**63), ("required", 2**64 - 1)])
+@pytest.mark.parametrize("more", [b"", b"other"])
+def test_a_number_too_large_for_a_signed_column_is_refused_not_lost(presence: str, value: int, more: bytes) -> None:
+    decoder, batch = unsigned(presence, 1, value, more=more)
+    with pytest.raises(UsageError, match=rf"column sbe_u: found {value}, expected at most {2**63 - 1}.*sbeUint64"):
+        decoder.extend(batch, ["sbe_u"])
+    assert decoder.extend(batch, ["sbe_template"]).row_count == batch.row_count  # nobody asked for it
+
+
 def test_arrow_takes_the_columns_without_a_copy() -> None:
     pa = pytest.importorskip("pyarrow")
     decoder = SbeColumns(load_schema(SCHEMA), "Small")

@@ -8,6 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PythonException
 
 import everlog.spark
 from everlog.aeron import archive
@@ -109,6 +110,39 @@ def test_only_records_of_the_message_come_and_its_required_fields_are_not_null(s
 
 
 @pytest.mark.spark
+def test_unsigned_numbers_are_bigints_where_that_was_asked_for(spark, toy):
+    lines = [line for line in messages() if line["fields"].get("time", 0) < 2**63]
+    expected = [line["fields"]["time"] if line["template"] == "Everything" else None for line in lines]
+    assert sum(value is not None for value in expected) > 10
+    payloads = [bytes.fromhex(line["payload"]) for line in lines]
+    store = toy("small", {"s": [(n, n, "t", payload) for n, payload in enumerate(payloads)]})
+    table = read(spark, store, sbeMessage="Everything", sbeUint64="bigint", columns="number,sbe_time")
+    assert dict(table.dtypes)["sbe_time"] == "bigint"
+    assert [row.sbe_time for row in table.orderBy("number").collect()] == expected
+    found = everlog.spark.aggregate(
+        *(spark, store),
+        by=["sbe_template"],
+        values={"last": "max(sbe_time)"},
+        sbeSchema=str(SCHEMA),
+        sbeMessage="Everything",
+        sbeUint64="bigint",
+        family="toy",
+    )
+    assert dict(found.dtypes)["last"] == "bigint"
+    assert {row.last for row in found.collect()} == {None, max(value for value in expected if value is not None)}
+
+
+@pytest.mark.spark
+def test_a_number_beyond_a_bigint_fails_the_query_and_says_what_to_do(spark, store):
+    chosen = {"sbeMessage": "Everything", "columns": "sbe_time"}
+    largest = max(line["fields"].get("time", 0) for line in messages())
+    assert largest > 2**63
+    assert Decimal(largest) in {row.sbe_time for row in read(spark, store, **chosen).collect()}
+    with pytest.raises(PythonException, match=rf"column sbe_time: found {largest}.*sbeUint64=decimal"):
+        read(spark, store, **chosen, sbeUint64="bigint").collect()
+
+
+@pytest.mark.spark
 def test_an_export_has_only_records_of_the_message_each_once(spark, tmp_path):
     lines = messages()
     payloads = [bytes.fromhex(line["payload"]) for line in lines]
@@ -152,6 +186,10 @@ def test_options_are_checked_where_the_query_is_planned(tmp_path):
         parse_options({"path": "/a", "sbeMessage": "Small"})
     with pytest.raises(UsageError, match="sbeOnly: found no sbeMessage"):
         parse_options({"path": "/a", "sbeSchema": str(SCHEMA), "sbeOnly": "true"})
+    with pytest.raises(UsageError, match="sbeUint64: found no sbeMessage"):
+        parse_options({"path": "/a", "sbeSchema": str(SCHEMA), "sbeUint64": "bigint"})
+    with pytest.raises(UsageError, match="sbeUint64: found 'long', expected decimal or bigint"):
+        parse_options({"path": "/a", "sbeSchema": str(SCHEMA), "sbeMessage": "Small", "sbeUint64": "long"})
     wrong = tmp_path / "wrong.xml"
     wrong.write_text("<a/>")
     with pytest.raises(UsageError, match="expected <messageSchema>"):

@@ -16,7 +16,7 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from everlog.core.columns import Batch, Column, ColumnData, ColumnType
-from everlog.errors import CorruptData, LimitExceeded, UnknownMessage
+from everlog.errors import CorruptData, LimitExceeded, UnknownMessage, UsageError
 from everlog.fields import Enumeration, Field
 from everlog.kernel import derived
 from everlog.kernel.blocks import Blocks
@@ -30,6 +30,7 @@ TEMPLATE = Column(
 )
 JSON = Column("sbe", ColumnType.UTF8, "the SBE message as a JSON object, null where it can't be decoded", is_json=True)
 PREFIX = "sbe_"
+MAX_SIGNED = (1 << 63) - 1
 
 _NUMBER_TYPES = {
     "b": ColumnType.INT16,
@@ -39,7 +40,6 @@ _NUMBER_TYPES = {
     "i": ColumnType.INT32,
     "I": ColumnType.INT64,
     "q": ColumnType.INT64,
-    "Q": ColumnType.UINT64,
     "f": ColumnType.FLOAT32,
     "d": ColumnType.FLOAT64,
 }
@@ -66,15 +66,34 @@ class FieldColumn:
         if field.code == "s" or field.is_array:
             data = ColumnData(self.column.type, *blocks.texts(picks, to_nul=field.encoding is not None))
             return data if field.encoding is None else _as_utf8(data, field.encoding)
-        number = _NUMBER_TYPES[field.code]
         if isinstance(field.labels, Enumeration):
             return _named(blocks, self.template_id, field, field.labels)
-        return ColumnData(number, *blocks.numbers(picks, number.code))
+        kind = self.column.type
+        data = ColumnData(kind, *blocks.numbers(picks, kind.code))
+        if field.code == "Q" and kind is ColumnType.INT64 and data.null_count:
+            self._refuse_large(blocks, data)
+        return data
+
+    def _refuse_large(self, blocks: Blocks, taken: ColumnData) -> None:
+        """Raise :class:`UsageError` where a value became null because it is too large for a signed column."""
+        kind = ColumnType.UINT64
+        whole = ColumnData(kind, *blocks.numbers([(self.template_id, self.field)], kind.code))
+        if whole.null_count != taken.null_count:
+            values = whole.to_list(len(whole.values))
+            raise UsageError(
+                f"column {self.column.name}",
+                found=str(max(value for value in values if value is not None)),
+                expected=f"at most {MAX_SIGNED}, the largest number of a signed column",
+                hint="take unsigned 64-bit numbers as they are: in Spark sbeUint64=decimal",
+            )
 
 
-def field_columns(message: Message, prefix: str = PREFIX) -> tuple[FieldColumn, ...]:
+def field_columns(
+    message: Message, prefix: str = PREFIX, *, uint64: ColumnType = ColumnType.UINT64
+) -> tuple[FieldColumn, ...]:
     """The columns of a message's block: numbers, text, enums by name, sets as numbers, arrays of single bytes as
-    binary; those of composites as ``composite_member``. Constants and other arrays have none."""
+    binary; those of composites as ``composite_member``. Constants and other arrays have none. ``uint64`` is what
+    unsigned numbers of 64 bits become: ``UINT64``, or ``INT64``, which refuses those that are too large."""
     found: list[FieldColumn] = []
     taken: set[str] = {TEMPLATE.name}
     for path, field in message.block.fields():
@@ -86,14 +105,16 @@ def field_columns(message: Message, prefix: str = PREFIX) -> tuple[FieldColumn, 
             number += 1
             name = f"{plain}_{number}"
         taken.add(name.lower())
-        found.append(FieldColumn(Column(name, _type_of(field), field.doc), message.template_id, field))
+        found.append(FieldColumn(Column(name, _type_of(field, uint64), field.doc), message.template_id, field))
     return tuple(found)
 
 
-def _type_of(field: Field) -> ColumnType:
+def _type_of(field: Field, uint64: ColumnType) -> ColumnType:
     if field.code == "s" or isinstance(field.labels, Enumeration):
         return ColumnType.UTF8 if field.encoding is not None or field.labels is not None else ColumnType.BINARY
-    return ColumnType.BINARY if field.is_array else _NUMBER_TYPES[field.code]
+    if field.is_array:
+        return ColumnType.BINARY
+    return uint64 if field.code == "Q" else _NUMBER_TYPES[field.code]
 
 
 def blocks_of(schema: Schema, batch: Batch) -> Blocks:
@@ -111,8 +132,9 @@ class SbeColumns:
     ``message`` names the message whose block becomes typed columns, ``None`` for none. ``on_problem`` gets one line for
     each kind of payload that can't be decoded, per template, the first time it is met; such a row has nulls. With
     ``keep_rows`` (of a batch, those rows whose byte is 1) only rows stay that are such a message and have all fields
-    which it always has: those columns have no nulls then. Raises :class:`UsageError` for a message that the schema does
-    not have.
+    which it always has: those columns have no nulls then. ``uint64`` as in :func:`field_columns`: with
+    ``INT64``, ``extend`` raises :class:`UsageError` for a number that is too large. Raises :class:`UsageError` for a
+    message that the schema does not have.
     """
 
     def __init__(
@@ -122,10 +144,11 @@ class SbeColumns:
         on_problem: Callable[[str], None] | None = None,
         *,
         keep_rows: Callable[[Batch, memoryview], Batch] | None = None,
+        uint64: ColumnType = ColumnType.UINT64,
     ) -> None:
         self.schema = schema
         chosen = schema.message(message) if message else None
-        self._fields = {c.column.name: c for c in field_columns(chosen)} if chosen else {}
+        self._fields = {c.column.name: c for c in field_columns(chosen, uint64=uint64)} if chosen else {}
         self._on_problem = on_problem
         self._keep_rows = keep_rows if chosen else None
         self._template_id = chosen.template_id if chosen else NO_TEMPLATE

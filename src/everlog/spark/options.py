@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from everlog.core.columns import ColumnType
 from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, as_level
 from everlog.errors import UsageError
 from everlog.sbe import Schema, load_schema
@@ -17,6 +18,7 @@ from everlog.spark.filters import NO_BOUNDS, Bounds
 from everlog.spark.streaming.options import parse_seconds, parse_starting
 
 FAIL, SKIP = "fail", "skip"
+DECIMAL, BIGINT = "decimal", "bigint"
 DEFAULT_SLACK_NS = 600 * 10**9
 """Ten minutes: what a segment's neighbours say of its times is trusted up to that."""
 MIN_SPLIT_BYTES = 1 << 16
@@ -31,7 +33,8 @@ class ScanOptions:
     """What a query asks for. ``streams`` are names or glob patterns, none means all; ``start`` and ``end`` are
     addresses as text, ``end`` exclusive; ``start_ns`` and ``end_ns`` likewise in time, and ``slack_ns`` is how far
     clocks may have been set back. ``columns`` are names, ``None`` means the default ones. ``sbe_schema`` decodes
-    payloads, ``sbe_message`` names the message that gets typed columns, ``sbe_only`` leaves out all other records.
+    payloads, ``sbe_message`` names the message that gets typed columns, ``sbe_only`` leaves out all other records,
+    ``sbe_uint64`` is the type of its unsigned 64-bit numbers.
     ``family_options`` go to the stores whose family knows them, ``live_options`` to live queries. ``partitions`` is
     how many tasks to make, ``None`` for as many as suit the size. ``push_filters``: filters of the query make
     ``bounds``. ``faults``: the table is of faults, not of records; ``aggregation``: of groups.
@@ -55,6 +58,7 @@ class ScanOptions:
     sbe_schema: Schema | None = None
     sbe_message: str | None = None
     sbe_only: bool = False
+    sbe_uint64: ColumnType = ColumnType.UINT64
     push_filters: bool = False
     bounds: Bounds = NO_BOUNDS
     faults: bool = False
@@ -155,6 +159,11 @@ def _schema(name: str, value: str) -> Schema:
     return load_schema(_text(name, value))
 
 
+def _uint64(name: str, value: str) -> ColumnType:
+    chosen = _choice(DECIMAL, BIGINT)(name, value)
+    return ColumnType.INT64 if chosen == BIGINT else ColumnType.UINT64
+
+
 SCAN_OPTIONS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "family": ("family", _text),
     "stream": ("streams", _names),
@@ -173,6 +182,7 @@ SCAN_OPTIONS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "sbeSchema": ("sbe_schema", _schema),
     "sbeMessage": ("sbe_message", _text),
     "sbeOnly": ("sbe_only", _flag),
+    "sbeUint64": ("sbe_uint64", _uint64),
     "pushFilters": ("push_filters", _flag),
     "faults": ("faults", _flag),
     "aggregate": ("aggregation", parse_aggregation),
@@ -232,6 +242,8 @@ def parse_options(options: Mapping[str, str]) -> ScanOptions:
         raise UsageError("option sbeMessage", found="no sbeSchema", expected="sbeSchema with it")
     if scan.sbe_only and scan.sbe_message is None:
         raise UsageError("option sbeOnly", found="no sbeMessage", expected="sbeMessage with it")
+    if scan.sbe_uint64 is not ColumnType.UINT64 and scan.sbe_message is None:
+        raise UsageError("option sbeUint64", found="no sbeMessage", expected="sbeMessage with it")
     times_only = scan.sbe_message is None and family_options.get("timestamp_from", "").startswith(PREFIX)
     if scan.sbe_schema is not None and scan.level is Level.FRAME and not times_only:
         raise UsageError("option sbeSchema", found="level frame", expected="level record: a fragment is no message")

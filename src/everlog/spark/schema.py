@@ -92,7 +92,8 @@ def sbe_columns(scan: ScanOptions, on_problem: Callable[[str], None] | None = No
         return None
     from everlog.spark.arrow_batches import keep_rows
 
-    return SbeColumns(scan.sbe_schema, scan.sbe_message, on_problem, keep_rows=keep_rows if scan.sbe_only else None)
+    chosen = keep_rows if scan.sbe_only else None
+    return SbeColumns(scan.sbe_schema, scan.sbe_message, on_problem, keep_rows=chosen, uint64=scan.sbe_uint64)
 
 
 def _family_columns(members: list[FoundStore], scan: ScanOptions, options: Mapping[str, Any]) -> tuple[Column, ...]:
