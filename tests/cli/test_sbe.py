@@ -87,6 +87,21 @@ def test_parquet_gets_template_and_json_or_a_messages_typed_columns(everlog: Any
         assert made[f"sbe_{letter}"].to_pylist() == [*expected, None, None]
 
 
+@pytest.mark.parametrize("no_payload", [[], ["--no-payload"]])
+def test_an_export_of_one_message_has_no_other_records(
+    everlog: Any, store: Path, tmp_path: Path, no_payload: list[str]
+) -> None:
+    pq = pytest.importorskip("pyarrow.parquet")
+    out = tmp_path / "small.parquet"
+    arguments = ("--sbe-schema", SCHEMA, "--sbe-message", "Small", "--sbe-only", *no_payload)
+    result = everlog("export", store, out, *arguments)
+    expected = [line["fields"] for line in golden() if line["template"] == "Small"]
+    assert f"wrote {len(expected)} records as parquet" in result.stderr
+    table = pq.read_table(out)
+    assert ("payload" in table.column_names) == (not no_payload)
+    assert [{name: row[f"sbe_{name}"] for name in "abcdefgh"} for row in table.to_pylist()] == expected
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
@@ -95,6 +110,10 @@ def test_parquet_gets_template_and_json_or_a_messages_typed_columns(everlog: Any
         (["read", "STORE", "--sbe-schema", "STORE/s.toy"], "s.toy line 1: found"),
         (["read", "STORE", "--sbe-schema", "STORE/none.xml"], "none.xml: found no such file or directory"),
         (["export", "STORE", "OUT.parquet", "--sbe-message", "Small"], "--sbe-message: expected with --sbe-schema"),
+        (
+            ["export", "STORE", "OUT.parquet", "--sbe-schema", "SCHEMA", "--sbe-only"],
+            "--sbe-only: expected with --sbe-m",
+        ),
         (["export", "STORE", "OUT.parquet", "--sbe-schema", "SCHEMA", "--sbe-message", "No"], "no message 'No'"),
         (["export", "STORE", "OUT.jsonl", "--sbe-schema", "SCHEMA", "--sbe-message", "Small"], "found jsonl"),
     ],

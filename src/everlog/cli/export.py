@@ -45,6 +45,7 @@ Sink = Callable[[str, Batch], None]
 @click.option("--force", is_flag=True, help="Replace OUT if it exists.")
 @sbe_schema_option
 @click.option("--sbe-message", metavar="NAME", help="With --sbe-schema: this message's fields as columns of their own.")
+@click.option("--sbe-only", is_flag=True, help="With --sbe-message: leave out all other records.")
 def export(path: str, family: str | None, out: str, kind: str | None, **given: Any) -> int:
     """Write the records of the store at PATH to the file OUT, with every column. It gets its name when it is
     complete."""
@@ -83,13 +84,15 @@ class Table:
 
 def _sbe(kind: str, given: dict[str, Any]) -> SbeColumns | None:
     message = given["sbe_message"]
+    if given["sbe_only"] and message is None:
+        raise UsageError("--sbe-only", expected="with --sbe-message")
     if given["sbe_schema"] is None:
         if message is not None:
             raise UsageError("--sbe-message", expected="with --sbe-schema")
         return None
     if kind == "jsonl" and message is not None:
         raise UsageError("--sbe-message", found="jsonl", expected="parquet or arrow: jsonl has all of every message")
-    return sbe_columns(given, message)
+    return sbe_columns(given, message, only=given["sbe_only"])
 
 
 def _table(store: Store, kind: str, given: dict[str, Any], sbe: SbeColumns | None) -> Table:
@@ -154,8 +157,9 @@ def _copy(store: Store, table: Table, given: dict[str, Any], sink: Sink, faults:
                 )
                 before = done
                 for batch in scan:
-                    sink(name, table.made(batch))
-                    count += batch.row_count
+                    made = table.made(batch)
+                    sink(name, made)
+                    count += made.row_count
                     if "length" in batch.data:
                         done += sum(batch.to_list("length"))
                     progress(name, min(done, total), total)

@@ -94,9 +94,10 @@ def sbe_schema_option(command: F) -> F:
     return click.option("--sbe-schema", metavar="FILE", callback=read, help=text)(command)
 
 
-def sbe_columns(given: dict[str, Any], message: str | None = None) -> SbeColumns | None:
-    """What decodes payloads, if that was asked for; what it can't decode becomes warnings. Raises :class:`UsageError`
-    where payloads are fragments: the bytes of a later one may look like a message."""
+def sbe_columns(given: dict[str, Any], message: str | None = None, *, only: bool = False) -> SbeColumns | None:
+    """What decodes payloads, if that was asked for; what it can't decode becomes warnings. With ``only`` records of
+    other messages are left out, which takes pyarrow. Raises :class:`UsageError` where payloads are fragments: the bytes
+    of a later one may look like a message."""
     if given["sbe_schema"] is None:
         return None
     if given["frames"]:
@@ -105,7 +106,11 @@ def sbe_columns(given: dict[str, Any], message: str | None = None) -> SbeColumns
         raise UsageError("--sbe-schema", expected="not with --frames: a fragment is no message")
     from everlog.sbe import SbeColumns
 
-    return SbeColumns(given["sbe_schema"], message, warn)
+    if not only:
+        return SbeColumns(given["sbe_schema"], message, warn)
+    from everlog.spark.arrow_batches import keep_rows
+
+    return SbeColumns(given["sbe_schema"], message, warn, keep_rows=keep_rows)
 
 
 def open_given(path: str, family: str | None, given: dict[str, Any], *, warn_of_key: bool = True) -> Store:

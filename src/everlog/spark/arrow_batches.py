@@ -68,10 +68,10 @@ def _widened(values: memoryview, rows: int) -> pa.Buffer:
 
 def keep_rows(batch: Batch, mask: memoryview) -> Batch:
     """The rows whose byte in ``mask`` is 1; the others are 0."""
-    import numpy as np
     import pyarrow as pa
 
-    kept = pa.record_batch(batch).filter(pa.array(np.frombuffer(mask, dtype=np.bool_)))
+    chosen = pa.Array.from_buffers(pa.uint8(), batch.row_count, [None, pa.py_buffer(mask)]).cast(pa.bool_())
+    kept = pa.record_batch(batch).filter(chosen)
     return Batch(batch.schema, kept.num_rows, {c.name: _data_of(c.type, kept.column(c.name)) for c in batch.schema})
 
 
