@@ -154,14 +154,14 @@ class SbeColumns:
         self._template_id = chosen.template_id if chosen else NO_TEMPLATE
         self._least_length = max((c.field.end for c in self._fields.values() if c.is_always), default=0)
         self._told: set[tuple[int, str]] = set()
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
+        self.columns = self._all_columns()
         """All that ``extend`` can add: the template's name, the fields of the chosen message, the JSON text."""
+
+    def _all_columns(self) -> tuple[Column, ...]:
         if self._keep_rows is None:
             return (TEMPLATE, *(field.column for field in self._fields.values()), JSON)
-        fields = (replace(field.column, nullable=not field.is_always) for field in self._fields.values())
-        return (replace(TEMPLATE, nullable=False), *fields, JSON)
+        always = (replace(field.column, nullable=not field.is_always) for field in self._fields.values())
+        return (replace(TEMPLATE, nullable=False), *always, JSON)
 
     @property
     def needs_payload(self) -> bool:

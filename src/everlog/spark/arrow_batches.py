@@ -17,6 +17,7 @@ class ArrowBatches:
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
+        self._fields = [(field.name, field.type, field.nullable) for field in schema]  # made anew at each look
         self._nulls: dict[str, pa.Array] = {}
 
     def convert(self, batch: Batch) -> pa.RecordBatch:
@@ -26,19 +27,19 @@ class ArrowBatches:
 
         rows = batch.row_count
         arrays = []
-        for field in self.schema:
-            data = batch.data.get(field.name)
-            if not field.nullable and (data is None or data.null_count):
-                raise UsageError(f"column {field.name}", found="a null", expected="values: Spark was told NOT NULL")
-            arrays.append(self._null(field, rows) if data is None else to_array(field.type, data, rows))
+        for name, kind, nullable in self._fields:
+            data = batch.data.get(name)
+            if not nullable and (data is None or data.null_count):
+                raise UsageError(f"column {name}", found="a null", expected="values: Spark was told NOT NULL")
+            arrays.append(self._null(name, kind, rows) if data is None else to_array(kind, data, rows))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
-    def _null(self, field: pa.Field, rows: int) -> pa.Array:
+    def _null(self, name: str, kind: pa.DataType, rows: int) -> pa.Array:
         import pyarrow as pa
 
-        held = self._nulls.get(field.name)
+        held = self._nulls.get(name)
         if held is None or len(held) < rows:
-            held = self._nulls[field.name] = pa.nulls(rows, field.type)
+            held = self._nulls[name] = pa.nulls(rows, kind)
         return held[:rows]
 
 
