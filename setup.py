@@ -36,7 +36,12 @@ def extensions() -> list[Extension]:
 
 
 class AllOrNone(build_ext):
-    """Takes what was built away again when a module could not be."""
+    """Builds on all cores; takes what was built away again when a module could not be."""
+
+    def finalize_options(self) -> None:
+        """As many compilers at once as there are cores."""
+        super().finalize_options()
+        self.parallel = self.parallel or os.cpu_count()
 
     def build_extensions(self) -> None:
         """Compile, then look at what is there."""
