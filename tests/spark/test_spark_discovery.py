@@ -44,6 +44,17 @@ def test_several_paths_with_commas_between_and_none_twice(folder):
     assert [s.path for s in find_stores((text,))] == [f"{folder}/one", f"{folder}/deep/two"]
 
 
+def test_a_store_is_found_once_however_its_path_is_written(folder, monkeypatch):
+    (folder / "alias").symlink_to(folder / "deep" / "two")
+    ways = ("deep/two", "deep/two/", "deep//two", "./deep/./two", "one/../deep/two", "deep/t*", "alias", "deep")
+    assert names(folder, *ways) == ["deep/two", "deep/three"]
+    assert names(folder, "deep/two/") == names(folder, "deep//two") == ["deep/two"]
+    paths = tuple(f"{folder}/{way}" for way in ways if "*" not in way and way != "deep")
+    assert find_stores(paths, "toy") == [FoundStore(f"{folder}/deep/two", "toy")]
+    monkeypatch.chdir(folder)
+    assert [store.path for store in find_stores(("deep/two/", "./one", "one"))] == ["deep/two", "one"]
+
+
 def test_a_file_url_is_a_local_path(folder):
     assert find_stores((f"file://{folder}/one",)) == find_stores((f"{folder}/one",))
 
@@ -79,6 +90,25 @@ def test_a_store_behind_a_url_is_found(toy):
     files.pipe("/lake/a/s.toy", b"")
     files.pipe("/lake/b/s.toy", b"")
     assert [s.path for s in find_stores(("memory://lake",))] == ["memory://lake/a", "memory://lake/b"]
+
+
+def test_a_remote_store_is_found_once_with_and_without_a_slash(toy):
+    fsspec = pytest.importorskip("fsspec")
+    fsspec.filesystem("memory").pipe("/pond/a/s.toy", b"")
+    assert [s.path for s in find_stores(("memory://pond/a/", "memory://pond/a", "memory://pond/"))] == [
+        "memory://pond/a"
+    ]
+
+
+def test_a_pattern_of_urls_that_cannot_be_listed_is_one_clear_error(monkeypatch):
+    fsspec = pytest.importorskip("fsspec")
+
+    def refuse(url):
+        raise OSError("no credentials")
+
+    monkeypatch.setattr(fsspec.core, "url_to_fs", refuse)
+    with pytest.raises(StoreUnavailable, match=r"memory://sea/\*: found OSError: no credentials"):
+        find_stores(("memory://sea/*",))
 
 
 def test_remote_stores_are_looked_at_at_once_and_given_in_order():

@@ -108,3 +108,17 @@ def test_the_table_and_the_function_give_the_same_in_spark(spark, golden):
     assert [row.code for row in table if row.severity == "fault"]
     assert all(row.store.startswith(paths[0]) for row in table)
     assert spark.read.format("everlog").option("onFault", "skip").load(paths).count() > 0
+
+
+def test_a_family_of_which_no_store_opens_is_left_out_or_named(tmp_path, golden, toy):
+    good = toy("good", {"s": [(1, None, None, b"")]})
+    bad = tmp_path / "bad"
+    shutil.copytree(next(golden("jlog/basic/log").iterdir()), bad)
+    (bad / "metastore").write_bytes((bad / "metastore").read_bytes()[:12] + bytes([0x66, 0x3A, 0x73, 0x18]))
+    for paths in (f"{bad},{good}", str(bad)):
+        with pytest.raises(Exception, match="onFault=skip leaves the store out") as error:
+            reader_of(paths, ("stream",))
+        assert str(bad) in str(error.value)
+    assert rows_of(reader_of(f"{bad},{good}", ("store", "stream"), onFault="skip")) == [(good, "s")]
+    with pytest.raises(Exception, match="onFault=skip"):
+        reader_of(str(bad), onFault="skip")  # nothing tells which columns there are

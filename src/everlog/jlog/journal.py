@@ -134,6 +134,9 @@ class Walk:
             previous = log
             if log in by_log:
                 yield from self._segment(by_log[log], piece)
+            else:  # planned when it was there
+                yield from self._take()
+                self.request.on_fault(segment_gone(log))
         if self.pre_commit and self.journal.last_log is None:
             yield from self._buffer(self.journal.metastore.storage_log or 0, 1)
         yield from self._take()
@@ -149,7 +152,7 @@ class Walk:
             if not self.journal.is_gone(segment.log):
                 raise
             yield from self._take()
-            self.request.on_fault(segment_gone(segment))
+            self.request.on_fault(segment_gone(segment.log))
             return
         with file:
             reader = self._reader(file, segment.log, 0, file.size())
@@ -234,17 +237,17 @@ def missing_segments(previous: int, following: int) -> Fault:
     )
 
 
-def segment_gone(segment: Segment) -> Fault:
+def segment_gone(log: int) -> Fault:
     """A segment that was there when the journal was looked at."""
     return fault(
         "segment-gone-while-read",
-        segment_name(segment.log),
+        segment_name(log),
         None,
         "no such file",
-        f"{segment.byte_count} bytes, as when the folder was listed",
+        "one, as when the folder was listed",
         loses="its messages; every subscriber was done with them, if a reader of the original deleted it",
         repair="none: to keep messages, keep a subscriber before them",
-        address=f"{segment.log:08x}:{1:08x}",
+        address=f"{log:08x}:{1:08x}",
     )
 
 

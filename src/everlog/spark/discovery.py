@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from everlog.core.storage import Storage
-from everlog.errors import EverlogError, LimitExceeded, NotAStore, StoreUnavailable
+from everlog.errors import CorruptData, EverlogError, LimitExceeded, NotAStore, StoreUnavailable, UnsupportedVersion
 from everlog.spark.looking import look_at_each
 from everlog.stores import detect, storage_of, store_class
 
@@ -27,23 +27,55 @@ class FoundStore:
     family: str
 
 
+def at_store(store: FoundStore, error: EverlogError) -> EverlogError:
+    """The error with the store's path, and the option that goes on without it."""
+    is_damage = isinstance(error, CorruptData | UnsupportedVersion)
+    way_out = "onFault=skip leaves the store out" if is_damage else "failOnDataLoss=false goes on without it"
+    where = error.where if error.where.startswith(store.path) else f"{store.path}/{error.where}"
+    hint = error.hint or way_out
+    if way_out.partition(" ")[0] not in hint:
+        hint += f"; {way_out}"
+    return type(error)(where, offset=error.offset, found=error.found, expected=error.expected, hint=hint)
+
+
 def find_stores(paths: tuple[str, ...], family: str | None = None) -> list[FoundStore]:
-    """All stores of the paths, in order, none twice. Below a folder that is no store they are looked for in its
-    folders; inside a store no others are. With ``family`` each path is taken as a store of it. Raises
-    :class:`NotAStore` where a path leads to none, :class:`StoreUnavailable` where it leads nowhere."""
+    """All stores of the paths, in order, none twice, in whatever ways its path is written. Below a folder that is no
+    store they are looked for in its folders; inside a store no others are. With ``family`` each path is taken as a
+    store of it. Raises :class:`NotAStore` where a path leads to none, :class:`StoreUnavailable` where it leads
+    nowhere."""
     found: dict[str, FoundStore] = {}
     for path in paths:
-        for place in _expand(path):
+        for place in map(_plain, _expand(path)):
             if family is not None:
                 store_class(family)
-                found.setdefault(place, FoundStore(storage_of(place).root, family))
+                found.setdefault(_identity(place), FoundStore(storage_of(place).root, family))
                 continue
             below = list(_stores_below(place))
             if not below:
                 raise NotAStore(place, found="no store in it or below it", expected="a store or a folder of stores")
             for store in below:
-                found.setdefault(store.path, store)
+                found.setdefault(_identity(store.path), store)
     return list(found.values())
+
+
+def _identity(path: str) -> str:
+    """The same for all ways to write a store's path."""
+    return path if _is_url(path) else os.path.realpath(path)
+
+
+def _is_url(path: str) -> bool:
+    return "://" in path and not os.path.exists(path)
+
+
+def _plain(path: str) -> str:
+    """Without what says nothing: slashes at the end, doubled ones, and steps to where one is. ``..`` stays: behind a
+    link it leads elsewhere than it reads."""
+    if _is_url(path):
+        return path.rstrip("/") if path.partition("://")[2].strip("/") else path
+    if not path:
+        return path
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    return ("/" if path.startswith("/") else "") + "/".join(parts) or "."
 
 
 def _expand(path: str) -> list[str]:
@@ -70,8 +102,14 @@ def _remote_glob(url: str) -> list[str]:
         from fsspec.core import url_to_fs
     except ImportError as error:
         raise MissingDependency(url, found="fsspec not installed", hint="pip install 'everlog[remote]'") from error
-    files, pattern = url_to_fs(url)
-    return sorted(str(files.unstrip_protocol(name)) for name in files.glob(pattern) if files.isdir(name))
+    try:
+        files, pattern = url_to_fs(url)
+        return sorted(str(files.unstrip_protocol(name)) for name in files.glob(pattern) if files.isdir(name))
+    except ImportError as error:  # s3fs, gcsfs, ...: each protocol has a package of its own
+        raise MissingDependency(url, found=str(error)) from error
+    except Exception as error:  # each fsspec back end has errors of its own
+        found = f"{type(error).__name__}: {error}"
+        raise StoreUnavailable(url, found=found, expected="a pattern of folders that can be listed") from error
 
 
 def _stores_below(place: str) -> Iterator[FoundStore]:

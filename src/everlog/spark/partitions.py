@@ -22,7 +22,7 @@ from everlog.errors import (
     UnknownStream,
     UnsupportedVersion,
 )
-from everlog.spark.discovery import FoundStore
+from everlog.spark.discovery import FoundStore, at_store
 from everlog.spark.looking import look_at_each
 from everlog.spark.options import SKIP, ScanOptions
 from everlog.spark.schema import FamilyOptions, sbe_columns
@@ -61,6 +61,9 @@ class StorePartition(InputPartition):  # type: ignore[misc]
         """Estimate of the work."""
         return sum(split.byte_count for part in self.parts for split in part.splits)
 
+
+TIMES_IN_RECORDS = "timestamp_from"
+"""With this option of Aeron's stores records have times of their own, which a recording's descriptor can't know."""
 
 OnError = Callable[[FoundStore, EverlogError], None]
 """Told of a store that can't be planned, and is left out."""
@@ -122,17 +125,6 @@ def _left_out(store: FoundStore, error: EverlogError, is_allowed: bool, on_error
         raise at_store(store, error) from error
 
 
-def at_store(store: FoundStore, error: EverlogError) -> EverlogError:
-    """The error with the store's path, and the option that goes on without it."""
-    is_damage = isinstance(error, CorruptData | UnsupportedVersion)
-    way_out = "onFault=skip leaves the store out" if is_damage else "failOnDataLoss=false goes on without it"
-    where = error.where if error.where.startswith(store.path) else f"{store.path}/{error.where}"
-    hint = error.hint or way_out
-    if way_out.partition(" ")[0] not in hint:
-        hint += f"; {way_out}"
-    return type(error)(where, offset=error.offset, found=error.found, expected=error.expected, hint=hint)
-
-
 def _few(names: list[str]) -> str:
     distinct = sorted(set(names))
     return ", ".join(distinct[:20]) + (f" and {len(distinct) - 20} more" if len(distinct) > 20 else "") or "no streams"
@@ -163,7 +155,7 @@ def _splits(store: Store, streams: list[StreamInfo], scan: ScanOptions) -> Itera
         return
     for stream in streams:
         if scan.has_time_range:
-            if _may_be_in_time(stream, scan):
+            if TIMES_IN_RECORDS in scan.family_options or _may_be_in_time(stream, scan):
                 yield from _splits_in_time(store, stream, start, end, scan)
         else:
             yield from store.splits(stream.name, start=start, end=end, split_bytes=scan.split_bytes)

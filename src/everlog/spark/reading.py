@@ -20,8 +20,9 @@ from everlog.errors import (
 )
 from everlog.sbe.columns import SbeColumns
 from everlog.spark.arrow_batches import ArrowBatches, in_time
+from everlog.spark.discovery import at_store
 from everlog.spark.options import SKIP, ScanOptions
-from everlog.spark.partitions import StorePartition, StoreSplits, at_store
+from everlog.spark.partitions import StorePartition, StoreSplits
 from everlog.spark.schema import sbe_columns
 from everlog.stores import open_store
 
@@ -39,6 +40,9 @@ MAX_WARNINGS = 20
 GONE = frozenset({"segment-gone-while-read", "slice-gone-while-read"})
 SEGMENT_MISSING = "segment-missing"
 """Codes of faults that may mean that retention took a file while the query ran, which is no damage."""
+
+CUT = frozenset({"unset-frame", "segment-short", SEGMENT_MISSING})
+"""Codes of faults that a recording has where it was truncated while the query ran, which is no damage either."""
 
 LOG = logging.getLogger("everlog.spark")
 
@@ -158,7 +162,7 @@ class _Faults:
         if self._fail_on_data_loss and self._is_gone(fault):
             raise DataLost(
                 f"{path}/{fault.file}",
-                found=f"{fault.found}: purged or deleted since the query was planned",
+                found=f"{fault.found}: purged, truncated or deleted since the query was planned",
                 expected=f"stream {self._split.stream} from {fault.address or 'its start'} on",
                 hint="failOnDataLoss=false goes on without it",
             )
@@ -175,15 +179,18 @@ class _Faults:
             LOG.warning("%s: stream %s: %s", path, self._split.stream, fault)
 
     def _is_gone(self, fault: Fault) -> bool:
-        """Whether a file is missing because its store does without it by now. Of a recording its catalog tells."""
-        if fault.code != SEGMENT_MISSING or fault.address is None:
+        """Whether something is missing because its store does without it by now. Of a recording its catalog tells."""
+        if fault.code not in CUT or fault.address is None:
             return fault.code in GONE
         store = self._part.store
         try:
             with open_store(store.path, family=store.family, **self._part.options) as now:
                 infos = [info for info in now.streams() if info.name == self._split.stream]
+                address = now.parse_address(fault.address)
                 firsts = [now.parse_address(info.first) for info in infos if info.first is not None]
-                return not infos or any(first > now.parse_address(fault.address) for first in firsts)
+                stops = [info.details.get("stop_position") for info in infos]
+                is_cut = any(isinstance(stop, int) and stop <= address for stop in stops)
+                return not infos or is_cut or any(first > address for first in firsts)
         except EverlogError:
             return False
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from everlog.core.columns import Column, ColumnType, pick
 from everlog.core.options import option_names
 from everlog.core.store import Level
-from everlog.errors import CorruptData, EverlogError, UnsupportedVersion, UsageError
+from everlog.errors import CorruptData, EverlogError, FileChanged, StoreUnavailable, UnsupportedVersion, UsageError
 from everlog.sbe.columns import JSON, SbeColumns
-from everlog.spark.discovery import FoundStore
-from everlog.spark.options import FAMILY_OPTIONS, ScanOptions
+from everlog.spark.discovery import FoundStore, at_store
+from everlog.spark.options import FAMILY_OPTIONS, SKIP, ScanOptions
 from everlog.stores import FAMILIES, open_store, store_class
 
 if TYPE_CHECKING:
@@ -67,7 +67,11 @@ def table_columns(stores: Iterable[FoundStore], scan: ScanOptions, options: Fami
     for store in stores:
         by_family.setdefault(store.family, []).append(store)
     families = sorted(by_family, key=list(FAMILIES).index)
-    tables = [_family_columns(by_family[family], scan, options[family]) for family in families]
+    looked = {family: _family_columns(by_family[family], scan, options[family]) for family in families}
+    tables = [table for table in looked.values() if isinstance(table, tuple)]
+    for failed in looked.values():
+        if isinstance(failed, EverlogError) and not (tables and _goes_on_without(scan, failed)):
+            raise failed
     columns: dict[str, Column] = {}
     for table in tables:
         for column in table:
@@ -96,17 +100,26 @@ def sbe_columns(scan: ScanOptions, on_problem: Callable[[str], None] | None = No
     return SbeColumns(scan.sbe_schema, scan.sbe_message, on_problem, keep_rows=chosen, uint64=scan.sbe_uint64)
 
 
-def _family_columns(members: list[FoundStore], scan: ScanOptions, options: Mapping[str, Any]) -> tuple[Column, ...]:
-    """The columns are the family's, not the store's: any that opens will do."""
+def _family_columns(
+    members: list[FoundStore], scan: ScanOptions, options: Mapping[str, Any]
+) -> tuple[Column, ...] | EverlogError:
+    """The columns are the family's, not the store's: any that opens will do. Else why the first does not."""
     first_error: EverlogError | None = None
     for member in members:
         try:
             with open_store(member.path, family=member.family, **options) as store:
                 return store.schema(level=scan.level)
-        except (CorruptData, UnsupportedVersion) as error:
-            first_error = first_error or error
+        except (CorruptData, UnsupportedVersion, StoreUnavailable, FileChanged) as error:
+            first_error = first_error or at_store(member, error)
     assert first_error is not None
-    raise first_error
+    return first_error
+
+
+def _goes_on_without(scan: ScanOptions, error: EverlogError) -> bool:
+    """Whether the options leave out a store that has this error."""
+    if isinstance(error, CorruptData | UnsupportedVersion):
+        return scan.on_fault == SKIP
+    return not scan.fail_on_data_loss
 
 
 def default_columns(table: tuple[Column, ...], scan: ScanOptions) -> tuple[Column, ...]:
