@@ -46,6 +46,8 @@ def test_constant_text_serves_larger_and_smaller_batches() -> None:
 def test_unknown_columns_are_named() -> None:
     with pytest.raises(UsageError, match=r"'color'.*position"):
         pick((POSITION,), ["color"])
+    with pytest.raises(UsageError, match="columns: found 'position', 'position', expected each name once"):
+        pick((POSITION,), ["position", "position"])
 
 
 def test_a_column_not_asked_for_is_named(batch: Batch) -> None:

@@ -278,7 +278,8 @@ def test_damage_is_an_error_or_left_out_and_counted(golden: Callable[[str], Path
     store = golden("nats_streaming/broken/msgs_bad_crc_mid") / "broken" / "msgs_bad_crc_mid"
     target = RecordTarget(kind="jlog", folder=str(tmp_path / "to"))
     (row,) = move(store, target, "nats-streaming", streams=["foo"])
-    assert "msgs.2.dat" in row["error"]
+    assert f"{store}/foo/msgs.2.dat" in row["error"]
+    assert "onFault=skip moves the rest" in row["error"]
     (row,) = move(store, target, "nats-streaming", streams=["foo"], on_fault="skip")
     whole = truth("basic_sigterm")["foo"]["messages"]
     assert [crc for _, crc, _, _ in rows_of(row["target"])] == [m["data_crc32"] for m in whole if m["seq"] != 13]

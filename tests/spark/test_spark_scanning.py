@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+import everlog.spark
 from everlog.errors import UsageError
 from everlog.spark import scan
 
@@ -21,6 +22,17 @@ def test_the_table_is_that_of_the_data_source(spark, golden):
         rows = found.collect()
         assert sorted(rows, key=repr) == sorted(plain.collect(), key=repr)
         assert rows
+
+
+def test_paths_come_one_by_one_or_as_a_list(spark, golden):
+    paths = [golden("aeron/archive-basic/archive"), golden("jlog/lz4/log")]
+    expected = scan(spark, *map(str, paths), columns="stream").count()
+    assert expected
+    assert scan(spark, paths, columns="stream").count() == expected
+    assert everlog.spark.verify(spark, [str(path) for path in paths]).count() == 2
+    assert everlog.spark.faults(spark, [str(path) for path in paths]).count() == 0
+    (row,) = everlog.spark.aggregate(spark, paths[:1], by="family").collect()
+    assert row.family == "aeron-archive"
 
 
 def test_a_wrong_option_is_an_error_at_once(spark, golden):

@@ -150,6 +150,8 @@ def pick(schema: tuple[Column, ...], names: Sequence[str] | None) -> tuple[Colum
     if names is None:
         return schema
     by_name = {c.name: c for c in schema}
+    if len(set(names)) < len(names):
+        raise UsageError("columns", found=", ".join(map(repr, names)), expected="each name once")
     if missing := [n for n in names if n not in by_name]:
         raise UsageError("columns", found=", ".join(map(repr, missing)), expected=f"names out of {', '.join(by_name)}")
     return tuple(by_name[n] for n in names)

@@ -135,9 +135,9 @@ def check_aggregation(wanted: Aggregation, table: Iterable[Column]) -> dict[str,
         kind = None if fold.column is None else types[fold.column]
         fits = _NUMBERS if fold.kind == SUM else (*_NUMBERS, ColumnType.TIMESTAMP_US)
         if fold.kind in (SUM, MIN, MAX) and kind not in fits:
-            raise UsageError(
-                "values", found=f"{fold.kind}({fold.column})", expected=f"a number to take the {fold.kind} of"
-            )
+            what = "a number" if fold.kind == SUM else f"a number, or {TIMESTAMP},"
+            found = f"{fold.kind}({fold.column})"
+            raise UsageError("values", found=found, expected=f"{what} to take the {fold.kind} of")
     return {name: types[name] for name in wanted.columns}
 
 

@@ -24,8 +24,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from everlog.core.report import Fault, Severity
-from everlog.core.store import Store, raise_fault
-from everlog.errors import CorruptData, EverlogError, UsageError, WriteFailed
+from everlog.core.store import Store
+from everlog.errors import EverlogError, UsageError, WriteFailed
 from everlog.spark.options import SKIP
 from everlog.spark.pipelines.migrate_connection import (
     MESSAGE_NOT_FOUND,
@@ -37,6 +37,7 @@ from everlog.spark.pipelines.migrate_connection import (
 )
 from everlog.spark.pipelines.migrate_consumers import REDELIVER, Subscriptions
 from everlog.spark.pipelines.migrate_durables import make_consumer
+from everlog.spark.pipelines.migrate_moving import damage
 from everlog.spark.pipelines.migrate_stream import (
     DONE,
     GAP_SUBJECT,
@@ -270,16 +271,7 @@ class ChannelImport:
         if fault.severity is Severity.FAULT:
             self._counts.faults += 1
             if self._move.on_fault != SKIP:
-                try:
-                    raise_fault(fault)
-                except CorruptData as error:
-                    raise CorruptData(
-                        f"{self._move.store}/{error.where}",
-                        offset=error.offset,
-                        found=error.found,
-                        expected=error.expected,
-                        hint=f"{fault.code}: a reader loses {fault.loses}; onFault=skip moves the rest",
-                    ) from None
+                raise damage(str(self._move.store), fault)
 
     async def _publish(self, sequence: int, time_ns: int, reply: str, payload: bytes) -> None:
         move = self._move

@@ -10,7 +10,7 @@ from typing import Any
 
 from everlog.core.columns import Batch
 from everlog.core.report import Fault, Severity
-from everlog.core.store import PAYLOAD, Store, raise_fault
+from everlog.core.store import PAYLOAD, Store
 from everlog.errors import CorruptData, UsageError, WriteFailed
 from everlog.spark.options import SKIP
 from everlog.spark.pipelines.migrate_notes import Assigned, Note, Pending
@@ -33,6 +33,17 @@ class StreamMove:
     options: Mapping[str, Any]
     on_fault: str
     byte_count: int
+
+
+def damage(store: str, fault: Fault) -> CorruptData:
+    """What ends a move that does not pass over damage."""
+    return CorruptData(
+        f"{store}/{fault.file}",
+        offset=fault.offset,
+        found=fault.found,
+        expected=fault.expected,
+        hint=f"{fault.code}: a reader loses {fault.loses}; onFault=skip moves the rest",
+    )
 
 
 class Mover:
@@ -104,7 +115,7 @@ class Mover:
         if fault.severity is Severity.FAULT:
             self.faults += 1
             if self._move.on_fault != SKIP:
-                raise_fault(fault)
+                raise damage(self._move.assigned.store, fault)
 
     def _put(self, batch: Batch) -> None:
         data = {name: batch.to_list(name) for name in batch.data}

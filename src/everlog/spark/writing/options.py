@@ -208,7 +208,8 @@ def _family(path: str, family: str | None, create: bool) -> str:
     if family is None:
         raise UsageError("option family", found="none", expected=f"{JLOG} or {AERON}, to be made")
     if found not in (None, family) or family not in OF_FAMILY:
-        raise UsageError(path, found=f"a store of {found or family}", expected=f"one of {family if found else AERON}")
+        wanted = family if family in OF_FAMILY else f"{JLOG} or {AERON}"
+        raise UsageError(path, found=f"a store of {found or family}", expected=f"one of {wanted}")
     return family
 
 
