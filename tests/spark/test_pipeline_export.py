@@ -7,6 +7,7 @@ import shutil
 import threading
 import zlib
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from exported import journal, numbers, once, options, record
@@ -54,6 +55,51 @@ def test_a_second_run_adds_what_is_new_and_a_third_nothing(spark, tmp_path):
     assert export(spark, wish).rows == 0
     assert (out / MANIFEST).read_bytes() == before
     assert sorted(file.name for file in (out / "_everlog").iterdir()) == ["lock", "manifest.json"]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "delta"])
+def test_a_later_run_may_have_stores_of_some_of_the_families_only(spark, tmp_path, kind):
+    """Its rows lack what only the others have; options that only the others know are left out."""
+    path, trades, out = journal(tmp_path / "journal", 0, 50), record(tmp_path / "trades", 50, 100), tmp_path / "out"
+    times = {"timestampFrom": "reserved_value:ms"}
+
+    def wish(*paths, **more):
+        return Export(options=options(*paths, **more), folder=str(out), kind=kind)
+
+    assert export(spark, wish(path, trades, **times)).rows == 100
+    columns = read_manifest(str(out)).columns
+    assert {"position", "marker"} < {name for name, _ in columns}
+    journal(path, 100, 120), record(trades, 120, 140)
+    assert export(spark, wish(path)).rows == 20
+    with pytest.raises(UsageError, match="option timestampFrom: found None, expected 'reserved_value:ms'"):
+        export(spark, wish(trades))
+    assert export(spark, wish(trades, **times)).rows == 20
+    assert numbers(out) == once(140)
+    manifest = read_manifest(str(out))
+    assert (manifest.columns, manifest.query["timestampFrom"]) == (columns, "reserved_value:ms")
+    frame = spark.read.parquet(str(out)) if kind == "parquet" else _delta_frame(spark, out)
+    later = {int(row.payload.rstrip(b"x")): row for row in frame.collect()}
+    assert (later[110].marker, later[110].position) == (111 - 50, None)
+    assert later[130].marker is None
+    assert later[130].position > later[90].position > 0
+    with pytest.raises(UsageError, match="columns: found fewer columns"):
+        export(spark, Export(options=options(path, columns="marker,payload"), folder=str(out), kind=kind))
+
+
+def _delta_frame(spark, folder):
+    from deltalake import DeltaTable
+
+    return spark.createDataFrame(DeltaTable(str(folder)).to_pyarrow_table())
+
+
+def test_columns_of_a_schema_that_was_left_out_are_not_taken_for_those_of_others(spark, tmp_path):
+    path, trades, out = journal(tmp_path / "journal", 0, 5), record(tmp_path / "trades", 5, 10), tmp_path / "out"
+    schema = str(Path(__file__).parent.parent / "golden" / "sbe" / "every-feature.xml")
+    export(
+        spark, Export(options=options(path, trades, sbeSchema=schema, columns="payload,sbe_template"), folder=str(out))
+    )
+    with pytest.raises(UsageError, match="columns: found"):
+        export(spark, Export(options=options(path), folder=str(out)))
 
 
 def test_spark_reads_the_folder_with_store_stream_and_hour_as_columns(spark, tmp_path):
@@ -286,8 +332,8 @@ def test_a_delta_table_has_each_record_once_and_tells_its_own_commits(spark, tmp
     class Killed(BaseException):
         pass
 
-    def commit_and_die(self, manifest):
-        commit(self, manifest)
+    def commit_and_die(self, schema, manifest):
+        commit(self, schema, manifest)
         raise Killed
 
     monkeypatch.setattr(DeltaLog, "commit", commit_and_die)

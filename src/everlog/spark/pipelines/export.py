@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from everlog.core.derived import ADDRESS, CRC32, STORE, STREAM
@@ -22,7 +23,15 @@ from everlog.spark.pipelines.export_delta import DeltaLog
 from everlog.spark.pipelines.export_files import KINDS
 from everlog.spark.pipelines.export_folder import ExportFolder
 from everlog.spark.pipelines.export_manifest import Manifest, Placing, StreamKey
-from everlog.spark.pipelines.export_plan import Plan, check_query, exported, plan_export, waves
+from everlog.spark.pipelines.export_plan import (
+    Plan,
+    check_query,
+    columns_of_all,
+    exported,
+    plan_export,
+    query_beside,
+    waves,
+)
 from everlog.spark.pipelines.export_task import SplitResult, SplitToExport, Work, run_task
 from everlog.spark.pipelines.progress import TaskProgress
 from everlog.spark.pipelines.purge import SUBSCRIBER, StreamPurge, purge_exported
@@ -185,16 +194,18 @@ class _Run:
 
         from everlog.spark.schema import to_struct
 
-        columns = self._columns()
-        schema = to_arrow_schema(to_struct(replace(column, nullable=True) for column in columns), timezone="UTC")
-        types = tuple((field.name, str(field.type)) for field in schema)
-        table = DeltaLog(self.folder.path, schema) if self.wish.kind == "delta" else None
+        table = DeltaLog(self.folder.path) if self.wish.kind == "delta" else None
         manifest = self.folder.load(None if table is None else table.generation)
         if table is not None:
             table.check(manifest)
-        if manifest is None:
-            manifest = Manifest(kind=self.wish.kind, query=self._query(), columns=types)
-        check_query(manifest, self._query(), self.wish.kind, types)
+        columns = [replace(column, nullable=True) for column in self._columns()]
+        if manifest is not None and self.scan.columns is None:
+            columns = columns_of_all(manifest, columns, self.options)
+        schema = to_arrow_schema(to_struct(columns), timezone="UTC")
+        types = tuple((field.name, str(field.type)) for field in schema)
+        query = self._query() if manifest is None else query_beside(manifest, self._query(), self.options)
+        manifest = manifest or Manifest(kind=self.wish.kind, query=query, columns=types)
+        check_query(manifest, query, self.wish.kind, types)
         summary = ExportSummary(self.folder.path, self.wish.kind, manifest.generation)
         plan = plan_export(self.stores, self.scan, self.options, manifest)
         summary.losses += plan.left_out + plan.losses
@@ -210,8 +221,9 @@ class _Run:
             kind=self.wish.kind,
             folder=os.path.join(self.folder.path, staging),
         )
+        tell = None if table is None else partial(table.commit, schema)
         for new in self._waves(plan, work):
-            manifest = self._commit(manifest, plan, new, staging, table)
+            manifest = self._commit(manifest, plan, new, staging, tell)
             self._sum_up(summary, manifest, new)
             self._raise_first(new)
         self.folder.unstage(staging)
@@ -265,9 +277,14 @@ class _Run:
         return lambda what, tasks, of: progress(what, done + size * tasks // max(of, 1), total)
 
     def _commit(
-        self, manifest: Manifest, plan: Plan, new: list[SplitResult], staging: str, table: DeltaLog | None
+        self,
+        manifest: Manifest,
+        plan: Plan,
+        new: list[SplitResult],
+        staging: str,
+        tell: Callable[[Manifest], None] | None,
     ) -> Manifest:
-        """Make what is done part of the export."""
+        """Make what is done part of the export; ``tell`` puts it into the table of a table format."""
         good = [result for result in new if result.error is None]
         self._results += good
         streams = exported(manifest.streams, plan, self._results, good)
@@ -277,7 +294,7 @@ class _Run:
         paths = [file.path for stream in streams.values() for file in stream.files if file.path not in had]
         placing = Placing(staging, tuple((os.path.basename(path), path) for path in paths))
         manifest = replace(manifest, generation=manifest.generation + 1, streams=streams, placing=placing)
-        self.folder.commit(manifest, None if table is None else table.commit)
+        self.folder.commit(manifest, tell)
         return manifest
 
     def _sum_up(self, summary: ExportSummary, manifest: Manifest, new: list[SplitResult]) -> None:

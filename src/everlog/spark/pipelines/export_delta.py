@@ -25,14 +25,13 @@ PARTITIONS = ("store", "stream", "hour")
 class DeltaLog:
     """The table in an export's folder. Raises :class:`MissingDependency`."""
 
-    def __init__(self, path: str, schema: pa.Schema) -> None:
+    def __init__(self, path: str) -> None:
         try:
             import deltalake
         except ImportError as error:
             hint = "pip install 'everlog[delta]'"
             raise MissingDependency("delta", found="deltalake not installed", hint=hint) from error
         self.path = path
-        self._schema = schema
         self._deltalake = deltalake
 
     def _open(self) -> DeltaTable | None:
@@ -53,14 +52,15 @@ class DeltaLog:
             found, expected = f"generation {there} in the table's log", f"{here}, as the manifest says"
             raise CorruptData(self.path, found=found, expected=expected, hint="export to another folder")
 
-    def commit(self, manifest: Manifest) -> None:
-        """Tell the table of the files of the last commit. A crash leaves the table without all of them, or with all."""
+    def commit(self, schema: pa.Schema, manifest: Manifest) -> None:
+        """Tell the table, whose files are of ``schema``, of those of the last commit. A crash leaves the table without
+        all of them, or with all."""
         import pyarrow as pa
         from deltalake import CommitProperties, Transaction
         from deltalake.transaction import AddAction, RemoveAction
 
         fields = [pa.field(name, pa.string()) for name in PARTITIONS]
-        schema = pa.schema([*fields, *self._schema])
+        schema = pa.schema([*fields, *schema])
         table = self._open()
         if table is None:
             table = self._deltalake.DeltaTable.create(self.path, schema, partition_by=list(PARTITIONS), name="everlog")

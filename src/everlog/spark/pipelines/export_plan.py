@@ -6,11 +6,14 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from everlog.core.columns import Column, ColumnType
+from everlog.core.options import option_names
 from everlog.core.report import Fault
 from everlog.core.store import Level, Store, StreamInfo
 from everlog.errors import CorruptData, UnknownStream, UnsupportedVersion, UsageError
+from everlog.sbe.columns import JSON
 from everlog.spark.discovery import FoundStore
 from everlog.spark.options import SKIP, ScanOptions
 from everlog.spark.pipelines.export_manifest import (
@@ -24,7 +27,13 @@ from everlog.spark.pipelines.export_manifest import (
 )
 from everlog.spark.pipelines.export_names import folder_name, hour_name
 from everlog.spark.pipelines.export_task import SplitResult, SplitToExport
-from everlog.stores import open_store
+from everlog.stores import open_store, store_class
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TIMESTAMP_FROM = "timestamp_from"
+"""The option of families whose records have their times where it says."""
 
 
 @dataclass(slots=True)
@@ -237,6 +246,42 @@ def _with_files(stream: ExportedStream, key: StreamKey, result: SplitResult) -> 
 def stream_folder(key: StreamKey) -> str:
     """Where a stream's files are, below the export's folder."""
     return f"{folder_name('store', key.store)}/{folder_name('stream', key.stream)}"
+
+
+def query_beside(
+    manifest: Manifest, query: Mapping[str, Any], options: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """What a run asks for, beside what the runs before did: where none of its families (the keys of ``options``) has
+    times to be named, it leaves open where they are."""
+    knows = any(TIMESTAMP_FROM in option_names(store_class(family).options_class) for family in options)
+    return dict(query) if knows else {**query, "timestampFrom": manifest.query.get("timestampFrom")}
+
+
+def columns_of_all(manifest: Manifest, columns: list[Column], options: Mapping[str, Mapping[str, Any]]) -> list[Column]:
+    """The export's columns, where a run has stores of some of its families only, and what their table lacks are columns
+    of the others: those are null in what it adds. Else ``columns``, for :func:`check_query` to refuse where they
+    differ. ``options`` by family."""
+    types = {str(field.type): kind for kind, field in zip(ColumnType, _fields(_of_each_type()), strict=True)}
+    own = {field.name: str(field.type) for field in _fields(columns)}
+    had = dict(manifest.columns)
+    lacking = had.keys() - own.keys()
+    is_part = {stream.family for stream in manifest.streams.values()} > set(options)
+    are_of_others = not any(name.startswith(JSON.name) for name in lacking) and set(had.values()) <= types.keys()
+    if not is_part or not are_of_others or not own.items() <= had.items():
+        return columns
+    return [Column(name, types[text]) for name, text in manifest.columns]
+
+
+def _of_each_type() -> list[Column]:
+    return [Column(kind.name, kind) for kind in ColumnType]
+
+
+def _fields(columns: Iterable[Column]) -> list[pa.Field]:
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    from everlog.spark.schema import to_struct
+
+    return list(to_arrow_schema(to_struct(columns), timezone="UTC"))
 
 
 def check_query(manifest: Manifest, query: Mapping[str, Any], kind: str, columns: Sequence[tuple[str, str]]) -> None:
