@@ -136,7 +136,7 @@ def test_the_twins_read_whole_archives_alike(golden_archive: Unpack, monkeypatch
 
     compiled = read()
     monkeypatch.setattr(scan, "Walker", walk_twin.Walker)
-    monkeypatch.setattr(columns.kernel, "RowSink", columns_twin.RowSink)
+    monkeypatch.setattr(columns, "RowSink", columns_twin.RowSink)
     assert read() == compiled
 
 
