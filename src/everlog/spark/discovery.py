@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from everlog.core.storage import Storage
-from everlog.errors import CorruptData, EverlogError, LimitExceeded, NotAStore, StoreUnavailable, UnsupportedVersion
+from everlog.errors import EverlogError, LimitExceeded, NotAStore, StoreUnavailable
 from everlog.spark.looking import look_at_each
 from everlog.stores import detect, storage_of, store_class
 
@@ -25,17 +25,6 @@ class FoundStore:
 
     path: str
     family: str
-
-
-def at_store(store: FoundStore, error: EverlogError) -> EverlogError:
-    """The error with the store's path, and the option that goes on without it."""
-    is_damage = isinstance(error, CorruptData | UnsupportedVersion)
-    way_out = "onFault=skip leaves the store out" if is_damage else "failOnDataLoss=false goes on without it"
-    where = error.where if error.where.startswith(store.path) else f"{store.path}/{error.where}"
-    hint = error.hint or way_out
-    if way_out.partition(" ")[0] not in hint:
-        hint += f"; {way_out}"
-    return type(error)(where, offset=error.offset, found=error.found, expected=error.expected, hint=hint)
 
 
 def find_stores(paths: tuple[str, ...], family: str | None = None) -> list[FoundStore]:

@@ -19,6 +19,8 @@ from everlog.spark.streaming.options import parse_seconds, parse_starting
 
 FAIL, SKIP = "fail", "skip"
 DECIMAL, BIGINT = "decimal", "bigint"
+TIMESTAMP_FROM = "timestamp_from"
+"""Field of the options of families whose records have times where it says: a stream's own say nothing of them."""
 DEFAULT_SLACK_NS = 600 * 10**9
 """Ten minutes: what a segment's neighbours say of its times is trusted up to that."""
 MIN_SPLIT_BYTES = 1 << 16
@@ -190,7 +192,7 @@ SCAN_OPTIONS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
 """Option of the data source -> field of :class:`ScanOptions` and how its text is read."""
 
 FAMILY_OPTIONS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
-    "timestampFrom": ("timestamp_from", _text),
+    "timestampFrom": (TIMESTAMP_FROM, _text),
     "checksum": ("checksum", _choice("auto", "none", "crc32", "crc32c")),
     "archiveDir": ("archive_dir", _text),
     "preCommit": ("pre_commit", _flag),
@@ -244,10 +246,10 @@ def parse_options(options: Mapping[str, str]) -> ScanOptions:
         raise UsageError("option sbeOnly", found="no sbeMessage", expected="sbeMessage with it")
     if scan.sbe_uint64 is not ColumnType.UINT64 and scan.sbe_message is None:
         raise UsageError("option sbeUint64", found="no sbeMessage", expected="sbeMessage with it")
-    times_only = scan.sbe_message is None and family_options.get("timestamp_from", "").startswith(PREFIX)
+    times_only = scan.sbe_message is None and family_options.get(TIMESTAMP_FROM, "").startswith(PREFIX)
     if scan.sbe_schema is not None and scan.level is Level.FRAME and not times_only:
         raise UsageError("option sbeSchema", found="level frame", expected="level record: a fragment is no message")
-    if scan.sbe_schema is not None and family_options.get("timestamp_from", "").startswith(PREFIX):
+    if scan.sbe_schema is not None and family_options.get(TIMESTAMP_FROM, "").startswith(PREFIX):
         family_options["sbe_schema"] = scan.sbe_schema
     return scan
 

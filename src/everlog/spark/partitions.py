@@ -22,10 +22,11 @@ from everlog.errors import (
     UnknownStream,
     UnsupportedVersion,
 )
-from everlog.spark.discovery import FoundStore, at_store
+from everlog.spark.discovery import FoundStore
 from everlog.spark.looking import look_at_each
-from everlog.spark.options import SKIP, ScanOptions
+from everlog.spark.options import TIMESTAMP_FROM, ScanOptions
 from everlog.spark.schema import FamilyOptions, sbe_columns
+from everlog.spark.store_errors import at_store, is_left_out
 from everlog.stores import open_store
 
 MIN_PARTITION_BYTES = 16 << 20
@@ -62,9 +63,6 @@ class StorePartition(InputPartition):  # type: ignore[misc]
         return sum(split.byte_count for part in self.parts for split in part.splits)
 
 
-TIMES_IN_RECORDS = "timestamp_from"
-"""With this option of Aeron's stores records have times of their own, which a recording's descriptor can't know."""
-
 OnError = Callable[[FoundStore, EverlogError], None]
 """Told of a store that can't be planned, and is left out."""
 
@@ -82,8 +80,7 @@ def plan(
     looks = look_at_each(lambda store: _look(store, scan, options), wanted, (store.path for store in wanted))
     for store, seen in zip(wanted, looks, strict=True):
         if isinstance(seen, EverlogError):
-            is_damage = isinstance(seen, CorruptData | UnsupportedVersion)
-            _left_out(store, seen, scan.on_fault == SKIP if is_damage else not scan.fail_on_data_loss, on_error)
+            _left_out(store, seen, is_left_out(scan, seen), on_error)
             continue
         names += seen.names
         matched |= seen.matched
@@ -155,7 +152,7 @@ def _splits(store: Store, streams: list[StreamInfo], scan: ScanOptions) -> Itera
         return
     for stream in streams:
         if scan.has_time_range:
-            if TIMES_IN_RECORDS in scan.family_options or _may_be_in_time(stream, scan):
+            if TIMESTAMP_FROM in scan.family_options or _may_be_in_time(stream, scan):
                 yield from _splits_in_time(store, stream, start, end, scan)
         else:
             yield from store.splits(stream.name, start=start, end=end, split_bytes=scan.split_bytes)

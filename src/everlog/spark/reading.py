@@ -20,10 +20,10 @@ from everlog.errors import (
 )
 from everlog.sbe.columns import SbeColumns
 from everlog.spark.arrow_batches import ArrowBatches, in_time
-from everlog.spark.discovery import at_store
 from everlog.spark.options import SKIP, ScanOptions
 from everlog.spark.partitions import StorePartition, StoreSplits
 from everlog.spark.schema import sbe_columns
+from everlog.spark.store_errors import at_store, damage
 from everlog.stores import open_store
 
 if TYPE_CHECKING:
@@ -167,13 +167,7 @@ class _Faults:
                 hint="failOnDataLoss=false goes on without it",
             )
         if fault.severity is Severity.FAULT and not self._skip:
-            raise CorruptData(
-                f"{path}/{fault.file}",
-                offset=fault.offset,
-                found=fault.found,
-                expected=fault.expected,
-                hint=f"{fault.code}: a reader loses {fault.loses}; onFault=skip reads the rest",
-            )
+            raise damage(path, fault, "reads the rest")
         self._count += 1
         if self._count <= MAX_WARNINGS:
             LOG.warning("%s: stream %s: %s", path, self._split.stream, fault)

@@ -12,8 +12,9 @@ from everlog.core.options import option_names
 from everlog.core.store import Level
 from everlog.errors import CorruptData, EverlogError, FileChanged, StoreUnavailable, UnsupportedVersion, UsageError
 from everlog.sbe.columns import JSON, SbeColumns
-from everlog.spark.discovery import FoundStore, at_store
-from everlog.spark.options import FAMILY_OPTIONS, SKIP, ScanOptions
+from everlog.spark.discovery import FoundStore
+from everlog.spark.options import FAMILY_OPTIONS, ScanOptions
+from everlog.spark.store_errors import at_store, is_left_out
 from everlog.stores import FAMILIES, open_store, store_class
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def table_columns(stores: Iterable[FoundStore], scan: ScanOptions, options: Fami
     looked = {family: _family_columns(by_family[family], scan, options[family]) for family in families}
     tables = [table for table in looked.values() if isinstance(table, tuple)]
     for failed in looked.values():
-        if isinstance(failed, EverlogError) and not (tables and _goes_on_without(scan, failed)):
+        if isinstance(failed, EverlogError) and not (tables and is_left_out(scan, failed)):
             raise failed
     columns: dict[str, Column] = {}
     for table in tables:
@@ -113,13 +114,6 @@ def _family_columns(
             first_error = first_error or at_store(member, error)
     assert first_error is not None
     return first_error
-
-
-def _goes_on_without(scan: ScanOptions, error: EverlogError) -> bool:
-    """Whether the options leave out a store that has this error."""
-    if isinstance(error, CorruptData | UnsupportedVersion):
-        return scan.on_fault == SKIP
-    return not scan.fail_on_data_loss
 
 
 def default_columns(table: tuple[Column, ...], scan: ScanOptions) -> tuple[Column, ...]:

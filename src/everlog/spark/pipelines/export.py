@@ -18,7 +18,7 @@ from everlog.core.derived import ADDRESS, CRC32, STORE, STREAM
 from everlog.core.report import Fault, Progress
 from everlog.errors import UsageError
 from everlog.spark.discovery import FoundStore, find_stores
-from everlog.spark.options import ScanOptions, parse_options
+from everlog.spark.options import TIMESTAMP_FROM, ScanOptions, parse_options
 from everlog.spark.pipelines.export_delta import DeltaLog
 from everlog.spark.pipelines.export_files import KINDS
 from everlog.spark.pipelines.export_folder import ExportFolder
@@ -248,7 +248,7 @@ class _Run:
             "level": scan.level.value,
             "startTime": scan.start_ns,
             "endTime": scan.end_ns,
-            "timestampFrom": scan.family_options.get("timestamp_from"),
+            "timestampFrom": scan.family_options.get(TIMESTAMP_FROM),
             "sbeMessage": scan.sbe_message,
             **({"sbeOnly": True} if scan.sbe_only else {}),
         }

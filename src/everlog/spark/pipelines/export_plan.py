@@ -15,7 +15,7 @@ from everlog.core.store import Level, Store, StreamInfo
 from everlog.errors import CorruptData, UnknownStream, UnsupportedVersion, UsageError
 from everlog.sbe.columns import JSON
 from everlog.spark.discovery import FoundStore
-from everlog.spark.options import SKIP, ScanOptions
+from everlog.spark.options import SKIP, TIMESTAMP_FROM, ScanOptions
 from everlog.spark.pipelines.export_manifest import (
     FOREVER,
     ExportedFile,
@@ -31,9 +31,6 @@ from everlog.stores import open_store, store_class
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-TIMESTAMP_FROM = "timestamp_from"
-"""The option of families whose records have their times where it says."""
 
 
 @dataclass(slots=True)

@@ -24,6 +24,7 @@ from everlog.spark.discovery import FoundStore
 from everlog.spark.options import SKIP, ScanOptions
 from everlog.spark.pipelines.export_files import HourFiles, StagedFile, by_hour
 from everlog.spark.pipelines.export_manifest import StreamKey
+from everlog.spark.store_errors import damage
 from everlog.stores import open_store
 
 if TYPE_CHECKING:
@@ -209,13 +210,7 @@ class _SplitExport:
         if fault.severity is Severity.NOTE:
             return
         if self.work.scan.on_fault != SKIP:
-            raise CorruptData(
-                f"{path}/{fault.file}",
-                offset=fault.offset,
-                found=fault.found,
-                expected=fault.expected,
-                hint=f"{fault.code}: a reader loses {fault.loses}; onFault=skip exports the rest",
-            )
+            raise damage(path, fault, "exports the rest")
         self._fault_count += 1
         if len(self._faults) < MAX_SAMPLES:
             self._faults.append(replace(fault, file=f"{path}/{fault.file}"))

@@ -37,7 +37,6 @@ from everlog.spark.pipelines.migrate_connection import (
 )
 from everlog.spark.pipelines.migrate_consumers import REDELIVER, Subscriptions
 from everlog.spark.pipelines.migrate_durables import make_consumer
-from everlog.spark.pipelines.migrate_moving import damage
 from everlog.spark.pipelines.migrate_stream import (
     DONE,
     GAP_SUBJECT,
@@ -48,6 +47,7 @@ from everlog.spark.pipelines.migrate_stream import (
     stream_config,
 )
 from everlog.spark.pipelines.migrate_times import rfc3339_ns
+from everlog.spark.store_errors import damage
 from everlog.stores import open_store
 
 MAX_GAP_MESSAGES = 10_000_000
@@ -271,7 +271,7 @@ class ChannelImport:
         if fault.severity is Severity.FAULT:
             self._counts.faults += 1
             if self._move.on_fault != SKIP:
-                raise damage(str(self._move.store), fault)
+                raise damage(self._move.store, fault, "moves the rest")
 
     async def _publish(self, sequence: int, time_ns: int, reply: str, payload: bytes) -> None:
         move = self._move

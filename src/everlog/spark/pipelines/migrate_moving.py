@@ -15,6 +15,7 @@ from everlog.errors import CorruptData, UsageError, WriteFailed
 from everlog.spark.options import SKIP
 from everlog.spark.pipelines.migrate_notes import Assigned, Note, Pending
 from everlog.spark.pipelines.migrate_targets import Found, Row, Target
+from everlog.spark.store_errors import damage
 from everlog.stores import open_store
 
 BATCH_ROWS = 4096
@@ -33,17 +34,6 @@ class StreamMove:
     options: Mapping[str, Any]
     on_fault: str
     byte_count: int
-
-
-def damage(store: str, fault: Fault) -> CorruptData:
-    """What ends a move that does not pass over damage."""
-    return CorruptData(
-        f"{store}/{fault.file}",
-        offset=fault.offset,
-        found=fault.found,
-        expected=fault.expected,
-        hint=f"{fault.code}: a reader loses {fault.loses}; onFault=skip moves the rest",
-    )
 
 
 class Mover:
@@ -115,7 +105,7 @@ class Mover:
         if fault.severity is Severity.FAULT:
             self.faults += 1
             if self._move.on_fault != SKIP:
-                raise damage(self._move.assigned.store, fault)
+                raise damage(self._move.assigned.store, fault, "moves the rest")
 
     def _put(self, batch: Batch) -> None:
         data = {name: batch.to_list(name) for name in batch.data}

@@ -1,0 +1,38 @@
+"""What a query says of a store that it can't read, and which stores its options leave out."""
+
+from __future__ import annotations
+
+from everlog.core.report import Fault
+from everlog.errors import CorruptData, EverlogError, UnsupportedVersion
+from everlog.spark.discovery import FoundStore
+from everlog.spark.options import SKIP, ScanOptions
+
+
+def at_store(store: FoundStore, error: EverlogError) -> EverlogError:
+    """The error with the store's path, and the option that goes on without it."""
+    way_out = "onFault=skip leaves the store out" if _is_damage(error) else "failOnDataLoss=false goes on without it"
+    where = error.where if error.where.startswith(store.path) else f"{store.path}/{error.where}"
+    hint = error.hint or way_out
+    if way_out.partition(" ")[0] not in hint:
+        hint += f"; {way_out}"
+    return type(error)(where, offset=error.offset, found=error.found, expected=error.expected, hint=hint)
+
+
+def damage(path: str, fault: Fault, way_on: str) -> CorruptData:
+    """A fault of the store at ``path`` as an error. ``way_on``: what ``onFault=skip`` does."""
+    return CorruptData(
+        f"{path}/{fault.file}",
+        offset=fault.offset,
+        found=fault.found,
+        expected=fault.expected,
+        hint=f"{fault.code}: a reader loses {fault.loses}; onFault=skip {way_on}",
+    )
+
+
+def is_left_out(scan: ScanOptions, error: EverlogError) -> bool:
+    """Whether the options say to go on without a store that has this error."""
+    return scan.on_fault == SKIP if _is_damage(error) else not scan.fail_on_data_loss
+
+
+def _is_damage(error: EverlogError) -> bool:
+    return isinstance(error, CorruptData | UnsupportedVersion)
