@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import PySparkException
 from test_spark_partitions import damage, reader_of, rows_of
 
-from everlog.errors import CorruptData, StoreUnavailable
+from everlog.errors import CorruptData, StoreUnavailable, UsageError
 
 FIELDS = ("store", "stream", "address", "code", "severity", "file", "offset")
 
@@ -57,9 +57,18 @@ def test_faults_of_a_store_that_does_not_open_are_rows_too(tmp_path, golden):
     assert str(bad) in str(error.value)
     rows = fault_rows(str(tmp_path / "all"))
     assert [(row["store"], row["code"]) for row in rows] == [(str(bad), "store-unreadable")]
+    assert rows[0]["repair"] == "JLog's jlog_change_endian.pl converts it"
     assert {row[0] for row in rows_of(reader_of(str(tmp_path / "all"), ("store",), onFault="skip"))} == {
         str(tmp_path / "all" / "good")
     }
+
+
+def test_where_a_live_query_starts_is_refused_by_a_batch_query(toy):
+    path = toy("one", {"s": [(1, None, None, b"")]})
+    assert rows_of(reader_of(path, ("store",), maxRecordsPerTrigger="1")) == [(path,)]
+    for table in ({}, {"faults": "true"}):
+        with pytest.raises(UsageError, match="startingOffsets: found read, expected readStream"):
+            reader_of(path, ("store",), startingOffsets="latest", **table)
 
 
 def test_a_store_that_is_deleted_before_it_is_planned_or_read(toy, tmp_path):

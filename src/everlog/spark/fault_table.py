@@ -40,6 +40,9 @@ UNREADABLE = "store-unreadable"
 GONE = "store-gone"
 """Codes of rows that no family's reader gives: a store that can't be opened, and one that vanished meanwhile."""
 
+_VERIFY = "everlog repair tells what can be mended; else take the file from a copy"
+_BRING_BACK = "bring the store back, or leave it out of the query"
+
 MAX_FAULTS = 100_000
 """Of one split; a last row says how many more there are."""
 TOO_MANY = "more-faults"
@@ -135,8 +138,13 @@ def _of_error(store: FoundStore, error: EverlogError) -> dict[str, Any]:
     """A row for a store of which no more can be read."""
     is_damage = isinstance(error, CorruptData | UnsupportedVersion)
     code = UNREADABLE if is_damage else GONE
-    where = error.where.removeprefix(store.path).lstrip("/")
     fault = Fault(
-        code, where, error.offset, error.found or str(error), error.expected or "a store", "the store's records"
+        code,
+        error.where.removeprefix(store.path).lstrip("/"),
+        error.offset,
+        error.found or str(error),
+        error.expected or "a store",
+        loses="the store's records",
+        repair=error.hint or (_VERIFY if is_damage else _BRING_BACK),
     )
     return _row(store, fault, None)

@@ -254,6 +254,16 @@ def parse_options(options: Mapping[str, str]) -> ScanOptions:
     return scan
 
 
+def check_batch(scan: ScanOptions) -> None:
+    """Live options that bound batches mean nothing here and are let pass, so that ``read`` and ``readStream`` can share
+    their options. Raises :class:`UsageError` for where a live query starts: left out in silence it would give other
+    records than asked for."""
+    if "starting" in scan.live_options:
+        raise UsageError(
+            "option startingOffsets", found="read", expected="readStream", hint="start and end choose what read gives"
+        )
+
+
 def _parse(given: Mapping[str, str], table: Mapping[str, tuple[str, Callable[[str, str], Any]]]) -> dict[str, Any]:
     return {field: read(name, given[name.lower()]) for name, (field, read) in table.items() if name.lower() in given}
 

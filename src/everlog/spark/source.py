@@ -66,10 +66,13 @@ class EverlogDataSource(DataSource):  # type: ignore[misc]
         return to_struct(default_columns(table, scan))
 
     def reader(self, schema: StructType) -> EverlogReader:
-        """A reader of any subset of the columns. Raises :class:`UsageError` for a schema that does not fit."""
+        """A reader of any subset of the columns. Raises :class:`UsageError` for a schema that does not fit, or an
+        option that would choose records only in a live query."""
+        from everlog.spark.options import check_batch
         from everlog.spark.schema import check_schema
 
         scan, stores, options, table = self._look()
+        check_batch(scan)
         if scan.faults:
             return FaultReader(self.schema(), scan, stores, options)
         if scan.aggregation is not None:
