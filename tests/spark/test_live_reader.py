@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -359,6 +361,55 @@ def test_a_truncated_recording_fails_the_query_or_goes_on_at_its_end(recordings,
     recorder.append(b"new")
     assert query.step() == [b"new"]  # and none twice
     assert caplog.text.count("data loss") == 1
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+@pytest.mark.parametrize(("count", "payload"), [(2, b"new"), (30, b"new"), (30, b"of another length")])
+def test_a_recording_that_is_cut_and_written_on_between_two_looks_is_lost_data(
+    recordings, caplog, count, payload, is_stopped
+):
+    path, writing = recordings
+    recorder = writing.start_recording("aeron:ipc", 1, **TERM)
+    ends = [recorder.append(b"old") for _ in range(10)]
+    query = Query(path)
+    assert query.step() == [b"old"] * 10
+    recorder.stop()
+    writing.truncate_recording(0, ends[5])
+    recorder = writing.extend_recording(0)
+    last = [recorder.append(payload) for _ in range(count)][-1]
+    if is_stopped:
+        recorder.stop()
+    found = f"ends at {last}" if count == 2 else "truncated, and written on past where it ended"
+    assert (last > ends[9]) == (count == 30)
+    with pytest.raises(DataLost, match=found):
+        query.plan()
+    query.reader._positions.scan = replace(query.reader.scan, fail_on_data_loss=False)
+    got = query.step()
+    assert got == [payload] * len(got)
+    if is_stopped:
+        return
+    recorder.append(b"more")
+    assert query.step() == [b"more"]
+    assert caplog.text.count("data loss") == 1
+
+
+@pytest.mark.parametrize("payload", [b"new", b"of another length"])
+def test_a_journals_segment_that_is_cut_and_written_on_between_two_looks_is_lost_data(journal, payload):
+    path, writer = journal
+    writer.append_many([b"old"] * 10)
+    writer.close()
+    query = Query(path)
+    assert query.step() == [b"old"] * 10
+    segment = path / "00000000"
+    os.truncate(segment, segment.stat().st_size // 2)
+    with jlog.Writer(path) as again:
+        again.append_many([payload] * 30)
+        with pytest.raises(DataLost, match="truncated, and written on past where it ended"):
+            query.plan()
+        query.reader._positions.scan = replace(query.reader.scan, fail_on_data_loss=False)
+        assert query.step() == [payload] * 25  # five old ones are left, and five new ones have the numbers of lost ones
+        again.append(b"more")
+        assert query.step() == [b"more"]
 
 
 def test_a_recording_that_was_read_to_its_end_may_be_deleted(recordings):

@@ -180,3 +180,30 @@ def test_the_command_asks_for_yes(spark, stores, capsys):
     assert Counter(one["family"] for one in found["purge"]) == {"jlog": 1, "aeron-archive": 1}
     assert all(one["freed"] for one in found["purge"])
     assert not (trades / "0-0.rec").exists()
+
+
+def test_what_a_late_writer_appends_to_a_segment_below_the_last_is_exported_and_not_freed_before(spark, tmp_path):
+    """Of two writers of the C library that finish segments at the same time one can skip a number; the other goes on in
+    the segment with that number."""
+    path, out = tmp_path / "journal", tmp_path / "out"
+    for number in range(3):
+        journal(tmp_path / f"made{number}", number, number + 1)
+    shutil.copytree(tmp_path / "made0", path)
+    second = (tmp_path / "made1" / "00000000").read_bytes()
+    (path / "00000001").write_bytes(second)
+    (path / "00000002").write_bytes((tmp_path / "made2" / "00000000").read_bytes())
+    metastore = (path / "metastore").read_bytes()
+    (path / "metastore").write_bytes((2).to_bytes(4, "little") + metastore[4:])
+    wish = Export(options=options(path), folder=str(out))
+    with (path / "00000001").open("ab", buffering=0) as late:
+        assert export(spark, wish).rows == 3
+        assert [plan.refused for plan in purge(spark, wish, do_it=True)] == ["what is exported has gaps"]
+        late.write(second.replace(b"1", b"3"))
+        assert export(spark, wish).rows == 1
+        assert [plan.refused for plan in purge(spark, wish, do_it=True)] == ["what is exported has gaps"]
+        late.write(second.replace(b"1", b"4"))
+    assert export(spark, wish).rows == 1
+    assert export(spark, wish).rows == 0
+    assert numbers(out) == once(5)
+    assert [plan.freed for plan in purge(spark, wish, do_it=True)] == [2]
+    assert left(path, "journal") == [2]

@@ -23,11 +23,12 @@ CUT_ROWS = 16_384
 @dataclass(frozen=True, slots=True)
 class Reach:
     """What of a stream is there: records with ``first <= address < end``. ``is_blank``: there is nothing, nor does the
-    store tell what was."""
+    store tell what was. ``is_rewritten``: since the look before it was cut, and has grown again past where it ended."""
 
     first: int
     end: int
     is_blank: bool = False
+    is_rewritten: bool = False
 
 
 @dataclass(frozen=True, slots=True)

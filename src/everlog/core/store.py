@@ -131,6 +131,11 @@ class Store(ABC):
         """
         return self.streams(include_all=include_all)
 
+    def open_ends(self, stream: str) -> tuple[int, ...]:
+        """Addresses inside the stream before which records may still come, though others lie behind them: a writer is
+        late. ``()`` where a stream grows at its end alone. What was no open end once is none later."""
+        return ()
+
     @abstractmethod
     def family_columns(self, level: Level = Level.RECORD) -> tuple[Column, ...]:
         """The columns that ``walk`` can give, ``timestamp_ns``, ``length`` and ``payload`` among them."""

@@ -7,6 +7,7 @@ look: writers append in order, and the file's size grows with what was written.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,13 +15,13 @@ from typing import Any
 from everlog.core.columns import MAX_BATCH_BYTES
 from everlog.core.following import Cut, CutLimit, Follower, Reach, cut_by_scan
 from everlog.core.report import Fault
-from everlog.core.storage import LocalStorage, Storage
+from everlog.core.storage import ReadableFile, Storage
 from everlog.core.store import DEFAULT_SPLIT_BYTES, Split
-from everlog.core.writable import LocalWritableStorage
 from everlog.errors import StoreUnavailable, UsageError
 from everlog.jlog.addresses import MARKER_BITS
 from everlog.jlog.faults import STREAM
 from everlog.jlog.framing import Framing
+from everlog.jlog.growth import is_left, written_below
 from everlog.jlog.index import read_index
 from everlog.jlog.journal import SOURCES, Journal
 from everlog.jlog.metastore import read_metastore
@@ -30,11 +31,10 @@ from everlog.jlog.segments import Segment, SegmentReader, list_segments
 from everlog.jlog.store import JlogStore
 from everlog.kernel.columns import RowSink
 
+MARK_BYTES = 256
+"""A mark has so much before the last message, and its header: the rest of a message may be seen while it is being
+copied to the page."""
 _ROWS = 65_536
-QUIET_S = 60.0
-"""A segment that nobody wrote for so long is finished, once another follows."""
-MAX_WRITTEN = 16
-"""So many of the last segments may still be written."""
 LISTING_EVERY = 64
 """So many looks at most go without a list of the folder: the first segments may have been deleted meanwhile."""
 
@@ -42,13 +42,16 @@ LISTING_EVERY = 64
 @dataclass(slots=True)
 class _Tail:
     """The segment that is written: message ``marker`` begins at ``at``, when there is one; ``size`` is what the file
-    had when that was found."""
+    had when that was found. The message before it begins at ``last``, and ``mark`` is what was there and before: nobody
+    changes that, but who cuts the segment."""
 
     log: int
     at: int = 0
     marker: int = 1
     size: int = -1
     framing: Framing | None = None
+    last: int = 0
+    mark: bytes = b""
 
 
 class JournalFollower(Follower):
@@ -66,6 +69,7 @@ class JournalFollower(Follower):
         self._tail: _Tail | None = None
         self._first: int | None = None
         self._unlisted = 0
+        self._is_rewritten = False
 
     def look(self) -> dict[str, Reach]:
         """See :meth:`Follower.look`."""
@@ -76,7 +80,7 @@ class JournalFollower(Follower):
             size = self._storage.size(segment_name(tail.log))
         except StoreUnavailable:  # deleted: who cleans a journal may delete the last segment, too
             return self._listed()
-        if self._storage.exists(segment_name(tail.log + 1)) and self._is_left(tail.log, size):
+        if self._storage.exists(segment_name(tail.log + 1)) and is_left(self._storage, tail.log, size):
             return self._listed()
         self._unlisted += 1
         if size != tail.size:
@@ -103,53 +107,36 @@ class JournalFollower(Follower):
     def _written(self, segments: list[Segment]) -> Segment:
         """The first of the last segments to which a writer may append; messages behind it wait, for they would be given
         before those that are still to come."""
-        at = len(segments) - 1
-        for earlier in range(at - 1, max(at - MAX_WRITTEN, -1), -1):
-            if self._tail is not None and segments[earlier].log < self._tail.log:
-                break
-            if not self._is_left(segments[earlier].log, segments[earlier].byte_count):
-                at = earlier
-        return segments[at]
-
-    def _is_left(self, log: int, size: int) -> bool:
-        """Whether nobody appends any more to a segment that is followed by another one. At the limit nobody does. Below
-        it a writer of the C library may: of two that finish segments at the same time, one can skip a number, and the
-        other goes on in the segment with that one. An empty segment behind it may be of a writer that died before the
-        metastore said so."""
-        metastore = read_metastore(self._storage)
-        following = segment_name(log + 1)
-        if (metastore.storage_log or 0) <= log and self._storage.exists(following):
-            try:
-                if not self._storage.size(following):
-                    return False
-            except StoreUnavailable:
-                return False
-        if metastore.unit_limit is not None and size >= metastore.unit_limit:
-            return True
-        # Asks the system who has the file open; writes nothing.
-        is_local = isinstance(self._storage, LocalStorage)
-        return not (is_local and LocalWritableStorage(self._storage.root).may_be_written(segment_name(log), QUIET_S))
+        least = 0 if self._tail is None else self._tail.log
+        return next(iter(written_below(self._storage, segments, least)), segments[-1])
 
     def _reaches(self, tail: _Tail) -> dict[str, Reach]:
         assert self._first is not None
-        return {STREAM: Reach(self._first << MARKER_BITS | 1, tail.log << MARKER_BITS | tail.marker)}
+        is_rewritten, self._is_rewritten = self._is_rewritten, False
+        end = tail.log << MARKER_BITS | tail.marker
+        return {STREAM: Reach(self._first << MARKER_BITS | 1, end, is_rewritten=is_rewritten)}
 
     def _follow(self, tail: _Tail) -> None:
         """Walk over what is new of the segment that is written."""
         with self._storage.open(segment_name(tail.log)) as file:
             size = file.size()
-            if size < tail.at:  # a repair cut it
+            if size >= tail.at and _mark(file, tail) != tail.mark:  # a repair cut it, and it has grown since
+                self._is_rewritten = True
+            if size < tail.at or self._is_rewritten:
                 tail.at, tail.marker = 0, 1
             if tail.framing is None or tail.at == 0:
                 tail.framing = Journal.read(self._storage).framing_of(file, 0, size)
                 self._begin(tail, SegmentData(file, 0, size), size)
-            sink = RowSink([("marker", "q", SOURCES["marker"])], _ROWS, MAX_BATCH_BYTES)
+            sink = RowSink([("offset", "q", SOURCES["offset"])], _ROWS, MAX_BATCH_BYTES)
             reader = SegmentReader(
                 file, tail.log, 0, size, tail.framing, sink, _pass, marker=tail.marker, at=tail.at, is_live=True
             )
-            for _ in reader.fill():
-                sink.reset()
-        tail.at, tail.marker, tail.size, tail.framing = reader.at, reader.marker, size, reader.framing
+            for _ in itertools.chain(reader.fill(), (None,)):  # the last rows come without a call to take them
+                if sink.row_count:
+                    count, taken = sink.take()
+                    tail.last = int(taken["offset"][0][count - 1])
+            tail.at, tail.marker, tail.size, tail.framing = reader.at, reader.marker, size, reader.framing
+            tail.mark = _mark(file, tail)
 
     def _begin(self, tail: _Tail, data: SegmentData, size: int) -> None:
         """Behind the last message that the index has, if that is sound, else at the segment's beginning."""
@@ -158,7 +145,7 @@ class JournalFollower(Follower):
         if index.is_sound and index.good:
             header = data.header(index.entries[index.good - 1], tail.framing)
             if header is not None and header.end <= size:
-                tail.at, tail.marker = header.end, index.good + 1
+                tail.at, tail.marker, tail.last = header.end, index.good + 1, index.entries[index.good - 1]
 
     def cut(self, stream: str, start: int, end: int, limit: CutLimit) -> Cut:
         """By a walk over what is given, and one message more; an index, where there is one, tells where to begin."""
@@ -192,6 +179,14 @@ class JournalFollower(Follower):
     def close(self) -> None:
         """Close the store."""
         self._store.close()
+
+
+def _mark(file: ReadableFile, tail: _Tail) -> bytes:
+    """What is at the last message's beginning and before it; nothing where there is none."""
+    if tail.framing is None or not tail.at:
+        return b""
+    begin = max(tail.last - MARK_BYTES, 0)
+    return bytes(file.read_at(begin, tail.last + tail.framing.header_bytes - begin))
 
 
 def _pass(fault: Fault) -> None:

@@ -15,6 +15,7 @@ from everlog.errors import EverlogError, UnknownStream
 from everlog.jlog.addresses import MARKER_BITS, Address
 from everlog.jlog.faults import STREAM
 from everlog.jlog.framing import KNOWN, LEGACY
+from everlog.jlog.growth import written_below
 from everlog.jlog.health import DEFAULT_LIMITS, HealthLimits, check_health
 from everlog.jlog.journal import COLUMNS, Journal, Walk
 from everlog.jlog.layouts import JlogCompressedHeader, JlogLegacyMetastore, JlogMetastore
@@ -27,6 +28,7 @@ from everlog.jlog.names import (
 )
 from everlog.jlog.observation import Observation, observe
 from everlog.jlog.options import JlogOptions
+from everlog.jlog.segments import list_segments
 from everlog.jlog.splitting import SplitContext, plan_splits, split_times
 from everlog.jlog.summary import count_lags, describe, summarize
 from everlog.jlog.verify import verify_journal
@@ -79,6 +81,12 @@ class JlogStore(Store):
         """By the names and sizes of the segments alone."""
         size = sum(segment.byte_count for segment in Journal.read(self.storage).segments)
         return [StreamInfo(STREAM, self.family, None, None, None, None, size)]
+
+    def open_ends(self, stream: str) -> tuple[int, ...]:
+        """Ends of segments in which a writer goes on although others have gone on to the next."""
+        self._check(stream)
+        segments = list_segments(self.storage.entries())
+        return tuple((segment.log + 1) << MARKER_BITS for segment in written_below(self.storage, segments))
 
     def family_columns(self, level: Level = Level.RECORD) -> tuple[Column, ...]:
         """``timestamp_ns``, ``length``, ``payload``, ``log``, ``marker``, ``offset``; messages are not fragmented, so

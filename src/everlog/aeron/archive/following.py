@@ -31,21 +31,28 @@ from everlog.kernel.sources import Value
 
 MAX_SPLITS = 65_536
 MAX_RELOADS = 4
+MARK_BYTES = 256
+MARK_HEADER_BYTES = 8
+"""A mark has so much before the last message, and of its first header what was looked at: the rest of a message may be
+seen while it is being copied to the page."""
 _ROWS = 16_384
 _UNBOUNDED = 1 << 62
 
 
 @dataclass(slots=True)
 class _Tail:
-    """An active recording: what its scans need to know, and the end of its last whole message so far."""
+    """An active recording: what its scans need to know, the end of its last whole message so far, where that message
+    begins, and what was written there and before: nobody changes that, but who cuts the recording."""
 
     context: ScanContext
     end: int
+    last: int
+    mark: bytes = b""
 
 
 class ArchiveFollower(PositionalFollower):
-    """See :class:`Follower`. A look costs a comparison of the catalog, and 32 bytes of each active recording that has
-    nothing new."""
+    """See :class:`Follower`. A look costs a comparison of the catalog, and some 300 bytes of each active recording that
+    has nothing new."""
 
     def __init__(self, storage: Storage, options: Mapping[str, Any]) -> None:
         self._storage = storage
@@ -57,6 +64,7 @@ class ArchiveFollower(PositionalFollower):
         self._contexts: dict[str, ScanContext] = {}
         self._stopped: dict[str, Reach] | None = None
         self._active: list[Recording] = []
+        self._rewritten: set[str] = set()
 
     @property
     def store(self) -> ArchiveStore:
@@ -82,7 +90,11 @@ class ArchiveFollower(PositionalFollower):
         if self._stopped is None:
             self._list()
         assert self._stopped is not None
-        return self._stopped | {str(r.recording_id): self._reach(r) for r in self._active}
+        found = self._stopped | {str(r.recording_id): self._reach(r) for r in self._active}
+        for name in self._rewritten:
+            found[name] = replace(found[name], is_rewritten=True)
+        self._rewritten.clear()
+        return found
 
     def _reload(self, before: bytes | None) -> None:
         """Take the catalog in. What changes in that moment is seen by the next look: only what was the same before and
@@ -106,25 +118,47 @@ class ArchiveFollower(PositionalFollower):
             else:
                 assert recording.stop_position is not None
                 self._stopped[str(recording.recording_id)] = Reach(recording.start_position, recording.stop_position)
+                self._is_rewritten(recording)
         active = {recording.recording_id for recording in self._active}
         self._tails = {i: tail for i, tail in self._tails.items() if i in active}
 
     def _reach(self, recording: Recording) -> Reach:
         """An active recording."""
         tail = self._tails.get(recording.recording_id)
-        if tail is None or tail.end < recording.start_position:
+        if tail is None or self._is_rewritten(recording) or tail.end < recording.start_position:
             context = self._store.scan_context(recording, checksum="none")
             reader = SegmentReader(self._storage, context.segments)
             try:
                 begin = self._last_message_start(recording, context, reader)
             finally:
                 reader.close()
-            tail = self._tails[recording.recording_id] = _Tail(context, begin)
+            tail = self._tails[recording.recording_id] = _Tail(context, begin, begin)
         elif tail.context.segments.start_position != recording.start_position:  # purged meanwhile
             segments = replace(tail.context.segments, start_position=recording.start_position)
             tail.context = replace(tail.context, segments=segments)
-        tail.end = self._advanced(tail)
+        if self._advance(tail) or not tail.mark:
+            tail.mark = self._mark(tail)
         return Reach(recording.start_position, tail.end)
+
+    def _mark(self, tail: _Tail) -> bytes:
+        """What is at the last message's beginning and before it, in its segment."""
+        begin = max(tail.last - MARK_BYTES, tail.context.segments.base(tail.last))
+        reader = SegmentReader(self._storage, tail.context.segments)
+        try:
+            return reader.read(begin, tail.last - begin + min(MARK_HEADER_BYTES, tail.end - tail.last))
+        finally:
+            reader.close()
+
+    def _is_rewritten(self, recording: Recording) -> bool:
+        """Whether a recording that was active was cut before its last message, and written on; that is kept for the
+        look."""
+        tail = self._tails.get(recording.recording_id)
+        if tail is None or tail.last < recording.start_position or self._mark(tail) == tail.mark:
+            return False
+        if self._read_catalog() != self._catalog:  # purged this moment: the next look knows from where
+            return False
+        self._rewritten.add(str(recording.recording_id))
+        return True
 
     def _last_message_start(self, recording: Recording, context: ScanContext, reader: SegmentReader) -> int:
         """The start of the last term that has a frame: no message crosses a term's end."""
@@ -138,10 +172,10 @@ class ArchiveFollower(PositionalFollower):
                     return position
         return recording.start_position
 
-    def _advanced(self, tail: _Tail) -> int:
-        """The end of the last whole message from ``tail.end`` on."""
+    def _advance(self, tail: _Tail) -> bool:
+        """Move to the last whole message from ``tail.end`` on; whether there is one."""
         segments = tail.context.segments
-        end = tail.end
+        end = before = tail.end
         while True:
             base = segments.base(end)
             limit = base + segments.segment_length
@@ -149,17 +183,20 @@ class ArchiveFollower(PositionalFollower):
             try:
                 # An active recording's segments are zeros from its end on.
                 if not any(reader.read(end, 4)):
-                    return end
+                    break
                 # Live, whoever wrote it: what looks torn at the end may be a write that goes on.
                 context = replace(tail.context, stop_position=None, last_base=base, is_live=True, frame_start=end)
                 reached = _walk(context, reader, end, FOREVER, CutLimit())
             finally:
                 reader.close()
-            end = max(end, reached.address)
+            if reached.address > end:
+                end, tail.last = reached.address, reached.last
             # The rest of a segment may be padding, which is part of no message.
             if reached.frames_end < limit or not self._storage.exists(segments.name(limit)):
-                return end
+                break
             end = limit
+        tail.end = end
+        return end > before
 
     def cut(self, stream: str, start: int, end: int, limit: CutLimit) -> Cut:
         """By the headers of the frames. Whole terms are passed over where only bytes are counted: messages do not cross
@@ -248,10 +285,11 @@ def _is_same(one: bytes | None, other: bytes | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Walked:
-    """``address`` is behind the last message of ``count``, or -1; ``frames_end`` behind the last frame that was seen;
-    ``is_full``: there are more messages than the limit allows."""
+    """``address`` is behind the last message of ``count``, or -1, ``last`` where it begins; ``frames_end`` behind the
+    last frame that was seen; ``is_full``: there are more messages than the limit allows."""
 
     address: int
+    last: int
     frames_end: int
     count: int
     is_full: bool
@@ -260,18 +298,20 @@ class _Walked:
 def _walk(context: ScanContext, reader: SegmentReader, first: int, stop: int, limit: CutLimit) -> _Walked:
     """Over the messages that begin at ``first <= position < stop``."""
     rows = _ROWS if limit.records is None else min(limit.records, _ROWS)
-    sink = RowSink([("end_position", "q", Value(codes.END_POSITION))], rows, _UNBOUNDED)
+    columns = [("position", "q", Value(codes.POSITION)), ("end_position", "q", Value(codes.END_POSITION))]
+    sink = RowSink(columns, rows, _UNBOUNDED)
     scan = Scan(context, reader, sink, _pass, True, first, stop)
-    address, count = -1, 0
+    address, last, count = -1, -1, 0
     for _ in scan.run():
         rows_here = sink.row_count
         if rows_here:
             _, taken = sink.take()
             room = rows_here if limit.records is None else min(rows_here, limit.records - count)
-            address, count = int(taken["end_position"][0][room - 1]), count + room
+            address, last = (int(taken[name][0][room - 1]) for name in ("end_position", "position"))
+            count += room
         if limit.records is not None and count >= limit.records:
-            return _Walked(address, scan.end_position, count, True)
-    return _Walked(address, scan.end_position, count, False)
+            return _Walked(address, last, scan.end_position, count, True)
+    return _Walked(address, last, scan.end_position, count, False)
 
 
 def _pass(fault: Fault) -> None:

@@ -21,6 +21,7 @@ from everlog.spark.pipelines.export_manifest import (
     ExportedFile,
     ExportedStream,
     Manifest,
+    Range,
     StreamKey,
     missing,
     united,
@@ -90,16 +91,32 @@ def _plan_stream(
             if scan.fail_on_data_loss:
                 raise loss
             plan.losses.append(str(loss))
-    for start, end in missing(() if before is None else before.ranges, low, high):
+    open_ends = store.open_ends(info.name)
+    for start, end in _parts(missing(() if before is None else before.ranges, low, high), open_ends):
         splits = store.splits(
             info.name, start=start or None, end=None if end == FOREVER else end, split_bytes=scan.split_bytes
         )
         for number, split in enumerate(splits):
             begin = start if number == 0 or split.start is None else split.start
             following = splits[number + 1].start if number + 1 < len(splits) else None
-            # Between what was exported before, all is final: something lies behind it.
-            until = following if following is not None else None if end >= _end(before) else end
+            # Between what was exported before, all is final: something lies behind it, and no writer is late.
+            is_last = end >= _end(before) or end in open_ends
+            until = following if following is not None else None if is_last else end
             plan.splits.append(SplitToExport(len(plan.splits), key, found, split, begin, until))
+
+
+def _parts(ranges: Iterable[Range], ends: Iterable[int]) -> Iterator[Range]:
+    """The same addresses, each range parted at the ends that lie in it.
+
+    >>> list(_parts([(0, 5), (7, 9)], (3, 5, 8)))
+    [(0, 3), (3, 5), (7, 8), (8, 9)]
+    """
+    for start, end in ranges:
+        for at in ends:
+            if start < at < end:
+                yield start, at
+                start = at
+        yield start, end
 
 
 def _end(before: ExportedStream | None) -> int:
@@ -185,7 +202,7 @@ def exported(
     """The streams once ``results`` are done, of which ``new`` have files that are not in ``before``.
 
     A split whose records are all there, with records in a later split of the same stream, is final: a stream only grows
-    at its end. Of the last one what was read is exported, and no more.
+    at its end. Of the last one, and of one at an open end, what was read is exported, and no more.
     """
     streams = dict(before)
     by_stream: dict[StreamKey, list[SplitResult]] = {}

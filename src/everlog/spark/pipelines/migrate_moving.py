@@ -88,14 +88,16 @@ class Mover:
         self._note.accept(moved, [record.address for record in found], end)
 
     def _batches(self, store: Store) -> Iterator[Batch]:
-        """From the last moved record on, which is passed over."""
+        """From the last moved record on, which is passed over; up to where a writer is late: order is kept."""
         last = self._note.state.last
+        open_ends = store.open_ends(self._move.assigned.stream)
         available = {column.name for column in store.schema()}
         columns = _COMMON + [name for name in _MORE if name in available]
         yield from store.scan(
             self._move.assigned.stream,
             columns=columns,
             start=last,
+            end=min(open_ends, default=None),
             max_rows=BATCH_ROWS,
             max_bytes=BATCH_BYTES,
             on_fault=self._on_fault,

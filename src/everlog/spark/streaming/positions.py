@@ -97,7 +97,7 @@ class Positions:
                 if reach.is_blank:
                     continue
                 known = start.marks.get(key, {}).get(name)
-                at, origin = self._begin(key, tracked.follower, name, reach, known, start.is_initial)
+                at, origin = self._begin(key, tracked, name, reach, known, start.is_initial)
                 end = reach.end if self.target is None else min(reach.end, self.target.get(key, {}).get(name, at))
                 if at < end:
                     pending.append(Pending((key, name), at, end))
@@ -120,30 +120,38 @@ class Positions:
         return self._follower(key).cut(name, one.start, one.end, limit)
 
     def _begin(
-        self, key: str, follower: Follower, name: str, reach: Reach, known: Mark | None, is_initial: bool
+        self, key: str, tracked: TrackedStore, name: str, reach: Reach, known: Mark | None, is_initial: bool
     ) -> tuple[int, str | None]:
         """Where the stream's next batch begins, and that as text where the former offset does not tell."""
+        follower = tracked.follower
+        assert follower is not None
         if known is None:
+            tracked.rewritten.discard(name)
             at = reach.first
             if self.scan.start is not None:
                 at = follower.align(name, follower.parse_address(self.scan.start), reach)
             return at, follower.format_address(at)
         at = follower.parse_address(known.address)
+        if name in tracked.rewritten and reach.first < at <= reach.end:
+            to, found = follower.align(name, at, reach), "truncated, and written on past where it ended"
+            return self._jump(key, follower, name, (at, to), found)
         if reach.first <= at <= reach.end:
             return at, known.address if is_initial else None
         if self.scan.end is not None and at <= follower.parse_address(self.scan.end) and at > reach.end:
             return at, None
-        return self._jump(key, follower, name, reach, at)
-
-    def _jump(self, key: str, follower: Follower, name: str, reach: Reach, at: int) -> tuple[int, str]:
-        """Over what was lost of a stream."""
         text = follower.format_address
         if at < reach.first:
             to, found = reach.first, f"purged: the first record there is {text(reach.first)}"
         else:
             to, found = follower.restart(at, reach), f"truncated, or made anew: it ends at {text(reach.end)}"
-        self._lost((key, name, text(at), text(to)), f"{key}: stream {name}", found, text(at), f"goes on at {text(to)}")
-        return to, text(to)
+        return self._jump(key, follower, name, (at, to), found)
+
+    def _jump(self, key: str, follower: Follower, name: str, way: tuple[int, int], found: str) -> tuple[int, str]:
+        """Over what was lost of a stream, from where to where."""
+        at, to = map(follower.format_address, way)
+        self._lost((key, name, at, to), f"{key}: stream {name}", found, at, f"goes on at {to}")
+        self.tracker.stores[key].rewritten.discard(name)
+        return way[1], to
 
     def _miss(self, start: Offset, stores: dict[str, TrackedStore], marks: Marks) -> None:
         """Stores and streams of ``start`` that are gone. One that was read to its known end is forgotten."""

@@ -40,6 +40,8 @@ class TrackedStore:
     is_gone: bool = False
     ends: dict[str, int] = field(default_factory=dict)
     """Where the option ``end`` is in each stream."""
+    rewritten: set[str] = field(default_factory=set)
+    """Streams that were cut and have grown again: who reads on there is to be told, and takes them out."""
 
 
 class Tracker:
@@ -124,6 +126,7 @@ class Tracker:
                 tracked.reaches = {
                     name: self._bounded(tracked, name, reach) for name, reach in reaches.items() if self._wants(name)
                 }
+                tracked.rewritten |= {name for name, reach in tracked.reaches.items() if reach.is_rewritten}
                 tracked.is_gone = False
                 return
 
