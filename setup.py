@@ -29,7 +29,9 @@ def extensions() -> list[Extension]:
         name = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
         if only in (None, "", name):
             found.append(Extension(name, [str(path)], extra_compile_args=["-O3", "-g0"]))
-    modules: list[Extension] = cythonize(found, include_path=[str(SOURCE)], language_level=3, show_all_warnings=False)
+    modules: list[Extension] = cythonize(
+        found, nthreads=os.cpu_count() or 1, include_path=[str(SOURCE)], language_level=3, show_all_warnings=False
+    )
     for module in modules:
         module.optional = True  # cythonize does not carry it over
     return modules
@@ -56,4 +58,6 @@ class AllOrNone(build_ext):
         )
 
 
-setup(ext_modules=extensions(), cmdclass={"build_ext": AllOrNone})
+# Where processes are not forked, those that Cython starts import this file, too.
+if __name__ == "__main__":
+    setup(ext_modules=extensions(), cmdclass={"build_ext": AllOrNone})
