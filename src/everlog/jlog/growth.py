@@ -1,6 +1,6 @@
-"""Which segments may still be written. A journal grows at its end, but for one case: of two writers of the C library that
-finish segments at the same time, one can skip a number, and the other goes on in the segment with that one. Who gives
-messages out once, or in order, or deletes them, has to wait for that writer.
+"""Which segments may still be written. A journal grows at its end, but for one case: of two writers of the C library
+that finish segments at the same time, one can skip a number, and the other goes on in the segment with that one. Who
+gives messages out once, or in order, or deletes them, has to wait for that writer.
 """
 
 from __future__ import annotations
