@@ -17,30 +17,35 @@ CASES = {
 
 
 @pytest.fixture(scope="module")
-def bucket(golden, fsspec_folder):
-    """The URL of a server's bucket that holds golden stores. fsspec finds server and keys in its settings, here and in
+def server(golden, fsspec_folder):
+    """The URL of a server's bucket that holds golden stores, and its files. fsspec finds server and keys in its settings, here and in
     Spark's workers."""
     from fsspec.config import conf
     from moto.server import ThreadedMotoServer
     from s3fs import S3FileSystem
 
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
+    moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    moto.start()
+    host, port = moto.get_host_and_port()
     settings = {"endpoint_url": f"http://{host}:{port}", "key": "reader", "secret": SECRET}
     (fsspec_folder / "everlog.json").write_text(json.dumps({"s3": settings}))
     conf["s3"] = settings
-    files = S3FileSystem()
+    files = S3FileSystem(skip_instance_cache=True)  # what it remembers is not what everlog's knows
     files.mkdir("records")
     for name, case in CASES.items():
         folder = golden(case)
         top = next(folder.iterdir())
         for path in (p for p in top.rglob("*") if p.is_file()):
             files.pipe_file(f"records/{name}/{path.relative_to(top)}", path.read_bytes())
-    yield "s3://records"
+    yield "s3://records", files
     del conf["s3"]
     (fsspec_folder / "everlog.json").unlink()
-    server.stop()
+    moto.stop()
+
+
+@pytest.fixture
+def bucket(server):
+    return server[0]
 
 
 def test_stores_are_found_below_a_bucket(bucket):
@@ -67,3 +72,26 @@ def test_keys_of_the_object_store_show_nowhere(spark, bucket, capfd):
     out, err = capfd.readouterr()
     assert SECRET not in out + err + str(error.value)
     assert "everlog" in out
+
+
+def test_what_another_process_adds_is_read_by_the_next_query(spark, server, tmp_path):
+    """fsspec remembers listings as long as a process lives."""
+    from everlog import jlog
+    from everlog.spark import scan
+
+    def put(name: str, count: int) -> None:
+        if not (tmp_path / name).exists():
+            jlog.create(tmp_path / name, segment_bytes=4096)
+        with jlog.Writer(tmp_path / name) as writer:
+            writer.append_many([b"x" * 100] * count)
+        for file in (tmp_path / name).iterdir():
+            files.pipe_file(f"records/grows/{name}/{file.name}", file.read_bytes())
+
+    url, files = server
+    found = []
+    for name, count in (("a", 30), ("a", 5), ("a", 100), ("b", 7)):
+        put(name, count)
+        read = spark.read.format("everlog").option("columns", "payload").load(f"{url}/grows")
+        found.append((read.count(), scan(spark, f"{url}/gro*", columns="payload").count()))
+    assert found == [(30, 30), (35, 35), (135, 135), (142, 142)]
+    files.rm("records/grows", recursive=True)

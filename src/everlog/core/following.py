@@ -23,12 +23,14 @@ CUT_ROWS = 16_384
 @dataclass(frozen=True, slots=True)
 class Reach:
     """What of a stream is there: records with ``first <= address < end``. ``is_blank``: there is nothing, nor does the
-    store tell what was. ``is_rewritten``: since the look before it was cut, and has grown again past where it ended."""
+    store tell what was. ``is_rewritten``: since the look before it was cut, and has grown again past where it ended;
+    ``is_anew``: it is another one than at the look before."""
 
     first: int
     end: int
     is_blank: bool = False
     is_rewritten: bool = False
+    is_anew: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,7 @@ class StoreFollower(Follower):
 
     def look(self) -> dict[str, Reach]:
         """See :meth:`Follower.look`. Streams of which no end is known are left out."""
+        self._store.storage.forget()
         found = {}
         for info in self._store.streams():
             if info.end is not None:

@@ -1,7 +1,8 @@
 """A store's folder behind a URL, through fsspec: object stores, HTTP, archives. Needs the extra ``remote``.
 
 Files are read in blocks, and each open file keeps the last few of them: walkers ask for half a megabyte at a time and
-come back for what they did not consume. A listing is taken once for each folder, as object stores answer slowly.
+come back for what they did not consume. A listing is taken once for each folder, as object stores answer slowly; what
+fsspec remembers of listings from before is not believed, for it keeps them as long as the process lives.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES = 1 << 20
 KEPT_BLOCKS = 4
+MISSING = "no such file or directory"
 
 
 def _file_system(url: str) -> tuple[AbstractFileSystem, str]:
@@ -35,9 +37,28 @@ def _file_system(url: str) -> tuple[AbstractFileSystem, str]:
 
 
 def _unavailable(where: str, error: Exception) -> StoreUnavailable:
-    missing = isinstance(error, FileNotFoundError)
-    text = "no such file or directory" if missing else f"{type(error).__name__}: {error}"
-    return StoreUnavailable(where, found=text, expected="a readable file or folder")
+    if isinstance(error, FileNotFoundError):
+        return _missing(where)
+    found = f"{type(error).__name__}: {error}"
+    return StoreUnavailable(where, found=found, expected="a readable file or folder")
+
+
+def _missing(where: str) -> StoreUnavailable:
+    return StoreUnavailable(where, found=MISSING, expected="a readable file or folder")
+
+
+def is_folder_there(url: str) -> bool:
+    """Whether there is a folder. Raises :class:`StoreUnavailable` where that can't be told, :class:`UsageError`,
+    :class:`MissingDependency`."""
+    try:
+        RemoteStorage(url)
+    except NotAStore:
+        return False
+    except StoreUnavailable as error:
+        if error.found == MISSING:
+            return False
+        raise
+    return True
 
 
 class RemoteFile(FileBase):
@@ -107,13 +128,14 @@ class RemoteStorage:
         self._files, path = _file_system(url)
         self._path = path.rstrip("/")
         self._listed: dict[str, list[Entry]] = {}
+        self._files.invalidate_cache(self._path)
         try:
             is_folder = self._files.isdir(self._path or "/")
             exists = is_folder or self._files.exists(self._path)
         except Exception as error:  # each fsspec back end has errors of its own
             raise _unavailable(url, error) from error
         if not exists:
-            raise StoreUnavailable(url, found="no such file or directory", expected="a readable file or folder")
+            raise _missing(url)
         if not is_folder:
             raise NotAStore(url, found="a file", expected="a store's folder")
 
@@ -124,9 +146,10 @@ class RemoteStorage:
         return f"{self._path}/{name}" if name else self._path
 
     def entries(self, folder: str = "") -> Iterator[Entry]:
-        """What a folder held when it was first listed."""
+        """What a folder held when it was first listed, or listed after :meth:`forget`."""
         if folder not in self._listed:
             path = self.path(folder)
+            self._files.invalidate_cache(path)
             try:
                 found = self._files.ls(path, detail=True)
             except Exception as error:  # each fsspec back end has errors of its own
@@ -151,8 +174,15 @@ class RemoteStorage:
         return self.open(name).size()
 
     def open(self, name: str) -> RemoteFile:
-        """Open a file for reading."""
-        return RemoteFile(self._files, self.path(name), name)
+        """Open a file for reading; of one in a folder that was listed the size is that of the listing."""
+        path = self.path(name)
+        if name.rpartition("/")[0] not in self._listed:
+            self._files.invalidate_cache(path)
+        return RemoteFile(self._files, path, name)
+
+    def forget(self) -> None:
+        """List folders anew from now on: for who looks again and again."""
+        self._listed.clear()
 
     def read_all(self, name: str) -> bytes:
         """A small file, whole. Raises :class:`LimitExceeded` over ``MAX_SMALL_FILE_BYTES``."""

@@ -48,7 +48,8 @@ class Entry:
 
 
 class Storage(Protocol):
-    """A folder tree. Names are relative, ``/``-separated, and can't leave the folder."""
+    """A folder tree. Names are relative, ``/``-separated, and can't leave the folder. One that is far away may remember
+    what it listed, until ``forget``: for who looks again and again."""
 
     root: str
 
@@ -58,6 +59,7 @@ class Storage(Protocol):
     def size(self, name: str) -> int: ...
     def open(self, name: str) -> ReadableFile: ...
     def read_all(self, name: str) -> bytes: ...
+    def forget(self) -> None: ...
 
 
 def _unavailable(path: str, error: OSError) -> StoreUnavailable:
@@ -244,3 +246,6 @@ class LocalStorage:
             if size > MAX_SMALL_FILE_BYTES:
                 raise LimitExceeded(name, found=f"{size} bytes", expected=f"at most {MAX_SMALL_FILE_BYTES}")
             return file.read_at(0, size)
+
+    def forget(self) -> None:
+        """Nothing is remembered."""

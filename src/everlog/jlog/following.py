@@ -34,6 +34,8 @@ from everlog.kernel.columns import RowSink
 MARK_BYTES = 256
 """A mark has so much before the last message, and its header: the rest of a message may be seen while it is being
 copied to the page."""
+HEAD_BYTES = 64
+"""A segment made anew begins otherwise: its first message has another time."""
 _ROWS = 65_536
 LISTING_EVERY = 64
 """So many looks at most go without a list of the folder: the first segments may have been deleted meanwhile."""
@@ -43,7 +45,7 @@ LISTING_EVERY = 64
 class _Tail:
     """The segment that is written: message ``marker`` begins at ``at``, when there is one; ``size`` is what the file
     had when that was found. The message before it begins at ``last``, and ``mark`` is what was there and before: nobody
-    changes that, but who cuts the segment."""
+    changes that, but who cuts the segment. ``head`` is what the segment begins with."""
 
     log: int
     at: int = 0
@@ -52,6 +54,7 @@ class _Tail:
     framing: Framing | None = None
     last: int = 0
     mark: bytes = b""
+    head: bytes = b""
 
 
 class JournalFollower(Follower):
@@ -69,10 +72,11 @@ class JournalFollower(Follower):
         self._tail: _Tail | None = None
         self._first: int | None = None
         self._unlisted = 0
-        self._is_rewritten = False
+        self._is_rewritten = self._is_anew = False
 
     def look(self) -> dict[str, Reach]:
         """See :meth:`Follower.look`."""
+        self._storage.forget()
         tail = self._tail
         if tail is None or self._unlisted >= LISTING_EVERY:
             return self._listed()
@@ -112,17 +116,19 @@ class JournalFollower(Follower):
 
     def _reaches(self, tail: _Tail) -> dict[str, Reach]:
         assert self._first is not None
-        is_rewritten, self._is_rewritten = self._is_rewritten, False
         end = tail.log << MARKER_BITS | tail.marker
-        return {STREAM: Reach(self._first << MARKER_BITS | 1, end, is_rewritten=is_rewritten)}
+        found = Reach(self._first << MARKER_BITS | 1, end, is_rewritten=self._is_rewritten, is_anew=self._is_anew)
+        self._is_rewritten = self._is_anew = False
+        return {STREAM: found}
 
     def _follow(self, tail: _Tail) -> None:
         """Walk over what is new of the segment that is written."""
         with self._storage.open(segment_name(tail.log)) as file:
             size = file.size()
-            if size >= tail.at and _mark(file, tail) != tail.mark:  # a repair cut it, and it has grown since
-                self._is_rewritten = True
-            if size < tail.at or self._is_rewritten:
+            is_cut = size < tail.at or _mark(file, tail) != tail.mark
+            if is_cut:
+                self._is_anew = file.read_at(0, len(tail.head)) != tail.head
+                self._is_rewritten = size >= tail.at  # a repair cut it, and it has grown since
                 tail.at, tail.marker = 0, 1
             if tail.framing is None or tail.at == 0:
                 tail.framing = Journal.read(self._storage).framing_of(file, 0, size)
@@ -136,7 +142,7 @@ class JournalFollower(Follower):
                     count, taken = sink.take()
                     tail.last = int(taken["offset"][0][count - 1])
             tail.at, tail.marker, tail.size, tail.framing = reader.at, reader.marker, size, reader.framing
-            tail.mark = _mark(file, tail)
+            tail.mark, tail.head = _mark(file, tail), file.read_at(0, min(HEAD_BYTES, tail.at))
 
     def _begin(self, tail: _Tail, data: SegmentData, size: int) -> None:
         """Behind the last message that the index has, if that is sound, else at the segment's beginning."""

@@ -76,6 +76,7 @@ def _summarize(journal: Journal, segment: Segment, budget: int | None) -> tuple[
                 summary.following = index.good + 1
                 return summary, 0
         if budget is not None and size > budget:
+            summary.first = None if data.header(0, framing) is None else 1
             return summary, 0
         reader = SegmentReader(
             file,

@@ -52,6 +52,7 @@ class ChannelFollower(Follower):
 
     def look(self) -> dict[str, Reach]:
         """See :meth:`Follower.look`."""
+        self._storage.forget()
         reading = self._store.reading
         if not self._has_fixed_clock:
             reading.now_ns = time.time_ns()

@@ -29,27 +29,60 @@ class FoundStore:
 
 def find_stores(paths: tuple[str, ...], family: str | None = None) -> list[FoundStore]:
     """All stores of the paths, in order, none twice, in whatever ways its path is written. Below a folder that is no
-    store they are looked for in its folders; inside a store no others are. With ``family`` each path is taken as a
-    store of it. Raises :class:`NotAStore` where a path leads to none, :class:`StoreUnavailable` where it leads
+    store they are looked for in its folders; inside a store no others are. With ``family`` those of it are taken, and a
+    folder that is no store, nor has any below it, is taken as a store of it. What a pattern matches may have none, but
+    for all of it. Raises :class:`NotAStore` where a path leads to none, :class:`StoreUnavailable` where it leads
     nowhere."""
+    if family is not None:
+        store_class(family)
     found: dict[str, FoundStore] = {}
     for path in paths:
-        for place in map(_plain, _expand(path)):
-            if family is not None:
-                store_class(family)
-                found.setdefault(_identity(place), FoundStore(storage_of(place).root, family))
+        places = list(map(_plain, _expand(path)))
+        refused: NotAStore | None = None
+        count = 0
+        for place in places:
+            try:
+                stores = _stores_at(place, family)
+            except NotAStore as error:
+                refused = refused or error
                 continue
-            below = list(_stores_below(place))
-            if not below:
-                raise NotAStore(place, found="no store in it or below it", expected="a store or a folder of stores")
-            for store in below:
-                found.setdefault(_identity(store.path), store)
+            count += len(stores)
+            for store in stores:
+                found.setdefault(identity(store.path), store)
+        if refused is not None and (not count or not _is_pattern(path)):
+            raise refused
     return list(found.values())
 
 
-def _identity(path: str) -> str:
+def _stores_at(place: str, family: str | None) -> list[FoundStore]:
+    below = list(_stores_below(place))
+    if family is None:
+        if not below:
+            raise NotAStore(place, found="no store in it or below it", expected="a store or a folder of stores")
+        return below
+    if not below or below[0].path == place:  # its own files are missing, or tell of another family
+        return [FoundStore(storage_of(place).root, family)]
+    if fitting := [store for store in below if store.family == family]:
+        return fitting
+    families = ", ".join(sorted({store.family for store in below}))
+    raise NotAStore(place, found=f"stores of {families} below it", expected=f"one of {family}")
+
+
+def identity(path: str) -> str:
     """The same for all ways to write a store's path."""
+    path = _without_scheme(path)
     return path if _is_url(path) else os.path.realpath(path)
+
+
+def _without_scheme(path: str) -> str:
+    for prefix in ("file://", "file:", "local://"):
+        if path.startswith(prefix) and not os.path.exists(path):
+            return path.removeprefix(prefix)
+    return path
+
+
+def _is_pattern(path: str) -> bool:
+    return not os.path.exists(path) and any(letter in path for letter in _MAGIC)
 
 
 def _is_url(path: str) -> bool:
@@ -68,10 +101,7 @@ def _plain(path: str) -> str:
 
 
 def _expand(path: str) -> list[str]:
-    path = path.strip()
-    for prefix in ("file://", "file:"):
-        if path.startswith(prefix):
-            path = path.removeprefix(prefix)
+    path = _without_scheme(path.strip())
     if os.path.exists(path):
         return [path]
     if "," in path:
@@ -93,6 +123,7 @@ def _remote_glob(url: str) -> list[str]:
         raise MissingDependency(url, found="fsspec not installed", hint="pip install 'everlog[remote]'") from error
     try:
         files, pattern = url_to_fs(url)
+        files.invalidate_cache()  # it remembers listings as long as the process lives
         return sorted(str(files.unstrip_protocol(name)) for name in files.glob(pattern) if files.isdir(name))
     except ImportError as error:  # s3fs, gcsfs, ...: each protocol has a package of its own
         raise MissingDependency(url, found=str(error)) from error

@@ -37,3 +37,7 @@ class PassingStorage:
     def read_all(self, name: str) -> bytes:
         """As the inner storage gives it."""
         return self._reads.read_all(name)
+
+    def forget(self) -> None:
+        """As the inner storage does."""
+        self._reads.forget()

@@ -65,6 +65,8 @@ class ArchiveFollower(PositionalFollower):
         self._stopped: dict[str, Reach] | None = None
         self._active: list[Recording] = []
         self._rewritten: set[str] = set()
+        self._anew: set[str] = set()
+        self._born: dict[int, int | None] = {}
 
     @property
     def store(self) -> ArchiveStore:
@@ -81,6 +83,7 @@ class ArchiveFollower(PositionalFollower):
 
     def look(self) -> dict[str, Reach]:
         """See :meth:`Follower.look`."""
+        self._storage.forget()
         catalog = self._read_catalog()
         # Without a catalog the files tell which recordings there are: then they are listed each time.
         if catalog != self._catalog or catalog is None or self._store.catalog is None:
@@ -91,9 +94,10 @@ class ArchiveFollower(PositionalFollower):
             self._list()
         assert self._stopped is not None
         found = self._stopped | {str(r.recording_id): self._reach(r) for r in self._active}
-        for name in self._rewritten:
-            found[name] = replace(found[name], is_rewritten=True)
+        for name in found.keys() & (self._rewritten | self._anew):
+            found[name] = replace(found[name], is_rewritten=name in self._rewritten, is_anew=name in self._anew)
         self._rewritten.clear()
+        self._anew.clear()
         return found
 
     def _reload(self, before: bytes | None) -> None:
@@ -110,6 +114,9 @@ class ArchiveFollower(PositionalFollower):
     def _list(self) -> None:
         """Recordings as the catalog has them now."""
         self._stopped, self._active = {}, []
+        born = {r.recording_id: r.start_timestamp for r in self._store.recordings().values() if r.entry is not None}
+        self._anew |= {str(i) for i, time in born.items() if self._born.get(i, time) != time}
+        self._born = born
         for recording in self._store.recordings().values():
             if (recording.is_deleted and not self._store.options.include_all) or self._store.is_purged(recording):
                 continue

@@ -58,6 +58,11 @@ class Recording:
         return self.stop_position is None
 
     @property
+    def start_timestamp(self) -> int | None:
+        """When it was started, in milliseconds since 1970; ``None`` where there is no catalog entry."""
+        return None if self.entry is None else int(self.entry.values[3])
+
+    @property
     def stop_timestamp(self) -> int | None:
         """When it was stopped, in milliseconds since 1970; ``None`` where the catalog does not say so."""
         timestamp = NULL_TIMESTAMP if self.entry is None else self.entry.values[4]
@@ -90,7 +95,7 @@ class Recording:
             details["channel"] = details["original_channel"] = texts["original_channel"]
             details["stripped_channel"] = texts["stripped_channel"]
             details["source"] = details["source_identity"] = texts["source_identity"]
-            details["start_timestamp"] = values[3]
+            details["start_timestamp"] = self.start_timestamp
             details["stop_timestamp"] = self.stop_timestamp
             details["control_session_id"] = values[0]
             details["correlation_id"] = values[1]

@@ -48,6 +48,10 @@ class SubStorage:
         """As of the parent."""
         return self._parent.read_all(self._name(name))
 
+    def forget(self) -> None:
+        """As of the parent."""
+        self._parent.forget()
+
 
 @dataclass(frozen=True, slots=True)
 class ArchiveFolder:

@@ -35,6 +35,7 @@ class ClusterFollower(PositionalFollower):
 
     def look(self) -> dict[str, Reach]:
         """See :meth:`Follower.look`."""
+        self._storage.forget()
         has_log = self._storage.exists(RECORDING_LOG_NAME)
         recording_log = self._storage.read_all(RECORDING_LOG_NAME) if has_log else None
         if recording_log is None or recording_log != self._recording_log or self._archive is None:

@@ -4,8 +4,9 @@
 
 An address is text, as everywhere. Of ``["from", "to"]`` the batch that ends here began at ``from``, wherever the one
 before it ended: the first batch of a stream, and one behind a loss. So a batch that is run again after a restart has
-the same records, even where the query began at ``latest``, which by then is somewhere else. A stream that is not named
-has not been read yet: it begins at its first record.
+the same records, even where the query began at ``latest``, which by then is somewhere else. ``["from", "to", "again"]``
+is a batch of a stream made anew that has the addresses of the batch before: Spark runs no batch between equal offsets.
+A stream that is not named has not been read yet: it begins at its first record.
 """
 
 from __future__ import annotations
@@ -18,14 +19,20 @@ from everlog.errors import CorruptData, UnsupportedVersion
 
 VERSION = 1
 WHERE = "offset of a live query"
+AGAIN = "again"
 
 
 class Mark(NamedTuple):
     """Where the next record of a stream is; ``origin``: where the batch that ends here began, if not where the one
-    before it ended."""
+    before it ended. ``again``: tells it from the mark before, which has the same addresses."""
 
     address: str
     origin: str | None = None
+    again: bool = False
+
+    def behind(self, known: Mark | None) -> Mark:
+        """This mark as it follows on another."""
+        return self._replace(again=not known.again) if known is not None and known[:2] == self[:2] else self
 
 
 Marks = dict[str, dict[str, Mark]]
@@ -53,7 +60,7 @@ def to_json(offset: Offset) -> dict[str, Any]:
     """As Spark keeps it; equal offsets give equal text."""
     stores = {
         store: {
-            stream: mark.address if mark.origin is None else [mark.origin, mark.address]
+            stream: mark.address if mark.origin is None else [mark.origin, mark.address, *[AGAIN] * mark.again]
             for stream, mark in sorted(streams.items())
         }
         for store, streams in sorted(offset.marks.items())
@@ -81,8 +88,8 @@ def from_json(data: Any) -> Offset:
 def _mark(value: Any) -> Mark:
     if isinstance(value, str):
         return Mark(value)
-    if isinstance(value, list) and len(value) == 2 and all(isinstance(part, str) for part in value):
-        return Mark(value[1], value[0])
+    if isinstance(value, list) and len(value) in (2, 3) and all(isinstance(part, str) for part in value):
+        return Mark(value[1], value[0], value[2:] == [AGAIN])
     raise CorruptData(WHERE, found=repr(value)[:80], expected="an address, or two")
 
 

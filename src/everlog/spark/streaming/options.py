@@ -37,9 +37,8 @@ def parse_starting(name: str, value: str) -> str | dict[str, Any]:
         stores = json.loads(text)
     except ValueError:
         raise UsageError(name, found=repr(value), expected=expected) from None
-    if isinstance(stores, dict) and stores.get("version") == 1 and isinstance(stores.get("stores"), dict):
-        # An offset as query progress shows it.
-        stores = {s: {n: a[1] if isinstance(a, list) else a for n, a in v.items()} for s, v in stores["stores"].items()}
+    if isinstance(stores, dict) and stores.get("version") == 1:  # an offset as query progress shows it
+        stores = _of_offset(stores.get("stores"))
     is_fit = isinstance(stores, dict) and all(
         isinstance(streams, dict) and all(isinstance(address, str) for address in streams.values())
         for streams in stores.values()
@@ -48,6 +47,16 @@ def parse_starting(name: str, value: str) -> str | dict[str, Any]:
         raise UsageError(name, found=repr(value), expected=expected)
     found: dict[str, Any] = stores
     return found
+
+
+def _of_offset(stores: Any) -> Any:
+    """Of each stream where a batch began and ended the end alone; what has another shape stays."""
+    if not isinstance(stores, dict) or not all(isinstance(streams, dict) for streams in stores.values()):
+        return None
+    return {
+        store: {name: at[1] if isinstance(at, list) and len(at) in (2, 3) else at for name, at in streams.items()}
+        for store, streams in stores.items()
+    }
 
 
 def parse_seconds(name: str, value: str) -> float:

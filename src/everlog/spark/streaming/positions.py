@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -16,7 +15,7 @@ from everlog.spark.options import ScanOptions
 from everlog.spark.streaming.admission import Key, Pending, admit
 from everlog.spark.streaming.offsets import Mark, Marks, Offset, Range, ranges
 from everlog.spark.streaming.options import EARLIEST, LATEST, LiveOptions
-from everlog.spark.streaming.tracking import TrackedStore, Tracker, store_key
+from everlog.spark.streaming.tracking import TrackedStore, Tracker, is_there, store_key
 
 LOG = logging.getLogger("everlog.spark")
 
@@ -47,9 +46,10 @@ class Positions:
         starting = self.live.starting
         if starting == EARLIEST:
             return Offset({}, is_initial=True)
-        stores = self.tracker.look()
         marks: Marks = {}
         given = {} if isinstance(starting, str) else {store_key(key): streams for key, streams in starting.items()}
+        self.tracker.know(given)
+        stores = self.tracker.look()
         if missing := sorted(given.keys() - stores.keys()):
             raise UsageError("startingOffsets", found=f"store {missing[0]}", expected=f"one of {', '.join(stores)}")
         for key, tracked in stores.items():
@@ -61,12 +61,24 @@ class Positions:
                 raise UsageError("startingOffsets", found=f"stream {unknown[0]}", expected=f"a stream of {key}")
             for name, reach in tracked.reaches.items():
                 address = LATEST if starting == LATEST else wanted.get(name, EARLIEST)
-                if address == LATEST:
+                if address == LATEST and not reach.is_blank:
                     marks.setdefault(key, {})[name] = Mark(follower.format_address(reach.end))
-                elif address != EARLIEST:
-                    begin = follower.align(name, follower.parse_address(address), reach)
+                elif address not in (EARLIEST, LATEST):
+                    begin = self._aligned(key, follower, name, reach, address)
                     marks.setdefault(key, {})[name] = Mark(follower.format_address(begin))
         return Offset(marks, is_initial=True)
+
+    def _aligned(self, key: str, follower: Follower, name: str, reach: Reach, address: str) -> int:
+        """Where to begin that was told to begin at an address; 0 is before the first record of all. Raises
+        :class:`DataLost` where what is there begins behind it, or ends before."""
+        at = follower.parse_address(address)
+        begin = follower.align(name, at, reach)
+        if not reach.is_blank and (0 < at < reach.first or at > reach.end):
+            text = follower.format_address
+            found = f"records from {text(reach.first)} to {text(reach.end)}"
+            where = f"startingOffsets: {key}: stream {name}"
+            self._lost((key, name, address), where, found, address, f"begins at {text(begin)}")
+        return begin
 
     def freeze(self) -> None:
         """The query ends at what is there now."""
@@ -85,6 +97,9 @@ class Positions:
     def next(self, start: Offset, limit: CutLimit) -> Offset:
         """Where the batch that begins at ``start`` ends; equal to ``start`` where there is nothing new. Raises
         :class:`DataLost`."""
+        for before, key in self.tracker.know(start.marks).items():
+            if self.target is not None and before in self.target:
+                self.target[key] = self.target.pop(before)
         stores = self.tracker.look()
         marks: Marks = {store: dict(streams) for store, streams in start.marks.items()}
         self._miss(start, stores, marks)
@@ -107,7 +122,8 @@ class Positions:
         self._turn += 1
         for (key, name), address in admit(pending, limit, self._cut, self._turn).items():
             text = self._follower(key).format_address(address)
-            marks.setdefault(key, {})[name] = Mark(text, origins[key, name])
+            known = start.marks.get(key, {}).get(name)
+            marks.setdefault(key, {})[name] = Mark(text, origins[key, name]).behind(known)
         return Offset(marks, is_initial=start.is_initial and marks == start.marks)
 
     def _follower(self, key: str) -> Follower:
@@ -126,13 +142,16 @@ class Positions:
         follower = tracked.follower
         assert follower is not None
         if known is None:
-            tracked.rewritten.discard(name)
+            tracked.rewritten.pop(name, None)
             at = reach.first
             if self.scan.start is not None:
                 at = follower.align(name, follower.parse_address(self.scan.start), reach)
             return at, follower.format_address(at)
         at = follower.parse_address(known.address)
-        if name in tracked.rewritten and reach.first < at <= reach.end:
+        is_anew = tracked.rewritten.get(name)
+        if is_anew:
+            return self._jump(key, follower, name, (at, reach.first), "another stream, made anew under that name")
+        if is_anew is not None and reach.first < at <= reach.end:
             to, found = follower.align(name, at, reach), "truncated, and written on past where it ended"
             return self._jump(key, follower, name, (at, to), found)
         if reach.first <= at <= reach.end:
@@ -143,21 +162,22 @@ class Positions:
         if at < reach.first:
             to, found = reach.first, f"purged: the first record there is {text(reach.first)}"
         else:
-            to, found = follower.restart(at, reach), f"truncated, or made anew: it ends at {text(reach.end)}"
+            to = reach.first if tracked.came_back else follower.restart(at, reach)
+            found = f"truncated, or made anew: it ends at {text(reach.end)}"
         return self._jump(key, follower, name, (at, to), found)
 
     def _jump(self, key: str, follower: Follower, name: str, way: tuple[int, int], found: str) -> tuple[int, str]:
         """Over what was lost of a stream, from where to where."""
         at, to = map(follower.format_address, way)
         self._lost((key, name, at, to), f"{key}: stream {name}", found, at, f"goes on at {to}")
-        self.tracker.stores[key].rewritten.discard(name)
+        self.tracker.stores[key].rewritten.pop(name, None)
         return way[1], to
 
     def _miss(self, start: Offset, stores: dict[str, TrackedStore], marks: Marks) -> None:
         """Stores and streams of ``start`` that are gone. One that was read to its known end is forgotten."""
         for key, streams in start.marks.items():
             tracked = stores.get(key)
-            if tracked is None and "://" not in key and os.path.isdir(key):
+            if tracked is None and is_there(key):
                 continue  # the query is about other paths now
             follower = None if tracked is None else tracked.follower
             if tracked is None or tracked.is_gone:
@@ -190,9 +210,12 @@ class Positions:
 
     def splits(self, start: Offset, end: Offset) -> Iterator[tuple[FoundStore, Split]]:
         """What the batch between two offsets reads. Raises :class:`DataLost`."""
+        self.tracker.know(end.marks)
         for one in ranges(start, end):
             tracked = self.tracker.tracked(one.store)
-            if tracked is None or tracked.is_gone or tracked.follower is None:
+            if tracked is not None and not tracked.is_gone and tracked.follower is None:
+                continue  # it can't be read, and was left out with a warning
+            if tracked is None or tracked.follower is None:
                 self._lost((one.store, "gone"), one.store, "no store", None, "goes on without it")
             elif one.stream not in tracked.reaches:
                 where = f"{one.store}: stream {one.stream}"

@@ -5,17 +5,19 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
 from everlog.core.following import Follower, Reach
+from everlog.core.options import option_names
 from everlog.errors import CorruptData, EverlogError, FileChanged, NotAStore, StoreUnavailable, UnsupportedVersion
-from everlog.spark.discovery import FoundStore, find_stores
+from everlog.spark.discovery import FoundStore, find_stores, identity
 from everlog.spark.options import SKIP, ScanOptions
 from everlog.spark.schema import FamilyOptions
 from everlog.spark.streaming.followers import UNFOLLOWED, open_follower
+from everlog.stores import store_class
 
 LOOKS = 3
 """A store that is being changed is looked at again: files may vanish between a list of names and the opening."""
@@ -26,6 +28,7 @@ LOG = logging.getLogger("everlog.spark")
 
 def store_key(path: str) -> str:
     """What a store is called in offsets: its absolute path, whatever folder the driver runs in."""
+    path = path.removeprefix("file://")
     return path if "://" in path else os.path.abspath(path)
 
 
@@ -40,8 +43,11 @@ class TrackedStore:
     is_gone: bool = False
     ends: dict[str, int] = field(default_factory=dict)
     """Where the option ``end`` is in each stream."""
-    rewritten: set[str] = field(default_factory=set)
-    """Streams that were cut and have grown again: who reads on there is to be told, and takes them out."""
+    rewritten: dict[str, bool] = field(default_factory=dict)
+    """Streams that were cut and have grown again, or (true) were made anew: who reads on there is to be told, and takes
+    them out."""
+    came_back: bool = False
+    """Whether the store was gone before the last look."""
 
 
 class Tracker:
@@ -54,7 +60,19 @@ class Tracker:
         self._discovery_s = discovery_s
         self._discovered_at: float | None = None
         self._left_out: set[str] = set()
+        self._keys: dict[str, str] = {}
         self.stores: dict[str, TrackedStore] = {}
+
+    def know(self, keys: Collection[str]) -> dict[str, str]:
+        """Keys of an offset: a store that another path leads to as well, such as a link made since, keeps its key.
+        Returns which stores were called something else until now: that, and their key."""
+        renamed = {}
+        for key in keys:
+            known = self._keys.setdefault(identity(key), key)
+            if known not in keys and known in self.stores and key not in self.stores:
+                self._keys[identity(key)] = renamed[known] = key
+                self.stores[key] = self.stores.pop(known)
+        return renamed
 
     def look(self) -> dict[str, TrackedStore]:
         """All stores as they are now, by key. Raises :class:`CorruptData` for one that can't be read at all, unless
@@ -82,7 +100,7 @@ class Tracker:
                 # Stores that were found there before are still looked at, and missed.
                 LOG.debug("%s: no stores now: %s", path, error)
         for store in found:
-            key = store_key(store.path)
+            key = self._keys.setdefault(identity(store.path), store_key(store.path))
             if key in self.stores:
                 continue
             why = UNFOLLOWED.get(store.family)
@@ -97,6 +115,8 @@ class Tracker:
                     LOG.warning("%s left out: %s", store.path, why)
                 continue
             options = {k: v for k, v in self._options[store.family].items() if k != "now_ns"}
+            if self._scan.include_all and "include_all" in option_names(store_class(store.family).options_class):
+                options["include_all"] = True
             self.stores[key] = TrackedStore(store, options)
 
     def _look_at(self, tracked: TrackedStore) -> None:
@@ -107,7 +127,7 @@ class Tracker:
                 reaches = tracked.follower.look()
             except (StoreUnavailable, FileChanged, NotAStore) as error:
                 _forget(tracked)
-                if not _is_there(tracked.store.path):
+                if not is_there(tracked.store.path):
                     tracked.reaches, tracked.is_gone = {}, True
                     return
                 if attempt == LOOKS - 1:
@@ -126,8 +146,10 @@ class Tracker:
                 tracked.reaches = {
                     name: self._bounded(tracked, name, reach) for name, reach in reaches.items() if self._wants(name)
                 }
-                tracked.rewritten |= {name for name, reach in tracked.reaches.items() if reach.is_rewritten}
-                tracked.is_gone = False
+                for name, reach in tracked.reaches.items():
+                    if reach.is_rewritten or reach.is_anew:
+                        tracked.rewritten[name] = reach.is_anew or tracked.rewritten.get(name, False)
+                tracked.came_back, tracked.is_gone = tracked.is_gone, False
                 return
 
     def _wants(self, stream: str) -> bool:
@@ -159,8 +181,15 @@ def _forget(tracked: TrackedStore) -> None:
     tracked.follower = None
 
 
-def _is_there(path: str) -> bool:
-    return "://" in path or os.path.isdir(path)
+def is_there(path: str) -> bool:
+    """Whether a store's folder is there. Raises :class:`StoreUnavailable` where that can't be told."""
+    if os.path.isdir(path):
+        return True
+    if "://" not in path:
+        return False
+    from everlog.core.remote import is_folder_there
+
+    return is_folder_there(path)
 
 
 def _at_store(path: str, error: EverlogError) -> EverlogError:
