@@ -85,27 +85,6 @@ def test_an_unknown_family_is_an_error(folder):
         find_stores((str(folder / "one"),), "kafka")
 
 
-def test_a_family_chooses_stores_below_a_folder_and_forces_a_folder_that_is_none(folder, toy, tmp_path_factory):
-    every = find_stores((str(folder),))
-    assert find_stores((str(folder),), "toy") == every
-    with pytest.raises(NotAStore, match="stores of toy below it, expected one of jlog"):
-        find_stores((str(folder),), "jlog")
-    blank = tmp_path_factory.mktemp("blank")
-    for path in (blank, Path(every[0].path)):
-        assert find_stores((str(path),), "jlog") == [FoundStore(str(path), "jlog")]
-
-
-def test_what_a_pattern_matches_may_have_no_store_but_for_all_of_it(folder):
-    every = find_stores((str(folder),))
-    (folder / "lost+found").mkdir()
-    assert find_stores((f"{folder}/*",)) == every
-    assert find_stores((f"{folder}/**",)) == every
-    with pytest.raises(NotAStore, match="lost"):
-        find_stores((f"{folder}/lost*",))
-    with pytest.raises(NotAStore, match="lost"):
-        find_stores((f"{folder},{folder}/lost+found",))
-
-
 def test_a_family_chooses_stores_below_a_folder_and_forces_a_folder_that_is_none(folder, tmp_path_factory):
     every = find_stores((str(folder),))
     assert find_stores((str(folder),), "toy") == every
