@@ -17,6 +17,7 @@ def options(*paths: Path, **more: str) -> dict[str, str]:
 
 def journal(path: Path, first: int, end: int) -> Path:
     if not path.exists():
+        path.parent.mkdir(exist_ok=True)
         jlog.create(path)
     with jlog.Writer(path) as writer:
         for number in range(first, end):

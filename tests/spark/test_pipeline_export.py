@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import threading
 import zlib
@@ -90,6 +91,32 @@ def _delta_frame(spark, folder):
     from deltalake import DeltaTable
 
     return spark.createDataFrame(DeltaTable(str(folder)).to_pyarrow_table())
+
+
+def test_a_store_that_another_path_leads_to_by_now_is_not_exported_again(spark, tmp_path):
+    path = journal(tmp_path / "stores" / "journal", 0, 5)
+    wish = Export(options=options(tmp_path / "stores"), folder=str(tmp_path / "out"))
+    assert export(spark, wish).rows == 5
+    (tmp_path / "stores" / "current").symlink_to(path)  # its name comes first
+    assert export(spark, wish).rows == 0
+    journal(path, 5, 7)
+    assert export(spark, wish).rows == 2
+    assert numbers(tmp_path / "out") == once(7)
+
+
+def test_a_cut_journal_of_large_segments_without_an_index_is_refused(spark, tmp_path):
+    path = tmp_path / "journal"
+    jlog.create(path, segment_bytes=64 << 20)
+    with jlog.Writer(path) as writer:
+        writer.append_many([b"x" * 10_000] * 1000)
+    wish = Export(options=options(path), folder=str(tmp_path / "out"))
+    assert export(spark, wish).rows == 1000
+    segment = path / "00000000"
+    os.truncate(segment, segment.stat().st_size // 1000 * 900)
+    with jlog.Writer(path) as writer:
+        writer.append_many([b"y" * 10_000] * 50)
+    with pytest.raises(CorruptData, match="the store was replaced or cut"):
+        export(spark, wish)
 
 
 def test_columns_of_a_schema_that_was_left_out_are_not_taken_for_those_of_others(spark, tmp_path):

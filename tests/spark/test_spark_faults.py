@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import PySparkException
 from test_spark_partitions import damage, reader_of, rows_of
 
-from everlog.errors import CorruptData, StoreUnavailable, UsageError
+from everlog.errors import CorruptData, KeyRefused, StoreUnavailable, UsageError
 
 FIELDS = ("store", "stream", "address", "code", "severity", "file", "offset")
 
@@ -61,6 +61,20 @@ def test_faults_of_a_store_that_does_not_open_are_rows_too(tmp_path, golden):
     assert {row[0] for row in rows_of(reader_of(str(tmp_path / "all"), ("store",), onFault="skip"))} == {
         str(tmp_path / "all" / "good")
     }
+
+
+def test_a_key_that_does_not_fit_is_told_with_the_store_and_a_row_of_its_faults(golden, tmp_path, monkeypatch):
+    monkeypatch.setenv("EVERLOG_WRONG_KEY", "sesame-open-7431")
+    for name in ("nats_streaming/encrypted_AES", "jlog/basic/log"):
+        shutil.copytree(next(golden(name).iterdir()), tmp_path / "all" / name.replace("/", "-"))
+    options = {"encryptionKeyEnv": "EVERLOG_WRONG_KEY"}
+    store = str(tmp_path / "all" / "nats_streaming-encrypted_AES")
+    with pytest.raises(KeyRefused) as error:
+        rows_of(reader_of(str(tmp_path / "all"), ("payload",), **options))
+    assert store in str(error.value)
+    assert "sesame" not in str(error.value)
+    rows = fault_rows(str(tmp_path / "all"), **options)
+    assert {(row["store"], row["code"]) for row in rows} == {(store, "store-unreadable")}
 
 
 def test_where_a_live_query_starts_is_refused_by_a_batch_query(toy):

@@ -27,6 +27,22 @@ def test_names_of_options_have_no_case():
     assert parse(ONFAULT="Skip", StArT="7").start == "7"
 
 
+@pytest.mark.parametrize(
+    ("times", "start_ns", "end_ns"),
+    [
+        ({"startTime": "0001-01-01", "endTime": "9999-12-31"}, None, None),
+        ({"startTime": "1600-01-01", "endTime": "2500-01-01T00:00:00Z"}, None, None),
+        ({"endTime": "9999999999999999999"}, None, None),
+        ({"endTime": "1600-01-01"}, None, -(1 << 63)),
+        ({"startTime": "9999-12-31"}, (1 << 63) - 1, None),
+        ({"startTime": "1969-12-31T23:59:59Z", "endTime": "2262-04-11"}, -(10**9), 9223286400 * 10**9),
+    ],
+)
+def test_times_that_no_record_can_have_bound_nothing_or_leave_nothing(times, start_ns, end_ns):
+    scan = parse(**times)
+    assert (scan.start_ns, scan.end_ns) == (start_ns, end_ns)
+
+
 def test_each_option_reaches_its_field():
     given = parse(
         family="jlog",

@@ -18,8 +18,8 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def server(golden, fsspec_folder):
-    """The URL of a server's bucket that holds golden stores, and its files. fsspec finds server and keys in its settings,
-    here and in Spark's workers."""
+    """The URL of a server's bucket that holds golden stores, and its files. fsspec finds server and keys in its
+    settings, here and in Spark's workers."""
     from fsspec.config import conf
     from moto.server import ThreadedMotoServer
     from s3fs import S3FileSystem

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 from everlog.core.columns import Column, ColumnType
 from everlog.core.report import Fault
 from everlog.core.store import PAYLOAD
-from everlog.errors import CorruptData, EverlogError, FileChanged, StoreUnavailable, UnknownStream, UnsupportedVersion
+from everlog.errors import (
+    CorruptData,
+    EverlogError,
+    FileChanged,
+    KeyRefused,
+    StoreUnavailable,
+    UnknownStream,
+    UnsupportedVersion,
+)
 from everlog.spark.discovery import FoundStore
 from everlog.spark.options import ScanOptions
 from everlog.spark.partitions import StorePartition, StoreSplits, plan
@@ -125,7 +133,7 @@ def _rows(partition: FaultPartition, scan: ScanOptions) -> Iterator[list[dict[st
             if scan.fail_on_data_loss:
                 raise
             yield [*collector.rest(), _of_error(part.store, error)]
-        except (CorruptData, UnsupportedVersion) as error:
+        except (CorruptData, UnsupportedVersion, KeyRefused) as error:
             yield [*collector.rest(), _of_error(part.store, error)]
 
 
@@ -136,7 +144,7 @@ def _row(store: FoundStore, fault: Fault, stream: str | None) -> dict[str, Any]:
 
 def _of_error(store: FoundStore, error: EverlogError) -> dict[str, Any]:
     """A row for a store of which no more can be read."""
-    is_damage = isinstance(error, CorruptData | UnsupportedVersion)
+    is_damage = isinstance(error, CorruptData | UnsupportedVersion | KeyRefused)
     code = UNREADABLE if is_damage else GONE
     fault = Fault(
         code,

@@ -98,6 +98,7 @@ def narrow(scan: ScanOptions, filters: Iterable[Filter]) -> ScanOptions:
     return replace(scan, bounds=bounds)
 
 
+MIN_NS, MAX_NS = -(1 << 63), (1 << 63) - 1
 _COMPARISONS = ("EqualTo", "GreaterThan", "GreaterThanOrEqual", "LessThan", "LessThanOrEqual", "In", "StringStartsWith")
 
 
@@ -146,7 +147,18 @@ def _nanoseconds(moment: datetime) -> int:
     return ((since.days * 86400 + since.seconds) * 10**6 + since.microseconds) * 1000
 
 
+def bounded_times(start_ns: int | None, end_ns: int | None) -> tuple[int | None, int | None]:
+    """A range of times as one of times that 64 bits of nanoseconds hold, from 1677 to 2262: what lies beyond, such as
+    the year 9999 for ever, bounds nothing, or leaves nothing."""
+    if start_ns is not None:
+        start_ns = None if start_ns <= MIN_NS else min(start_ns, MAX_NS)
+    if end_ns is not None:
+        end_ns = None if end_ns > MAX_NS else max(end_ns, MIN_NS)
+    return start_ns, end_ns
+
+
 def _between(scan: ScanOptions, low: int | None, end: int | None) -> ScanOptions:
     start_ns = low if scan.start_ns is None else scan.start_ns if low is None else max(low, scan.start_ns)
     end_ns = end if scan.end_ns is None else scan.end_ns if end is None else min(end, scan.end_ns)
+    start_ns, end_ns = bounded_times(start_ns, end_ns)
     return replace(scan, start_ns=start_ns, end_ns=end_ns)

@@ -14,7 +14,7 @@ from everlog.errors import UsageError
 from everlog.sbe import Schema, load_schema
 from everlog.sbe.times import PREFIX
 from everlog.spark.aggregation import Aggregation, parse_aggregation
-from everlog.spark.filters import NO_BOUNDS, Bounds
+from everlog.spark.filters import NO_BOUNDS, Bounds, bounded_times
 from everlog.spark.streaming.options import parse_seconds, parse_starting
 
 FAIL, SKIP = "fail", "skip"
@@ -234,9 +234,11 @@ def parse_options(options: Mapping[str, str]) -> ScanOptions:
         raise UsageError("options", found=", ".join(unknown), expected=f"names out of {', '.join(OPTION_NAMES)}")
     paths = _paths(given)
     family_options = _parse(given, FAMILY_OPTIONS)
+    chosen = _parse(given, SCAN_OPTIONS)
+    chosen["start_ns"], chosen["end_ns"] = bounded_times(chosen.get("start_ns"), chosen.get("end_ns"))
     scan = ScanOptions(
         paths=paths,
-        **_parse(given, SCAN_OPTIONS),
+        **chosen,
         family_options=family_options,
         live_options=_parse(given, LIVE_OPTIONS),
     )

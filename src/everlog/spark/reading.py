@@ -14,6 +14,7 @@ from everlog.errors import (
     DataLost,
     EverlogError,
     FileChanged,
+    KeyRefused,
     StoreUnavailable,
     UnknownStream,
     UnsupportedVersion,
@@ -23,7 +24,7 @@ from everlog.spark.arrow_batches import ArrowBatches, in_time
 from everlog.spark.options import SKIP, ScanOptions
 from everlog.spark.partitions import StorePartition, StoreSplits
 from everlog.spark.schema import sbe_columns
-from everlog.spark.store_errors import at_store, damage
+from everlog.spark.store_errors import at_store, damage, refused
 from everlog.stores import open_store
 
 if TYPE_CHECKING:
@@ -85,6 +86,8 @@ def scan_partition(
             if scan.on_fault != SKIP:
                 raise at_store(part.store, error) from error
             LOG.warning("%s: left out from here on: %s", part.store.path, error)
+        except KeyRefused as error:
+            raise refused(part.store, error) from error
 
 
 def _scan_split(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from everlog.core.report import Fault
-from everlog.errors import CorruptData, EverlogError, UnsupportedVersion
+from everlog.errors import CorruptData, EverlogError, KeyRefused, UnsupportedVersion
 from everlog.spark.discovery import FoundStore
 from everlog.spark.options import SKIP, ScanOptions
 
@@ -11,10 +11,19 @@ from everlog.spark.options import SKIP, ScanOptions
 def at_store(store: FoundStore, error: EverlogError) -> EverlogError:
     """The error with the store's path, and the option that goes on without it."""
     way_out = "onFault=skip leaves the store out" if _is_damage(error) else "failOnDataLoss=false goes on without it"
-    where = error.where if error.where.startswith(store.path) else f"{store.path}/{error.where}"
     hint = error.hint or way_out
     if way_out.partition(" ")[0] not in hint:
         hint += f"; {way_out}"
+    return _named(store, error, hint)
+
+
+def refused(store: FoundStore, error: KeyRefused) -> EverlogError:
+    """The error with the store's path: no option goes on without a key that fits."""
+    return _named(store, error, error.hint)
+
+
+def _named(store: FoundStore, error: EverlogError, hint: str | None) -> EverlogError:
+    where = error.where if error.where.startswith(store.path) else f"{store.path}/{error.where}"
     return type(error)(where, offset=error.offset, found=error.found, expected=error.expected, hint=hint)
 
 

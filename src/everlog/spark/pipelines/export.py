@@ -28,6 +28,7 @@ from everlog.spark.pipelines.export_plan import (
     check_query,
     columns_of_all,
     exported,
+    named_as_before,
     plan_export,
     query_beside,
     waves,
@@ -201,6 +202,8 @@ class _Run:
         columns = [replace(column, nullable=True) for column in self._columns()]
         if manifest is not None and self.scan.columns is None:
             columns = columns_of_all(manifest, columns, self.options)
+        if manifest is not None:
+            self.stores = named_as_before(self.stores, manifest)
         schema = to_arrow_schema(to_struct(columns), timezone="UTC")
         types = tuple((field.name, str(field.type)) for field in schema)
         query = self._query() if manifest is None else query_beside(manifest, self._query(), self.options)

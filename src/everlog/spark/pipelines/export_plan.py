@@ -14,7 +14,7 @@ from everlog.core.report import Fault
 from everlog.core.store import Level, Store, StreamInfo
 from everlog.errors import CorruptData, UnknownStream, UnsupportedVersion, UsageError
 from everlog.sbe.columns import JSON
-from everlog.spark.discovery import FoundStore
+from everlog.spark.discovery import FoundStore, identity
 from everlog.spark.options import SKIP, TIMESTAMP_FROM, ScanOptions
 from everlog.spark.pipelines.export_manifest import (
     FOREVER,
@@ -43,6 +43,12 @@ class Plan:
     families: dict[StreamKey, str] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
     losses: list[str] = field(default_factory=list)
+
+
+def named_as_before(stores: Sequence[FoundStore], manifest: Manifest) -> list[FoundStore]:
+    """The stores under the names that an export has for them: another path may lead to one of them by now."""
+    known = {identity(key.store): key.store for key in manifest.streams}
+    return [replace(store, path=known.get(identity(store.path), store.path)) for store in stores]
 
 
 def plan_export(
