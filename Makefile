@@ -31,8 +31,9 @@ $(BUILT): $(SETUP) $(COMPILED)
 demo: setup
 	$(BIN)/python -m everlog.spark.demo
 
+# In two processes: Spark's tests share a session, and those beside the real systems their downloads (tests/conftest.py).
 test: setup
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q --numprocesses 2 --dist loadgroup
 
 # Beside the real systems, on the same files at the same time. JLog's C library (2.0) is downloaded by pip to
 # ~/.cache/everlog-interop and built with gcc; EVERLOG_JLOG_SOURCE=folder adds another version, configured, such as 2.6
