@@ -43,6 +43,20 @@ def test_times_that_no_record_can_have_bound_nothing_or_leave_nothing(times, sta
     assert (scan.start_ns, scan.end_ns) == (start_ns, end_ns)
 
 
+def test_a_password_in_a_url_is_refused_whatever_is_in_it_and_a_port_is_none():
+    for url in ("s3://KEY:abc/def@bucket/store", "ftp://me:12ab@host/store", "s3://KEY:1a/2@bucket"):
+        with pytest.raises(UsageError, match="password") as error:
+            parse_options({"path": url})
+        assert url not in str(error.value)
+    for url in ("hdfs://node:8020/user@corp/store", "https://host:443/a@b", "s3://bucket/a:b@c"):
+        assert parse_options({"path": url}).paths == (url,)
+
+
+def test_a_table_in_a_catalog_is_refused_with_what_works_instead():
+    with pytest.raises(UsageError, match="CREATE TEMPORARY VIEW"):
+        parse(owner="root", provider="everlog", location="file:/stores")
+
+
 def test_each_option_reaches_its_field():
     given = parse(
         family="jlog",

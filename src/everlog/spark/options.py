@@ -26,7 +26,8 @@ DEFAULT_SLACK_NS = 600 * 10**9
 MIN_SPLIT_BYTES = 1 << 16
 _TRUE, _FALSE = {"true", "1", "yes"}, {"false", "0", "no"}
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_PASSWORD = re.compile(r"://[^/@]*:[^/@]+@")
+_PASSWORD = re.compile(r"://[^/@:]*:(?!\d+(?:/|$))[^@]+@")
+"""A secret may have slashes; a port, behind which there may be an ``@`` in a path, is a number."""
 _FRACTION = re.compile(r"[.,](\d+)")
 
 
@@ -215,6 +216,9 @@ LIVE_OPTIONS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
 }
 """Option of the data source -> field of :class:`~everlog.spark.streaming.options.LiveOptions`: for ``readStream``."""
 
+TABLE_PROPERTIES = frozenset({"owner", "provider"})
+"""What Spark's catalog adds to the options of ``CREATE TABLE``."""
+
 OPTION_NAMES = ("path", "paths", *SCAN_OPTIONS, *FAMILY_OPTIONS, *LIVE_OPTIONS)
 
 
@@ -230,6 +234,13 @@ def parse_options(options: Mapping[str, str]) -> ScanOptions:
             hint="options show in query plans and logs",
         )
     known = {name.lower() for name in OPTION_NAMES}
+    if TABLE_PROPERTIES <= given.keys():
+        raise UsageError(
+            "CREATE TABLE",
+            found="USING everlog",
+            expected="CREATE TEMPORARY VIEW ... USING everlog OPTIONS (path '...')",
+            hint="of a table in its catalog Spark gives a Python data source no options when it reads it",
+        )
     if unknown := sorted(name for name in options if name.lower() not in known):
         raise UsageError("options", found=", ".join(unknown), expected=f"names out of {', '.join(OPTION_NAMES)}")
     paths = _paths(given)
