@@ -25,6 +25,7 @@ from everlog.jlog.store import JlogStore
 from everlog.spark.writing import commits, messages, notes
 from everlog.spark.writing.commits import Committer, OnUncertain, Transaction
 from everlog.spark.writing.journal_target import JournalTarget
+from everlog.spark.writing.naming import TargetName, journal_name, recording_name
 from everlog.spark.writing.recording_target import RecordingOptions, RecordingTarget
 from everlog.spark.writing.staging import Part, part_name, stage
 from everlog.spark.writing.targets import Target, Uncertain
@@ -32,6 +33,7 @@ from everlog.testing.crashing_storage import CrashingStorage
 from everlog.testing.faulty_writes import FaultyWrites, WriteFaults
 
 QUERY = "1738ea29-450b-4b9a-ad39-a41da0a1b08e"
+THE_TARGET = journal_name("the target")
 TERM = 64 << 10
 ROWS = 9
 SEEDS = 2
@@ -135,7 +137,7 @@ def staged(storage: WritableStorage, batch: int, parts: list[list[bytes]], attem
 
 
 def committer(kind: Kind, staging_storage: WritableStorage, target: WritableStorage) -> Committer:
-    return Committer(staging_storage, "the target", lambda: kind.open(target), wait_s=0)
+    return Committer(staging_storage, THE_TARGET, lambda: kind.open(target), wait_s=0)
 
 
 def first_try(kind: Kind, folder: WritableStorage, target: WritableStorage, batch: int) -> None:
@@ -254,6 +256,67 @@ def test_the_next_commit_of_any_query_finishes_what_a_dead_one_began(kind: Kind)
         assert sorted(p for p in found if p != b"other") == sorted(payloads(0) + payloads(1)), moment
 
 
+BY_CHANNEL = recording_name("archive", {"channel": CHANNEL, "streamId": 7})
+BY_ID = recording_name("archive", {"recording": 0})
+
+
+def open_by_id(storage: WritableStorage) -> RecordingTarget:
+    return RecordingTarget(storage, RecordingOptions(recording_id=0, wait_s=0, archive=ARCHIVE))
+
+
+@pytest.mark.parametrize(
+    ("noted", "name", "opened"),
+    [
+        (BY_CHANNEL.text, BY_ID, open_by_id),
+        (BY_ID.text, BY_CHANNEL, open_recording),
+        # As earlier versions named the target of a write without options.
+        ("archive", recording_name("archive", {}), open_recording),
+        ("archive", BY_ID, open_by_id),
+    ],
+)
+def test_a_batch_begun_under_another_spelling_of_the_recording_is_finished_before_equal_messages_come(
+    noted: str, name: TargetName, opened: Callable[[WritableStorage], Target]
+) -> None:
+    kind, count = KINDS["recording"], 0
+    for moment, folder, target in moments(kind):
+        note = notes.read_note(folder, QUERY)
+        if note is None or note.plan is None:
+            continue
+        count += 1
+        notes.publish(folder, replace(note, target=noted))
+        other = [replace(part, partition=0) for part in staged(folder, 1, [payloads(1)], "other")]
+        Committer(folder, name, lambda target=target: opened(target), wait_s=0).commit(other, Transaction("other", 0))
+        assert kind.read(target) == payloads(0) + payloads(1) * 2, moment
+        assert notes.read_note(folder, QUERY) == notes.Note(QUERY, noted, 1), moment
+    assert count > 20
+
+
+def test_a_query_goes_on_from_its_note_under_the_name_that_an_earlier_version_gave_its_target() -> None:
+    kind = KINDS["recording"]
+    name = recording_name("archive", {"channel": "aeron:ipc", "streamId": 7})
+    for moment, folder, target in moments(kind):
+        note = notes.read_note(folder, QUERY)
+        assert note is not None
+        notes.publish(folder, replace(note, target="archive?streamId=7"))
+        parts = staged(folder, 1, [payloads(1)], "second")
+        Committer(folder, name, lambda target=target: kind.open(target)).commit(parts, Transaction(QUERY, 1))
+        assert kind.read(target) == payloads(0) + payloads(1), moment
+
+
+def test_a_batch_begun_in_another_recording_stays_that_querys() -> None:
+    kind = KINDS["recording"]
+    _, folder, target = next(m for m in moments(kind) if (n := notes.read_note(m[1], QUERY)) and n.plan is not None)
+    note = notes.read_note(folder, QUERY)
+    assert note is not None
+    notes.publish(folder, replace(note, target="archive?recording=0"))
+    options = RecordingOptions(channel="aeron:ipc?term-length=64k", stream_id=8, wait_s=0, archive=ARCHIVE)
+    other = Committer(folder, recording_name("archive", {"streamId": 8}), lambda: RecordingTarget(target, options))
+    other.commit(staged(folder, 1, [[b"other"]], "other"), Transaction("other", 0))
+    assert notes.read_note(folder, QUERY) == replace(note, target="archive?recording=0")
+    with ArchiveStore.open(target, {}) as store:
+        assert [r.payload for r in store.read("1")] == [b"other"]
+
+
 @pytest.mark.parametrize("where", ["staging", "target"])
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
 def test_a_write_that_fails_at_any_operation_fails_the_commit_and_its_retry_leaves_each_message_once(
@@ -361,7 +424,7 @@ def test_a_staged_part_that_is_gone_or_changed_fails_the_commit_before_anything_
 def test_a_query_that_goes_on_to_another_target_is_refused(kind: Kind) -> None:
     folder, target = CrashingStorage(root="staging"), kind.fresh()
     first_try(kind, folder, target, 0)
-    other = Committer(folder, "another target", lambda: kind.open(kind.fresh()))
+    other = Committer(folder, journal_name("another target"), lambda: kind.open(kind.fresh()))
     with pytest.raises(UsageError, match="another target wants a new checkpoint"):
         other.commit(staged(folder, 1, [payloads(1)], "first"), Transaction(QUERY, 1))
 
@@ -401,7 +464,7 @@ def test_a_retry_that_cannot_tell_what_is_there_fails_unless_an_option_says_what
     for choice, behind in ((OnUncertain.REPEAT, plan.appended), (OnUncertain.SKIP, plan.appended + plan.most)):
         own, where = folder.kill(), target.kill()
         before = kind.read(where)
-        chosen = Committer(own, "the target", lambda where=where: kind.open(where), on_uncertain=choice)
+        chosen = Committer(own, THE_TARGET, lambda where=where: kind.open(where), on_uncertain=choice)
         chosen.commit(parts, Transaction(QUERY, 1))
         assert kind.read(where) == before + payloads(1)[behind:]
 

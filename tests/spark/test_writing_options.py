@@ -10,6 +10,7 @@ from everlog import jlog
 from everlog.aeron import archive
 from everlog.core.durability import Durability
 from everlog.errors import NotAStore, UsageError
+from everlog.spark.writing.naming import journal_name
 from everlog.spark.writing.options import OPTION_NAMES, parse_write_options
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "spark.md"
@@ -30,14 +31,58 @@ def test_options_reach_what_takes_them_and_the_family_is_found(tmp_path: Path) -
     assert found.staging == f"{path}.everlog-staging"
     assert found.recording == {"stream_id": 7, "wishes": {"term_length": 65536}}
     assert (found.made_with, found.archive) == ({"segment_length": 1 << 20}, {"liveness_timeout_s": 2.0})
-    assert found.target == f"{path}?streamId=7"
+    assert found.target.text == f"{path}?channel=aeron:ipc&streamId=7"
 
 
 def test_two_recordings_of_one_archive_are_two_targets(tmp_path: Path) -> None:
     path = tmp_path / "archive"
     archive.create(path).close()
-    targets = {parse_write_options({"path": str(path), "recording": n}).target for n in ("0", "1")}
+    targets = {parse_write_options({"path": str(path), "recording": n}).target.text for n in ("0", "1")}
     assert targets == {f"{path}?recording=0", f"{path}?recording=1"}
+
+
+@pytest.mark.parametrize(
+    "spelled", [{}, {"streamId": "1001"}, {"channel": "aeron:ipc"}, {"channel": " aeron:ipc", "streamid": "01001"}]
+)
+def test_spellings_of_one_recording_are_one_target_with_all_names_that_it_had(
+    tmp_path: Path, spelled: dict[str, str]
+) -> None:
+    path = tmp_path / "archive"
+    archive.create(path).close()
+    found = parse_write_options({"path": str(path), **spelled}).target
+    assert found.text == f"{path}?channel=aeron:ipc&streamId=1001"
+    given = ("", "?channel=aeron:ipc", "?streamId=1001", "?channel=aeron:ipc&streamId=1001")
+    assert all(found.is_named(f"{path}{which}") for which in given)
+    assert not any(found.is_named(f"{path}{which}") for which in ("?streamId=7", "?recording=0", "2"))
+
+
+def test_what_is_in_a_store_is_told_from_a_store_with_a_longer_name() -> None:
+    name = journal_name("/data/a")
+    assert all(name.is_in_store(f"/data/a{which}") for which in ("", "?recording=0", "?streamId=7", "?channel=x"))
+    assert not any(name.is_in_store(text) for text in ("/data/ab", "/data/a/b", "/data/a?b", "/data/a?b?recording=0"))
+
+
+def test_a_link_to_a_store_has_the_stores_staging_folder(tmp_path: Path) -> None:
+    jlog.create(tmp_path / "journal")
+    (tmp_path / "link").symlink_to("journal")
+    (tmp_path / "disk").symlink_to(tmp_path)
+    for name in ("journal", "link", "disk/journal", "disk/link"):
+        found = parse_write_options({"path": str(tmp_path / name)})
+        assert found.staging == f"{tmp_path}/journal.everlog-staging"
+        assert found.target == journal_name(f"{tmp_path}/journal")
+
+
+def test_notes_under_a_links_name_are_not_passed_over(tmp_path: Path) -> None:
+    jlog.create(tmp_path / "journal")
+    (tmp_path / "link").symlink_to("journal")
+    older = tmp_path / "link.everlog-staging"
+    older.mkdir()
+    path = {"path": str(tmp_path / "link")}
+    assert parse_write_options(path).staging == f"{tmp_path}/journal.everlog-staging"
+    (older / "q.note").write_text("{}")
+    with pytest.raises(UsageError, match=f"found none, and notes in {older}, .*stagingPath={older} goes on"):
+        parse_write_options(path)
+    assert parse_write_options({**path, "stagingPath": str(older)}).staging == str(older)
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from everlog.core.writable import WritableStorage
 from everlog.errors import EverlogError, StoreUnavailable, UsageError
 from everlog.spark.writing import notes, staging
 from everlog.spark.writing.messages import chunks
+from everlog.spark.writing.naming import TargetName
 from everlog.spark.writing.notes import Note, Place, Plan
 from everlog.spark.writing.staging import Part
 from everlog.spark.writing.targets import Target, Uncertain
@@ -53,20 +54,21 @@ class Transaction:
 
 
 class Committer:
-    """Commits to one target. ``target`` names it in notes; ``open_target`` opens it, ``staging`` is where parts and
+    """Commits to one target. ``target`` names it in notes; ``open_target`` opens it, ``storage`` is where parts and
     notes are. ``wait_s``: so long another commit may take."""
 
     def __init__(
         self,
         storage: WritableStorage,
-        target: str,
+        target: TargetName,
         open_target: Callable[[], Target],
         *,
         on_uncertain: OnUncertain = OnUncertain.FAIL,
         wait_s: float = 60.0,
     ) -> None:
         self._storage = storage
-        self._target = target
+        self._name = target
+        self._target = target.text
         self._open_target = open_target
         self._on_uncertain = on_uncertain
         self._wait_s = wait_s
@@ -199,21 +201,27 @@ class Committer:
 
     def _note(self, query: str) -> Note:
         note = notes.read_note(self._storage, query) or Note(query, self._target)
-        if note.target != self._target:
+        if not self._name.is_named(note.target):
             hint = "another target wants a new checkpoint, or a stagingPath of its own"
             raise UsageError(f"query {query}", found=f"target {self._target}", expected=note.target, hint=hint)
-        return note
+        return replace(note, target=self._target)
 
     def _finish_others(self, target: Target, query: str | None) -> None:
         """Else what they append later could be taken for what we do now, or the other way round."""
         for note in notes.read_notes(self._storage):
-            if note.plan is None or note.query == query or note.target != self._target:
+            if note.plan is None or note.query == query or not self._is_begun_here(target, note.target, note.plan):
                 continue
             try:
                 self._take_up(target, note)
             except EverlogError as error:  # it is told to that query, when it comes again
                 text = "%s: batch %d of query %s stays half appended: %s"
                 _log.warning(text, self._target, note.plan.batch, note.query, error)
+
+    def _is_begun_here(self, target: Target, name: str, plan: Plan) -> bool:
+        """Other options may name the same recording: the place tells, whatever the note calls it."""
+        if self._name.is_named(name):
+            return True
+        return plan.place is not None and self._name.is_in_store(name) and target.has(plan.place)
 
     # Staged parts
 

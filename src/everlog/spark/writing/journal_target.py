@@ -39,6 +39,10 @@ class JournalTarget(Target):
         if longest > MAX_MESSAGE_BYTES:
             raise UsageError("payload", found=f"{longest} bytes", expected=f"at most {MAX_MESSAGE_BYTES} in a journal")
 
+    def has(self, place: Place) -> bool:
+        """See :class:`Target`. A journal is one."""
+        return True
+
     def count_found(self, place: Place, messages: Messages, time_ns: int) -> int:
         """See :class:`Target`."""
         start = Address.of(place["log"], place["marker"])

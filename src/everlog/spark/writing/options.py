@@ -12,8 +12,10 @@ from typing import Any
 from everlog.core.durability import Durability
 from everlog.core.storage import LocalStorage
 from everlog.core.writable import LocalWritableStorage, write_failed
-from everlog.errors import NotAStore, UsageError
+from everlog.errors import NotAStore, StoreUnavailable, UsageError
 from everlog.spark.writing.commits import Committer, OnUncertain, Transaction
+from everlog.spark.writing.naming import TargetName, journal_name, recording_name
+from everlog.spark.writing.notes import NOTE_SUFFIX
 from everlog.spark.writing.targets import Target
 from everlog.stores import detect
 
@@ -42,11 +44,13 @@ class WriteOptions:
     archive: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def target(self) -> str:
-        """As notes name it: of an archive with what says which recording."""
-        words = {"recording": "recording_id", "channel": "channel", "streamId": "stream_id"}
-        which = [f"{name}={self.recording[key]}" for name, key in words.items() if key in self.recording]
-        return "?".join((os.path.realpath(self.path), "&".join(which))) if which else os.path.realpath(self.path)
+    def target(self) -> TargetName:
+        """As notes name it."""
+        store = os.path.realpath(self.path)
+        if self.family == JLOG:
+            return journal_name(store)
+        keys = {name: key for name, (group, key, _) in OF_FAMILY[AERON].items() if group == "recording"}
+        return recording_name(store, {name: self.recording[key] for name, key in keys.items() if key in self.recording})
 
     def staging_storage(self) -> LocalWritableStorage:
         """The staging folder, made where there is none. Raises :class:`WriteFailed`."""
@@ -178,7 +182,7 @@ def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
         _check_recording(groups["recording"])
     own["durability"] = Durability(own.get("durability", Durability.SYNCED))
     own["on_uncertain"] = OnUncertain(own.get("on_uncertain", OnUncertain.FAIL))
-    own["staging"] = os.path.abspath(own.get("staging", path + STAGING_SUFFIX))
+    own["staging"] = os.path.abspath(own["staging"]) if "staging" in own else _staging_of(path)
     own["transaction"] = _transaction(groups["transaction"])
     own |= {name: groups[name] for name in ("made_with", "recording", "archive")}
     return WriteOptions(path=path, **own)
@@ -197,6 +201,26 @@ def _path(given: Mapping[str, str]) -> str:
     if "://" in path:
         raise UsageError("path", found=path, expected="a folder on the driver's machine")
     return os.path.abspath(path)
+
+
+def _staging_of(path: str) -> str:
+    """Of the store itself, not of a link to it: who writes by another name has to find the same notes. Raises
+    :class:`UsageError` where an earlier version kept notes by a link's name: passed over, a batch that was begun there
+    would be appended again."""
+    folder, older = os.path.realpath(path) + STAGING_SUFFIX, path + STAGING_SUFFIX
+    if os.path.realpath(older) != os.path.realpath(folder) and _has_notes(older):
+        hint = f"when no query writes, move what is in it to {folder}; or stagingPath={older} goes on with it"
+        raise UsageError("option stagingPath", found=f"none, and notes in {older}", expected=folder, hint=hint)
+    return folder
+
+
+def _has_notes(folder: str) -> bool:
+    try:
+        return any(name.endswith(NOTE_SUFFIX) for name in os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise StoreUnavailable(folder, found=error.strerror, expected="a folder to read") from error
 
 
 def _family(path: str, family: str | None, create: bool) -> str:

@@ -18,6 +18,7 @@ from everlog.core.store import raise_fault, records_of
 from everlog.core.writable import WritableStorage
 from everlog.errors import StoreUnavailable, UsageError
 from everlog.spark.writing.messages import Messages
+from everlog.spark.writing.naming import DEFAULT_CHANNEL, DEFAULT_STREAM_ID
 from everlog.spark.writing.notes import Place
 from everlog.spark.writing.targets import Target, Uncertain
 
@@ -32,8 +33,8 @@ class RecordingOptions:
     ``channel`` and ``stream_id``, or a new one with ``wishes`` (``term_length``, ``mtu_length``, ``session_id``).
     ``wait_s``: so long somebody else may own the archive."""
 
-    channel: str = "aeron:ipc"
-    stream_id: int = 1001
+    channel: str = DEFAULT_CHANNEL
+    stream_id: int = DEFAULT_STREAM_ID
     recording_id: int | None = None
     wishes: dict[str, int] = field(default_factory=dict)
     wait_s: float = 15.0
@@ -60,6 +61,11 @@ class RecordingTarget(Target):
             raise UsageError(
                 "payload", found=f"{longest} bytes", expected=f"at most {limit} in this recording", hint=hint
             )
+
+    def has(self, place: Place) -> bool:
+        """See :class:`Target`."""
+        recording = self._find()
+        return recording is not None and recording.recording_id == place["recording"]
 
     def count_found(self, place: Place, messages: Messages, time_ns: int) -> int:
         """See :class:`Target`. What is behind them and was broken off, or torn by a power cut, is cut away, unless

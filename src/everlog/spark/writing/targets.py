@@ -26,6 +26,10 @@ class Target(ABC):
         """Raises :class:`UsageError` for a message of so many bytes that is too long."""
 
     @abstractmethod
+    def has(self, place: Place) -> bool:
+        """Whether a place in the same store is in this target."""
+
+    @abstractmethod
     def count_found(self, place: Place, messages: Messages, time_ns: int) -> int:
         """How many of the messages are there, one behind the other from ``place`` on; on return they are as safe as the
         durability says. Raises :class:`Uncertain`, :class:`CorruptData`."""
