@@ -7,10 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from everlog.core.writable import WritableStorage
 from everlog.spark.writing.staging import NUMBER, ORDER, PAYLOAD, Part, read
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 CHUNK_BYTES = 8 << 20
 CHUNK_ROWS = 1 << 16
@@ -65,5 +68,17 @@ def _in_order(storage: WritableStorage, parts: Sequence[Part]) -> Iterator[Row]:
 def _rows(storage: WritableStorage, part: Part) -> Iterator[Row]:
     for batch in read(storage, part):
         payloads, numbers = batch.column(PAYLOAD).to_pylist(), batch.column(NUMBER).to_pylist()
-        keys = batch.column(ORDER).to_pylist() if part.is_ordered else [None] * len(payloads)
+        keys = _keys(batch.column(ORDER)) if part.is_ordered else [None] * len(payloads)
         yield from zip(keys, payloads, numbers, strict=True)
+
+
+def _keys(column: pa.Array) -> list[Any]:
+    """Times as numbers, as the tasks sorted them: Python compares times of one zone by what its clocks show, which is
+    another order where they are set back, and has none after the year 9999."""
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.int64())
+    elif pa.types.is_date32(column.type):
+        column = column.cast(pa.int32())
+    return list(column.to_pylist())

@@ -43,6 +43,11 @@ class RowLayout:
         """Raises :class:`UsageError` for a column that is missing, of another type, or not taken: nothing is left out
         silently."""
         numbers = {field.name.lower(): number for number, field in enumerate(schema.fields)}
+        if len(numbers) < len(schema.fields):
+            names = [field.name for field in schema.fields]
+            twice = [name for name in names if sum(name.lower() == other.lower() for other in names) > 1]
+            expected = "names that differ in more than the case of letters"
+            raise UsageError("columns", found=", ".join(twice), expected=expected)
         kinds = {field.name.lower(): field.dataType.simpleString() for field in schema.fields}
         order = None if order_by is None else order_by.lower()
         if PAYLOAD not in numbers:
@@ -67,17 +72,25 @@ class RowLayout:
 def to_staged(batches: Iterable[pa.RecordBatch], layout: RowLayout) -> Iterator[pa.RecordBatch]:
     """Batches of a staged part; with an order, sorted by it, which takes all rows of the task in memory. Raises
     :class:`UsageError` for a null where there must be a value, and for a time that a journal can't hold."""
-    staged = (_convert(batch, layout) for batch in batches if batch.num_rows)
+    staged = _converted(batches, layout)
     return staged if layout.order is None else _sorted(list(staged))
 
 
-def _convert(batch: pa.RecordBatch, layout: RowLayout) -> pa.RecordBatch:
+def _converted(batches: Iterable[pa.RecordBatch], layout: RowLayout) -> Iterator[pa.RecordBatch]:
+    rows = 0
+    for batch in batches:
+        if batch.num_rows:
+            yield _convert(batch, layout, rows)
+            rows += batch.num_rows
+
+
+def _convert(batch: pa.RecordBatch, layout: RowLayout, rows_before: int) -> pa.RecordBatch:
     import pyarrow as pa
 
     payload = batch.column(layout.payload)
     if payload.null_count:
         raise UsageError(f"column {PAYLOAD}", found="a null", expected="a message")
-    arrays = {PAYLOAD: payload.cast(pa.binary()), NUMBER: _numbers(batch, layout)}
+    arrays = {PAYLOAD: payload.cast(pa.binary()), NUMBER: _numbers(batch, layout, rows_before)}
     if layout.order is not None:
         order = arrays[ORDER] = batch.column(layout.order)
         if order.null_count:
@@ -86,7 +99,7 @@ def _convert(batch: pa.RecordBatch, layout: RowLayout) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
 
 
-def _numbers(batch: pa.RecordBatch, layout: RowLayout) -> pa.Array:
+def _numbers(batch: pa.RecordBatch, layout: RowLayout, rows_before: int) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -95,16 +108,27 @@ def _numbers(batch: pa.RecordBatch, layout: RowLayout) -> pa.Array:
             return pa.nulls(batch.num_rows, pa.int64())
         return batch.column(layout.reserved_value).cast(pa.int64())
     times = pa.nulls(batch.num_rows, pa.int64())
-    if layout.timestamp is not None:
-        times = pc.multiply_checked(batch.column(layout.timestamp).cast(pa.timestamp("us")).cast(pa.int64()), 1000)
     if layout.timestamp_ns is not None:
-        times = pc.coalesce(batch.column(layout.timestamp_ns), times)
-    if times.null_count < len(times):
-        bounds = pc.min_max(times).as_py()
-        for time_ns in bounds.values():
-            if not 0 <= time_ns < END_NS:
-                raise UsageError(f"column {TIMESTAMP_NS}", found=str(time_ns), expected="a time from 1970 to 2106")
+        times = batch.column(layout.timestamp_ns)
+        _check_times(TIMESTAMP_NS, times, END_NS, rows_before)
+    if layout.timestamp is not None:
+        micros = batch.column(layout.timestamp).cast(pa.timestamp("us")).cast(pa.int64())
+        # Only where it counts: nanoseconds of 64 bits end in 2262, Spark's timestamps don't.
+        micros = pc.if_else(times.is_null(), micros, None)
+        _check_times(TIMESTAMP, micros, END_NS // 1000, rows_before)
+        times = pc.coalesce(times, pc.multiply_checked(micros, 1000))
     return times
+
+
+def _check_times(name: str, times: pa.Array, end: int, rows_before: int) -> None:
+    import pyarrow.compute as pc
+
+    wrong = pc.indices_nonzero(pc.or_(pc.less(times, 0), pc.greater_equal(times, end)))
+    if len(wrong):
+        row = wrong[0].as_py()
+        unit = "ns" if name == TIMESTAMP_NS else "us"
+        found = f"{times[row].as_py()} {unit} since 1970 in row {rows_before + row} of a partition"
+        raise UsageError(f"column {name}", found=found, expected="a time from 1970 to 2106, as a journal holds")
 
 
 def _sorted(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
