@@ -429,12 +429,30 @@ def test_a_query_that_goes_on_to_another_target_is_refused(kind: Kind) -> None:
         other.commit(staged(folder, 1, [payloads(1)], "first"), Transaction(QUERY, 1))
 
 
-def test_a_note_that_is_damaged_fails_the_commit(kind: Kind) -> None:
+@pytest.mark.parametrize("query", [QUERY, "dead-query"])
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [
+        (b"", "found Expecting value"),
+        (b'{"version": 1, "query": "%s"}', "found no field 'target'"),
+        (b'{"version": 2}', "found version 2"),
+        (b'{"version": 1, "query": "copied"}', "found the note of query copied"),
+    ],
+)
+def test_a_note_that_can_not_be_read_fails_every_commit_and_tells_its_path_and_what_to_do(
+    kind: Kind, query: str, data: bytes, found: str
+) -> None:
     folder, target = CrashingStorage(root="staging"), kind.fresh()
-    folder.publish(QUERY + notes.NOTE_SUFFIX, b'{"version": 1, "query": "x"}', replace=True)
-    with pytest.raises(CorruptData, match="a note of version 1"):
+    name = query + notes.NOTE_SUFFIX
+    folder.publish(name, data.replace(b"%s", query.encode()), replace=True)
+    told = f"staging/{name}: {found}.*, expected a note of version 1 of query {query} .*move it away"
+    with pytest.raises(CorruptData, match=told):
         first_try(kind, folder, target, 0)
     assert kind.read(target) == []
+    folder.remove(name)
+    folder.publish("shopping list.note", b"milk", replace=True)
+    second_try(kind, folder, target, 0)
+    assert kind.read(target) == payloads(0)[::-1]
 
 
 def cut_off_segment() -> tuple[CrashingStorage, CrashingStorage]:
@@ -467,6 +485,17 @@ def test_a_retry_that_cannot_tell_what_is_there_fails_unless_an_option_says_what
         chosen = Committer(own, THE_TARGET, lambda where=where: kind.open(where), on_uncertain=choice)
         chosen.commit(parts, Transaction(QUERY, 1))
         assert kind.read(where) == before + payloads(1)[behind:]
+
+
+def test_an_empty_batch_is_noted_and_those_below_it_append_nothing(kind: Kind) -> None:
+    folder, target = CrashingStorage(root="staging"), kind.fresh()
+    assert committer(kind, folder, target).commit([], Transaction(QUERY, 7)) == 0
+    assert notes.read_note(folder, QUERY) == notes.Note(QUERY, "the target", 7)
+    first_try(kind, folder, target, 6)
+    assert kind.read(target) == []
+    assert staged_names(folder) == []
+    first_try(kind, folder, target, 8)
+    assert kind.read(target) == payloads(8)
 
 
 # Without a transaction

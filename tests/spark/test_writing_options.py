@@ -112,6 +112,14 @@ def test_a_recording_is_told_by_its_id_or_by_its_channel(tmp_path: Path) -> None
         parse_write_options({"path": str(tmp_path / "archive"), "recording": "1", "channel": "aeron:ipc"})
 
 
+@pytest.mark.parametrize("name", ["ownerTimeout", "livenessTimeout"])
+@pytest.mark.parametrize("value", ["nan", "-1", "inf", "soon", "s"])
+def test_a_timeout_is_a_number_of_seconds(tmp_path: Path, name: str, value: str) -> None:
+    archive.create(tmp_path / "archive").close()
+    with pytest.raises(UsageError, match=f"option {name}: found '{value}', expected seconds"):
+        parse_write_options({"path": str(tmp_path / "archive"), name: value})
+
+
 def test_what_is_to_be_made_needs_its_family(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="option family: found none"):
         parse_write_options({"path": str(tmp_path / "new"), "create": "true"})

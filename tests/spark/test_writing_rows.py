@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
+from everlog import jlog
 from everlog.errors import UsageError
 from everlog.spark.writing import messages
 from everlog.spark.writing.rows import RowLayout, to_staged
 from everlog.spark.writing.staging import Part, part_name, stage
+from everlog.spark.writing.writers import EverlogWriter
 from everlog.testing.crashing_storage import CrashingStorage
 
 TYPES = {
@@ -67,6 +70,22 @@ def test_a_timestamp_that_does_not_count_may_be_any() -> None:
     columns = "payload binary, timestamp timestamp, timestamp_ns bigint"
     batch = rows(timestamp=times(YEAR_3000_US, 6, None), timestamp_ns=pa.array([7, None, None], pa.int64()))
     assert numbers(columns, batch) == [7, 6000, None]
+
+
+def test_a_write_that_is_given_up_or_done_leaves_no_part_of_a_task_that_told_nothing(tmp_path: Path) -> None:
+    jlog.create(tmp_path / "journal")
+    schema = StructType([StructField("payload", BinaryType())])
+    for number, end in enumerate(("abort", "commit")):
+        writer = EverlogWriter({"path": str(tmp_path / "journal")}, schema, False)
+        other = EverlogWriter({"path": str(tmp_path / "journal")}, schema, False)
+        told, _, _ = (
+            one._stage(iter([rows(nothing=pa.nulls(2))]), one._key.query, 0, partition)
+            for one, partition in ((writer, 0), (writer, 1), (other, 0))
+        )
+        getattr(writer, end)([told, None])
+        left = [path.name for path in tmp_path.glob("*/*.staged")]
+        assert len(left) == number + 1
+        assert all(writer._key.query not in name for name in left)
 
 
 def test_times_are_ordered_as_they_passed_where_clocks_are_set_back_and_after_the_year_9999() -> None:

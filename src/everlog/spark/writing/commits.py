@@ -88,9 +88,11 @@ class Committer:
                 self._discard(part.name for part in parts)
                 return count
             note = self._note(transaction.query)
-            if not parts and note.plan is None and note.done < transaction.batch:
-                return 0  # an empty batch; the parts of one that is done may still be there
             count = 0
+            if not parts and note.plan is None and note.done < transaction.batch:
+                # The target is not needed; noted it is, so that a batch below it appends nothing.
+                note = note.finished(transaction.batch)
+                notes.publish(self._storage, note)
             if note.done < transaction.batch:
                 with self._open_target() as target:
                     self._finish_others(target, transaction.query)
@@ -109,6 +111,12 @@ class Committer:
         with contextlib.suppress(EverlogError), self._locked(0):
             needed = set() if transaction is None else self._needed(transaction.query)
             self._discard({part.name for part in parts} - needed)
+
+    def discard(self, write: str) -> None:
+        """Delete what tasks of a write without a transaction have staged or are staging, by the key of its parts: no
+        note needs it, and no later commit deletes it."""
+        with contextlib.suppress(EverlogError):
+            self._discard(name for name in self._storage.names() if notes.batch_of(name, write) is not None)
 
     # One at a time
 

@@ -94,14 +94,16 @@ def batch_of(name: str, query: str) -> int | None:
 def read_note(storage: WritableStorage, query: str) -> Note | None:
     """The note of a query. Raises :class:`CorruptData`."""
     name = check_key(query) + NOTE_SUFFIX
-    return _parse(name, storage.read_all(name)) if storage.exists(name) else None
+    return _read(storage, name) if storage.exists(name) else None
 
 
 def read_notes(storage: WritableStorage) -> Iterator[Note]:
-    """All notes. Raises :class:`CorruptData`."""
+    """All notes. Raises :class:`CorruptData` for the first one that can't be read: it may be of a batch that was begun,
+    by a later version or on a disk that answers again, and what is appended before that batch is finished could be
+    taken for messages of it. Files that no query's note is called like are passed over."""
     for name in sorted(storage.names()):
-        if name.endswith(NOTE_SUFFIX) and not name.startswith("."):
-            yield _parse(name, storage.read_all(name))
+        if name.endswith(NOTE_SUFFIX) and _KEY.fullmatch(name.removesuffix(NOTE_SUFFIX)):
+            yield _read(storage, name)
 
 
 def publish(storage: WritableStorage, note: Note) -> None:
@@ -122,17 +124,28 @@ def publish(storage: WritableStorage, note: Note) -> None:
     storage.publish(check_key(note.query) + NOTE_SUFFIX, data, replace=True, sync=True)
 
 
-def _parse(name: str, data: bytes) -> Note:
+def _read(storage: WritableStorage, name: str) -> Note:
+    where, query = f"{storage.root}/{name}", name.removesuffix(NOTE_SUFFIX)
     try:
-        body = json.loads(data)
+        body = json.loads(storage.read_all(name))
         if body["version"] != VERSION:
             raise ValueError(f"version {body['version']}")
+        if body["query"] != query:
+            raise ValueError(f"the note of query {body['query']}")
         plan = body.get("plan")
         parsed = None if plan is None else _plan(plan)
         return Note(str(body["query"]), str(body["target"]), int(body["done"]), parsed)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        hint = "without it a retry can't tell what is in the target; see docs/spark.md, Writing"
-        raise CorruptData(name, found=repr(error), expected=f"a note of version {VERSION}", hint=hint) from error
+        hint = (
+            f"no query commits here while it can't be read: put it right, or, where query {query} will not come again, "
+            "move it away; without it a batch that was begun is not finished; see docs/spark.md, Writing"
+        )
+        expected = f"a note of version {VERSION} of query {query}"
+        raise CorruptData(where, found=_told(error), expected=expected, hint=hint) from error
+
+
+def _told(error: Exception) -> str:
+    return f"no field {error}" if isinstance(error, KeyError) else str(error)
 
 
 def _plan(plan: dict[str, Any]) -> Plan:

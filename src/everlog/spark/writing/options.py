@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -115,9 +116,12 @@ def _bytes(name: str, value: str) -> int:
 
 def _seconds(name: str, value: str) -> float:
     try:
-        return float(value.strip().removesuffix("s"))
+        seconds = float(value.strip().removesuffix("s"))
     except ValueError:
-        raise UsageError(f"option {name}", found=repr(value), expected="seconds, such as 10") from None
+        seconds = math.nan
+    if not 0 <= seconds < math.inf:
+        raise UsageError(f"option {name}", found=repr(value), expected="seconds, such as 10")
+    return seconds
 
 
 def _choice(*choices: str) -> Callable[[str, str], str]:

@@ -73,11 +73,17 @@ class EverlogWriter(_Writing, DataSourceArrowWriter):  # type: ignore[misc]
 
     def commit(self, messages: Sequence[StagedPart | None]) -> None:
         """On the driver: append what was staged."""
-        self.options.committer().commit(_parts(messages), self._transaction)
+        committer = self.options.committer()
+        committer.commit(_parts(messages), self._transaction)
+        if self._transaction is None:
+            committer.discard(self._key.query)  # an attempt that was killed has told nobody of its part
 
     def abort(self, messages: Sequence[StagedPart | None]) -> None:
-        """On the driver, when a task or the commit failed: delete what was staged."""
-        self.options.committer().abort(_parts(messages), self._transaction)
+        """On the driver, when a task or the commit failed: delete what was staged, also by tasks that still run."""
+        if self._transaction is None:
+            self.options.committer().discard(self._key.query)
+        else:
+            self.options.committer().abort(_parts(messages), self._transaction)
 
 
 class EverlogStreamWriter(_Writing, DataSourceStreamArrowWriter):  # type: ignore[misc]
