@@ -119,6 +119,65 @@ def test_nulls_only_have_no_sum():
     assert fold(table_of([0.5, None, 2.0], ColumnType.FLOAT64), ColumnType.FLOAT64, "sum(v)", "max(v)") == [2.5, 2.0]
 
 
+NAN = float("nan")
+
+
+@pytest.mark.parametrize("dealt", [[[NAN, 3.0, -2.0]], [[NAN], [3.0, NAN, -2.0]], [[3.0], [NAN, NAN], [-2.0]]])
+def test_ends_pass_over_nan_however_records_are_dealt_out(dealt):
+    batches = [batch for values in dealt for batch in table_of(values, ColumnType.FLOAT64)]
+    count = sum(map(len, dealt))
+    calls = ("max(v)", "min(v)", "count(v)")
+    assert fold(batches, ColumnType.FLOAT64, *calls) == [3.0, -2.0, count]
+    # Each by itself, as tasks have them: what Spark merges, for which NaN is the largest number, has none.
+    alone = [fold([batch], ColumnType.FLOAT64, *calls) for batch in batches]
+    assert max(row[0] for row in alone if row[0] is not None) == 3.0
+    assert min(row[1] for row in alone if row[1] is not None) == -2.0
+
+
+def test_of_nothing_but_nan_the_ends_are_null_and_a_sum_with_nan_is_nan():
+    batches = table_of([NAN], ColumnType.FLOAT64) * 2
+    assert fold(batches, ColumnType.FLOAT64, "min(v)", "max(v)", "count(v)") == [None, None, 2]
+    for values in ([[NAN, 1.0]], [[NAN], [1.0]]):
+        (total,) = fold([b for v in values for b in table_of(v, ColumnType.FLOAT64)], ColumnType.FLOAT64, "sum(v)")
+        assert str(total) == "nan"
+
+
+def test_keys_may_be_called_as_partial_results_are(store):
+    by = {"rows": "stream", "sum_of_length": "topic", "key rows": "family"}
+    found = groups(store, by, n="count", bytes="sum(length)")
+    assert sorted((row["rows"], str(row["sum_of_length"]), row["rows_"], row["sum_of_length_"]) for row in found) == [
+        ("a", "None", 1, Decimal(3)),
+        ("a", "x", 2, Decimal(3)),
+        ("b", "x", 1, Decimal(4)),
+        ("b", "y", 1, Decimal(0)),
+    ]
+
+
+def test_spark_merges_groups_whose_keys_are_called_as_partial_results_are(spark, golden):
+    from everlog.spark import aggregate
+
+    path = str(golden("jlog/basic/log"))
+    for name in ("rows", "ROWS", "everlog rows", "n_"):
+        (row,) = aggregate(spark, path, by={name: "stream"}, values={"n": "count"}).collect()
+        assert row.asDict() == {name: "journal", "n": 90}
+
+
+def test_groups_of_many_streams_are_handed_over_too(toy, monkeypatch):
+    monkeypatch.setattr(folding, "MAX_PARTIAL_ROWS", 100)
+    monkeypatch.setattr(folding, "MAX_GROUPS", 150)
+    path = toy("store", {f"s{s}": [(i, None, f"t{i}", b"") for i in range(60)] for s in range(30)})
+    held = []
+    give = folding._give
+
+    def watched(streams, *more):
+        held.append(sum(one.row_count for one in streams.values()))
+        return give(streams, *more)
+
+    monkeypatch.setattr(folding, "_give", watched)
+    assert len(groups(path, ["stream", "topic"], n="count")) == 30 * 60
+    assert max(held) <= 100 + 150 + 60
+
+
 def test_many_groups_are_handed_over_so_that_memory_stays_bounded(toy, monkeypatch):
     monkeypatch.setattr(folding, "MAX_PARTIAL_ROWS", 100)
     monkeypatch.setattr(folding, "MAX_GROUPS", 150)

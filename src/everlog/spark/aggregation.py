@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from everlog.core.columns import Column, ColumnType
@@ -93,7 +93,18 @@ def parse_aggregation(name: str, text: str) -> Aggregation:
     names = [key.name for key in keys] + [value.name for value in found]
     if not found or len({n.lower() for n in names}) < len(names):
         raise UsageError(name, found=", ".join(names) or "nothing", expected="at least a value, and names that differ")
-    return Aggregation(tuple(keys), tuple(found))
+    return Aggregation(tuple(keys), tuple(_apart(value, {key.name.lower() for key in keys}) for value in found))
+
+
+def _apart(value: Value, keys: set[str]) -> Value:
+    """With partial results that no key is called like: both are columns of what tasks give."""
+    return replace(value, folds=tuple(replace(fold, name=_free(fold.name, keys)) for fold in value.folds))
+
+
+def _free(name: str, taken: set[str]) -> str:
+    while name.lower() in taken:
+        name += "_"
+    return name
 
 
 def _key(expression: str, alias: str | None) -> Key:
@@ -183,7 +194,7 @@ def aggregate(
     partial = scan(spark, paths, {**options, "aggregate": text})
     merge = {COUNT: fn.sum, SUM: fn.sum, MIN: fn.min, MAX: fn.max}
     merged = partial.groupBy(*(fn.col(_quoted(key.name)) for key in wanted.keys)).agg(
-        *(merge[fold.kind](_quoted(fold.name)).alias(f"everlog {fold.name}") for fold in wanted.folds)
+        *(merge[fold.kind](_quoted(fold.name)).alias(fold.name) for fold in wanted.folds)
     )
     return merged.select(
         *(fn.col(_quoted(key.name)) for key in wanted.keys), *(_result(value) for value in wanted.values)
@@ -197,7 +208,7 @@ def _quoted(name: str) -> str:
 def _result(value: Value) -> Any:
     from pyspark.sql import functions as fn
 
-    parts = [fn.col(_quoted(f"everlog {fold.name}")) for fold in value.folds]
+    parts = [fn.col(_quoted(fold.name)) for fold in value.folds]
     if value.kind == COUNT:
         return fn.coalesce(parts[0], fn.lit(0)).cast("bigint").alias(value.name)
     if value.kind == AVG:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from everlog.core.columns import Batch, ColumnData, ColumnType
-from everlog.spark.aggregation import COUNT, SUM, Aggregation, Fold, Key
+from everlog.spark.aggregation import COUNT, MAX, MIN, SUM, Aggregation, Fold, Key
 from everlog.spark.arrow_batches import time_mask, to_array
 from everlog.spark.options import ScanOptions
 from everlog.spark.partitions import StorePartition
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 BATCH_ROWS = 65_536
 """More than for Spark: what is grouped at once costs less."""
 MAX_PARTIAL_ROWS = 1 << 17
-"""Groups of several batches are kept side by side up to that many rows, then merged."""
+"""Groups of several batches are kept side by side up to that many rows of a stream, then merged."""
 MAX_GROUPS = 1 << 18
-"""With more groups than that they are handed over, so that memory stays bounded; Spark merges them."""
+"""With more groups than that, of all streams together, they are handed over, so that memory stays bounded; Spark merges
+them."""
 OUTPUT_ROWS = 16_384
 CONSTANT = ("store", "family", "stream")
 """Columns that have one value in a split, and so need no grouping."""
@@ -35,6 +36,7 @@ def fold_partition(partition: StorePartition, schema: pa.Schema, scan: ScanOptio
     wanted = scan.aggregation
     assert wanted is not None
     groups: dict[tuple[str, ...], _Groups] = {}
+    total, limit = 0, MAX_GROUPS + MAX_PARTIAL_ROWS
     names = [name for name in wanted.columns if name not in CONSTANT]
     for part, split, batch in scan_partition(partition, names, scan, max_rows=BATCH_ROWS):
         known = (part.store.path, part.store.family, split.stream)
@@ -42,13 +44,25 @@ def fold_partition(partition: StorePartition, schema: pa.Schema, scan: ScanOptio
         held = groups.get(constant)
         if held is None:
             held = groups[constant] = _Groups(wanted, schema)
+        before = held.row_count
         held.add(batch, scan)
         if held.row_count > MAX_PARTIAL_ROWS:
             held.merge()
-            if sum(group.row_count for group in groups.values()) > MAX_GROUPS:
+        total += held.row_count - before
+        if total > limit:
+            total = _merge_all(groups)
+            if total > MAX_GROUPS:
                 yield from _give(groups, wanted, schema)
                 groups.clear()
+                total = 0
     yield from _give(groups, wanted, schema)
+
+
+def _merge_all(groups: dict[tuple[str, ...], _Groups]) -> int:
+    """How many groups there are."""
+    for held in groups.values():
+        held.merge()
+    return sum(held.row_count for held in groups.values())
 
 
 def _give(groups: dict[tuple[str, ...], _Groups], wanted: Aggregation, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -62,7 +76,7 @@ def _give(groups: dict[tuple[str, ...], _Groups], wanted: Aggregation, schema: p
             for key in wanted.keys:
                 kind = schema.field(key.name).type
                 is_constant = key.column in CONSTANT
-                arrays.append(pa.repeat(pa.scalar(next(given), kind), len(table)) if is_constant else table[key.name])
+                arrays.append(pa.repeat(pa.scalar(next(given), kind), len(table)) if is_constant else table[_key(key)])
             arrays += [table[fold.name] for fold in wanted.folds]
             yield from pa.table(arrays, schema=schema).combine_chunks().to_batches(OUTPUT_ROWS)
 
@@ -82,7 +96,7 @@ class _Groups:
 
         arrays: dict[str, Any] = {}
         for key in self._keys():
-            arrays[f"key {key.name}"] = _key_array(key, batch, self.schema.field(key.name).type)
+            arrays[_key(key)] = _key_array(key, batch, self.schema.field(key.name).type)
         for name in {fold.column for fold in self.wanted.folds if fold.column is not None}:
             arrays[name] = _value_array(name, batch)
         rows = pa.table(arrays) if arrays else pa.table({"nothing": pa.nulls(batch.row_count)})
@@ -105,13 +119,16 @@ class _Groups:
             elif fold.kind == SUM:
                 rows = _made_safe(rows, fold)
                 asked.append((_summed(fold), "sum"))
+            elif fold.kind in (MIN, MAX) and pa.types.is_floating(rows[fold.column].type):
+                rows = _without_nan(rows, fold)
+                asked.append((_bounded(fold), fold.kind))
             else:
                 asked.append((fold.column, fold.kind))
-        keys = [f"key {key.name}" for key in self._keys()]
+        keys = [_key(key) for key in self._keys()]
         found = rows.group_by(keys, use_threads=False).aggregate(asked)
         results = dict(zip(_result_names(asked), self.wanted.folds, strict=True))
         columns = {fold.name: found[name].cast(self.schema.field(fold.name).type) for name, fold in results.items()}
-        return pa.table({**{key.name: found[f"key {key.name}"] for key in self._keys()}, **columns})
+        return pa.table({**{name: found[name] for name in keys}, **columns})
 
     def _keep(self, found: pa.Table) -> None:
         self.tables.append(found)
@@ -126,7 +143,7 @@ class _Groups:
         kinds = {COUNT: "sum"}
         folds = self.wanted.folds
         asked = [(fold.name, kinds.get(fold.kind, fold.kind)) for fold in folds]
-        keys = [key.name for key in self._keys()]
+        keys = [_key(key) for key in self._keys()]
         found = pa.concat_tables(self.tables).group_by(keys, use_threads=False).aggregate(asked)
         columns = {
             fold.name: found[f"{fold.name}_{kind}"].cast(self.schema.field(fold.name).type)
@@ -140,8 +157,28 @@ def _result_names(asked: list[Any]) -> list[str]:
     return [how if not name else f"{name}_{how}" for name, how in asked]
 
 
+def _key(key: Key) -> str:
+    """What a key is called in tables, where folds have the names that they have in the schema."""
+    return f"key {key.name}"
+
+
 def _summed(fold: Fold) -> str:
     return f"sum {fold.column}"
+
+
+def _bounded(fold: Fold) -> str:
+    return f"bounded {fold.column}"
+
+
+def _without_nan(rows: pa.Table, fold: Fold) -> pa.Table:
+    """The column whose ends are asked for, null where it is NaN: Arrow passes over NaN unless there is nothing else,
+    and Spark, which merges, takes it for the largest number, so that how work is dealt out would show."""
+    import pyarrow.compute as pc
+
+    name, values = _bounded(fold), rows[fold.column]
+    if name in rows.column_names:
+        return rows
+    return rows.append_column(name, pc.if_else(pc.is_nan(values), None, values))
 
 
 def _made_safe(rows: pa.Table, fold: Fold) -> pa.Table:
