@@ -211,7 +211,8 @@ def test_what_is_between_two_splits_is_joined_where_they_are_neighbours():
         def record(at):
             return None if at is None else [at, at * SECOND, str(at)]
 
-        return name, {"start": start, "end": end, "first": record(first), "last": record(last)}
+        ends_ns = None if first is None else [first * SECOND, last * SECOND]
+        return name, {"start": start, "end": end, "first": record(first), "last": record(last), "ends_ns": ends_ns}
 
     # Out of order; an empty split between 9 and 14; nobody asked for what is between 20 and 30.
     edges = [
@@ -228,6 +229,24 @@ def test_what_is_between_two_splits_is_joined_where_they_are_neighbours():
     codes = encode(np.array([row["value"] for row in intervals], np.int64)).tolist()
     assert codes == encode(np.array([1, 5], np.int64) * SECOND).tolist()
     assert [(row["records"], row["shortest_ns"], row["longest_ns"]) for row in totals] == [(0, SECOND, 5 * SECOND)]
+
+
+def test_what_is_between_two_splits_is_an_interval_only_where_both_its_ends_are_in_the_range_of_times():
+    def edge(start, end, *ends_ns):
+        record = [end or 99, None, "x"]
+        found = {"start": start, "end": end, "first": record, "last": record, "ends_ns": list(ends_ns) or None}
+        return StreamName("/s", "jlog", "journal"), found
+
+    def between(*edges):
+        rows = [row for batch in join_edges(list(edges), 60 * SECOND)[0] for row in batch.to_pylist()]
+        return [row["longest_ns"] for row in rows if row["kind"] == kinds.TOTAL]
+
+    assert between(edge(None, 10, 1, 5), edge(10, None, None, 9)) == []
+    assert between(edge(None, 10, 1, None), edge(10, None, 7, 9)) == []
+    assert between(edge(None, 10, 1, 5), edge(10, 20), edge(20, None, 7, 9)) == [2], (
+        "records without a time are between"
+    )
+    assert between(edge(None, 10, 1, 5), edge(10, 20, None, None), edge(20, None, 7, 9)) == []
 
 
 def test_buckets_of_positions_are_powers_of_two_about_a_hundred_to_a_stream():
@@ -268,3 +287,10 @@ def test_wrong_usage_is_told_before_spark_starts(tmp_path, capsys):
 def test_a_bucket_below_a_millisecond_is_refused(spark, folder):
     with pytest.raises(UsageError, match="bucket"):
         stats(spark, str(folder / "basic"), bucket_ns=1000)
+
+
+@pytest.mark.spark
+def test_a_bucket_that_no_time_reaches_is_refused(spark, folder):
+    with pytest.raises(UsageError, match=r"bucket: found 100000000000000000000 ns, expected .* at most"):
+        stats(spark, str(folder / "basic"), bucket_ns=10**20)
+    assert stats(spark, str(folder / "basic"), bucket_ns=10**18).streams[0]["records"] == 90

@@ -120,6 +120,29 @@ def test_a_range_of_times_leaves_records_out_but_not_those_without_one():
     assert totals(one.by_position)[0]["bytes"] == 4
 
 
+@pytest.mark.parametrize("cuts", [[], [500], [900], [999], [1000], [1001], [300, 1000, 1005]])
+def test_a_time_between_records_counts_where_both_are_in_the_range_however_batches_are_cut(cuts):
+    one = fold(start_ns=1000 * S, end_ns=1008 * S)
+    rows = [(second, second, 1) for second in range(1010)]
+    for start, end in zip([0, *cuts], [*cuts, 1010], strict=True):
+        one.add(records(*rows[start:end]))
+    (row,) = totals(one.by_time).values()
+    assert (row["records"], row["shortest_ns"], row["longest_ns"]) == (8, S, S)
+    assert [count for _, _, count in counts(one.by_time.intervals)] == [7]
+    assert one.ends_ns == (None, None)
+
+
+@pytest.mark.parametrize("cut", range(1, 6))
+def test_a_clock_that_leaves_the_range_for_a_record_makes_no_interval_over_it(cut):
+    one = fold(start_ns=10 * S)
+    rows = [(0, 10, 1), (1, 11, 1), (2, 3, 1), (3, 14, 1), (4, None, 1), (5, 16, 1)]
+    one.add(records(*rows[:cut]))
+    one.add(records(*rows[cut:]))
+    (row,) = totals(one.by_time).values()
+    assert (row["records"], row["shortest_ns"], row["longest_ns"], row["backwards"]) == (4, S, 2 * S, 0)
+    assert one.ends_ns == (10 * S, 16 * S)
+
+
 def test_missing_sequences_are_found_inside_and_between_batches():
     one = fold(missing=missing_sequences)
     one.add(records((1, 0, 1), (2, 0, 1), (5, 3, 1)))

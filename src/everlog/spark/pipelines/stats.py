@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from everlog.spark.schema import FamilyOptions
 
 MINUTE_NS = 60 * 10**9
-MIN_BUCKET_NS = 10**6
+MIN_BUCKET_NS, MAX_BUCKET_NS = 10**6, 10**18
 BURST_FACTOR = 5
 BURST_MIN_BUCKETS = 5
 BURST_RULE = (
@@ -134,6 +134,13 @@ def stats(spark: SparkSession, *paths: str, bucket_ns: int = MINUTE_NS, options:
     return stats_of_stores(spark, stores, scan, family_options(stores, scan), bucket_ns=bucket_ns)
 
 
+def check_bucket(bucket_ns: int) -> None:
+    """Raises :class:`UsageError` for a width that is too small, or that times in 64 bits don't reach."""
+    if not MIN_BUCKET_NS <= bucket_ns <= MAX_BUCKET_NS:
+        expected = f"at least {MIN_BUCKET_NS} ns, at most {MAX_BUCKET_NS} ns"
+        raise UsageError("bucket", found=f"{bucket_ns} ns", expected=expected)
+
+
 def stats_of_stores(
     spark: SparkSession,
     stores: list[FoundStore],
@@ -145,8 +152,7 @@ def stats_of_stores(
     """As :func:`stats`, of stores that were found already."""
     from everlog.spark.pipelines.stats_scan import scan_stores
 
-    if bucket_ns < MIN_BUCKET_NS:
-        raise UsageError("bucket", found=f"{bucket_ns} ns", expected=f"at least {MIN_BUCKET_NS} ns")
+    check_bucket(bucket_ns)
     described = _describe(spark, stores, options)
     readable = [store for store, row in zip(stores, described, strict=True) if row["error"] is None]
     parts = scan_stores(spark, readable, scan, options, bucket_ns).persist()

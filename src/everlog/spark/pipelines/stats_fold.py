@@ -117,26 +117,23 @@ class Buckets:
         self.sizes = Counts()
         self.intervals = Counts()
 
-    def add(self, along: Int64s, lengths: Int64s, times: Int64s | None = None, last_ns: int | None = None) -> None:
-        """Records at times or addresses ``along``. With ``times``, ``last_ns`` is the time of the record before
-        them."""
+    def add(self, along: Int64s, lengths: Int64s, before: Int64s | None = None, is_behind: Bools | None = None) -> None:
+        """Records at times or addresses ``along``. At times, ``before`` is the time of the record before each, where
+        ``is_behind`` says that there is one."""
         buckets = np.clip(along // self.width, -MAX_BUCKET, MAX_BUCKET)
         ones = np.ones(len(buckets), np.int64)
         self.sizes.add(buckets, lengths)
         low, high = ones * NO_LEAST, ones * NO_MOST
-        if times is None:
+        if before is None or is_behind is None:
             self.totals.add(buckets, ones, lengths, lengths, lengths, low, high, low, high, ones * 0)
             return
-        before = np.concatenate(([times[0] if last_ns is None else last_ns], times[:-1]))
-        between = times - before
-        is_forward = between >= 0
-        is_backward = ~is_forward
-        if last_ns is None:
-            is_forward[0] = False
+        between = along - before
+        is_forward = is_behind & (between >= 0)
+        is_backward = is_behind & (between < 0)
         self.intervals.add(buckets[is_forward], between[is_forward])
         shortest, longest = np.where(is_forward, between, NO_LEAST), np.where(is_forward, between, NO_MOST)
         backwards = is_backward.astype(np.int64)
-        self.totals.add(buckets, ones, lengths, lengths, lengths, times, times, shortest, longest, backwards)
+        self.totals.add(buckets, ones, lengths, lengths, lengths, along, along, shortest, longest, backwards)
 
     def add_interval(self, at_ns: int, between_ns: int) -> None:
         """A time between the last record of one split and the first of the next."""
@@ -216,7 +213,8 @@ def missing_markers(before: int, after: int) -> int:
 class StreamFold:
     """Folds one stream's records, batch after batch, in order. ``missing`` tells gaps; ``None`` where addresses need
     not follow each other (Aeron: what is between two messages may be padding). Of ``start_ns`` and ``end_ns``, a range
-    of times, see :meth:`add`."""
+    of times, see :meth:`add`. ``ends_ns``: the times of the first and the last record that has one, ``None`` where it
+    is out of the range; ``None`` before there is any."""
 
     by_time: Buckets
     by_position: Buckets
@@ -225,22 +223,23 @@ class StreamFold:
     end_ns: int | None = None
     first: Record | None = None
     last: Record | None = None
+    ends_ns: tuple[int | None, int | None] | None = None
     gaps: list[Gap] = field(default_factory=list)
     gap_count: int = 0
     clients: Groups = field(default_factory=lambda: Groups(np.add, np.add))
 
     def add(self, records: Records) -> None:
-        """Records out of the range of times are looked at for gaps only; those without a time are always in it."""
+        """Records out of the range of times are looked at for gaps only; those without a time are always in it. A time
+        between two records counts where both are in the range, and no other record with a time is between them."""
         if not len(records.addresses):
             return
         self._find_gaps(records)
-        last_ns = None if self.last is None else self.last.time_ns
         self.first = self.first or records.record(0)
         self.last = records.record(-1)
-        records = self._in_range(records)
         timed = records.where(records.timed)
         if len(timed.times):
-            self.by_time.add(timed.times, timed.lengths, timed.times, last_ns)
+            self._add_timed(timed)
+        records = self._in_range(records)
         rest = records.where(~records.timed)
         if len(rest.addresses):
             self.by_position.add(rest.addresses, rest.lengths)
@@ -248,13 +247,27 @@ class StreamFold:
             ones = np.ones(len(records.clients), np.int64)
             self.clients.add(records.clients, ones, records.lengths)
 
+    def _add_timed(self, timed: Records) -> None:
+        times, keep = timed.times, self._is_in_range(timed)
+        first_ns, last_ns = self.ends_ns or (None, None)
+        before = np.concatenate(([times[0] if last_ns is None else last_ns], times[:-1]))
+        is_behind = np.concatenate(([last_ns is not None], keep[:-1]))
+        if keep.any():
+            self.by_time.add(times[keep], timed.lengths[keep], before[keep], is_behind[keep])
+        if self.ends_ns is None:
+            first_ns = int(times[0]) if keep[0] else None
+        self.ends_ns = first_ns, int(times[-1]) if keep[-1] else None
+
     def _in_range(self, records: Records) -> Records:
+        return records.where(self._is_in_range(records))
+
+    def _is_in_range(self, records: Records) -> Bools:
         keep = np.ones(len(records.times), np.bool_)
         if self.start_ns is not None:
             keep &= ~records.timed | (records.times >= self.start_ns)
         if self.end_ns is not None:
             keep &= ~records.timed | (records.times < self.end_ns)
-        return records.where(keep)
+        return keep
 
     def _find_gaps(self, records: Records) -> None:
         if self.missing is None:

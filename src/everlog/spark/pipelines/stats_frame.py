@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from everlog.core.store import Level
 from everlog.errors import UsageError
-from everlog.spark.pipelines.stats import MIN_BUCKET_NS, MINUTE_NS, Stats, stats_of_parts
+from everlog.spark.pipelines.stats import MINUTE_NS, Stats, check_bucket, stats_of_parts
 from everlog.spark.pipelines.stats_rows import GAP, StreamName, detail_rows, fold_rows
 from everlog.spark.pipelines.stats_scan import (
     CLIENT,
@@ -52,8 +52,7 @@ def stats_of_frame(frame: DataFrame, *, bucket_ns: int = MINUTE_NS, gaps: bool =
     missing = [name for name in NEEDED if name not in frame.columns]
     if missing:
         raise UsageError("stats of a DataFrame", found=f"no column {', '.join(missing)}", expected=", ".join(NEEDED))
-    if bucket_ns < MIN_BUCKET_NS:
-        raise UsageError("bucket", found=f"{bucket_ns} ns", expected=f"at least {MIN_BUCKET_NS} ns")
+    check_bucket(bucket_ns)
     from everlog.spark.pipelines.stats_rows import SCHEMA
 
     extra = [name for name in (CLIENT, KIND) if name in frame.columns and CLIENT in frame.columns]

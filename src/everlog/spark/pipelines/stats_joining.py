@@ -3,6 +3,7 @@ here."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from everlog.spark.pipelines.stats_fold import MAX_GAPS, Buckets
@@ -28,23 +29,29 @@ def join_edges(
     for name, splits in by_stream.items():
         splits.sort(key=lambda edge: (edge["start"] is not None, edge["start"] or 0))
         buckets = Buckets(bucket_ns)
-        last, end = None, None
+        last, last_ns, end = None, None, None
         for split in splits:
             if end is None or split["start"] != end:
-                last = None
+                last, last_ns = None, None
             if last is not None and split["first"] is not None:
-                _join(name, last, split["first"], buckets, gaps)
+                _join(name, last, split["first"], gaps)
+            if split["ends_ns"] is not None:
+                last_ns = _join_times(last_ns, split["ends_ns"], buckets)
             last, end = split["last"] or last, split["end"]
         batches += bucket_rows(name, TIME, buckets)
     return batches, gaps
 
 
-def _join(
-    name: StreamName, last: list[Any], first: list[Any], buckets: Buckets, gaps: list[tuple[StreamName, Row]]
-) -> None:
+def _join_times(before_ns: int | None, ends_ns: Sequence[int | None], buckets: Buckets) -> int | None:
+    """Times out of the range that was asked for are ``None``: an interval counts where both its ends are in it."""
+    first_ns, last_ns = ends_ns
+    if before_ns is not None and first_ns is not None:
+        buckets.add_interval(first_ns, first_ns - before_ns)
+    return last_ns
+
+
+def _join(name: StreamName, last: list[Any], first: list[Any], gaps: list[tuple[StreamName, Row]]) -> None:
     (after, after_ns, after_text), (before, before_ns, before_text) = last, first
-    if after_ns is not None and before_ns is not None:
-        buckets.add_interval(before_ns, before_ns - after_ns)
     missing = MISSING[name.family](after, before) if name.family in MISSING else 0
     if missing and len(gaps) < MAX_GAPS:
         times = {"after_ns": after_ns, "before_ns": before_ns}

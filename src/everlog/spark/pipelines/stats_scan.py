@@ -183,7 +183,8 @@ def _edge(store: Store, split: Split, fold: StreamFold) -> dict[str, Any]:
     def end(record: Record | None) -> list[Any] | None:
         return None if record is None else [record.address, record.time_ns, store.format_address(record.address)]
 
-    return {"start": split.start, "end": split.end, "first": end(fold.first), "last": end(fold.last)}
+    ends = {"first": end(fold.first), "last": end(fold.last), "ends_ns": fold.ends_ns}
+    return {"start": split.start, "end": split.end, **ends}
 
 
 def to_records(batch: Any, address_columns: tuple[str, ...]) -> Records:
