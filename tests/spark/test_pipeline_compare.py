@@ -131,6 +131,28 @@ def test_a_store_and_its_export_hold_the_same_until_one_changes(spark, tmp_path,
         compare(spark, str(out), str(tmp_path / "out"))
 
 
+def test_of_a_delta_table_what_it_has_now_is_compared(spark, tmp_path):
+    from deltalake import DeltaTable
+
+    path, trades, out = journal(tmp_path / "journal", 0, 200), record(tmp_path / "trades", 0, 30), tmp_path / "out"
+    wish = Export(options=options(path, trades), folder=str(out), kind="delta")
+    for end in (250, 300):
+        export(spark, wish)
+        journal(path, end - 50, end)
+    export(spark, wish)
+    assert compare(spark, str(path), str(out)).is_same
+    table = DeltaTable(str(out))
+    table.optimize.compact()
+    table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
+    assert [counts(stream) for stream in compare(spark, str(path), str(out)).streams] == [(300, 0, 0, 0)]
+    assert [counts(stream) for stream in compare(spark, str(trades), str(out)).streams] == [(30, 0, 0, 0)]
+    table.delete("stream = 'journal' AND length = 1")
+    assert [counts(stream) for stream in compare(spark, str(path), str(out)).streams] == [(290, 10, 0, 0)]
+    shutil.rmtree(out / "_delta_log")
+    with pytest.raises(CorruptData, match="no Delta table"):
+        compare(spark, str(path), str(out))
+
+
 def test_streams_of_one_side_only_are_told(spark, tmp_path):
     path = record(tmp_path / "a", 0, 10)
     other = copy(path, "b")

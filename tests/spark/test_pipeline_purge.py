@@ -6,14 +6,19 @@ import json
 import shutil
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from exported import journal, numbers, once, options, record
 
 from everlog import jlog
 from everlog.cli.app import run
+from everlog.errors import UsageError
 from everlog.spark.pipelines.export import Export, export, purge
 from everlog.stores import open_store
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 SBE_SCHEMA = Path(__file__).parents[1] / "golden" / "sbe" / "every-feature.xml"
 
@@ -103,8 +108,113 @@ def test_a_file_that_is_not_as_it_was_written_keeps_its_stream(spark, stores):
     shutil.rmtree(next(iter(out.glob("store=*trades"))))
     before = content(path), content(trades)
     plans = purge(spark, wish, do_it=True)
-    assert all("exported file" in plan.refused for plan in plans)
+    assert all("exported file" in plan.refused and plan.damaged for plan in plans)
     assert (content(path), content(trades)) == before
+
+
+@pytest.mark.parametrize("yes", [[], ["--yes"]])
+def test_the_command_ends_with_1_where_exported_files_have_gone(spark, stores, capsys, yes):
+    path, _, out = stores
+    export(spark, Export(options=options(path), folder=str(out)))
+    shutil.rmtree(next(iter(out.glob("store=*"))))
+    assert run(["spark", "export", str(path), str(out), "--purge-exported", *yes]) == 1
+    assert "not as it was written" in capsys.readouterr().out
+    assert left(path, "journal") == list(range(200))
+
+
+def two_recordings(path: Path) -> Path:
+    from everlog.aeron import archive
+
+    with archive.create(path, segment_length=65536) as store:
+        for stream in (1, 2):
+            with store.start_recording("aeron:ipc", stream, term_length=65536) as recorder:
+                for number in range(400):
+                    recorder.append(b"%d" % number + b"x" * 700)
+    return path
+
+
+@pytest.mark.parametrize(("chosen", "freed"), [("0", {"0"}), ("[1-9],5", {"1"}), ("*", {"0", "1"})])
+def test_only_streams_that_were_asked_for_are_freed(spark, tmp_path, chosen, freed):
+    path, out = two_recordings(tmp_path / "archive"), tmp_path / "out"
+    export(spark, Export(options=options(path), folder=str(out)))
+    plans = purge(spark, Export(options=options(path, stream=chosen), folder=str(out)), do_it=True)
+    assert {plan.stream: plan.freed for plan in plans} == dict.fromkeys(freed, 4)
+    for stream in ("0", "1"):
+        assert left(path, stream) == list(range(356 if stream in freed else 0, 400))
+
+
+@pytest.mark.parametrize("name", ["start", "end", "startTime", "endTime"])
+def test_a_range_does_not_choose_what_is_freed_and_is_refused(spark, stores, capsys, name):
+    _, trades, out = stores
+    value = "65536" if name.islower() else "2024-05-01"
+    wish = Export(options=options(trades, **{name: value}), folder=str(out))
+    with pytest.raises(UsageError, match=name):
+        purge(spark, wish, do_it=True)
+    arguments = ["spark", "export", str(trades), str(out), "-o", f"{name}={value}", "--purge-exported", "--yes"]
+    assert run(arguments) == 2
+    assert f"option {name}: found a purge" in capsys.readouterr().err
+    assert not out.exists()
+    assert left(trades, "0") == list(range(200, 600))
+
+
+def restored(table: DeltaTable) -> None:
+    table.restore(0)
+
+
+def emptied(table: DeltaTable) -> None:
+    table.delete()
+
+
+def written_over(table: DeltaTable) -> None:
+    from deltalake import write_deltalake
+
+    write_deltalake(table, table.to_pyarrow_table().slice(0, 1), mode="overwrite")
+
+
+def optimized(table: DeltaTable) -> None:
+    table.optimize.compact()
+    table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [(restored, "restore"), (emptied, "delete"), (written_over, "write"), (optimized, "optimize, vacuum end")],
+)
+def test_of_a_delta_table_only_what_it_still_has_in_the_files_as_written_is_freed(spark, stores, change, why):
+    from deltalake import DeltaTable
+
+    path, trades, out = stores
+    wish = Export(options=options(path, trades), folder=str(out), kind="delta")
+    export(spark, wish)
+    segmented(path, 600, 650), record(trades, 650, 900)
+    export(spark, wish)
+    change(DeltaTable(str(out)))
+    before = content(path), content(trades)
+    plans = purge(spark, wish, do_it=True)
+    assert [plan.damaged for plan in plans] == [True, True]
+    assert all(f"removed by {why}" in plan.refused for plan in plans)
+    assert (content(path), content(trades)) == before
+
+
+def test_what_a_delta_table_has_is_freed(spark, stores):
+    path, trades, out = stores
+    wish = Export(options=options(path, trades), folder=str(out), kind="delta")
+    export(spark, wish)
+    assert [plan.freed for plan in purge(spark, wish, do_it=True)] == [3, 4]
+    assert numbers(out) == once(600)
+
+
+def test_a_delta_table_whose_files_may_hold_deleted_rows_is_refused(spark, stores):
+    """A protocol as Spark's DELETE with deletion vectors makes it."""
+    path, _, out = stores
+    wish = Export(options=options(path), folder=str(out), kind="delta")
+    export(spark, wish)
+    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, **features}
+    (out / "_delta_log" / f"{2:020}.json").write_text(json.dumps({"protocol": protocol}))
+    with pytest.raises(UsageError, match="deletion vectors"):
+        purge(spark, wish, do_it=True)
+    assert left(path, "journal") == list(range(200))
 
 
 @pytest.mark.parametrize(
@@ -121,8 +231,9 @@ def test_what_is_not_exported_in_whole_is_kept(spark, tmp_path, more, why):
     trades, out = record(tmp_path / "trades", 0, 400), tmp_path / "out"
     wish = Export(options=options(trades, **more), folder=str(out))
     export(spark, wish)
-    (plan,) = purge(spark, wish, do_it=True)
+    (plan,) = purge(spark, Export(options=options(trades), folder=str(out)), do_it=True)
     assert why in plan.refused
+    assert not plan.damaged
     assert left(trades, "0") == list(range(400))
 
 

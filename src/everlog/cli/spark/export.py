@@ -50,8 +50,10 @@ def export(
 ) -> int:
     """Export the records of all stores at or below the paths to FOLDER, by store, stream and hour. Run again, it adds
     what is new: each record is there once, whenever a run was killed."""
+    from everlog.spark.options import parse_options
     from everlog.spark.pipelines.export import Export, purge
     from everlog.spark.pipelines.export import export as run
+    from everlog.spark.pipelines.purge import check_choice
 
     if len(paths) < 2:
         raise UsageError("FOLDER", found="one path", expected="stores, and behind them the folder to export to")
@@ -59,6 +61,8 @@ def export(
         raise UsageError("--yes", expected="with --purge-exported")
     size = size_of("--commit-bytes", commit_bytes)
     wish = Export(options=scan_options(paths[:-1], option), folder=paths[-1], kind=kind, commit_bytes=size)
+    if purge_exported:
+        check_choice(parse_options(wish.options))
     with running.session("export") as (spark, progress):
         summary = run(spark, wish, progress)
         freed = purge(spark, wish, do_it=yes, subscriber=subscriber) if purge_exported else None
@@ -73,7 +77,7 @@ def export(
         _print(summary)
         if freed is not None:
             _print_purge(freed, yes)
-    return summary.exit_code
+    return 1 if any(one.damaged for one in freed or ()) else summary.exit_code
 
 
 def _print_purge(freed: list[StreamPurge], is_done: bool) -> None:

@@ -20,8 +20,9 @@ from everlog.core.store import Split
 from everlog.errors import CorruptData, UnknownStream, UsageError
 from everlog.spark.discovery import FoundStore, find_stores
 from everlog.spark.options import SKIP, ScanOptions
+from everlog.spark.pipelines.export_delta import DeltaLog
 from everlog.spark.pipelines.export_folder import is_export, read_manifest
-from everlog.spark.pipelines.export_manifest import Manifest, StreamKey
+from everlog.spark.pipelines.export_manifest import ExportedFile, Manifest, StreamKey
 from everlog.spark.pipelines.export_reading import FileToRead, batches_of, files_of
 from everlog.stores import open_store, store_class
 
@@ -122,12 +123,27 @@ def _exported(wanted: Wanted) -> Side:
         raise UsageError(path, found=f"an export with {', '.join(columns)}", expected="one with length and crc32")
     family = manifest.streams[next(iter(keys.values()))].family
     pieces, streams = [], []
-    for name in _chosen(wanted, list(keys)):
+    chosen = _chosen(wanted, list(keys))
+    files = _files(path, manifest, [keys[name] for name in chosen])
+    for name in chosen:
         shown = wanted.names.get(name, name)
         streams.append(shown)
-        for file in files_of(path, manifest, [keys[name]]):
+        for file in files[keys[name]]:
             pieces.append(Piece(wanted.number, shown, file.file.byte_count, file=file, columns=columns))
     return Side(path, family, tuple(streams), tuple(pieces), family == "jlog")
+
+
+def _files(path: str, manifest: Manifest, keys: Sequence[StreamKey]) -> dict[StreamKey, list[FileToRead]]:
+    """The files of some streams. Those of a Delta table are the ones that it is made of now: a table that was optimized
+    has the same records in other files, and one that was restored has fewer."""
+    if manifest.kind != "delta":
+        return {key: files_of(path, manifest, [key]) for key in keys}
+    found: dict[StreamKey, list[FileToRead]] = {key: [] for key in keys}
+    for file in DeltaLog(path).files():
+        if file.key in found:
+            exported = ExportedFile(file.path, file.rows, file.byte_count, 0, "", "")
+            found[file.key].append(FileToRead(file.key, os.path.join(path, file.path), exported, manifest.kind))
+    return found
 
 
 def _store_of(wanted: Wanted, manifest: Manifest, path: str) -> str:

@@ -156,7 +156,8 @@ def purge(spark: SparkSession, wish: Export, *, do_it: bool = False, subscriber:
 
     scan = parse_options(wish.options)
     stores = _stores(scan)
-    return purge_exported(spark, wish.folder, stores, family_options(stores, scan), do_it=do_it, subscriber=subscriber)
+    known = family_options(stores, scan)
+    return purge_exported(spark, wish.folder, stores, scan, known, do_it=do_it, subscriber=subscriber)
 
 
 def _stores(scan: ScanOptions) -> list[FoundStore]:

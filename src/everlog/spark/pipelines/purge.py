@@ -6,6 +6,9 @@ first, which changes nothing.
 * Aeron archive: segments go that lie wholly before the end of what was exported; the last one of a recording stays. The
   archive must not run, for it owns the folder.
 
+Of a Delta table, every exported file must be among those that the table is made of: its transaction's version says only
+that they were once.
+
 A stream is freed only where everything from its first record on was exported, with payloads, without damage passed
 over, and whatever the records' times. A crash leaves a store as the same operations leave it when they are made by
 hand: see :mod:`everlog.jlog.removal`, :mod:`everlog.aeron.archive.upkeep.maintenance`. The same again finishes it.
@@ -13,13 +16,16 @@ hand: see :mod:`everlog.jlog.removal`, :mod:`everlog.aeron.archive.upkeep.mainte
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from everlog.errors import EverlogError, SubscriberExists
+from everlog.errors import EverlogError, SubscriberExists, UsageError
 from everlog.spark.discovery import FoundStore
+from everlog.spark.options import ScanOptions
+from everlog.spark.pipelines.export_delta import DeltaLog
 from everlog.spark.pipelines.export_folder import ExportFolder
 from everlog.spark.pipelines.export_manifest import ExportedStream, Manifest, StreamKey
 from everlog.spark.pipelines.export_plan import check_same
@@ -37,8 +43,9 @@ NEEDED = frozenset({"length", "payload", "crc32"})
 
 @dataclass(slots=True)
 class StreamPurge:
-    """What of a stream is to be freed: ``files`` before the address ``until``, or why nothing (``refused``). ``freed``:
-    how many files went, ``None`` where it was not done."""
+    """What of a stream is to be freed: ``files`` before the address ``until``, or why nothing (``refused``).
+    ``damaged``: that is because the export does not have what it should. ``freed``: how many files went, ``None`` where
+    it was not done."""
 
     store: str
     family: str
@@ -47,6 +54,7 @@ class StreamPurge:
     files: tuple[str, ...] = ()
     byte_count: int = 0
     refused: str | None = None
+    damaged: bool = False
     freed: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -54,28 +62,40 @@ class StreamPurge:
         return asdict(self) | {"files": list(self.files)}
 
 
+def check_choice(scan: ScanOptions) -> None:
+    """What is freed is chosen by stores and streams alone. Raises :class:`UsageError` for a range: left out in silence
+    it would free other records than asked for."""
+    ranges = {"start": scan.start, "end": scan.end, "startTime": scan.start_ns, "endTime": scan.end_ns}
+    if given := [name for name, value in ranges.items() if value is not None]:
+        expected = "stores and streams: of each what is exported is freed"
+        raise UsageError(f"option {', '.join(given)}", found="a purge of what is exported", expected=expected)
+
+
 def purge_exported(
     spark: SparkSession,
     folder: str,
     stores: Sequence[FoundStore],
+    scan: ScanOptions,
     options: Mapping[str, Mapping[str, Any]],
     *,
     do_it: bool,
     subscriber: str = SUBSCRIBER,
 ) -> list[StreamPurge]:
-    """Free what the export in ``folder`` has of the stores; without ``do_it`` only say what would be. The files of a
-    stream that is to be freed are read back first: one that is not as it was written keeps the stream."""
+    """Free what the export in ``folder`` has of the streams that ``scan`` names; without ``do_it`` only say what would
+    be. The files of a stream that is to be freed are read back first: one that is not as it was written keeps the
+    stream."""
+    check_choice(scan)
     with ExportFolder(folder) as held:
         manifest = held.load(None)
         if manifest is None:
             return []
-        plans = plan_purge(manifest, stores, options, subscriber)
+        plans = plan_purge(manifest, stores, scan, options, subscriber)
         wanted = [StreamKey(plan.store, plan.stream) for plan in plans if plan.refused is None and plan.files]
-        wrong = check_files(spark, files_of(held.path, manifest, wanted))
+        wrong = _wrong(spark, held.path, manifest, wanted)
         for plan in plans:
             problem = wrong.get(StreamKey(plan.store, plan.stream))
             if problem is not None:
-                plan.refused = f"an exported file is not as it was written: {problem}"
+                plan.refused, plan.damaged = problem, True
             if do_it and plan.refused is None and plan.files:
                 try:
                     plan.freed = _FREE[plan.family](plan, subscriber)
@@ -84,14 +104,25 @@ def purge_exported(
     return plans
 
 
+def _wrong(spark: SparkSession, path: str, manifest: Manifest, keys: Sequence[StreamKey]) -> dict[StreamKey, str]:
+    """Streams of which the export lacks something, and what. The table is asked last: reading files back takes long."""
+    changed = check_files(spark, files_of(path, manifest, keys))
+    found = {key: f"an exported file is not as it was written: {problem}" for key, problem in changed.items()}
+    return found if manifest.kind != "delta" or not keys else found | DeltaLog(path).lacking(manifest, keys)
+
+
 def plan_purge(
-    manifest: Manifest, stores: Sequence[FoundStore], options: Mapping[str, Mapping[str, Any]], subscriber: str
+    manifest: Manifest,
+    stores: Sequence[FoundStore],
+    scan: ScanOptions,
+    options: Mapping[str, Mapping[str, Any]],
+    subscriber: str,
 ) -> list[StreamPurge]:
     """What could be freed of each stream; changes nothing."""
     plans = []
     for found in stores:
         for key, stream in manifest.streams.items():
-            if key.store != found.path:
+            if key.store != found.path or not _is_chosen(scan, key.stream):
                 continue
             plan = StreamPurge(key.store, stream.family, key.stream)
             plans.append(plan)
@@ -102,6 +133,12 @@ def plan_purge(
                 except EverlogError as error:
                     plan.refused = str(error)
     return plans
+
+
+def _is_chosen(scan: ScanOptions, stream: str) -> bool:
+    """Whether a stream is one of those that were asked for, by name or pattern."""
+    patterns = scan.streams
+    return not patterns or any(stream == pattern or fnmatch.fnmatchcase(stream, pattern) for pattern in patterns)
 
 
 def _refusal(manifest: Manifest, stream: ExportedStream) -> str | None:
