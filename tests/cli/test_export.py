@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -61,6 +62,66 @@ def test_an_existing_file_is_only_replaced_with_force(everlog, clean: Path, tmp_
     assert (result.code, out.read_text()) == (2, "mine")
     assert "--force replaces it" in result.stderr
     assert everlog("export", clean, out, "--force").code == 0
+    assert len(out.read_text().splitlines()) == 5
+
+
+@pytest.mark.parametrize("force", [[], ["--force"]])
+def test_a_pipe_is_no_file_to_replace(everlog, clean: Path, tmp_path: Path, force: list[str]) -> None:
+    pipe, link = tmp_path / "pipe", tmp_path / "x.jsonl"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    for out in (pipe, link):
+        result = everlog("export", clean, out, "--format", "jsonl", *force)
+        assert (result.code, result.stderr.splitlines()[-1]) == (
+            2,
+            f"everlog: {out}: found a device, a pipe or a socket, expected the name of a file",
+        )
+    assert pipe.is_fifo()
+    assert link.is_symlink()
+
+
+def test_a_link_stays_and_the_file_that_it_leads_to_is_replaced(everlog, clean: Path, tmp_path: Path) -> None:
+    real, link = tmp_path / "elsewhere" / "real", tmp_path / "x.jsonl"
+    real.parent.mkdir()
+    real.write_text("mine")
+    link.symlink_to("elsewhere/real")
+    assert everlog("export", clean, link).code == 2
+    assert real.read_text() == "mine"
+    assert everlog("export", clean, link, "--force").code == 0
+    assert link.is_symlink()
+    assert len(real.read_text().splitlines()) == 5
+
+
+@pytest.mark.parametrize("force", [[], ["--force"]])
+def test_a_link_that_leads_nowhere_is_refused(everlog, clean: Path, tmp_path: Path, force: list[str]) -> None:
+    link = tmp_path / "x.jsonl"
+    link.symlink_to("gone")
+    result = everlog("export", clean, link, *force)
+    assert result.code == 2
+    assert "found a link that leads nowhere" in result.stderr
+    assert link.is_symlink()
+    assert not (tmp_path / "gone").exists()
+
+
+def test_a_link_into_a_store_is_no_way_to_write_there(everlog, clean: Path, tmp_path: Path) -> None:
+    link = tmp_path / "x.jsonl"
+    link.symlink_to(clean / "s.toy")
+    before = (clean / "s.toy").read_bytes()
+    assert "inside the store" in everlog("export", clean, link, "--force").stderr
+    assert (clean / "s.toy").read_bytes() == before
+
+
+def test_a_dash_is_no_file(everlog, clean: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = everlog("export", clean, "-", "--format", "jsonl")
+    assert result.code == 2
+    assert "everlog read --json" in result.stderr
+    assert not (tmp_path / "-").exists()
+
+
+def test_a_stream_that_is_named_twice_comes_once(everlog, clean: Path, tmp_path: Path) -> None:
+    out = tmp_path / "x.jsonl"
+    assert everlog("export", clean, out, "--stream", "s", "--stream", "s").code == 0
     assert len(out.read_text().splitlines()) == 5
 
 

@@ -49,9 +49,8 @@ Sink = Callable[[str, Batch], None]
 def export(path: str, family: str | None, out: str, kind: str | None, **given: Any) -> int:
     """Write the records of the store at PATH to the file OUT, with every column. It gets its name when it is
     complete."""
-    target = Path(out)
-    kind = kind or SUFFIXES.get(target.suffix.lower(), "parquet")
-    _check_target(path, target, given["force"])
+    kind = kind or SUFFIXES.get(Path(out).suffix.lower(), "parquet")
+    target = _target(path, out, given["force"])
     sbe = _sbe(kind, given)
     faults = FaultPrinter()
     with open_given(path, family, given) as store:
@@ -107,14 +106,25 @@ def _table(store: Store, kind: str, given: dict[str, Any], sbe: SbeColumns | Non
     return Table(level, own + (sbe.default_columns if sbe is not None else ()), scanned, sbe)
 
 
-def _check_target(path: str, target: Path, force: bool) -> None:
+def _target(path: str, out: str, force: bool) -> Path:
+    """Where the file is to be: of a link, where that leads. Raises :class:`UsageError` for what is there and is no
+    file: it would be replaced, a device as well as a pipe."""
+    if out == "-":
+        raise UsageError("OUT", found="-", expected="the name of a file", hint="everlog read --json prints records")
+    target = Path(out)
+    if target.is_symlink() and not target.exists():
+        raise UsageError(out, found="a link that leads nowhere", expected="the name of a file")
     if target.is_dir():
-        raise UsageError(str(target), found="a folder", expected="the name of a file")
+        raise UsageError(out, found="a folder", expected="the name of a file")
+    if target.exists() and not target.is_file():
+        raise UsageError(out, found="a device, a pipe or a socket", expected="the name of a file")
     if target.exists() and not force:
-        raise UsageError(str(target), found="a file of that name", expected="a new one", hint="--force replaces it")
+        raise UsageError(out, found="a file of that name", expected="a new one", hint="--force replaces it")
+    target = Path(os.path.realpath(target)) if target.is_symlink() else target
     folder = target.parent.resolve()
     if os.path.isdir(path) and folder.is_relative_to(Path(path).resolve()):
-        raise UsageError(str(target), found="a file inside the store", expected="one outside: reading changes no store")
+        raise UsageError(out, found="a file inside the store", expected="one outside: reading changes no store")
+    return target
 
 
 @contextmanager
@@ -141,7 +151,7 @@ def _named_when_complete(target: Path, force: bool) -> Iterator[BinaryIO]:
 def _copy(store: Store, table: Table, given: dict[str, Any], sink: Sink, faults: FaultPrinter) -> int:
     infos = store.streams(include_all=given["include_all"])
     sizes = {info.name: info.byte_count for info in infos}
-    names = given["streams"] or tuple(sizes)
+    names = tuple(dict.fromkeys(given["streams"])) or tuple(sizes)
     total = sum(sizes.get(name, 0) for name in names)
     count = done = 0
     with ProgressLine() as progress:
