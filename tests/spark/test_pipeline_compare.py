@@ -17,6 +17,8 @@ from everlog.spark.pipelines.compare import compare
 from everlog.spark.pipelines.export import Export, export
 from everlog.stores import open_store
 
+SBE_SCHEMA = Path(__file__).parents[1] / "golden" / "sbe" / "every-feature.xml"
+
 pytestmark = pytest.mark.spark
 
 
@@ -151,6 +153,81 @@ def test_of_a_delta_table_what_it_has_now_is_compared(spark, tmp_path):
     shutil.rmtree(out / "_delta_log")
     with pytest.raises(CorruptData, match="no Delta table"):
         compare(spark, str(path), str(out))
+
+
+def two_streams(path: Path) -> Path:
+    for stream in (1, 2):
+        with (
+            archive.create(path, segment_length=65536, exist_ok=True) as store,
+            store.start_recording("aeron:ipc", stream, term_length=65536) as recorder,
+        ):
+            recorder.append(b"message")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--streams", "0=1", "-o", "stream=0"], "option stream"),
+        (["--streams", "0=1", "--streams", "0=0"], "0 twice"),
+        (["--streams", "0=1", "--streams", "1=1"], "several that are 1 in B"),
+        (["-o", "stream=0", "-o", "onFault=skip", "-o", "onfault=fail"], "onfault twice"),
+        (["-o", "maxMsgs=3"], "option maxMsgs"),
+        (["-o", "faults=true"], "option faults"),
+        (["-o", "startingOffsets=latest"], "option startingOffsets"),
+        (["-o", 'aggregate={"by": ["stream"], "values": {"n": "count"}}'], "option aggregate"),
+        (["-o", f"sbeSchema={SBE_SCHEMA}", "-o", "sbeMessage=Small", "-o", "sbeOnly=true"], "option sbeOnly"),
+    ],
+)
+def test_what_would_be_passed_over_is_refused(spark, tmp_path, capsys, arguments, why):
+    path = two_streams(tmp_path / "a")
+    assert run(["spark", "compare", str(path), str(copy(path, "b")), *arguments]) == 2
+    assert why in capsys.readouterr().err
+
+
+def test_an_option_of_one_side_s_family_is_taken(spark, tmp_path):
+    path, other = two_streams(tmp_path / "a"), journal(tmp_path / "b", 0, 1)
+    found = compare(spark, str(path), str(other), by="payload", options={"checksum": "none"}, names={"0": "journal"})
+    assert counts(found.streams[0]) == (0, 1, 1, 0)
+
+
+def test_streams_that_are_named_one_by_one_are_all_compared(spark, tmp_path, capsys):
+    path = two_streams(tmp_path / "a")
+    arguments = ["spark", "compare", str(path), str(copy(path, "b")), "--json"]
+    assert run([*arguments, "-o", "stream=0", "-o", "stream=1"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["comparisons"]
+    assert [stream["stream"] for stream in found["streams"]] == ["0", "1"]
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"level": "frame"}, "frames, not records"),
+        ({"startTime": "2000-01-01"}, "chosen by their time"),
+        ({"endTime": "2100-01-01"}, "chosen by their time"),
+        ({"sbeSchema": str(SBE_SCHEMA), "sbeMessage": "Small", "sbeOnly": "true"}, "sbeOnly"),
+    ],
+)
+def test_an_export_that_left_records_out_is_refused(spark, tmp_path, more, why):
+    path, out = record(tmp_path / "a", 0, 10), tmp_path / "out"
+    export(spark, Export(options=options(path, **more), folder=str(out)))
+    with pytest.raises(UsageError, match=why):
+        compare(spark, str(path), str(out))
+
+
+def test_damage_that_an_export_passed_over_is_refused_or_counted(spark, tmp_path):
+    path, out = record(tmp_path / "a", 0, 200), tmp_path / "out"
+    file = path / "0-65536.rec"
+    data = bytearray(file.read_bytes())
+    data[736 * 4 + 16] ^= 1
+    file.write_bytes(data)
+    export(spark, Export(options=options(path, onFault="skip"), folder=str(out)))
+    data[736 * 4 + 16] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(UsageError, match="passed over 1 faults"):
+        compare(spark, str(path), str(out))
+    (stream,) = compare(spark, str(path), str(out), options={"onFault": "skip"}).streams
+    assert (stream.faults_a, stream.faults_b, counts(stream)) == (0, 1, (199, 1, 0, 0))
 
 
 def test_streams_of_one_side_only_are_told(spark, tmp_path):

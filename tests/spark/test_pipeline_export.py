@@ -179,6 +179,16 @@ def test_the_source_s_options_choose_columns_streams_and_ranges(spark, tmp_path)
         export(spark, Export(options=options(path), folder=str(out), kind="jsonl"))
 
 
+@pytest.mark.parametrize(
+    "option", ["faults=true", "startingOffsets=latest", 'aggregate={"by": ["stream"], "values": {"n": "count"}}']
+)
+def test_options_that_make_no_table_of_records_are_refused(spark, tmp_path, capsys, option):
+    path, out = journal(tmp_path / "journal", 0, 10), tmp_path / "out"
+    assert run(["spark", "export", str(path), str(out), "-o", option]) == 2
+    assert f"option {option.partition('=')[0]}" in capsys.readouterr().err
+    assert not out.exists()
+
+
 def test_damage_fails_with_file_offset_and_option_and_skip_goes_on_and_counts(spark, tmp_path):
     good, bad, out = record(tmp_path / "good", 0, 100), record(tmp_path / "bad", 100, 300), tmp_path / "out"
     file = bad / "0-65536.rec"

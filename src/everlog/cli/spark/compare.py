@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from everlog.cli.spark.running import Running, pair, source_options, spark_options
+from everlog.cli.spark.running import Running, chosen_options, pair, source_options, spark_options
 from everlog.cli.text import complain, json_line, print_table, printable
 from everlog.errors import UsageError
 
@@ -40,12 +40,12 @@ def compare(
     running: Running,
 ) -> int:
     """Whether A and each B hold the same records: stores, or folders of an export. Exit code 1 when they don't."""
+    from everlog.spark.options import parse_options
+    from everlog.spark.pipelines.compare import check_asked
     from everlog.spark.pipelines.compare import compare as run
 
-    options = dict(pair("--option", text) for text in option)
-    if any(name.lower() in ("path", "paths") for name in options):
-        raise UsageError("--option", found="paths", expected="paths as arguments")
-    names = dict(pair("--streams", text) for text in streams) or None
+    options, names = chosen_options(option), _names(streams)
+    check_asked(parse_options({**options, "path": a}), names)
     with running.session("compare") as (spark, progress):
         found = [run(spark, a, b, by=by, options=options, names=names, progress=progress) for b in others]
     is_same = all(one.is_same for one in found)
@@ -55,6 +55,15 @@ def compare(
         for one in found:
             _print(one)
     return 0 if is_same else 1
+
+
+def _names(streams: tuple[str, ...]) -> dict[str, str]:
+    """``--streams`` as streams of A and what B calls each. Raises :class:`UsageError` for one with two names."""
+    names: dict[str, str] = {}
+    for ours, theirs in (pair("--streams", text) for text in streams):
+        if names.setdefault(ours, theirs) != theirs:
+            raise UsageError("--streams", found=f"{ours} twice", expected="one name in B for each stream of A")
+    return names
 
 
 def _print(found: Comparison) -> None:

@@ -74,7 +74,7 @@ def spark_options(command: F) -> F:
 
 def source_options(command: F) -> F:
     """Decorator: ``--option NAME=VALUE``; the command gets a tuple of texts as ``option``."""
-    text = "An option of the data source, such as stream=3; may be given again."
+    text = "An option of the data source, such as stream=3; may be given again, for other options and more streams."
     return click.option("--option", "-o", metavar="NAME=VALUE", multiple=True, help=text)(command)
 
 
@@ -86,15 +86,29 @@ def pair(option: str, text: str) -> tuple[str, str]:
     return name.strip(), value
 
 
+def chosen_options(given: tuple[str, ...]) -> dict[str, str]:
+    """``--option``s by name, of which case says nothing; streams that are named one by one come together. Raises
+    :class:`UsageError` for paths, and for an option with two values: one of them would be left out in silence."""
+    options: dict[str, str] = {}
+    names: dict[str, str] = {}
+    for name, value in (pair("--option", text) for text in given):
+        if name.lower() in ("path", "paths"):
+            raise UsageError("--option", found=name, expected="paths as arguments")
+        first = names.setdefault(name.lower(), name)
+        before = options.get(first)
+        if before is not None and before != value:
+            if name.lower() != "stream":
+                raise UsageError("--option", found=f"{name} twice, with two values", expected="one of them")
+            value = f"{before},{value}"
+        options[first] = value
+    return options
+
+
 def scan_options(paths: tuple[str, ...], given: tuple[str, ...]) -> dict[str, str]:
     """Paths and ``--option``s as the data source takes them. Raises :class:`UsageError`."""
     import json
 
-    options = dict(pair("--option", text) for text in given)
-    for name in options:
-        if name.lower() in ("path", "paths"):
-            raise UsageError("--option", found=name, expected="paths as arguments")
-    return options | {"paths": json.dumps(list(paths))}
+    return chosen_options(given) | {"paths": json.dumps(list(paths))}
 
 
 def size_of(option: str, text: str) -> int:

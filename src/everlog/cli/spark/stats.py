@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from everlog.cli.spark.running import Running, pair, source_options, spark_options
+from everlog.cli.spark.running import Running, chosen_options, source_options, spark_options
 from everlog.cli.text import json_line, print_table, printable, time_text
 from everlog.errors import UsageError
 
@@ -59,7 +59,7 @@ def stats(
     from everlog.spark.pipelines.progress import TaskProgress
     from everlog.spark.pipelines.stats import stats as make_stats
 
-    options = dict(pair("--option", text) for text in option)
+    options = chosen_options(option)
     options |= {"timestampFrom": timestamp_from} if timestamp_from else {}
     options |= {"sbeSchema": sbe_schema} if sbe_schema else {}
     width = bucket_width(bucket)

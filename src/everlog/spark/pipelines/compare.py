@@ -6,13 +6,15 @@ comes; matched ones are the same when length and CRC-32 are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from everlog.core.report import Progress
 from everlog.errors import UsageError
-from everlog.spark.options import parse_options
+from everlog.spark.options import FAMILY_OPTIONS, ScanOptions, parse_options
+from everlog.spark.pipelines.asked import check_records
 from everlog.spark.pipelines.compare_sides import (
     COUNTED_BITS,
     SCHEMA,
@@ -160,13 +162,13 @@ def compare(
         raise UsageError("by", found=repr(by), expected=" or ".join(WAYS))
     chosen = {name: value for name, value in (options or {}).items() if name not in ("path", "paths")}
     scan = parse_options({**chosen, "path": a})
-    if scan.has_time_range or scan.level.value != "record":
-        raise UsageError("options", found="a range of time, or level frame", expected="addresses: start and end")
+    check_asked(scan, names or {})
     back = {theirs: ours for ours, theirs in (names or {}).items()}
     sides = (
         look(Wanted(0, a, scan, {name: name for name in names or {}}, (b,))),
         look(Wanted(1, b, scan, back, (a,))),
     )
+    _check_known(scan, sides)
     if by == "address" and sides[0].is_pair != sides[1].is_pair:
         both = f"{sides[0].family} and {sides[1].family}, whose addresses differ"
         raise UsageError("by", found=both, expected="order or payload")
@@ -174,11 +176,35 @@ def compare(
     with TaskProgress(spark, "compare", progress), ours_raised():
         summed, faults = _sum(spark, [piece for side in sides for piece in side.pieces], by)
     for stream in dict.fromkeys([*sides[0].streams, *sides[1].streams]):
-        found = StreamComparison(stream, faults_a=faults.get((0, stream), 0), faults_b=faults.get((1, stream), 0))
+        passed = [faults.get((number, stream), 0) + sides[number].faults.get(stream, 0) for number in (0, 1)]
+        found = StreamComparison(stream, faults_a=passed[0], faults_b=passed[1])
         if stream in summed:
             _fill(found, summed[stream], by, sides)
         result.streams.append(found)
     return result
+
+
+def check_asked(scan: ScanOptions, names: Mapping[str, str]) -> None:
+    """Raises :class:`UsageError` for options by which records can't be compared, for streams that are chosen in two
+    ways, and for two of ``a`` that would be one of ``b``."""
+    check_records(scan, "compare")
+    if scan.has_time_range or scan.level.value != "record":
+        raise UsageError("options", found="a range of time, or level frame", expected="addresses: start and end")
+    if scan.sbe_only:
+        raise UsageError("option sbeOnly", found="compare", expected="all records: they are compared as bytes")
+    if names and scan.streams:
+        raise UsageError("option stream", found="streams with their names in B, too", expected="one of both")
+    if doubled := [name for name, count in Counter(names.values()).items() if count > 1]:
+        raise UsageError("streams", found=f"several that are {doubled[0]} in B", expected="one for each")
+
+
+def _check_known(scan: ScanOptions, sides: Sequence[Side]) -> None:
+    """Raises :class:`UsageError` for an option of a family when neither side is a store whose family has it."""
+    spark_names = {option: name for name, (option, _) in FAMILY_OPTIONS.items()}
+    for option in scan.family_options:
+        if option in spark_names and not any(option in side.options for side in sides):
+            found = " and ".join(f"{side.label} ({side.family})" for side in sides)
+            raise UsageError(f"option {spark_names[option]}", found=found, expected="a store whose family has it")
 
 
 def _sum(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import fnmatch
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from everlog.core.options import option_names
@@ -54,13 +54,16 @@ class Piece:
 @dataclass(frozen=True, slots=True)
 class Side:
     """One of those that are compared. ``streams``: names under which they are compared. ``is_pair``: whether an address
-    is two numbers."""
+    is two numbers. ``options``: fields of the options that a store is opened with. ``faults``: damage of streams that
+    an export passed over."""
 
     label: str
     family: str
     streams: tuple[str, ...]
     pieces: tuple[Piece, ...]
     is_pair: bool
+    options: frozenset[str] = frozenset()
+    faults: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,7 @@ def _stored(wanted: Wanted, store: FoundStore) -> Side:
                 size, skips = split.byte_count, scan.on_fault == SKIP
                 pieces.append(Piece(wanted.number, shown, size, skips, store, options, split))
         is_pair = len(opened.address_columns) == 2
-    return Side(store.path, store.family, tuple(streams), tuple(pieces), is_pair)
+    return Side(store.path, store.family, tuple(streams), tuple(pieces), is_pair, frozenset(known))
 
 
 def _exported(wanted: Wanted) -> Side:
@@ -124,13 +127,32 @@ def _exported(wanted: Wanted) -> Side:
     family = manifest.streams[next(iter(keys.values()))].family
     pieces, streams = [], []
     chosen = _chosen(wanted, list(keys))
+    faults = {wanted.names.get(name, name): manifest.streams[keys[name]].fault_count for name in chosen}
+    _check_whole(wanted, path, manifest, sum(faults.values()))
     files = _files(path, manifest, [keys[name] for name in chosen])
     for name in chosen:
         shown = wanted.names.get(name, name)
         streams.append(shown)
         for file in files[keys[name]]:
             pieces.append(Piece(wanted.number, shown, file.file.byte_count, file=file, columns=columns))
-    return Side(path, family, tuple(streams), tuple(pieces), family == "jlog")
+    return Side(path, family, tuple(streams), tuple(pieces), family == "jlog", faults=faults)
+
+
+def _check_whole(wanted: Wanted, path: str, manifest: Manifest, fault_count: int) -> None:
+    """Raises :class:`UsageError` for an export that lacks records by how it was made, which would be differences, and
+    with damage that was passed over, unless ``onFault`` says to count it."""
+    query = manifest.query
+    reasons = {
+        "frames, not records": query.get("level", "record") != "record",
+        "records that were chosen by their time": query.get("startTime") is not None
+        or query.get("endTime") is not None,
+        "only the records that are a message (sbeOnly)": bool(query.get("sbeOnly")),
+    }
+    if found := ", ".join(reason for reason, applies in reasons.items() if applies):
+        raise UsageError(path, found=f"an export of {found}", expected="one of all records")
+    if fault_count and wanted.scan.on_fault != SKIP:
+        found = f"an export that passed over {fault_count} faults"
+        raise UsageError(path, found=found, expected="one without", hint="onFault=skip compares the rest")
 
 
 def _files(path: str, manifest: Manifest, keys: Sequence[StreamKey]) -> dict[StreamKey, list[FileToRead]]:

@@ -19,6 +19,7 @@ from everlog.core.report import Fault, Progress
 from everlog.errors import UsageError
 from everlog.spark.discovery import FoundStore, find_stores
 from everlog.spark.options import TIMESTAMP_FROM, ScanOptions, parse_options
+from everlog.spark.pipelines.asked import check_records
 from everlog.spark.pipelines.export_delta import DeltaLog
 from everlog.spark.pipelines.export_files import KINDS
 from everlog.spark.pipelines.export_folder import ExportFolder
@@ -138,6 +139,7 @@ def export(spark: SparkSession, wish: Export, progress: Progress | None = None) 
     from everlog.spark.schema import family_options
 
     scan = parse_options(wish.options)
+    check_records(scan, "export")
     if scan.family_options.get("pre_commit"):
         raise UsageError(
             "option preCommit", found="true", expected="an export without: addresses are given at the flush"
