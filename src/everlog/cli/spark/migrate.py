@@ -9,7 +9,7 @@ import click
 
 from everlog.cli.progress import ProgressLine
 from everlog.cli.spark.running import Running, scan_options, source_options, spark_options
-from everlog.cli.text import complain, json_line, print_table
+from everlog.cli.text import complain, json_line, print_table, warn
 from everlog.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from everlog.spark.options import ScanOptions
 
 JETSTREAM = ("nats", "tls", "ws", "wss")
-KNOWN = {"stream", "family", "onfault", "includeall"}
+KNOWN = {"stream", "family", "onfault", "includeall", "failondataloss"}
 """Options of the data source that say what is moved; the others are those that open a store."""
 RECORD_HEADERS = ("outcome", "stream", "target", "moved", "bytes", "total", "faults")
 CHANNEL_HEADERS = ("outcome", "channel", "stream", "first", "last", "moved", "gaps", "faults", "consumers", "pending")
@@ -48,6 +48,7 @@ _RECORDS_ONLY = {
     "reserved_value": None,
     "term_length": None,
 }
+_EXPECTED = "stream, family, onFault, includeAll, failOnDataLoss, or a store's own"
 _file = click.Path(dir_okay=False, exists=True)
 
 
@@ -129,7 +130,10 @@ def migrate(
         rows = _to_records(stores, scan, (kind, folder), dry_run, running, given)
     else:
         raise UsageError("--to", found=repr(target), expected="jlog:FOLDER, aeron-archive:FOLDER or nats://host:4222")
-    is_ok = not any(row["error"] or row.get("faults") for row in rows)
+    for row in rows:
+        for loss in row.get("losses", ()):
+            warn(loss)
+    is_ok = not any(row["error"] or row.get("faults") or row.get("losses") for row in rows)
     if as_json:
         click.echo(json_line({"ok": is_ok, "dry_run": dry_run, "streams": rows}))
     else:
@@ -144,7 +148,7 @@ def _refuse_options(given: Sequence[str]) -> None:
     for text in given:
         name = text.partition("=")[0].strip()
         if name.lower() not in known | {"encryptionkey"}:  # which is refused with a reason of its own
-            raise UsageError("--option", found=name, expected="stream, family, onFault, includeAll, or a store's own")
+            raise UsageError("--option", found=name, expected=_EXPECTED)
 
 
 def _refuse_given(given: dict[str, Any], defaults: dict[str, Any], expected: str) -> None:
@@ -191,6 +195,8 @@ def _to_jetstream(
         consumers=given["consumers"],
         keep_limits=given["keep_limits"],
     )
+    if not scan.fail_on_data_loss:
+        raise UsageError("--option", found="failOnDataLoss", expected="a folder to move to")
     options = family_options(stores, scan)
     moves = [
         move
@@ -237,6 +243,7 @@ def _to_records(
         options=family_options(stores, scan),
         on_fault=scan.on_fault,
         include_all=scan.include_all,
+        fail_on_data_loss=scan.fail_on_data_loss,
         dry_run=dry_run,
     )
     if dry_run:

@@ -21,12 +21,21 @@ from everlog.errors import EverlogError, UnknownStream, UsageError
 from everlog.spark.discovery import FoundStore
 from everlog.spark.options import FAIL
 from everlog.spark.pipelines.migrate_manifest import write_parquet
-from everlog.spark.pipelines.migrate_moving import Mover, StreamMove
-from everlog.spark.pipelines.migrate_notes import Note, Progressed, assign, held, notes_folder, open_notes, read_note
-from everlog.spark.pipelines.migrate_progress import ProgressFolder, report_count, watch
-from everlog.spark.pipelines.migrate_targets import (
+from everlog.spark.pipelines.migrate_moving import Mover, StreamMove, look_at_source
+from everlog.spark.pipelines.migrate_notes import (
     ARCHIVE,
     JLOG,
+    Note,
+    Progressed,
+    assign,
+    held,
+    notes_folder,
+    open_notes,
+    read_note,
+)
+from everlog.spark.pipelines.migrate_progress import ProgressFolder, report_count, watch
+from everlog.spark.pipelines.migrate_source import refuse_options
+from everlog.spark.pipelines.migrate_targets import (
     KEEP,
     KINDS,
     TIME,
@@ -77,11 +86,15 @@ def plan_streams(
     options: Mapping[str, Mapping[str, Any]] | None = None,
     on_fault: str = FAIL,
     include_all: bool = False,
+    fail_on_data_loss: bool = True,
     dry_run: bool = False,
 ) -> list[StreamMove]:
     """A move for each stream of the stores, or of those in ``streams`` (names or patterns). ``options`` of each family
-    open its stores. With ``dry_run`` nothing is noted. Raises :class:`UsageError`, :class:`UnknownStream`, and what
+    open its stores. With ``fail_on_data_loss`` a stream fails of which records went before they were moved, in a later
+    run. With ``dry_run`` nothing is noted. Raises :class:`UsageError`, :class:`UnknownStream`, and what
     opening a store raises."""
+    for given in (options or {}).values():
+        refuse_options(given)
     wanted: list[tuple[str, str, str]] = []
     sizes: list[int] = []
     fitted: set[str] = set()
@@ -100,7 +113,11 @@ def plan_streams(
     assigned = assign(notes_folder(target.folder, target.notes), target.kind, wanted, keep=not dry_run)
     return [
         StreamMove(
-            assigned=place, options=dict((options or {}).get(place.family, {})), on_fault=on_fault, byte_count=size
+            assigned=place,
+            options=dict((options or {}).get(place.family, {})),
+            on_fault=on_fault,
+            byte_count=size,
+            fail_on_data_loss=fail_on_data_loss,
         )
         for place, size in zip(assigned, sizes, strict=True)
     ]
@@ -130,20 +147,27 @@ def _rehearsed(move: StreamMove, target: RecordTarget) -> dict[str, Any]:
     state = read_note(LocalWritableStorage(folder), f"{place.name}.json") if os.path.isdir(folder) else Progressed()
     count = size = 0
     faults: list[Fault] = []
+    row = describe(move, target) | {"error": None}
     with open_store(place.store, family=place.family, **move.options) as store:
-        for batch in store.scan(place.stream, columns=["address", "length"], start=state.last, on_fault=faults.append):
+        try:
+            losses = look_at_source(store, move, state)
+        except EverlogError as error:
+            return row | _failed(error, "would fail")
+        end = min(store.open_ends(place.stream), default=None)
+        columns = ["address", "length"]
+        for batch in store.scan(place.stream, columns=columns, start=state.last, end=end, on_fault=faults.append):
             addresses, lengths = batch.to_list("address"), batch.to_list("length")
             start = 1 if addresses and addresses[0] == state.last else 0
             count += len(addresses) - start
             size += sum(lengths[start:])
     # What was pending when a run was killed may be there already.
-    return describe(move, target) | {
+    return row | {
         "outcome": "would move" if count else "up to date",
-        "error": None,
         "moved": count,
         "moved_bytes": size,
         "total": state.records + count,
         "faults": sum(fault.severity is Severity.FAULT for fault in faults),
+        "losses": losses,
     }
 
 
@@ -210,8 +234,9 @@ def _recording(archive: Archive, target: RecordTarget, move: StreamMove) -> Targ
     return RecordingTarget(archive, move.assigned, target.options, chosen)
 
 
-def _failed(error: EverlogError) -> dict[str, Any]:
-    return {"outcome": "failed", "error": str(error), "moved": None, "moved_bytes": None, "total": None, "faults": 0}
+def _failed(error: EverlogError, outcome: str = "failed") -> dict[str, Any]:
+    counts: dict[str, Any] = {"moved": None, "moved_bytes": None, "total": None, "faults": 0, "losses": []}
+    return {"outcome": outcome, "error": str(error)} | counts
 
 
 def _row(
@@ -233,6 +258,7 @@ def _row(
                 "found_again": mover.found_again,
                 "total": note.state.records,
                 "faults": mover.faults,
+                "losses": mover.losses,
                 "manifest": manifest,
             }
     except EverlogError as error:

@@ -12,8 +12,9 @@ from everlog.core.columns import Batch
 from everlog.core.report import Fault, Severity
 from everlog.core.store import PAYLOAD, Store
 from everlog.errors import CorruptData, UsageError, WriteFailed
-from everlog.spark.options import SKIP
-from everlog.spark.pipelines.migrate_notes import Assigned, Note, Pending
+from everlog.spark.options import SKIP, TIMESTAMP_FROM
+from everlog.spark.pipelines.migrate_notes import Assigned, Note, Pending, Progressed
+from everlog.spark.pipelines.migrate_source import check_source
 from everlog.spark.pipelines.migrate_targets import Found, Row, Target
 from everlog.spark.store_errors import damage
 from everlog.stores import open_store
@@ -24,6 +25,8 @@ BATCH_BYTES = 4 << 20
 _COMMON = ["address", "timestamp_ns", "length", "crc32", PAYLOAD.name]
 _MORE = ("subject", "reply", "session_id", "stream_id", "reserved_value")
 """What a family's records have besides and no target keeps: it goes to the manifest."""
+END_POSITION = "end_position"
+"""The column of families whose next record is not at the next address."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,10 +37,12 @@ class StreamMove:
     options: Mapping[str, Any]
     on_fault: str
     byte_count: int
+    fail_on_data_loss: bool = True
 
 
 class Mover:
-    """Moves one stream; ``moved`` and ``faults`` count what this run did."""
+    """Moves one stream; ``moved`` and ``faults`` count what this run did, ``losses`` tell what had gone before it could
+    be moved."""
 
     def __init__(self, move: StreamMove, target: Target, note: Note, progress: Callable[[int], None]) -> None:
         self._move = move
@@ -45,12 +50,14 @@ class Mover:
         self._note = note
         self._progress = progress
         self.moved = self.moved_bytes = self.faults = self.found_again = 0
+        self.losses: list[str] = []
 
     def run(self) -> None:
         """Settle what a run that was killed left, and move the rest."""
         self._settle()
         assigned = self._move.assigned
         with open_store(assigned.store, family=assigned.family, **self._move.options) as store:
+            self.losses += look_at_source(store, self._move, self._note.state)
             for batch in self._batches(store):
                 self._put(batch)
         self._note.publish()
@@ -92,7 +99,7 @@ class Mover:
         last = self._note.state.last
         open_ends = store.open_ends(self._move.assigned.stream)
         available = {column.name for column in store.schema()}
-        columns = _COMMON + [name for name in _MORE if name in available]
+        columns = _COMMON + [name for name in (*_MORE, END_POSITION) if name in available]
         yield from store.scan(
             self._move.assigned.stream,
             columns=columns,
@@ -119,7 +126,7 @@ class Mover:
         rows = [Row(data[PAYLOAD.name][n], data["timestamp_ns"][n], reserved[n]) for n in numbers]
         self._check_lengths(rows, data["address"][start:])
         state = self._note.state
-        state.pending = [_pending(data, n) for n in numbers]
+        state.pending = [_pending(data, n, self._move) for n in numbers]
         self._note.publish()
         self._target.append(rows)
         found = list(self._target.after(state.end or 0))
@@ -148,7 +155,22 @@ class Mover:
                 )
 
 
-def _pending(data: Mapping[str, list[Any]], n: int) -> Pending:
-    length, crc32 = data["length"][n], data["crc32"][n]
-    told = {"timestamp_ns": data["timestamp_ns"][n], "length": length, "crc32": f"{crc32:08x}"}
-    return Pending(data["address"][n], length, crc32, told | {name: data[name][n] for name in _MORE if name in data})
+def look_at_source(store: Store, move: StreamMove, state: Progressed) -> list[str]:
+    """What went before it was moved, where the move says to go on without it. Raises :class:`DataLost` where it does
+    not, :class:`CorruptData` for another stream than that of which records were moved."""
+    loss = check_source(store, move.assigned, state)
+    if loss is None:
+        return []
+    if move.fail_on_data_loss:
+        raise loss
+    return [str(loss)]
+
+
+def _pending(data: Mapping[str, list[Any]], n: int, move: StreamMove) -> Pending:
+    length, crc32, time_ns = data["length"][n], data["crc32"][n], data["timestamp_ns"][n]
+    told = {"timestamp_ns": time_ns, "length": length, "crc32": f"{crc32:08x}"}
+    told |= {name: data[name][n] for name in _MORE if name in data}
+    following = data[END_POSITION][n] if END_POSITION in data else None
+    # Where an option says what a record's time is, another run may say something else.
+    own_time = None if move.options.get(TIMESTAMP_FROM) else time_ns
+    return Pending(data["address"][n], length, crc32, told, following, own_time)

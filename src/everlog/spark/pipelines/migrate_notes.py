@@ -28,6 +28,7 @@ SUFFIX = ".everlog-migrate"
 MOVES, MOVES_LOCK = "moves.json", "moves.lock"
 VERSION = 1
 MAX_NAME = 100
+JLOG, ARCHIVE = "jlog", "aeron-archive"
 SECONDS_FOR_THE_LOCK = 30.0
 """How long to wait for a task of a run that was killed, or for another run."""
 _encode = json.JSONEncoder(separators=(",", ":")).encode
@@ -129,18 +130,28 @@ def held(storage: WritableStorage, name: str) -> Iterator[None]:
 
 @dataclass(slots=True)
 class Pending:
-    """A record that is being moved: what it is, and the line of the manifest that it will have."""
+    """A record that is being moved: what it is, and the line of the manifest that it will have. ``following``: where
+    the next record of its stream begins at the earliest, ``None`` for the next address; ``timestamp_ns``: its time, if
+    that is the stream's own."""
 
     address: str
     length: int
     crc32: int
     told: dict[str, Any] = field(default_factory=dict)
+    following: int | None = None
+    timestamp_ns: int | None = None
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What the record is known by."""
+        return {"length": self.length, "crc32": f"{self.crc32:08x}", "timestamp_ns": self.timestamp_ns}
 
 
 @dataclass(slots=True)
 class Progressed:
     """A note's content. ``last`` is the last moved record's address in its stream; ``end`` is where the target ended
-    behind it, as the target counts; ``manifest_bytes`` are those of the manifest that count."""
+    behind it, as the target counts; ``manifest_bytes`` are those of the manifest that count. ``identity`` and
+    ``following`` are the last moved record's, for a later run to know it again; older notes don't have them."""
 
     last: str | None = None
     end: int | None = None
@@ -148,6 +159,8 @@ class Progressed:
     bytes: int = 0
     manifest_bytes: int = 0
     pending: list[Pending] = field(default_factory=list)
+    identity: dict[str, Any] | None = None
+    following: int | None = None
 
 
 class Note:
@@ -181,9 +194,10 @@ class Note:
     def publish(self) -> None:
         """Replace it; it is on disk on return."""
         state = self.state
-        pending = [(p.address, p.length, p.crc32, p.told) for p in state.pending]
+        pending = [(p.address, p.length, p.crc32, p.told, p.following, p.timestamp_ns) for p in state.pending]
         content: dict[str, Any] = {"version": VERSION, "last": state.last, "end": state.end, "records": state.records}
         content |= {"bytes": state.bytes, "manifest_bytes": state.manifest_bytes, "pending": pending}
+        content |= {"identity": state.identity, "following": state.following}
         data = _encode(content).encode()
         self._storage.publish(self._name, data, replace=True, sync=True)
 
@@ -200,7 +214,7 @@ class Note:
             self._manifest.write_at(state.manifest_bytes, data)
             self._manifest.sync()
             state.manifest_bytes += len(data)
-            state.last = moved[-1].address
+            state.last, state.identity, state.following = moved[-1].address, moved[-1].identity, moved[-1].following
             state.records += len(moved)
             state.bytes += sum(record.length for record in moved)
         state.end = end

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import quote
 
 from everlog.errors import StoreUnavailable, UsageError
-from everlog.spark.pipelines.migrate_notes import Assigned
+from everlog.spark.pipelines.migrate_notes import ARCHIVE, JLOG, Assigned
+from everlog.spark.pipelines.migrate_source import journal_end
 from everlog.stores import open_store
 
 if TYPE_CHECKING:
     from everlog.aeron.archive import Archive, Recorder
 
-JLOG, ARCHIVE = "jlog", "aeron-archive"
 KINDS = (JLOG, ARCHIVE)
 KEEP, TIME, NONE = "keep", "time", "none"
 DEFAULT_TERM_LENGTH = 64 << 20
@@ -103,8 +103,7 @@ class JournalTarget:
 
     def end(self) -> int:
         with open_store(self.place, family=JLOG) as store:
-            end = store.streams()[0].end
-            return 0 if end is None else store.parse_address(end)
+            return journal_end(store)
 
     def append(self, rows: Sequence[Row]) -> None:
         now = time.time_ns()
