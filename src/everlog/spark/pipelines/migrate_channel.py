@@ -34,6 +34,7 @@ from everlog.spark.pipelines.migrate_connection import (
     JetStream,
     JetStreamRefused,
     ServerUnreachable,
+    run_async,
 )
 from everlog.spark.pipelines.migrate_consumers import REDELIVER, Subscriptions
 from everlog.spark.pipelines.migrate_durables import make_consumer
@@ -101,7 +102,7 @@ class Stalled(Exception):
 
 def move_channel(move: ChannelMove, progress: Callable[[int], None] = lambda moved: None) -> dict[str, Any]:
     """Do it; what was done as plain values. Raises :class:`EverlogError`."""
-    return asyncio.run(_move_patiently(move, progress))
+    return run_async(_move_patiently(move, progress))
 
 
 async def _move_patiently(move: ChannelMove, progress: Callable[[int], None]) -> dict[str, Any]:

@@ -8,16 +8,20 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import ssl
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 
 from everlog.errors import EverlogError, MissingDependency, StoreUnavailable, UsageError
 
 USER_VARIABLE, PASSWORD_VARIABLE, TOKEN_VARIABLE = "NATS_USER", "NATS_PASSWORD", "NATS_TOKEN"
 API_TIMEOUT_S = 5.0
+T = TypeVar("T")
 
 
 class JetStreamRefused(EverlogError):
@@ -55,10 +59,22 @@ class Connection:
             if parts.username or parts.password:
                 hint = f"set {USER_VARIABLE} and {PASSWORD_VARIABLE}, or {TOKEN_VARIABLE}, or give a credentials file"
                 raise UsageError("server", found="a user or a token in the URL", expected="host and port", hint=hint)
+        if self.domain is not None and not re.fullmatch(r"[^\s.*>]+", self.domain):
+            raise UsageError(
+                "domain", found=repr(self.domain), expected="a name without dots, wildcards or white space"
+            )
+        if not self.patience_s >= 0:
+            raise UsageError("patience", found=f"{self.patience_s:g}", expected="seconds, at least 0")
         if not self.servers:
             raise UsageError("server", found="none", expected="such as nats://host:4222")
         if (self.cert_file is None) != (self.key_file is None):
             raise UsageError("certificate", found="one of two files", expected="the certificate and its key")
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether TLS is asked for; then no server gets anything without it."""
+        schemes = {urlsplit(url).scheme for url in self.servers}
+        return bool(self.ca_file or self.cert_file or schemes & {"tls", "wss"})
 
     @property
     def api_prefix(self) -> str:
@@ -78,11 +94,18 @@ class Connection:
         elif USER_VARIABLE in environ:
             found |= {"user": environ[USER_VARIABLE], "password": environ.get(PASSWORD_VARIABLE, "")}
         if self.ca_file or self.cert_file:
+            found["tls"] = self._context()
+        return found
+
+    def _context(self) -> ssl.SSLContext:
+        try:
             context = ssl.create_default_context(cafile=self.ca_file)
             if self.cert_file:
                 context.load_cert_chain(self.cert_file, self.key_file)
-            found["tls"] = context
-        return found
+        except OSError as error:  # what no certificates are is an ssl.SSLError, which is one, too
+            files = ", ".join(name for name in (self.ca_file, self.cert_file, self.key_file) if name)
+            raise UsageError(files, found=str(error), expected="certificates and a key in PEM") from error
+        return context
 
 
 class JetStream:
@@ -93,19 +116,19 @@ class JetStream:
         self.nc: Any = None
 
     async def __aenter__(self) -> Self:
+        self.nc = _client(self.connection.is_encrypted)
+        settings = self.connection.settings()
         try:
-            import nats
-        except ImportError as error:
-            hint = "pip install 'everlog[nats]'"
-            raise MissingDependency("migrate", found="nats-py not installed", hint=hint) from error
-        try:
-            self.nc = await nats.connect(
-                **self.connection.settings(),
+            await self.nc.connect(
+                **settings,
                 error_cb=_ignore,
                 connect_timeout=2,
                 allow_reconnect=False,  # a new connection knows what was lost with the old one
                 max_reconnect_attempts=1,
             )
+        except EverlogError:
+            await self.nc.close()
+            raise
         except Exception as error:
             raise self._unreachable(error) from error
         return self
@@ -115,23 +138,36 @@ class JetStream:
     ) -> None:
         await self.nc.close()
 
-    def _unreachable(self, error: Exception) -> ServerUnreachable:
+    def _unreachable(self, error: Exception, hint: str | None = None) -> ServerUnreachable:
         hosts = ", ".join(urlsplit(url).netloc for url in self.connection.servers)
         found = f"{type(error).__name__}: {error}".rstrip(": ")
-        return ServerUnreachable(hosts, found=found, expected="a NATS server with JetStream")
+        return ServerUnreachable(hosts, found=found, expected="a NATS server with JetStream", hint=hint)
+
+    def _nobody(self) -> str:
+        """What can be done where nobody takes requests to the API."""
+        if self.connection.domain:
+            return f"nobody answers in the domain {self.connection.domain!r}"
+        return "JetStream is not enabled, for this account at least, or it is in a domain"
 
     async def api(self, verb: str, request: dict[str, Any] | None = None) -> dict[str, Any]:
-        """One request of the API. Raises :class:`JetStreamRefused` for an error in the answer; whatever nats-py raises
-        where none comes."""
+        """One request of the API. Raises :class:`JetStreamRefused` for an error in the answer, and
+        :class:`ServerUnreachable` where none comes, or none that is one."""
+        from nats.errors import Error, NoRespondersError
+
         subject = f"{self.connection.api_prefix}.{verb}"
-        answer = await self.nc.request(subject, json.dumps(request or {}).encode(), timeout=API_TIMEOUT_S)
-        found: dict[str, Any] = json.loads(answer.data)
+        try:
+            answer = await self.nc.request(subject, json.dumps(request or {}).encode(), timeout=API_TIMEOUT_S)
+            found: dict[str, Any] = json.loads(answer.data)
+        except NoRespondersError as error:
+            raise self._unreachable(error, self._nobody()) from error
+        except (Error, OSError, TimeoutError, ValueError) as error:
+            raise self._unreachable(error) from error
         if "error" in found:
-            error = found["error"]
+            refused = found["error"]
             raise JetStreamRefused(
                 f"JetStream {verb.partition('.')[0].lower()} {verb.rpartition('.')[2]}",
-                code=int(error.get("err_code", 0)),
-                found=str(error.get("description", "an error")),
+                code=int(refused.get("err_code", 0)),
+                found=str(refused.get("description", "an error")),
                 expected="success",
             )
         return found
@@ -155,11 +191,34 @@ class JetStream:
             raise
 
 
+def _client(is_encrypted: bool) -> Any:
+    try:
+        from nats.aio.client import Client
+    except ImportError as error:
+        hint = "pip install 'everlog[nats]'"
+        raise MissingDependency("migrate", found="nats-py not installed", hint=hint) from error
+    if not is_encrypted:
+        return Client()
+    from everlog.spark.pipelines.migrate_client import EncryptedClient
+
+    return EncryptedClient()
+
+
 STREAM_NOT_FOUND = 10059
 CONSUMER_NOT_FOUND = 10014
 MESSAGE_NOT_FOUND = 10037
 WRONG_LAST_SEQUENCE = 10071
 """JetStream's ``err_code``. Source: ``server/errors.json`` of nats-server."""
+
+
+def run_async(work: Coroutine[Any, Any, T]) -> T:
+    """Its result. In a thread of its own where this one has a loop that runs already, as a notebook's has."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(1, "everlog-migrate") as pool:
+        return pool.submit(asyncio.run, work).result()
 
 
 async def _ignore(error: Exception) -> None:

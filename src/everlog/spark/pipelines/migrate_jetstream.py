@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +16,7 @@ from everlog.nats_streaming.options import NatsStreamingOptions
 from everlog.spark.discovery import FoundStore
 from everlog.spark.options import FAIL
 from everlog.spark.pipelines.migrate_channel import MAX_GAP_MESSAGES, ChannelMove, move_channel
-from everlog.spark.pipelines.migrate_connection import Connection, JetStream
+from everlog.spark.pipelines.migrate_connection import Connection, JetStream, run_async
 from everlog.spark.pipelines.migrate_consumers import Subscriptions, plan_consumers
 from everlog.spark.pipelines.migrate_naming import SubjectMapping, distinct_names, map_subject
 from everlog.spark.pipelines.migrate_progress import ProgressFolder, report_count, watch
@@ -166,7 +165,7 @@ def describe(move: ChannelMove) -> dict[str, Any]:
 def rehearse(moves: Sequence[ChannelMove]) -> list[dict[str, Any]]:
     """What would be done, asked of the server without changing anything."""
     refuse_shared_streams(moves)
-    return asyncio.run(_rehearse(moves))
+    return run_async(_rehearse(moves))
 
 
 async def _rehearse(moves: Sequence[ChannelMove]) -> list[dict[str, Any]]:
@@ -225,7 +224,7 @@ def migrate_to_jetstream(
     if not moves:
         return []
     refuse_shared_streams(moves)
-    asyncio.run(_reach(moves[0].connection))
+    run_async(_reach(moves[0].connection))
     count = max(1, min(len(moves), tasks or 4 * spark.sparkContext.defaultParallelism))
     with ProgressFolder(progress is not None) as folder:
         numbered = list(enumerate(moves))
