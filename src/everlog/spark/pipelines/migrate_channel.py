@@ -21,7 +21,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from everlog.core.report import Fault, Severity
 from everlog.core.store import Store
@@ -59,8 +59,6 @@ WINDOW_BYTES = 8 << 20
 STALL_S = 5.0
 LOOK_S = 0.1
 RETRY_WAIT_S = 0.2
-HEADER_BYTES = 512
-"""Room for the headers that a migrated message gets."""
 _COLUMNS = ["sequence", "timestamp_ns", "reply", "payload"]
 
 
@@ -84,16 +82,51 @@ class ChannelMove:
     connection: Connection
 
 
+class Flying(NamedTuple):
+    """A message that was published and is not acknowledged yet."""
+
+    sequence: int
+    byte_count: int
+    is_gap: bool
+
+
 @dataclass(slots=True)
 class Counts:
-    """What one run did: ``moved`` messages and ``gaps`` filled by this run, ``faults`` met while reading."""
+    """What one run did, over all its connections: ``moved`` messages and ``gaps`` filled, each counted once, when the
+    server has it; ``faults`` met while reading. ``highest`` is the last sequence that is counted."""
 
     moved: int = 0
     moved_bytes: int = 0
     gaps: int = 0
     faults: int = 0
     retries: int = 0
+    highest: int = 0
+    flying: deque[Flying] = field(default_factory=deque)
+    flying_bytes: int = 0
     consumers: list[dict[str, Any]] = field(default_factory=list)
+
+    def publish(self, sequence: int, byte_count: int, is_gap: bool) -> None:
+        """It is on its way."""
+        self.flying.append(Flying(sequence, byte_count, is_gap))
+        self.flying_bytes += byte_count
+
+    def acknowledge(self, sequence: int) -> None:
+        """The server has all up to there. What it lost and got again is no progress."""
+        while self.flying and self.flying[0].sequence <= sequence:
+            stored = self.flying.popleft()
+            self.flying_bytes -= stored.byte_count
+            if stored.sequence <= self.highest:
+                continue
+            self.highest = stored.sequence
+            self.gaps += stored.is_gap
+            self.moved += not stored.is_gap
+            self.moved_bytes += stored.byte_count
+
+    def land(self, last: int) -> None:
+        """Of a connection that was lost: the server has what its stream's last sequence tells, the rest comes again."""
+        self.acknowledge(last)
+        self.flying.clear()
+        self.flying_bytes = 0
 
 
 class Stalled(Exception):
@@ -110,7 +143,7 @@ async def _move_patiently(move: ChannelMove, progress: Callable[[int], None]) ->
     import nats.errors
 
     counts = Counts()
-    seen, since = -1, time.monotonic()
+    seen, since = 0, time.monotonic()
     while True:
         try:
             async with JetStream(move.connection) as js:
@@ -118,8 +151,8 @@ async def _move_patiently(move: ChannelMove, progress: Callable[[int], None]) ->
         except (nats.errors.Error, TimeoutError, OSError, Stalled, EverlogError) as error:
             if not _may_pass(error):
                 raise
-            if counts.moved + counts.gaps > seen:
-                seen, since = counts.moved + counts.gaps, time.monotonic()
+            if counts.highest > seen:
+                seen, since = counts.highest, time.monotonic()
             if time.monotonic() - since > move.connection.patience_s:
                 if isinstance(error, EverlogError):
                     raise
@@ -140,6 +173,15 @@ def _may_pass(error: BaseException) -> bool:
     return isinstance(error, ServerUnreachable) or not isinstance(error, EverlogError)
 
 
+def header_bytes(headers: Mapping[str, str]) -> int:
+    """What they are on the wire.
+
+    >>> header_bytes({"A": "b"}) == len(b"NATS/1.0\\r\\nA: b\\r\\n\\r\\n")
+    True
+    """
+    return len("NATS/1.0\r\n\r\n") + sum(len(f"{name}: {value}\r\n".encode()) for name, value in headers.items())
+
+
 class ChannelImport:
     """One attempt, over one connection."""
 
@@ -148,8 +190,6 @@ class ChannelImport:
         self._move = move
         self._counts = counts
         self._progress = progress
-        self._flying: deque[tuple[int, int]] = deque()
-        self._flying_bytes = 0
         self._error: EverlogError | None = None
         self._acked = asyncio.Event()
         self._inbox = ""
@@ -164,10 +204,18 @@ class ChannelImport:
             else:
                 check_is_ours(move, info)
             state, config = info["state"], info["config"]
+            self._counts.land(state["last_seq"])
             is_done = config["metadata"].get("everlog.state") == DONE
             if is_done and await self._is_complete(info):
                 return self._result("up to date", info)
             await self._check_tail(store, state)
+            if not is_done and state["last_seq"] > max(move.last, move.first - 1):
+                raise UsageError(
+                    f"stream {move.stream}",
+                    found=f"messages up to {state['last_seq']}",
+                    expected=f"none behind {move.last}, where channel {move.channel!r} ends",
+                    hint="the store was replaced or cut; another stream prefix makes another stream",
+                )
             if is_done or config["subjects"] != [import_subject(move.stream) + ".>"]:
                 # What comes now must not be in front of what the channel still has.
                 await self._js.api(f"STREAM.UPDATE.{move.stream}", stream_config(move, IMPORTING))
@@ -251,7 +299,7 @@ class ChannelImport:
             while expected <= self._move.last:
                 await self._publish_gap(expected)
                 expected += 1
-            while self._flying:
+            while self._counts.flying:
                 await self._wait()
         finally:
             await subscription.unsubscribe()
@@ -281,33 +329,34 @@ class ChannelImport:
             headers["Everlog-Channel"] = move.channel
         if reply:
             headers["Everlog-Reply"] = reply
-        if len(payload) + HEADER_BYTES > self._js.nc.max_payload:
-            raise UsageError(
-                f"{move.channel}: message {sequence}",
-                found=f"{len(payload)} bytes",
-                expected=f"at most {self._js.nc.max_payload - HEADER_BYTES}",
-                hint="raise max_payload in the server's configuration",
-            )
         await self._send(sequence, move.subject, payload, headers)
-        self._counts.moved += 1
-        self._counts.moved_bytes += len(payload)
 
     async def _publish_gap(self, sequence: int) -> None:
         await self._send(sequence, GAP_SUBJECT, b"", {})
-        self._counts.gaps += 1
 
     async def _send(self, sequence: int, subject: str, payload: bytes, headers: dict[str, str]) -> None:
-        while len(self._flying) >= WINDOW_MESSAGES or (self._flying and self._flying_bytes > WINDOW_BYTES):
+        counts, stream = self._counts, self._move.stream
+        headers |= {"Nats-Expected-Stream": stream, "Nats-Expected-Last-Sequence": str(sequence - 1)}
+        self._check_size(sequence, payload, headers)
+        while len(counts.flying) >= WINDOW_MESSAGES or (counts.flying and counts.flying_bytes > WINDOW_BYTES):
             await self._wait()
         if self._error is not None:
             raise self._error
-        stream = self._move.stream
-        headers |= {"Nats-Expected-Stream": stream, "Nats-Expected-Last-Sequence": str(sequence - 1)}
-        self._flying.append((sequence, len(payload)))
-        self._flying_bytes += len(payload)
+        counts.publish(sequence, len(payload), subject == GAP_SUBJECT)
         await self._js.nc.publish(
             f"{import_subject(stream)}.{subject}", payload, reply=f"{self._inbox}.{sequence}", headers=headers
         )
+
+    def _check_size(self, sequence: int, payload: bytes, headers: Mapping[str, str]) -> None:
+        """A server closes the connection of who sends more than it takes, headers and payload together."""
+        room = self._js.nc.max_payload - header_bytes(headers)
+        if len(payload) > room:
+            raise UsageError(
+                f"{self._move.channel}: message {sequence}",
+                found=f"{len(payload)} bytes",
+                expected=f"at most {room}, beside its headers",
+                hint="raise max_payload in the server's configuration",
+            )
 
     async def _on_ack(self, message: Any) -> None:
         """Acknowledgements come in order: the server takes one stream's messages one after another, and refuses all
@@ -325,16 +374,15 @@ class ChannelImport:
                 f"stream {self._move.stream}", code=code, found=found, expected=f"message {sequence} stored"
             )
         else:
-            while self._flying and self._flying[0][0] <= sequence:
-                self._flying_bytes -= self._flying.popleft()[1]
-            self._progress(self._counts.moved - len(self._flying))
+            self._counts.acknowledge(sequence)
+            self._progress(self._counts.moved + self._counts.gaps)
         self._acked.set()
 
     async def _wait(self) -> None:
         self._acked.clear()
         if self._error is not None:
             raise self._error
-        if not self._flying:
+        if not self._counts.flying:
             return
         deadline = time.monotonic() + STALL_S
         while not self._acked.is_set():

@@ -1,0 +1,113 @@
+"""What a real nats-server takes, and how long a migration tries: sizes, patience, counts over lost connections."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from everlog.errors import EverlogError, UsageError
+from everlog.spark.discovery import FoundStore
+from everlog.spark.pipelines import migrate_channel
+from everlog.spark.pipelines.migrate_channel import ChannelImport, ChannelMove, move_channel
+from everlog.spark.pipelines.migrate_connection import Connection
+from everlog.spark.pipelines.migrate_jetstream import JetStreamTarget, move_one, plan_channels
+from everlog.spark.pipelines.migrate_stream import StreamSettings
+from everlog.testing.nats_channel import Channel, make_store
+from everlog.testing.nats_server import Missing, NatsServer, find_server
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[NatsServer]:
+    """One that takes 1 KiB."""
+    try:
+        find_server()
+    except Missing as missing:
+        pytest.skip(str(missing))
+    small = tmp_path / "small.conf"
+    small.write_text("max_payload: 1KB\n")
+    with NatsServer(tmp_path / "jetstream", "-c", str(small)) as running:
+        yield running
+
+
+def plan(store: Path, server: NatsServer, patience_s: float = 20, **wishes: Any) -> ChannelMove:
+    connection = Connection(servers=(server.url,), patience_s=patience_s)
+    (move,) = plan_channels(FoundStore(str(store), "nats-streaming"), JetStreamTarget(connection=connection, **wishes))
+    return move
+
+
+def test_a_message_is_moved_where_it_fits_to_the_byte_with_its_headers(server: NatsServer, tmp_path: Path) -> None:
+    # NATS/1.0 and the empty line 12, Everlog-Time 46, Everlog-Sequence 21, Nats-Expected-Stream 25, -Last-Sequence 32.
+    store = make_store(tmp_path / "store")
+    channel = Channel(store, "c")
+    channel.append(bytes(1024 - 136))
+    assert move_one(plan(store, server))["moved"] == 1
+    channel.append(bytes(1024 - 135))
+    assert "message 2: found 889 bytes, expected at most 888, beside" in move_one(plan(store, server))["error"]
+
+
+def test_headers_of_long_names_count(server: NatsServer, tmp_path: Path) -> None:
+    store = make_store(tmp_path / "store")
+    Channel(store, "n" * 30).append(bytes(900))
+    move = plan(store, server, subject_prefix="p.", stream_prefix="p-")
+    # Everlog-Channel 49, and the stream's name is 31 longer.
+    assert "found 900 bytes, expected at most 808, beside" in move_one(move)["error"]
+
+
+def test_a_migration_that_gets_nowhere_is_given_up(
+    server: NatsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = make_store(tmp_path / "store")
+    channel = Channel(store, "c")
+    for size in (5, 5, 1000, 5):
+        channel.append(bytes(size))
+    monkeypatch.setattr(migrate_channel, "header_bytes", lambda headers: 0)  # the server closes the connection
+    began = time.monotonic()
+    with pytest.raises(EverlogError):
+        move_channel(plan(store, server, patience_s=1))
+    assert time.monotonic() - began < 15
+
+
+def test_what_is_told_is_what_the_server_has_however_often_the_connection_is_lost(
+    server: NatsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = make_store(tmp_path / "store")
+    channel = Channel(store, "c")
+    for number in range(1, 1201):
+        channel.append(b"%04d" % number)
+        channel.sequence += number % 100 == 0  # a gap
+    acknowledge, losses = ChannelImport._on_ack, {30, 31, 700}
+
+    async def losing(self: ChannelImport, message: Any) -> None:
+        sequence = int(message.subject.rpartition(".")[2])
+        if sequence in losses:
+            losses.remove(sequence)
+            await self._js.nc.close()
+        elif not self._js.nc.is_closed:
+            await acknowledge(self, message)
+
+    monkeypatch.setattr(ChannelImport, "_on_ack", losing)
+    told: list[int] = []
+    result = move_channel(plan(store, server), told.append)
+    assert (result["moved"], result["gaps"], result["moved_bytes"]) == (1200, 11, 4800)
+    assert result["messages"] == 1200
+    assert result["retries"] >= 1
+    assert told == sorted(told)
+    assert told[-1] <= 1211
+
+
+def test_a_store_that_ends_before_its_stream_is_refused_at_once(server: NatsServer, tmp_path: Path) -> None:
+    for count in (9, 5):
+        store = make_store(tmp_path / str(count))
+        channel = Channel(store, "c")
+        for number in range(count):
+            channel.append(b"%d" % number)
+        move = plan(store, server, settings=StreamSettings(finish=False))
+        if count == 9:
+            move_channel(move)
+        else:
+            with pytest.raises(UsageError, match="found messages up to 9, expected none behind 5"):
+                move_channel(move)
