@@ -51,7 +51,9 @@ def test_the_first_mapping_that_fits_counts_and_subjects_stay_subjects() -> None
     mappings = [SubjectMapping.parse("a.*=one.*"), SubjectMapping.parse("a.b=two")]
     assert map_subject("a.b", mappings) == "one.b"
     assert map_subject("c", mappings, "pre.") == "pre.c"
-    for wrong in ("a b", "a..b", "a.*", ">"):
+    assert map_subject("_everlog.gap", [SubjectMapping.parse("_everlog.>=old.>")]) == "old.gap"
+    assert (map_subject("_everlog", []), map_subject("$JSON", [])) == ("_everlog", "$JSON")
+    for wrong in ("a b", "a..b", "a.*", ">", "_everlog.gap", "_everlog.import.x.y", "$JS.API.INFO", "$SYS.a"):
         with pytest.raises(UsageError):
             map_subject(wrong, [])
 
@@ -103,6 +105,15 @@ def test_members_of_a_queue_group_share_a_consumer_and_their_sums() -> None:
 def test_a_durable_and_a_group_of_one_name_get_two_consumers() -> None:
     plans = plan_consumers([sub(1, "durable", "c", "w"), sub(2, "queue", "q", group="w")])
     assert sorted(p.name for p in plans.consumers) == ["c_w", "w"]
+    subs = [
+        sub(1, "queue", "", group="w", last_sent=5),
+        sub(2, "durable queue", "", group="w", last_sent=7),
+        sub(3, "durable", "c", "w_2", last_sent=9),
+    ]
+    names = {(p.kind, p.durable): p.name for p in plan_consumers(subs).consumers}
+    assert len(set(names.values())) == 3
+    assert names["durable", "w_2"] == "w_2"
+    assert {(p.kind, p.durable): p.name for p in plan_consumers(subs[::-1]).consumers} == names
     same = plan_consumers([sub(1, "durable queue", "c", group="d:g"), sub(2, "queue", "q", group="d_g")])
     assert len({p.name for p in same.consumers}) == 2
 

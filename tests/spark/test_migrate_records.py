@@ -148,6 +148,18 @@ def test_names_of_streams_can_not_leave_the_folder(toy: Callable[..., str], tmp_
     assert assign(str(tmp_path / "n"), "jlog", [("/s", "toy", name) for name in reversed(names)]) == places[::-1]
 
 
+def test_a_stream_may_have_the_name_of_the_notes_own_file(toy: Callable[..., str], tmp_path: Path) -> None:
+    source = toy("from", {"moves": numbered(5), "s": numbered(3)})
+    target = RecordTarget(kind="jlog", folder=str(tmp_path / "to"))
+    for outcome in ("moved", "up to date"):
+        rows = move(source, target, "toy")
+        assert [(r["stream"], r["outcome"], r["total"]) for r in rows] == [("moves", outcome, 5), ("s", outcome, 3)]
+    notes = tmp_path / "to.everlog-migrate" / "moves.json"
+    # As it was noted before this name was taken.
+    notes.write_text(notes.read_text().replace(Path(rows[0]["target"]).name, "moves"))
+    assert move(source, RecordTarget(kind="jlog", folder=str(tmp_path / "to")), "toy")[0]["error"] is None
+
+
 class Killed(BaseException):
     pass
 

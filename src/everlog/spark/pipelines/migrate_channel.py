@@ -65,7 +65,8 @@ _COLUMNS = ["sequence", "timestamp_ns", "reply", "payload"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelMove:
     """All that a task needs. ``first`` and ``last`` are the sequences that the stream is to span; ``first`` is one
-    higher than ``last`` for a channel without messages."""
+    higher than ``last`` for a channel without messages. ``other_names``: those that its stream has where the store had
+    other channels when it was made. ``refusal``: why it can't be moved, as was found when it was planned."""
 
     store: str
     options: Mapping[str, Any]
@@ -80,6 +81,8 @@ class ChannelMove:
     subscriptions: Subscriptions
     settings: StreamSettings
     connection: Connection
+    other_names: tuple[str, ...] = ()
+    refusal: UsageError | None = None
 
 
 class Flying(NamedTuple):
@@ -135,6 +138,8 @@ class Stalled(Exception):
 
 def move_channel(move: ChannelMove, progress: Callable[[int], None] = lambda moved: None) -> dict[str, Any]:
     """Do it; what was done as plain values. Raises :class:`EverlogError`."""
+    if move.refusal is not None:
+        raise move.refusal
     return run_async(_move_patiently(move, progress))
 
 
@@ -173,6 +178,11 @@ def _may_pass(error: BaseException) -> bool:
     return isinstance(error, ServerUnreachable) or not isinstance(error, EverlogError)
 
 
+def _is_open(info: Mapping[str, Any]) -> bool:
+    """Whether a migration has opened the stream to its subject."""
+    return bool(info["config"]["metadata"].get("everlog.state") == DONE)
+
+
 def header_bytes(headers: Mapping[str, str]) -> int:
     """What they are on the wire.
 
@@ -201,22 +211,11 @@ class ChannelImport:
             info = await self._js.stream_info(move.stream)
             if info is None:
                 info = await self._js.api(f"STREAM.CREATE.{move.stream}", stream_config(move, IMPORTING))
-            else:
-                check_is_ours(move, info)
             state, config = info["state"], info["config"]
             self._counts.land(state["last_seq"])
-            is_done = config["metadata"].get("everlog.state") == DONE
-            if is_done and await self._is_complete(info):
+            if await self.is_done(store, info):
                 return self._result("up to date", info)
-            await self._check_tail(store, state)
-            if not is_done and state["last_seq"] > max(move.last, move.first - 1):
-                raise UsageError(
-                    f"stream {move.stream}",
-                    found=f"messages up to {state['last_seq']}",
-                    expected=f"none behind {move.last}, where channel {move.channel!r} ends",
-                    hint="the store was replaced or cut; another stream prefix makes another stream",
-                )
-            if is_done or config["subjects"] != [import_subject(move.stream) + ".>"]:
+            if _is_open(info) or config["subjects"] != [import_subject(move.stream) + ".>"]:
                 # What comes now must not be in front of what the channel still has.
                 await self._js.api(f"STREAM.UPDATE.{move.stream}", stream_config(move, IMPORTING))
             await self._push(store, state["last_seq"] + 1)
@@ -225,6 +224,23 @@ class ChannelImport:
             if move.settings.finish:
                 await self._finish(store)
         return self._result("moved" if move.settings.finish else "open", await self._js.stream_info(move.stream))
+
+    async def is_done(self, store: Store, info: Mapping[str, Any]) -> bool:
+        """Whether a stream has all that the channel has. Raises :class:`UsageError` for one that can't get the rest.
+        Changes nothing."""
+        move, last = self._move, info["state"]["last_seq"]
+        check_is_ours(move, info)
+        if _is_open(info) and await self._is_complete(info):
+            return True
+        await self._check_tail(store, info["state"])
+        if not _is_open(info) and last > max(move.last, move.first - 1):
+            raise UsageError(
+                f"stream {move.stream}",
+                found=f"messages up to {last}",
+                expected=f"none behind {move.last}, where channel {move.channel!r} ends",
+                hint="the store was replaced or cut; another stream prefix makes another stream",
+            )
+        return False
 
     async def _is_complete(self, info: Mapping[str, Any]) -> bool:
         """Of a stream that was finished: whether the channel has nothing more, and the stream lost nothing. Where

@@ -5,11 +5,12 @@ what above the floor was acknowledged is acknowledged again by the migration, an
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from everlog.spark.pipelines.migrate_naming import distinct_names
+from everlog.spark.pipelines.migrate_naming import marked_name, plain_name
 
 REDELIVER, SKIP = "redeliver", "skip"
 DEFAULT_ACK_WAIT_S = 30
@@ -78,19 +79,17 @@ def plan_consumers(subscriptions: Sequence[Mapping[str, Any]], *, queue_groups: 
 
 
 def _names(keys: list[tuple[str, str, str]]) -> dict[tuple[str, str, str], str]:
-    """The durable's name, or the group's, where it is the only one in the channel; else the client's before it."""
+    """The durable's name, or the group's, where it is the only one in the channel; else the client's before it. Those
+    that would still share one are marked, each by what it is, so that a name does not hang on who else there is."""
     wanted: dict[tuple[str, str, str], str] = {}
     short = [name for _, _, name in keys]
     for key in keys:
         _, client, name = key
         wanted[key] = name if short.count(name) == 1 or not client else f"{client}_{name}"
-    made = distinct_names(sorted(set(wanted.values())))
-    taken: dict[str, int] = {}
-    for key, text in wanted.items():
-        name = made[text]
-        count = taken[name] = taken.get(name, 0) + 1
-        wanted[key] = name if count == 1 else f"{name}_{count}"
-    return wanted
+    count = Counter(plain_name(text) for text in wanted.values())
+    marks = {key: marked_name("\0".join(key)).rpartition("_")[2] for key in keys}
+    names = {key: plain_name(text) for key, text in wanted.items()}
+    return {key: name if count[name] == 1 else f"{name}_{marks[key]}" for key, name in names.items()}
 
 
 def _plan(name: str, key: tuple[str, str, str], members: list[Mapping[str, Any]]) -> ConsumerPlan:

@@ -9,18 +9,18 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from everlog.core.report import Progress
+from everlog.core.report import Fault, Progress, Severity
 from everlog.core.store import StreamInfo
 from everlog.errors import EverlogError, LimitExceeded, UnknownStream, UsageError
 from everlog.nats_streaming.options import NatsStreamingOptions
 from everlog.spark.discovery import FoundStore
 from everlog.spark.options import FAIL
-from everlog.spark.pipelines.migrate_channel import MAX_GAP_MESSAGES, ChannelMove, move_channel
+from everlog.spark.pipelines.migrate_channel import MAX_GAP_MESSAGES, ChannelImport, ChannelMove, Counts, move_channel
 from everlog.spark.pipelines.migrate_connection import Connection, JetStream, run_async
 from everlog.spark.pipelines.migrate_consumers import Subscriptions, plan_consumers
-from everlog.spark.pipelines.migrate_naming import SubjectMapping, distinct_names, map_subject
+from everlog.spark.pipelines.migrate_naming import SubjectMapping, distinct_names, map_subject, marked_name, plain_name
 from everlog.spark.pipelines.migrate_progress import ProgressFolder, report_count, watch
-from everlog.spark.pipelines.migrate_stream import StreamSettings, check_is_ours
+from everlog.spark.pipelines.migrate_stream import StreamSettings, is_ours
 from everlog.spark.pipelines.progress import TaskProgress
 from everlog.stores import open_store
 
@@ -77,6 +77,8 @@ def plan_channels(
         told = state["channels"].get(name, {}).get("subscriptions", []) if target.consumers else []
         subscriptions = plan_consumers(told, queue_groups=target.queue_groups)
         first, last = _span(infos[name], subscriptions)
+        subject, refusal = _subject(store, name, target)
+        both = (plain_name(target.stream_prefix + name), marked_name(name, target.stream_prefix))
         moves.append(
             ChannelMove(
                 store=store.path,
@@ -85,17 +87,32 @@ def plan_channels(
                 channel=name,
                 cluster=cluster,
                 stream=names[name],
-                subject=map_subject(name, target.mappings, target.subject_prefix),
+                subject=subject,
                 first=first,
                 last=last,
                 byte_count=infos[name].byte_count,
                 subscriptions=subscriptions,
                 settings=_settings(target, options),
                 connection=target.connection,
+                other_names=tuple(other for other in both if other != names[name]),
+                refusal=refusal,
             )
         )
     refuse_shared_streams(moves)
     return moves
+
+
+def _subject(store: FoundStore, channel: str, target: JetStreamTarget) -> tuple[str, UsageError | None]:
+    """The subject of a channel's messages, or why it has none: other channels are moved all the same."""
+    try:
+        return map_subject(channel, target.mappings, target.subject_prefix), None
+    except UsageError as error:
+        return channel, UsageError(
+            f"{store.path}: channel {channel!r}",
+            found=f"{error.where} {error.found}",
+            expected=error.expected,
+            hint="--map FROM=TO gives it another subject",
+        )
 
 
 def _chosen(names: Iterable[str], patterns: Sequence[str]) -> list[str]:
@@ -134,7 +151,7 @@ def refuse_shared_streams(moves: Sequence[ChannelMove]) -> None:
     """Raises :class:`UsageError` where two moves have one stream, or one subject."""
     for kind in ("stream", "subject"):
         seen: dict[str, ChannelMove] = {}
-        for move in moves:
+        for move in (move for move in moves if move.refusal is None):
             name = getattr(move, kind)
             other = seen.setdefault(name, move)
             if other is not move:
@@ -172,23 +189,40 @@ async def _rehearse(moves: Sequence[ChannelMove]) -> list[dict[str, Any]]:
     if not moves:
         return []
     async with JetStream(moves[0].connection) as js:
-        return [_rehearsed(move, await js.stream_info(move.stream)) for move in moves]
+        return [await _rehearsed(js, move) for move in await _placed(js, moves)]
 
 
-def _rehearsed(move: ChannelMove, info: Mapping[str, Any] | None) -> dict[str, Any]:
-    row = describe(move) | {"outcome": "would move", "error": None, "consumers": _would_make(move)}
-    done = 0
-    if info is not None:
-        done = info["state"]["last_seq"]
-        try:
-            check_is_ours(move, info)
-        except UsageError as error:
-            return row | {"outcome": "would fail", "error": str(error), "moved": 0}
-        if done >= move.last:
-            row["outcome"] = "up to date" if info["config"]["subjects"] == [move.subject] else "would finish"
-    with open_store(move.store, family=FAMILY, **move.options) as store:
-        rest = store.scan(move.channel, columns=["sequence"], start=done + 1, on_fault=lambda fault: None)
-        return row | {"moved": sum(batch.row_count for batch in rest)}
+async def _placed(js: JetStream, moves: Sequence[ChannelMove]) -> list[ChannelMove]:
+    """The moves with the streams that their channels have already: a channel that is new may have made others' names
+    longer."""
+    return [replace(move, stream=await _name(js, move)) for move in moves]
+
+
+async def _name(js: JetStream, move: ChannelMove) -> str:
+    for name in (move.stream, *move.other_names):
+        info = await js.stream_info(name)
+        if info is not None and is_ours(move, info):
+            return name
+    return move.stream
+
+
+async def _rehearsed(js: JetStream, move: ChannelMove) -> dict[str, Any]:
+    row = describe(move) | {"outcome": "would move", "error": None, "consumers": _would_make(move), "moved": 0}
+    done, faults = 0, list[Fault]()
+    try:
+        if move.refusal is not None:
+            raise move.refusal
+        with open_store(move.store, family=FAMILY, **move.options) as store:
+            if (info := await js.stream_info(move.stream)) is not None:
+                done = info["state"]["last_seq"]
+                if await ChannelImport(js, move, Counts(), lambda moved: None).is_done(store, info):
+                    return row | {"outcome": "up to date", "faults": 0}
+                row["outcome"] = "would finish" if done >= move.last else "would move"
+            rest = store.scan(move.channel, columns=["sequence"], start=done + 1, on_fault=faults.append)
+            row["moved"] = sum(batch.row_count for batch in rest)
+    except UsageError as error:
+        return row | {"outcome": "would fail", "error": str(error)}
+    return row | {"faults": sum(fault.severity is Severity.FAULT for fault in faults)}
 
 
 def _would_make(move: ChannelMove) -> list[dict[str, Any]]:
@@ -224,7 +258,7 @@ def migrate_to_jetstream(
     if not moves:
         return []
     refuse_shared_streams(moves)
-    run_async(_reach(moves[0].connection))
+    moves = with_streams(moves)
     count = max(1, min(len(moves), tasks or 4 * spark.sparkContext.defaultParallelism))
     with ProgressFolder(progress is not None) as folder:
         numbered = list(enumerate(moves))
@@ -243,9 +277,16 @@ def migrate_to_jetstream(
     return [rows[number] for number in range(len(moves))]
 
 
-async def _reach(connection: Connection) -> None:
-    async with JetStream(connection) as js:
+def with_streams(moves: Sequence[ChannelMove]) -> list[ChannelMove]:
+    """The moves as the server is to be asked: a channel that has a stream already, under a name of before, keeps it.
+    Raises what reaching the server raises."""
+    return run_async(_reach(moves))
+
+
+async def _reach(moves: Sequence[ChannelMove]) -> list[ChannelMove]:
+    async with JetStream(moves[0].connection) as js:
         await js.api("INFO")
+        return await _placed(js, moves)
 
 
 def move_one(move: ChannelMove, number: int = 0, progress_folder: str | None = None) -> dict[str, Any]:

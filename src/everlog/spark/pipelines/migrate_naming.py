@@ -19,6 +19,10 @@ _CLASH_MARK = 8
 """Hexadecimal digits of a CRC-32 that tell two names apart that would be the same."""
 
 
+RESERVED = ("_everlog.", "$JS.", "$SYS.")
+"""Beginnings of subjects that are a migration's own (what it purges is among them), or the server's."""
+
+
 @dataclass(frozen=True, slots=True)
 class SubjectMapping:
     """``orders.*=shop.orders.*``: subjects that fit the left side get the right one; its wildcards, from left to right,
@@ -63,17 +67,28 @@ class SubjectMapping:
 
 def map_subject(subject: str, mappings: Sequence[SubjectMapping], prefix: str = "") -> str:
     """By the first mapping that fits, else as it is; ``prefix`` comes before either. Raises :class:`UsageError` for a
-    subject that NATS does not take."""
+    subject that NATS does not take, or on which a server or a migration says other things."""
     found = next((new for mapping in mappings if (new := mapping.apply(subject)) is not None), subject)
     found = prefix + found
     if not all(found.split(".")) or re.search(r"[\s*>\x00-\x1f]", found):
         raise UsageError("subject", found=repr(found), expected="tokens with dots between, no white space or wildcards")
+    if found.startswith(RESERVED):
+        raise UsageError("subject", found=repr(found), expected=f"one that does not begin with {', '.join(RESERVED)}")
     return found
 
 
 def plain_name(text: str) -> str:
     """With ``_`` for each character that JetStream does not take."""
     return _FORBIDDEN.sub("_", text) or "_"
+
+
+def marked_name(text: str, prefix: str = "") -> str:
+    """A name that no other text has."""
+    return f"{plain_name(prefix + text)}_{_mark(text)}"
+
+
+def _mark(text: str) -> str:
+    return f"{zlib.crc32(text.encode('utf-8', 'surrogateescape')):0{_CLASH_MARK}x}"
 
 
 def distinct_names(texts: Sequence[str], prefix: str = "") -> dict[str, str]:
@@ -83,7 +98,8 @@ def distinct_names(texts: Sequence[str], prefix: str = "") -> dict[str, str]:
     count = Counter(names.values())
     for text, name in names.items():
         if count[name] > 1:
-            names[text] = f"{name}_{zlib.crc32(text.encode('utf-8', 'surrogateescape')):0{_CLASH_MARK}x}"
+            names[text] = marked_name(text, prefix)
         if len(names[text].encode("utf-8", "surrogateescape")) > MAX_NAME_LENGTH:
-            raise UsageError("name", found=f"{len(names[text])} characters", expected=f"at most {MAX_NAME_LENGTH}")
+            found = f"{len(names[text])} characters for {text!r}"
+            raise UsageError("name", found=found, expected=f"at most {MAX_NAME_LENGTH}")
     return names

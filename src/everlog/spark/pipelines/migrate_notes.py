@@ -25,7 +25,8 @@ from everlog.core.writable import LocalWritableStorage, WritableFile, WritableSt
 from everlog.errors import CorruptData, StoreUnavailable
 
 SUFFIX = ".everlog-migrate"
-MOVES, MOVES_LOCK = "moves.json", "moves.lock"
+MOVES_NAME = "moves"
+MOVES, MOVES_LOCK = f"{MOVES_NAME}.json", f"{MOVES_NAME}.lock"
 VERSION = 1
 MAX_NAME = 100
 JLOG, ARCHIVE = "jlog", "aeron-archive"
@@ -80,12 +81,14 @@ def assign(folder: str, kind: str, streams: Sequence[tuple[str, str, str]], *, k
 
 def _places(known: dict[tuple[str, str], Assigned], streams: Sequence[tuple[str, str, str]]) -> list[Assigned]:
     """Adds the new ones to ``known``."""
-    taken = {move.name for move in known.values()}
+    taken = {move.name for move in known.values()} | {MOVES_NAME}
+    number = max((move.number for move in known.values()), default=-1) + 1
     for store, family, stream in streams:
         if (store, stream) not in known:
             name = _new_name(store, stream, taken)
             taken.add(name)
-            known[store, stream] = Assigned(store, family, stream, name, secrets.token_hex(8), len(known))
+            known[store, stream] = Assigned(store, family, stream, name, secrets.token_hex(8), number)
+            number += 1
     return [known[store, stream] for store, _, stream in streams]
 
 
@@ -95,7 +98,9 @@ def _read_moves(storage: WritableStorage, kind: str) -> dict[tuple[str, str], As
     where = f"{storage.root}/{MOVES}"
     try:
         loaded = json.loads(storage.read_all(MOVES))
-        known = {(m["store"], m["stream"]): Assigned(**m) for m in loaded["moves"]}
+        moves = [Assigned(**move) for move in loaded["moves"]]
+        # A stream of this name could be noted, and never moved.
+        known = {(move.store, move.stream): move for move in moves if move.name != MOVES_NAME}
         found, version = loaded["kind"], loaded["version"]
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptData(where, found="no note of a migration", expected="what a migration wrote") from error

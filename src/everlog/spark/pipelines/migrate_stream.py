@@ -81,14 +81,20 @@ def stream_config(move: ChannelMove, state: str) -> dict[str, Any]:
     }
 
 
+def is_ours(move: ChannelMove, info: Mapping[str, Any]) -> bool:
+    """Whether a stream was made for this channel."""
+    metadata = info["config"].get("metadata") or {}
+    return all(metadata.get(name) == wanted for name, wanted in _marks(move))
+
+
+def _marks(move: ChannelMove) -> tuple[tuple[str, str], ...]:
+    return (("everlog.channel", move.channel), ("everlog.cluster", move.cluster), ("everlog.subject", move.subject))
+
+
 def check_is_ours(move: ChannelMove, info: Mapping[str, Any]) -> None:
     """Whether a stream of that name was made for this channel. Raises :class:`UsageError`."""
     metadata = info["config"].get("metadata") or {}
-    for name, wanted in (
-        ("everlog.channel", move.channel),
-        ("everlog.cluster", move.cluster),
-        ("everlog.subject", move.subject),
-    ):
+    for name, wanted in _marks(move):
         found = metadata.get(name)
         if found != wanted:
             kind = name.partition(".")[2]
