@@ -17,7 +17,7 @@ from everlog import jlog
 from everlog.aeron import archive
 from everlog.cli.app import run
 from everlog.errors import CorruptData, StoreUnavailable, UsageError
-from everlog.spark.pipelines.export import Export, export
+from everlog.spark.pipelines.export import Export, export, purge
 from everlog.spark.pipelines.export_folder import MANIFEST, read_manifest
 from everlog.spark.pipelines.export_manifest import StreamKey
 from everlog.stores import open_store
@@ -102,6 +102,8 @@ def test_a_store_that_another_path_leads_to_by_now_is_not_exported_again(spark, 
     journal(path, 5, 7)
     assert export(spark, wish).rows == 2
     assert numbers(tmp_path / "out") == once(7)
+    (plan,) = purge(spark, wish)
+    assert (plan.store, plan.refused) == (str(path), None)
 
 
 def test_a_cut_journal_of_large_segments_without_an_index_is_refused(spark, tmp_path):

@@ -234,7 +234,7 @@ def parse_options(options: Mapping[str, str]) -> ScanOptions:
             hint="options show in query plans and logs",
         )
     known = {name.lower() for name in OPTION_NAMES}
-    if TABLE_PROPERTIES <= given.keys():
+    if given.keys() >= TABLE_PROPERTIES:
         raise UsageError(
             "CREATE TABLE",
             found="USING everlog",

@@ -28,7 +28,7 @@ from everlog.spark.options import ScanOptions
 from everlog.spark.pipelines.export_delta import DeltaLog
 from everlog.spark.pipelines.export_folder import ExportFolder
 from everlog.spark.pipelines.export_manifest import ExportedStream, Manifest, StreamKey
-from everlog.spark.pipelines.export_plan import check_same
+from everlog.spark.pipelines.export_plan import check_same, named_as_before
 from everlog.spark.pipelines.export_reading import check_files, files_of
 from everlog.stores import open_store
 
@@ -120,7 +120,7 @@ def plan_purge(
 ) -> list[StreamPurge]:
     """What could be freed of each stream; changes nothing."""
     plans = []
-    for found in stores:
+    for found in named_as_before(stores, manifest):
         for key, stream in manifest.streams.items():
             if key.store != found.path or not _is_chosen(scan, key.stream):
                 continue
