@@ -55,11 +55,14 @@ def find_stores(paths: tuple[str, ...], family: str | None = None) -> list[Found
 
 
 def _stores_at(place: str, family: str | None) -> list[FoundStore]:
-    below = list(_stores_below(place))
     if family is None:
-        if not below:
-            raise NotAStore(place, found="no store in it or below it", expected="a store or a folder of stores")
-        return below
+        if below := list(_stores_below(place)):
+            return below
+        raise NotAStore(place, found="no store in it or below it", expected="a store or a folder of stores")
+    try:
+        below = list(_stores_below(place))
+    except EverlogError:  # what can't be looked at may be opened all the same, or tells why not
+        below = []
     if not below or below[0].path == place:  # its own files are missing, or tell of another family
         return [FoundStore(storage_of(place).root, family)]
     if fitting := [store for store in below if store.family == family]:
