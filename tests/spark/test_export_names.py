@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -138,6 +140,33 @@ def test_a_damaged_manifest_is_an_error_that_says_where():
             decode(wrong, "manifest.json")
     with pytest.raises(UnsupportedVersion):
         decode(json.dumps(json.loads(data) | {"version": 2}).encode(), "manifest.json")
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, inner in items:
+        yield from places(inner, (*path, name))
+
+
+def with_value(value: Any, path: tuple[Any, ...], other: Any) -> Any:
+    if not path:
+        return other
+    copy = value.copy()
+    copy[path[0]] = with_value(value[path[0]], path[1:], other)
+    return copy
+
+
+@pytest.mark.parametrize("other", [5, "x", None, [], {}, True, 1.5, float("inf"), [[1, 2]], 1 << 70])
+def test_a_manifest_with_another_value_anywhere_is_an_error_or_another_manifest(other):
+    head = json.loads(encode(manifest()))
+    for path in places(head):
+        try:
+            found = decode(json.dumps(with_value(head, path, other)).encode(), "manifest.json")
+        except (CorruptData, UnsupportedVersion):
+            continue
+        assert decode(encode(found), "again") == found
+        assert all(isinstance(stream.row_count, int) for stream in found.streams.values())
 
 
 def test_the_names_of_a_manifest_stay_in_the_export_s_folder(tmp_path: Path):

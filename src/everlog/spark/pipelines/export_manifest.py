@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from everlog.errors import CorruptData, UnsupportedVersion
 
@@ -19,6 +19,7 @@ FOREVER = 1 << 64
 """Behind every address."""
 
 Range = tuple[int, int]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,21 +147,21 @@ def encode(manifest: Manifest) -> bytes:
 def decode(data: bytes, where: str) -> Manifest:
     """Raises :class:`CorruptData` for what is no manifest, :class:`UnsupportedVersion` for a later version's."""
     try:
-        head = json.loads(data)
+        head = json.loads(data, parse_constant=_no_number)
         if head["format"] != NAME:
             raise ValueError(head["format"])
         if head["version"] != VERSION:
             raise UnsupportedVersion(where, found=f"version {head['version']}", expected=f"version {VERSION}")
-        streams = {StreamKey(one["store"], one["stream"]): _stream(one) for one in head["streams"]}
+        streams = {StreamKey(_of(str, one["store"]), _of(str, one["stream"])): _stream(one) for one in head["streams"]}
         placing = Placing(head["placing"]["staging"], tuple((a, b) for a, b in head["placing"]["files"]))
         paths = [file.path for stream in streams.values() for file in stream.files]
         for path in (placing.staging, *(name for both in placing.files for name in both), *paths):
-            if path.startswith("/") or ".." in path.split("/") or "\0" in path:
+            if _of(str, path).startswith("/") or ".." in path.split("/") or "\0" in path:
                 raise ValueError(f"the name {path!r}")
         return Manifest(
-            kind=head["kind"],
-            query=head["query"],
-            columns=tuple((name, kind) for name, kind in head["columns"]),
+            kind=_of(str, head["kind"]),
+            query=_of(dict, head["query"]),
+            columns=tuple((_of(str, name), _of(str, kind)) for name, kind in head["columns"]),
             generation=int(head["generation"]),
             streams=streams,
             placing=placing,
@@ -171,11 +172,31 @@ def decode(data: bytes, where: str) -> Manifest:
 
 
 def _stream(one: Mapping[str, Any]) -> ExportedStream:
+    last = None if one["last"] is None else _of(dict, one["last"])
+    if last is not None:
+        _of(int, last["address"])
     return ExportedStream(
-        one["family"],
-        tuple((int(a), int(b)) for a, b in one["ranges"]),
-        tuple(ExportedFile(**file) for file in one["files"]),
-        int(one["fault_count"]),
-        one["resume"],
-        one["last"],
+        _of(str, one["family"]),
+        tuple((_of(int, a), _of(int, b)) for a, b in one["ranges"]),
+        tuple(_file(**file) for file in one["files"]),
+        _of(int, one["fault_count"]),
+        None if one["resume"] is None else _of(int, one["resume"]),
+        last,
     )
+
+
+def _file(path: str, rows: int, byte_count: int, crc32: int, first: str, last: str) -> ExportedFile:
+    return ExportedFile(
+        _of(str, path), _of(int, rows), _of(int, byte_count), _of(int, crc32), _of(str, first), _of(str, last)
+    )
+
+
+def _of(kind: type[T], value: Any) -> T:
+    """Of that very type: a true number is no count. Raises :class:`TypeError`."""
+    if type(value) is not kind:
+        raise TypeError(f"{value!r} where there is a {kind.__name__}")
+    return value
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"the number {text}")
