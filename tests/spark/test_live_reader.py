@@ -549,3 +549,44 @@ def test_progress_tells_how_far_a_query_is_behind(journal, recordings, tmp_path)
     assert not progress_of(last).is_behind
     with pytest.raises(UsageError, match="no source of everlog"):
         progress_of({**last, "sources": [{"endOffset": "7"}]})
+
+
+def test_progress_counts_only_what_the_querys_options_let_it_read(recordings, tmp_path):
+    _, writing = recordings
+    for stream_id in (1, 2):
+        writing.start_recording("aeron:ipc", stream_id, **TERM).append_many([b"x" * 32] * 10)
+    query = Query(tmp_path, stream="0", end="320", maxRecordsPerTrigger="3")
+
+    def found():
+        ends = {"latestOffset": json.dumps(query.reader.reportLatestOffset())}
+        return progress_of({"sources": [{"endOffset": query.logged[-1], **ends}]})
+
+    query.step()
+    assert [one[1:5] for one in found().streams] == [("0", "192", "320", 128)]
+    while query.step():
+        pass
+    assert [one[1:5] for one in found().streams] == [("0", "320", "320", 0)]
+    assert not found().is_behind
+    # Gone on with other options: what was read before is no stream of the query any more.
+    query.options = {"stream": "1"}
+    query.restart()
+    query.step()
+    assert [one.stream for one in found().streams] == ["1"]
+    assert not found().is_behind
+
+
+def test_progress_tells_of_a_store_that_was_found_and_not_read_yet(journal, recordings, tmp_path):
+    path, writer = journal
+    writer.append(b"x")
+    _, writing = recordings
+    writing.start_recording("aeron:ipc", 1, **TERM).append(b"x" * 32)
+    query = Query(tmp_path)
+    query.step()
+    end = json.loads(query.logged[-1])
+    del end["stores"][str(path)]
+    latest = query.reader.reportLatestOffset()
+    found = progress_of({"sources": [{"endOffset": end, "latestOffset": latest}]})
+    assert {(one.stream, one.at, one.records_behind) for one in found.streams if one.records_behind} == {
+        ("journal", "00000000:00000001", 1)
+    }
+    assert found.is_behind

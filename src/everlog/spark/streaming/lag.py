@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from everlog.errors import EverlogError, UsageError
 from everlog.spark.discovery import FoundStore
 from everlog.spark.streaming.followers import open_follower
-from everlog.spark.streaming.offsets import Offset, from_json
+from everlog.spark.streaming.offsets import Offset, addresses, from_json
 from everlog.stores import family_of, storage_of
 
 if TYPE_CHECKING:
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class StreamProgress(NamedTuple):
-    """A stream of a live query: ``at`` is where the query's next record is, ``end`` the stream's end (``None``: it was
-    not found). ``bytes_behind`` and ``records_behind`` are what is between them, ``None`` where only reading would
-    tell."""
+    """A stream of a live query: ``at`` is where the query's next record is, ``end`` where the stream ended for it when
+    it last looked, or where Spark does not report that, the stream's end now (``None``: it was not
+    found). ``bytes_behind`` and ``records_behind`` are what is between them, ``None`` where only reading would tell."""
 
     store: str
     stream: str
@@ -45,9 +46,9 @@ class QueryProgress(NamedTuple):
 
 
 def progress(query: StreamingQuery, **options: Any) -> QueryProgress:
-    """A query over everlog's stores, by its last progress and the stores' ends now. ``options`` are the families' own,
-    with which the stores are opened (see :func:`everlog.open_store`). Raises :class:`UsageError` for a query without
-    such a source."""
+    """A query over everlog's stores, by its last progress: how far it had come, and the ends of the streams that it
+    reads. ``options`` are the families' own, with which the stores are opened (see :func:`everlog.open_store`) to tell
+    what is between. Raises :class:`UsageError` for a query without such a source."""
     return progress_of(_as_json(query.lastProgress), options)
 
 
@@ -61,12 +62,19 @@ def _as_json(last: Any) -> dict[str, Any]:
 def progress_of(last: dict[str, Any], options: dict[str, Any] | None = None) -> QueryProgress:
     """As :func:`progress`, of a query progress as JSON."""
     streams: list[StreamProgress] = []
-    sources = [offset for source in last.get("sources", ()) if (offset := _offset(source)) is not None]
+    sources = [
+        (offset, _offset(source.get("latestOffset")))
+        for source in last.get("sources", ())
+        if (offset := _offset(source.get("endOffset"))) is not None
+    ]
     if last and not sources:
         raise UsageError("query", found="no source of everlog", expected='spark.readStream.format("everlog")')
-    for offset in sources:
-        for store, marks in offset.marks.items():
-            streams += _of_store(store, {name: mark.address for name, mark in marks.items()}, options or {})
+    for offset, latest in sources:
+        known = addresses(offset.marks)
+        ends = None if latest is None else addresses(latest.marks)
+        for store in sorted(known.keys() | (ends or {}).keys()):
+            store_ends = None if ends is None else ends.get(store, {})
+            streams += _of_store(store, known.get(store, {}), store_ends, options or {})
     return QueryProgress(
         last.get("batchId"),
         int(last.get("numInputRows") or 0),
@@ -77,32 +85,39 @@ def progress_of(last: dict[str, Any], options: dict[str, Any] | None = None) -> 
     )
 
 
-def _offset(source: dict[str, Any]) -> Offset | None:
-    end = source.get("endOffset")
+def _offset(found: Any) -> Offset | None:
     try:
-        return from_json(json.loads(end) if isinstance(end, str) else end)
+        return from_json(json.loads(found) if isinstance(found, str) else found)
     except (EverlogError, ValueError):
         return None
 
 
-def _of_store(path: str, addresses: dict[str, str], options: dict[str, Any]) -> list[StreamProgress]:
+def _of_store(
+    path: str, known: Mapping[str, str], ends: Mapping[str, str] | None, options: dict[str, Any]
+) -> list[StreamProgress]:
+    """``known``: how far the query has come; ``ends``: what it reads, and to where, as its options ``stream`` and
+    ``end`` say."""
     try:
         follower = open_follower(FoundStore(path, family_of(storage_of(path))), options)
     except EverlogError:
-        return [StreamProgress(path, name, at, None, None, None) for name, at in addresses.items()]
+        return [StreamProgress(path, name, at, None, None, None) for name, at in known.items()]
     found = []
     try:
         reaches = follower.look()
-        for name in sorted(addresses.keys() | reaches.keys()):
+        for name in sorted(known.keys() | (reaches if ends is None else ends).keys()):
             reach = reaches.get(name)
             if reach is None:
-                found.append(StreamProgress(path, name, addresses[name], None, None, None))
+                if name in known:
+                    found.append(StreamProgress(path, name, known[name], None, None, None))
                 continue
-            at = addresses.get(name) or follower.format_address(reach.first)
+            if ends is not None and name not in ends:
+                continue  # read before a restart with other options
+            at = known.get(name) or follower.format_address(reach.first)
             start = follower.parse_address(at)
-            size = follower.byte_count(name, start, reach.end)
-            count = follower.record_count(name, start, reach.end)
-            found.append(StreamProgress(path, name, at, follower.format_address(reach.end), size, count))
+            end = reach.end if ends is None else min(follower.parse_address(ends[name]), reach.end)
+            size = follower.byte_count(name, start, end)
+            count = follower.record_count(name, start, end)
+            found.append(StreamProgress(path, name, at, follower.format_address(end), size, count))
     finally:
         follower.close()
     return found
