@@ -249,6 +249,31 @@ def test_what_is_between_two_splits_is_an_interval_only_where_both_its_ends_are_
     assert between(edge(None, 10, 1, 5), edge(10, 20, None, None), edge(20, None, 7, 9)) == []
 
 
+@pytest.mark.spark
+def test_a_store_whose_key_is_wrong_is_told_beside_the_others(spark, golden, tmp_path):
+    (tmp_path / "key").write_text("WRONG")
+    paths = [str(golden(f"nats_streaming/{name}")) for name in ("encrypted_AES", "basic_sigterm")]
+    made = stats(spark, *paths, encryptionKeyFile=str(tmp_path / "key"))
+    (sealed,) = [row for row in made.stores if "encrypted" in row["store"]]
+    assert "found a key that opens none of" in sealed["error"]
+    assert [row["error"] for row in made.stores if row is not sealed] == [None]
+    assert {row["records"] for row in made.streams if "basic_sigterm" in row["store"]}
+    assert not made.ok
+
+
+@pytest.mark.spark
+def test_only_the_buckets_stay_in_the_session(spark, folder):
+    def count():
+        return spark.sparkContext._jsc.getPersistentRDDs().size()
+
+    before = count()
+    made = stats(spark, str(folder / "basic"), bucket_ns=SECOND)
+    assert count() == before + 1
+    assert sum(row.records for row in made.buckets.collect()) == 90
+    made.buckets.unpersist()
+    assert count() == before
+
+
 def test_buckets_of_positions_are_powers_of_two_about_a_hundred_to_a_stream():
     assert [position_width(count) for count in (0, 10_000, 1 << 30)] == [4096, 4096, 1 << 24]
 

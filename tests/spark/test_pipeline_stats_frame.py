@@ -5,9 +5,10 @@ from __future__ import annotations
 import shutil
 
 import pytest
+from exported import record
 
 from everlog.errors import UsageError
-from everlog.spark import stats, stats_of
+from everlog.spark import export, stats, stats_of
 
 SECOND = 10**9
 STORES = ("jlog/basic/log", "nats_streaming/basic_sigterm", "aeron/cluster-3node/node0")
@@ -72,6 +73,16 @@ def test_rows_that_are_missing_are_gaps_only_where_that_is_asked_for(frame):
     assert stats_of(some, bucket_ns=SECOND).gaps == []
     (gap,) = stats_of(some, bucket_ns=SECOND, gaps=True).gaps
     assert (gap["after"], gap["before"], gap["missing"]) == (addresses[2], addresses[5], 2)
+
+
+@pytest.mark.spark
+def test_an_export_of_streams_that_are_called_by_numbers_gives_what_the_store_gives(spark, tmp_path):
+    path = record(tmp_path / "archive", 0, 20)
+    export(spark, str(path), folder=str(tmp_path / "out"))
+    rows = spark.read.parquet(str(tmp_path / "out"))
+    assert rows.schema["stream"].dataType.simpleString() == "int"
+    (row,) = stats_of(rows).streams
+    assert (row["stream"], row["records"]) == ("0", 20)
 
 
 @pytest.mark.spark

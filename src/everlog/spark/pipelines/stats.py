@@ -8,7 +8,8 @@ up in one aggregation, for buckets and for whole streams at once.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -155,8 +156,9 @@ def stats_of_stores(
     check_bucket(bucket_ns)
     described = _describe(spark, stores, options)
     readable = [store for store, row in zip(stores, described, strict=True) if row["error"] is None]
-    parts = scan_stores(spark, readable, scan, options, bucket_ns).persist()
-    found = stats_of_parts(spark, parts, bucket_ns=bucket_ns, may_join=scan.level.value == "record")
+    parts = scan_stores(spark, readable, scan, options, bucket_ns)
+    with kept(parts):
+        found = stats_of_parts(spark, parts, bucket_ns=bucket_ns, may_join=scan.level.value == "record")
     lost = {row["store"]: row["error"] for row in reversed(found.stores)}
     return Stats(
         bucket_ns=bucket_ns,
@@ -174,8 +176,19 @@ def stats_of_stores(
     )
 
 
+@contextmanager
+def kept(frame: DataFrame) -> Iterator[DataFrame]:
+    """What is computed of a DataFrame stays until the block ends."""
+    frame.persist()
+    try:
+        yield frame
+    finally:
+        frame.unpersist()
+
+
 def stats_of_parts(spark: SparkSession, parts: DataFrame, *, bucket_ns: int, may_join: bool) -> Stats:
-    """What Spark and the driver make of the tasks' rows, which should be persisted: they are read three times."""
+    """What Spark and the driver make of the tasks' rows, which should be persisted: they are read three times.
+    ``buckets`` stay in the session."""
     few = [
         (kinds.StreamName(row.store, row.family, row.stream), row.kind, json.loads(row.detail))
         for row in parts.where("detail IS NOT NULL").select("kind", "store", "family", "stream", "detail").collect()
@@ -188,16 +201,17 @@ def stats_of_parts(spark: SparkSession, parts: DataFrame, *, bucket_ns: int, may
             import pyarrow as pa
 
             parts = parts.unionByName(spark.createDataFrame(pa.Table.from_batches(batches)))
-    found = spark.sql(_AGGREGATE, parts=parts).persist()
-    buckets = spark.sql(_BUCKETS, found=found).persist()
     faults = [_named(name) | detail for name, kind, detail in few if kind == kinds.FAULT]
     gaps.sort(key=lambda gap: (gap["store"], gap["stream"], gap["after_ns"] or 0))
-    streams = [row.asDict() for row in spark.sql(_STREAMS, found=found).collect()]
-    streams.sort(key=lambda row: (row["store"], row["stream"], row["axis"]))
-    bursts = {
-        (row.store, row.stream): row["count"]
-        for row in buckets.where("burst").groupBy("store", "stream").count().collect()
-    }
+    with kept(spark.sql(_AGGREGATE, parts=parts)) as found:
+        buckets = spark.sql(_BUCKETS, found=found).persist()
+        streams = [row.asDict() for row in spark.sql(_STREAMS, found=found).collect()]
+        streams.sort(key=lambda row: (row["store"], row["stream"], row["axis"]))
+        # This computes all buckets: what they are made of is needed no more.
+        bursts = {
+            (row.store, row.stream): row["count"]
+            for row in buckets.where("burst").groupBy("store", "stream").count().collect()
+        }
     _count_in(streams, gaps, faults, bursts)
     clients = [row.asDict() for row in spark.sql(_CLIENTS, parts=parts).collect()]
     return Stats(

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from everlog.core.store import Level
 from everlog.errors import UsageError
-from everlog.spark.pipelines.stats import MINUTE_NS, Stats, check_bucket, stats_of_parts
+from everlog.spark.pipelines.stats import MINUTE_NS, Stats, check_bucket, kept, stats_of_parts
 from everlog.spark.pipelines.stats_rows import GAP, StreamName, detail_rows, fold_rows
 from everlog.spark.pipelines.stats_scan import (
     CLIENT,
@@ -56,13 +56,16 @@ def stats_of_frame(frame: DataFrame, *, bucket_ns: int = MINUTE_NS, gaps: bool =
     from everlog.spark.pipelines.stats_rows import SCHEMA
 
     extra = [name for name in (CLIENT, KIND) if name in frame.columns and CLIENT in frame.columns]
-    found = frame.selectExpr(*NEEDED, *extra, _AT)
+    # Spark takes names of an export's folders that look like numbers for numbers.
+    names = [f"CAST({name} AS string) AS {name}" for name in NAMES]
+    found = frame.selectExpr(*names, *NEEDED[len(NAMES) :], *extra, _AT)
     timeless = found.where("timestamp_ns IS NULL").groupBy(*NAMES).agg({"at": "max"}).collect()
     widths = {StreamName(row.store, row.family, row.stream): position_width(row["max(at)"]) for row in timeless}
     rows = found.repartition(*NAMES).sortWithinPartitions(*NAMES, "at")
     how = Folding(bucket_ns, Level.RECORD if gaps else Level.FRAME, None, None, fail_on_data_loss=False)
-    parts = rows.mapInArrow(lambda batches: _fold(batches, how, widths), SCHEMA).persist()
-    return stats_of_parts(frame.sparkSession, parts, bucket_ns=bucket_ns, may_join=False)
+    parts = rows.mapInArrow(lambda batches: _fold(batches, how, widths), SCHEMA)
+    with kept(parts):
+        return stats_of_parts(frame.sparkSession, parts, bucket_ns=bucket_ns, may_join=False)
 
 
 def _fold(batches: Iterable[pa.RecordBatch], how: Folding, widths: dict[StreamName, int]) -> Iterator[pa.RecordBatch]:

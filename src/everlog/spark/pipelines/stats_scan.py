@@ -12,7 +12,15 @@ import numpy as np
 
 from everlog.core.report import Fault
 from everlog.core.store import Level, Split, Store
-from everlog.errors import CorruptData, EverlogError, FileChanged, StoreUnavailable, UnknownStream, UnsupportedVersion
+from everlog.errors import (
+    CorruptData,
+    EverlogError,
+    FileChanged,
+    KeyRefused,
+    StoreUnavailable,
+    UnknownStream,
+    UnsupportedVersion,
+)
 from everlog.spark.options import SKIP, ScanOptions
 from everlog.spark.partitions import plan
 from everlog.spark.pipelines.stats_fold import (
@@ -127,7 +135,7 @@ def scan_hand(hand: Hand, how: Folding) -> Iterator[pa.RecordBatch]:
         if how.fail_on_data_loss:
             raise
         yield _lost(hand, error)
-    except (CorruptData, UnsupportedVersion) as error:
+    except (CorruptData, UnsupportedVersion, KeyRefused) as error:
         yield _lost(hand, error)
 
 
