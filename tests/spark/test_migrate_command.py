@@ -11,6 +11,7 @@ import pytest
 
 import everlog
 from everlog.cli.app import run as run_command
+from everlog.testing.nats_channel import Channel, make_store
 from everlog.testing.nats_server import Missing, NatsServer, find_server
 
 pytestmark = pytest.mark.spark
@@ -80,6 +81,26 @@ def test_channels_are_moved_to_jetstream(run: Any, basic: Path, tmp_path: Path) 
         assert sum(row["messages"] for row in rows) == 109
 
 
+def test_a_purged_store_exits_with_1_and_goes_on_where_that_is_asked_for(run: Any, tmp_path: Path) -> None:
+    store = make_store(tmp_path / "stan")
+    channel = Channel(store, "x")
+    to = ["--to", f"jlog:{tmp_path / 'to'}"]
+    channel.append(b"1")
+    assert run(store, *to)[0] == 0
+    for _ in range(2):
+        channel.roll()
+        channel.append(b"more")
+    for part in (1, 2):
+        for suffix in ("dat", "idx"):
+            (store / "x" / f"msgs.{part}.{suffix}").unlink()
+    for way in (["--dry-run"], []):
+        code, _, err = run(store, *to, *way)
+        assert (code, "removed before they were moved" in err) == (1, True)
+    code, out, err = run(store, *to, "-o", "failOnDataLoss=false")
+    assert (code, err.startswith("everlog: warning: "), "moved" in out) == (1, True, True)
+    assert run(store, *to)[0] == 0
+
+
 def test_damage_that_is_left_out_exits_with_1(run: Any, golden: Callable[[str], Path], tmp_path: Path) -> None:
     store = golden("nats_streaming/broken/msgs_bad_crc_mid") / "broken" / "msgs_bad_crc_mid"
     code, _, err = run(store, "--to", f"jlog:{tmp_path / 'a'}", "-o", "stream=foo")
@@ -99,6 +120,16 @@ def test_damage_that_is_left_out_exits_with_1(run: Any, golden: Callable[[str], 
         (["--to", "nats://me:secret@127.0.0.1:1"], "a user or a token in the URL"),
         (["--to", "nats://127.0.0.1:1"], "expected a NATS server with JetStream"),
         (["--to", "jlog:x", "-o", "start=3"], "expected stream, family"),
+        (["--to", "jlog:x", "--term-length", "65536"], "an archive to move to"),
+        (["--to", "jlog:x", "--reserved-value", "none"], "an archive to move to"),
+        (["--to", "aeron-archive:x", "--compression", "lz4"], "journals to move to"),
+        (["--to", "aeron-archive:x", "--term-length", "1000"], "found 1000, expected a power of two"),
+        (["--to", "aeron-archive:x", "--term-length", "0"], "found 0, expected a power of two"),
+        (["--to", "jlog:x", "--segment-bytes", "-5"], "segment bytes: found -5"),
+        (["--to", "jlog:x", "--segment-bytes", "0"], "segment bytes: found 0"),
+        (["--to", f"jlog:{__file__}"], "which is a file"),
+        (["--to", "nats://127.0.0.1:1", "-o", "failOnDataLoss=false"], "a folder to move to"),
+        (["--to", "nats://127.0.0.1:1", "--patience", "-1"], "patience: found -1"),
         (["--to", "jlog:x", "-o", "encryptionKey=secret"], "a key in plain text"),
         (["--to", "nats://127.0.0.1:1", "--map", "a=*"], "the same wildcards in both"),
     ],

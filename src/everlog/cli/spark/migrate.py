@@ -48,6 +48,8 @@ _RECORDS_ONLY = {
     "reserved_value": None,
     "term_length": None,
 }
+_JOURNALS_ONLY = {"compression": None}
+_ARCHIVES_ONLY = {"term_length": None, "reserved_value": None}
 _EXPECTED = "stream, family, onFault, includeAll, failOnDataLoss, or a store's own"
 _file = click.Path(dir_okay=False, exists=True)
 
@@ -127,6 +129,10 @@ def migrate(
         rows = _to_jetstream(stores, scan, target, dry_run, running, given)
     elif colon:
         _refuse_given(given, _JETSTREAM_ONLY, "a NATS server to move to")
+        if kind != "jlog":
+            _refuse_given(given, _JOURNALS_ONLY, "journals to move to, jlog:FOLDER")
+        if kind != "aeron-archive":
+            _refuse_given(given, _ARCHIVES_ONLY, "an archive to move to, aeron-archive:FOLDER")
         rows = _to_records(stores, scan, (kind, folder), dry_run, running, given)
     else:
         raise UsageError("--to", found=repr(target), expected="jlog:FOLDER, aeron-archive:FOLDER or nats://host:4222")
@@ -233,7 +239,7 @@ def _to_records(
             segment_bytes=given["segment_bytes"],
             compression=given["compression"],
             reserved_value=given["reserved_value"],
-            term_length=given["term_length"] or DEFAULT_TERM_LENGTH,
+            term_length=DEFAULT_TERM_LENGTH if given["term_length"] is None else given["term_length"],
         ),
     )
     moves = plan_streams(

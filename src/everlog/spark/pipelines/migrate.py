@@ -76,6 +76,7 @@ class RecordTarget:
             raise UsageError("manifest", found=repr(self.manifest), expected=f"{JSON_LINES} or {PARQUET}")
         if not self.folder:
             raise UsageError("target", found="no folder", expected="a folder")
+        self.options.check(self.kind)
 
 
 def plan_streams(
@@ -95,6 +96,9 @@ def plan_streams(
     opening a store raises."""
     for given in (options or {}).values():
         refuse_options(given)
+    for folder in (target.folder, notes_folder(target.folder, target.notes)):
+        if os.path.exists(folder) and not os.path.isdir(folder):
+            raise UsageError("target", found=f"{folder}, which is a file", expected="a folder, or none yet")
     wanted: list[tuple[str, str, str]] = []
     sizes: list[int] = []
     fitted: set[str] = set()

@@ -11,7 +11,7 @@ from typing import Any
 from everlog.core.columns import Batch
 from everlog.core.report import Fault, Severity
 from everlog.core.store import PAYLOAD, Store
-from everlog.errors import CorruptData, UsageError, WriteFailed
+from everlog.errors import CorruptData, WriteFailed
 from everlog.spark.options import SKIP, TIMESTAMP_FROM
 from everlog.spark.pipelines.migrate_notes import Assigned, Note, Pending, Progressed
 from everlog.spark.pipelines.migrate_source import check_source
@@ -124,7 +124,10 @@ class Mover:
             return
         reserved = data.get("reserved_value", [None] * batch.row_count)
         rows = [Row(data[PAYLOAD.name][n], data["timestamp_ns"][n], reserved[n]) for n in numbers]
-        self._check_lengths(rows, data["address"][start:])
+        for row, address in zip(rows, data["address"][start:], strict=True):  # before anything of them is appended
+            self._target.check(
+                row, f"{self._move.assigned.store}: stream {self._move.assigned.stream}: record {address}"
+            )
         state = self._note.state
         state.pending = [_pending(data, n, self._move) for n in numbers]
         self._note.publish()
@@ -139,20 +142,6 @@ class Mover:
         self.moved += len(rows)
         self.moved_bytes += sum(len(row.payload) for row in rows)
         self._progress(self.moved_bytes)
-
-    def _check_lengths(self, rows: Sequence[Row], addresses: Sequence[str]) -> None:
-        """Before anything of the batch is appended."""
-        limit = self._target.max_message_bytes
-        if limit is None:
-            return
-        for row, address in zip(rows, addresses, strict=True):
-            if len(row.payload) > limit:
-                raise UsageError(
-                    f"{self._move.assigned.stream}: record {address}",
-                    found=f"{len(row.payload)} bytes",
-                    expected=f"at most {limit}",
-                    hint="a longer term takes longer messages",
-                )
 
 
 def look_at_source(store: Store, move: StreamMove, state: Progressed) -> list[str]:

@@ -11,7 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import quote
 
+from everlog.aeron.frames import MAX_SEGMENT_LENGTH, MAX_TERM_LENGTH, MIN_TERM_LENGTH, is_power_of_two
+from everlog.aeron.framing_inputs import MAX_MESSAGE_LENGTH
+from everlog.core.writable import write_failed
 from everlog.errors import StoreUnavailable, UsageError
+from everlog.jlog.creation import MAX_SEGMENT_BYTES
 from everlog.spark.pipelines.migrate_notes import ARCHIVE, JLOG, Assigned
 from everlog.spark.pipelines.migrate_source import journal_end
 from everlog.stores import open_store
@@ -24,6 +28,8 @@ KEEP, TIME, NONE = "keep", "time", "none"
 DEFAULT_TERM_LENGTH = 64 << 20
 FIRST_STREAM_ID = 1001
 MAX_IDENTITY = 200
+JOURNAL_TIME_END_NS = (1 << 32) * 10**9
+"""A journal has 32 bits for the seconds."""
 SECONDS_FOR_THE_ARCHIVE = 30.0
 """An archive whose owner was killed is its own for 10 s more."""
 
@@ -45,6 +51,21 @@ class TargetOptions:
     def __post_init__(self) -> None:
         if self.reserved_value not in (None, KEEP, TIME, NONE):
             raise UsageError("reserved value", found=repr(self.reserved_value), expected="keep, time or none")
+
+    def check(self, kind: str) -> None:
+        """Raises :class:`UsageError` for lengths that a target of this kind does not have."""
+        segment, term = self.segment_bytes, self.term_length
+        if kind == JLOG:
+            if segment is not None and not 1 <= segment <= MAX_SEGMENT_BYTES:
+                raise UsageError("segment bytes", found=str(segment), expected=f"1 to {MAX_SEGMENT_BYTES}")
+            return
+        for name, value, most in (
+            ("segment bytes", segment, MAX_SEGMENT_LENGTH),
+            ("term length", term, MAX_TERM_LENGTH),
+        ):
+            if value is not None and not (is_power_of_two(value) and MIN_TERM_LENGTH <= value <= most):
+                expected = f"a power of two from {MIN_TERM_LENGTH} to {most}"
+                raise UsageError(name, found=str(value), expected=expected)
 
 
 class Row(NamedTuple):
@@ -71,9 +92,8 @@ class Target(Protocol):
     def place(self) -> str:
         """For people: the journal's folder, or the archive's and the recording's id."""
 
-    @property
-    def max_message_bytes(self) -> int | None:
-        """Of one record; ``None`` for no limit worth the name."""
+    def check(self, row: Row, where: str) -> None:
+        """Raises :class:`UsageError` for a record that it can't hold. ``where`` says which that is."""
 
     def end(self) -> int:
         """Where it ends: the next record is there or behind."""
@@ -94,12 +114,24 @@ class JournalTarget:
     def __init__(self, folder: str, options: TargetOptions) -> None:
         from everlog import jlog
 
-        os.makedirs(os.path.dirname(folder) or ".", exist_ok=True)
+        try:
+            os.makedirs(os.path.dirname(folder) or ".", exist_ok=True)
+        except OSError as error:
+            raise write_failed(os.path.dirname(folder), error) from error
         wishes: dict[str, Any] = {} if options.segment_bytes is None else {"segment_bytes": options.segment_bytes}
         jlog.create(folder, compression=options.compression, exist_ok=True, **wishes)
         self.place = folder
-        self.max_message_bytes: int | None = None
         self._writer = jlog.Writer(folder, durability="synced")
+
+    def check(self, row: Row, where: str) -> None:
+        time_ns = row.timestamp_ns
+        if time_ns is not None and not 0 <= time_ns < JOURNAL_TIME_END_NS:
+            raise UsageError(
+                where,
+                found=f"a time of {time_ns} ns",
+                expected=f"0 to {JOURNAL_TIME_END_NS - 1} (1970 to 2106), as a journal can keep",
+                hint="an archive keeps any; without timestampFrom, the time is when the record was moved",
+            )
 
     def end(self) -> int:
         with open_store(self.place, family=JLOG) as store:
@@ -145,9 +177,13 @@ class RecordingTarget:
             self._recorder = archive.extend_recording(known.recording_id)
         self.place = f"{archive.path}:{self._recorder.recording_id}"
 
-    @property
-    def max_message_bytes(self) -> int | None:
-        return self._recorder.max_message_length
+    def check(self, row: Row, where: str) -> None:
+        length, limit = len(row.payload), self._recorder.max_message_length
+        if length > limit:
+            term = max(MIN_TERM_LENGTH, 1 << (8 * length - 1).bit_length())
+            is_possible = length <= MAX_MESSAGE_LENGTH
+            hint = f"move into a new target with --term-length {term}" if is_possible else "a journal takes it"
+            raise UsageError(where, found=f"{length} bytes", expected=f"at most {limit}", hint=hint)
 
     def end(self) -> int:
         return self._recorder.recorded_position
