@@ -99,6 +99,18 @@ def test_what_is_told_is_what_the_server_has_however_often_the_connection_is_los
     assert told[-1] <= 1211
 
 
+def test_a_store_that_was_replaced_by_a_shorter_one_is_refused(server: NatsServer, tmp_path: Path) -> None:
+    for name, count in (("old", 9), ("new", 5)):
+        store = make_store(tmp_path / name)
+        channel = Channel(store, "c")
+        for number in range(count):
+            channel.append(b"%s %d" % (name.encode(), number))
+    move_channel(plan(tmp_path / "old", server))
+    assert move_channel(plan(tmp_path / "old", server))["outcome"] == "up to date"
+    with pytest.raises(UsageError, match="another message 5 than channel 'c' has"):
+        move_channel(plan(tmp_path / "new", server))
+
+
 def test_a_store_that_ends_before_its_stream_is_refused_at_once(server: NatsServer, tmp_path: Path) -> None:
     for count in (9, 5):
         store = make_store(tmp_path / str(count))

@@ -74,6 +74,30 @@ def test_another_message_of_the_same_length_and_sum_is_told_by_its_time(tmp_path
     assert "timestamp_ns 7200000000000, expected timestamp_ns 3600000000000" in row["error"]
 
 
+def test_a_recording_of_another_session_is_another_one(tmp_path: Path) -> None:
+    source, target = tmp_path / "s", to_journals(tmp_path / "to")
+    for session_id in (1, 2):
+        shutil.rmtree(source, ignore_errors=True)
+        with archive.create(source, segment_length=65536) as opened:
+            recorder = opened.start_recording("aeron:ipc", 1, term_length=65536, session_id=session_id)
+            recorder.append_many([b"alive"] * 5)
+            recorder.stop()
+        (row,) = move(source, target, "aeron-archive")
+    assert "found at 256 a record of session_id 2, expected session_id 1" in row["error"]
+
+
+def test_times_that_an_option_says_may_be_others_in_the_next_run(tmp_path: Path) -> None:
+    source, target = tmp_path / "s", to_journals(tmp_path / "to")
+    with archive.create(source, segment_length=65536) as opened:
+        recorder = opened.start_recording("aeron:ipc", 1, term_length=65536)
+        recorder.append_many([b"alive"] * 5, [n * 1000 for n in range(5)])
+        recorder.stop()
+    for unit in ("us", "ms"):
+        options = {"aeron-archive": {"timestamp_from": f"reserved_value:{unit}"}}
+        assert move(source, target, "aeron-archive", options=options)[0]["error"] is None
+    assert move(source, target, "aeron-archive")[0]["outcome"] == "up to date"
+
+
 def test_a_journal_that_was_cut_is_refused_also_when_it_has_grown(tmp_path: Path) -> None:
     for size in (100, 9 << 20):  # of the larger one, no index tells the end
         folder = tmp_path / str(size)

@@ -231,8 +231,10 @@ class ChannelImport:
         move, last = self._move, info["state"]["last_seq"]
         check_is_ours(move, info)
         if _is_open(info) and await self._is_complete(info):
+            await self._check_same(store, {"seq": move.last})
             return True
-        await self._check_tail(store, info["state"])
+        if info["state"]["messages"]:
+            await self._check_same(store, {"last_by_subj": move.subject})
         if not _is_open(info) and last > max(move.last, move.first - 1):
             raise UsageError(
                 f"stream {move.stream}",
@@ -273,17 +275,17 @@ class ChannelImport:
             raise
         return f"Everlog-Sequence: {sequence}\r\n".encode() in base64.b64decode(found["message"].get("hdrs", ""))
 
-    async def _check_tail(self, store: Store, state: Mapping[str, Any]) -> None:
-        """The last message in the stream is the channel's message of that sequence, unless the channel has lost it."""
+    async def _check_same(self, store: Store, request: Mapping[str, Any]) -> None:
+        """A message of the stream is the channel's message of that sequence, unless either lacks it."""
         move = self._move
-        if not state["messages"]:
+        if request.get("seq") == 0:
             return
         try:
-            found = await self._js.api(f"STREAM.MSG.GET.{move.stream}", {"last_by_subj": move.subject})
+            found = await self._js.api(f"STREAM.MSG.GET.{move.stream}", dict(request))
         except JetStreamRefused as error:
             if error.code != MESSAGE_NOT_FOUND:
                 raise
-            return  # only placeholders
+            return  # only placeholders, or a gap
         message = found["message"]
         sequence, payload = int(message["seq"]), base64.b64decode(message.get("data", ""))
         for record in store.read(move.channel, sequence, sequence + 1, on_fault=lambda fault: None):

@@ -18,7 +18,14 @@ from everlog.spark.options import FAIL
 from everlog.spark.pipelines.migrate_channel import MAX_GAP_MESSAGES, ChannelImport, ChannelMove, Counts, move_channel
 from everlog.spark.pipelines.migrate_connection import Connection, JetStream, run_async
 from everlog.spark.pipelines.migrate_consumers import Subscriptions, plan_consumers
-from everlog.spark.pipelines.migrate_naming import SubjectMapping, distinct_names, map_subject, marked_name, plain_name
+from everlog.spark.pipelines.migrate_naming import (
+    MAX_NAME_LENGTH,
+    SubjectMapping,
+    distinct_names,
+    map_subject,
+    marked_name,
+    plain_name,
+)
 from everlog.spark.pipelines.migrate_progress import ProgressFolder, report_count, watch
 from everlog.spark.pipelines.migrate_stream import StreamSettings, is_ours
 from everlog.spark.pipelines.progress import TaskProgress
@@ -94,7 +101,7 @@ def plan_channels(
                 subscriptions=subscriptions,
                 settings=_settings(target, options),
                 connection=target.connection,
-                other_names=tuple(other for other in both if other != names[name]),
+                other_names=tuple(other for other in both if other != names[name] and len(other) <= MAX_NAME_LENGTH),
                 refusal=refusal,
             )
         )

@@ -14,7 +14,7 @@ from everlog.core.store import PAYLOAD, Store
 from everlog.errors import CorruptData, WriteFailed
 from everlog.spark.options import SKIP, TIMESTAMP_FROM
 from everlog.spark.pipelines.migrate_notes import Assigned, Note, Pending, Progressed
-from everlog.spark.pipelines.migrate_source import check_source
+from everlog.spark.pipelines.migrate_source import IDENTITY, check_source
 from everlog.spark.pipelines.migrate_targets import Found, Row, Target
 from everlog.spark.store_errors import damage
 from everlog.stores import open_store
@@ -161,5 +161,6 @@ def _pending(data: Mapping[str, list[Any]], n: int, move: StreamMove) -> Pending
     told |= {name: data[name][n] for name in _MORE if name in data}
     following = data[END_POSITION][n] if END_POSITION in data else None
     # Where an option says what a record's time is, another run may say something else.
-    own_time = None if move.options.get(TIMESTAMP_FROM) else time_ns
-    return Pending(data["address"][n], length, crc32, told, following, own_time)
+    unsure = {"timestamp_ns"} if move.options.get(TIMESTAMP_FROM) else set()
+    identity = {name: told[name] for name in IDENTITY if name in told and name not in unsure}
+    return Pending(data["address"][n], length, crc32, told, following, identity)

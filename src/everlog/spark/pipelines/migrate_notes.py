@@ -136,20 +136,15 @@ def held(storage: WritableStorage, name: str) -> Iterator[None]:
 @dataclass(slots=True)
 class Pending:
     """A record that is being moved: what it is, and the line of the manifest that it will have. ``following``: where
-    the next record of its stream begins at the earliest, ``None`` for the next address; ``timestamp_ns``: its time, if
-    that is the stream's own."""
+    the next record of its stream begins at the earliest, ``None`` for the next address; ``identity``: what it is known
+    by."""
 
     address: str
     length: int
     crc32: int
     told: dict[str, Any] = field(default_factory=dict)
     following: int | None = None
-    timestamp_ns: int | None = None
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        """What the record is known by."""
-        return {"length": self.length, "crc32": f"{self.crc32:08x}", "timestamp_ns": self.timestamp_ns}
+    identity: dict[str, Any] | None = None
 
 
 @dataclass(slots=True)
@@ -199,7 +194,7 @@ class Note:
     def publish(self) -> None:
         """Replace it; it is on disk on return."""
         state = self.state
-        pending = [(p.address, p.length, p.crc32, p.told, p.following, p.timestamp_ns) for p in state.pending]
+        pending = [(p.address, p.length, p.crc32, p.told, p.following, p.identity) for p in state.pending]
         content: dict[str, Any] = {"version": VERSION, "last": state.last, "end": state.end, "records": state.records}
         content |= {"bytes": state.bytes, "manifest_bytes": state.manifest_bytes, "pending": pending}
         content |= {"identity": state.identity, "following": state.following}

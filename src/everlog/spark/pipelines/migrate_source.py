@@ -14,6 +14,8 @@ from everlog.jlog.metastore import read_metastore
 from everlog.jlog.segments import list_segments
 from everlog.spark.pipelines.migrate_notes import JLOG, Assigned, Progressed
 
+IDENTITY = ("length", "crc32", "timestamp_ns", "session_id", "reserved_value")
+"""What the last moved record is known by, as far as its family has it."""
 _HINT = "the store was replaced or cut: move it into a new target, with notes of its own"
 
 
@@ -50,11 +52,12 @@ def check_source(store: Store, assigned: Assigned, state: Progressed) -> DataLos
 
 
 def _record_at(store: Store, stream: str, address: int, faults: list[Fault]) -> dict[str, Any] | None:
-    columns = ["timestamp_ns", "length", "crc32"]
+    available = {column.name for column in store.schema()}
+    columns = [name for name in IDENTITY if name in available]
     for batch in store.scan(stream, columns=columns, start=address, end=address + 1, on_fault=faults.append):
         if batch.row_count:
-            length, crc32, time_ns = (batch.to_list(name)[0] for name in ("length", "crc32", "timestamp_ns"))
-            return {"length": length, "crc32": f"{crc32:08x}", "timestamp_ns": time_ns}
+            now = {name: batch.to_list(name)[0] for name in columns}
+            return now | {"crc32": f"{now['crc32']:08x}"}
     return None
 
 
