@@ -92,7 +92,8 @@ class Mover:
 
     def _accept(self, moved: Sequence[Pending], found: Sequence[Found]) -> None:
         end = found[-1].end if found else self._note.state.end or 0
-        self._note.accept(moved, [record.address for record in found], end)
+        identity = _identity(moved[-1], self._move) if moved else None
+        self._note.accept(moved, [record.address for record in found], end, identity)
 
     def _batches(self, store: Store) -> Iterator[Batch]:
         """From the last moved record on, which is passed over; up to where a writer is late: order is kept."""
@@ -129,7 +130,7 @@ class Mover:
                 row, f"{self._move.assigned.store}: stream {self._move.assigned.stream}: record {address}"
             )
         state = self._note.state
-        state.pending = [_pending(data, n, self._move) for n in numbers]
+        state.pending = [_pending(data, n) for n in numbers]
         self._note.publish()
         self._target.append(rows)
         found = list(self._target.after(state.end or 0))
@@ -155,12 +156,15 @@ def look_at_source(store: Store, move: StreamMove, state: Progressed) -> list[st
     return [str(loss)]
 
 
-def _pending(data: Mapping[str, list[Any]], n: int, move: StreamMove) -> Pending:
-    length, crc32, time_ns = data["length"][n], data["crc32"][n], data["timestamp_ns"][n]
-    told = {"timestamp_ns": time_ns, "length": length, "crc32": f"{crc32:08x}"}
+def _pending(data: Mapping[str, list[Any]], n: int) -> Pending:
+    length, crc32 = data["length"][n], data["crc32"][n]
+    told = {"timestamp_ns": data["timestamp_ns"][n], "length": length, "crc32": f"{crc32:08x}"}
     told |= {name: data[name][n] for name in _MORE if name in data}
     following = data[END_POSITION][n] if END_POSITION in data else None
-    # Where an option says what a record's time is, another run may say something else.
+    return Pending(data["address"][n], length, crc32, told, following)
+
+
+def _identity(record: Pending, move: StreamMove) -> dict[str, Any]:
+    """What it is known by. Where an option says what a record's time is, another run may say something else."""
     unsure = {"timestamp_ns"} if move.options.get(TIMESTAMP_FROM) else set()
-    identity = {name: told[name] for name in IDENTITY if name in told and name not in unsure}
-    return Pending(data["address"][n], length, crc32, told, following, identity)
+    return {name: record.told[name] for name in IDENTITY if name in record.told and name not in unsure}

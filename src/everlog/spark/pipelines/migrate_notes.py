@@ -136,15 +136,13 @@ def held(storage: WritableStorage, name: str) -> Iterator[None]:
 @dataclass(slots=True)
 class Pending:
     """A record that is being moved: what it is, and the line of the manifest that it will have. ``following``: where
-    the next record of its stream begins at the earliest, ``None`` for the next address; ``identity``: what it is known
-    by."""
+    the next record of its stream begins at the earliest, ``None`` for the next address."""
 
     address: str
     length: int
     crc32: int
     told: dict[str, Any] = field(default_factory=dict)
     following: int | None = None
-    identity: dict[str, Any] | None = None
 
 
 @dataclass(slots=True)
@@ -194,16 +192,18 @@ class Note:
     def publish(self) -> None:
         """Replace it; it is on disk on return."""
         state = self.state
-        pending = [(p.address, p.length, p.crc32, p.told, p.following, p.identity) for p in state.pending]
+        pending = [(p.address, p.length, p.crc32, p.told, p.following) for p in state.pending]
         content: dict[str, Any] = {"version": VERSION, "last": state.last, "end": state.end, "records": state.records}
         content |= {"bytes": state.bytes, "manifest_bytes": state.manifest_bytes, "pending": pending}
         content |= {"identity": state.identity, "following": state.following}
         data = _encode(content).encode()
         self._storage.publish(self._name, data, replace=True, sync=True)
 
-    def accept(self, moved: Sequence[Pending], new: Sequence[str], end: int) -> None:
-        """These are in the target, at the addresses ``new``; what else was pending is not, and is to be moved again.
-        In memory until the next ``publish``, the manifest apart."""
+    def accept(
+        self, moved: Sequence[Pending], new: Sequence[str], end: int, identity: dict[str, Any] | None = None
+    ) -> None:
+        """These are in the target, at the addresses ``new``, the last one known by its ``identity``; what else was
+        pending is not, and is to be moved again. In memory until the next ``publish``, the manifest apart."""
         state = self.state
         if moved:
             lines = [
@@ -214,7 +214,7 @@ class Note:
             self._manifest.write_at(state.manifest_bytes, data)
             self._manifest.sync()
             state.manifest_bytes += len(data)
-            state.last, state.identity, state.following = moved[-1].address, moved[-1].identity, moved[-1].following
+            state.last, state.following, state.identity = moved[-1].address, moved[-1].following, identity
             state.records += len(moved)
             state.bytes += sum(record.length for record in moved)
         state.end = end
