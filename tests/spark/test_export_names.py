@@ -43,7 +43,8 @@ NAMES = st.one_of(
         ("orders.eu", "store=orders.eu"),
         ("..", "store=.%2E"),
         ("a=b%c", "store=a%3Db%25c"),
-        ("é", "store=%E9"),
+        ("café ½", "store=café ½"),
+        ("a\tb\x7f", "store=a%09b%7F"),
         ("日本", "store=日本"),
         ("__HIVE_DEFAULT_PARTITION__", "store=%5F_HIVE_DEFAULT_PARTITION__"),
     ],
@@ -51,6 +52,24 @@ NAMES = st.one_of(
 def test_names_are_written_as_hive_and_spark_read_them(value, name):
     assert folder_name("store", value) == name
     assert value_of(name) == value
+
+
+@pytest.mark.parametrize("value", ["a\x85b", "a\xa0b", "a\xadb", "\u2028", "\udce9"])
+def test_of_a_name_with_characters_that_nobody_prints_a_checksum_is_there(value):
+    assert "~" in folder_name("store", value)
+
+
+def test_names_that_were_written_before_are_still_turned_back():
+    assert value_of("store=caf%E9") == "café"
+
+
+@given(NAMES)
+def test_a_name_is_ascii_where_it_is_escaped(value):
+    """Whoever reads the escapes as bytes of UTF-8 reads the same as who reads them as characters."""
+    from urllib.parse import unquote
+
+    name = folder_name("store", value)
+    assert unquote(name, errors="strict") == "store=" + (value_of(name) or name.removeprefix("store="))
 
 
 @given(NAMES)

@@ -17,10 +17,12 @@ from everlog import jlog
 from everlog.aeron import archive
 from everlog.cli.app import run
 from everlog.errors import CorruptData, StoreUnavailable, UsageError
+from everlog.spark.pipelines import export_names
 from everlog.spark.pipelines.export import Export, export, purge
 from everlog.spark.pipelines.export_folder import MANIFEST, read_manifest
 from everlog.spark.pipelines.export_manifest import StreamKey
 from everlog.stores import open_store
+from everlog.testing.nats_channel import Channel, make_store
 
 pytestmark = pytest.mark.spark
 
@@ -142,6 +144,41 @@ def test_spark_reads_the_folder_with_store_stream_and_hour_as_columns(spark, tmp
     assert {(store, stream) for store, stream, _ in found} == {(str(path), "journal")}
     assert sum(found.values()) == 50
     assert len(found) == len(hours)
+
+
+def test_names_that_are_not_ascii_are_read_back_by_spark_and_by_pyarrow(spark, tmp_path):
+    """Every printable character of Latin-1, and some of others."""
+    import pyarrow.parquet as pq
+
+    letters = [letter for letter in map(chr, range(0x80, 0x100)) if letter.isprintable()]
+    names = ["".join(letters[low : low + 30]) for low in range(0, len(letters), 30)]
+    names += ["café", "e\u0301", "日本", "Ω\U0001f600", "plain"]
+    path, out = make_store(tmp_path / "stan"), tmp_path / "out"
+    for name in names:
+        Channel(path, name).append(b"x")
+    export(spark, Export(options=options(path), folder=str(out)))
+    assert sorted(row.stream for row in spark.read.parquet(str(out)).collect()) == sorted(names)
+    assert sorted(pq.read_table(out).column("stream").to_pylist()) == sorted(names)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "delta"])
+def test_a_stream_whose_folder_had_another_name_goes_on_in_a_new_one(spark, tmp_path, kind):
+    """Before, such a letter was an escape; the manifest has the paths of those files."""
+    path, out = make_store(tmp_path / "stan"), tmp_path / "out"
+    channel = Channel(path, "café")
+    channel.append(b"0")
+    wish = Export(options=options(path), folder=str(out), kind=kind)
+    escaped = export_names._escaped
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(export_names, "_escaped", lambda letter: "%E9" if letter == "é" else escaped(letter))
+        export(spark, wish)
+    assert [folder.name for folder in out.glob("store=*/*")] == ["stream=caf%E9"]
+    channel.append(b"1")
+    assert export(spark, wish).rows == 1
+    assert [folder.name for folder in out.glob("store=*/stream=café")] == ["stream=café"]
+    assert numbers(out) == once(2)
+    frame = spark.read.parquet(str(out)) if kind == "parquet" else _delta_frame(spark, out)
+    assert {(row.stream, bytes(row.payload)) for row in frame.collect()} == {("café", b"0"), ("café", b"1")}
 
 
 def test_records_go_to_the_hour_of_their_time_and_without_one_to_unknown(spark, golden, tmp_path):

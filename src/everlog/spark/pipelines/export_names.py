@@ -1,8 +1,9 @@
 """Names of an export's folders: ``store=.../stream=.../hour=...``, as Hive and Spark write them.
 
 Every value becomes one part of a path that can't leave its folder. What is not safe in a file's name is ``%XX``, which
-Spark and pyarrow turn back by themselves. Of a name that is too long, or has characters that can't be written so, the
-beginning and a checksum are kept, behind a ``~`` that no other name has: the manifest says which name that is.
+Spark and pyarrow turn back by themselves; only ASCII is written so, for above it Spark takes each for a character,
+pyarrow for a byte of UTF-8. Of a name that is too long, or has characters that can't be written so, the end and a
+checksum are kept, behind a ``~`` that no other name has: the manifest says which name that is.
 """
 
 from __future__ import annotations
@@ -57,11 +58,11 @@ def hour_name(hour: int | None) -> str:
 
 def _is_writable(letter: str) -> bool:
     """A character that a folder's name has as itself, or as two hex digits."""
-    return ord(letter) < 0x100 or letter.isprintable()
+    return letter.isascii() or letter.isprintable()
 
 
 def _escaped(letter: str) -> str:
-    if _SAFE.fullmatch(letter) or (ord(letter) >= 0x100 and letter.isprintable()):
+    if _SAFE.fullmatch(letter) or (not letter.isascii() and letter.isprintable()):
         return letter
     return f"%{ord(letter):02X}"
 
