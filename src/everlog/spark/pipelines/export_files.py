@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import zlib
 from base64 import b64encode
@@ -148,8 +149,9 @@ class ArrowRows:
 
 
 class JsonRows:
-    """One JSON object a line, as ``everlog read --json`` has it: payload in base64, ``crc32`` as 8 hex digits; without
-    ``timestamp``, which ``timestamp_ns`` says exactly."""
+    """One JSON object a line, as ``everlog read --json`` has it: payload in base64, ``crc32`` as 8 hex digits, numbers
+    that JSON lacks as ``"NaN"``, ``"Infinity"``, ``"-Infinity"``; without ``timestamp``, which ``timestamp_ns`` says
+    exactly."""
 
     def __init__(self, file: SummedFile, schema: pa.Schema) -> None:
         self._file = file
@@ -158,7 +160,8 @@ class JsonRows:
     def write(self, batch: pa.RecordBatch) -> None:
         """A line for each row."""
         columns = [_json_values(name, batch.column(name).to_pylist()) for name in self._names]
-        lines = [json.dumps(dict(zip(self._names, row, strict=True))) for row in zip(*columns, strict=True)]
+        rows = (dict(zip(self._names, row, strict=True)) for row in zip(*columns, strict=True))
+        lines = [json.dumps(row, allow_nan=False) for row in rows]
         self._file.write(("\n".join(lines) + "\n").encode("ascii"))
 
     def close(self) -> None:
@@ -173,9 +176,16 @@ def _json_values(name: str, values: list[Any]) -> list[Any]:
     sample = next((value for value in values if value is not None), None)
     if isinstance(sample, bytes):
         return [None if value is None else b64encode(value).decode("ascii") for value in values]
+    if isinstance(sample, float):
+        return [value if value is None or math.isfinite(value) else _no_number(value) for value in values]
     if sample is not None and not isinstance(sample, int | float | str):  # an unsigned number of 64 bits, as a decimal
         return [None if value is None else int(value) for value in values]
     return values
+
+
+def _no_number(value: float) -> str:
+    """What JSON lacks, as it is in a decoded message."""
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 ROWS: dict[str, Callable[[SummedFile, Any], RowWriter]] = {
