@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from everlog.cli.progress import ProgressLine
+from everlog.cli.spark.interrupts import interruptible
 from everlog.cli.text import is_terminal
 from everlog.core.report import Progress
 from everlog.errors import UsageError
@@ -36,16 +37,17 @@ class Running:
     @contextlib.contextmanager
     def session(self, name: str) -> Iterator[tuple[SparkSession, Progress | None]]:
         """A session, and where to tell of progress: on a terminal only. An error of ours that Spark wraps up comes out
-        as itself."""
+        as itself, and Ctrl-C as one line."""
         from everlog.spark.session import active_session, session_on
         from everlog.spark.task_errors import ours_raised
 
-        with contextlib.ExitStack() as stack:
+        with interruptible(name) as take_interrupts, contextlib.ExitStack() as stack:
             log = self.log or os.path.join(stack.enter_context(tempfile.TemporaryDirectory()), "spark.log")
             is_ours = active_session() is None
             spark = session_on(self.master, f"everlog {name}", settings=self.settings, log_file=Path(log))
             if is_ours:
                 stack.callback(spark.stop)
+                take_interrupts()
             line = stack.enter_context(ProgressLine())
             with ours_raised():
                 yield spark, line if is_terminal(sys.stderr) else None
