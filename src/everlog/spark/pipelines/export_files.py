@@ -35,6 +35,7 @@ class SummedFile:
         self.byte_count = 0
         self.crc32 = 0
         self.closed = False
+        self._is_abandoned = False
         try:
             self._file = open(path, "xb")  # noqa: SIM115 - closed by close
         except OSError as error:
@@ -43,6 +44,8 @@ class SummedFile:
     def write(self, data: Any) -> int:
         """All of it. Raises :class:`WriteFailed`."""
         view = memoryview(data).cast("B")
+        if self._is_abandoned:  # writers of formats write their ends when they are collected
+            return len(view)
         try:
             self._file.write(view)
         except OSError as error:
@@ -84,10 +87,11 @@ class SummedFile:
             self._file.close()
 
     def abandon(self) -> None:
-        """Close and remove."""
-        self.closed = True
+        """Close and remove; what is written later goes nowhere."""
+        self.closed = self._is_abandoned = True
         with contextlib.suppress(OSError):
             self._file.close()
+        with contextlib.suppress(OSError):
             os.unlink(self.path)
 
 
@@ -241,8 +245,7 @@ class HourFiles:
         held = self._open.pop(hour, None)
         if held is None:
             if len(self._open) >= self.MAX_OPEN:
-                oldest = next(iter(self._open))
-                self._finish(oldest, self._open.pop(oldest))
+                self._finish(next(iter(self._open)))
             held = self._begin()
             held.first = addresses[0]
         self._open[hour] = held
@@ -253,19 +256,25 @@ class HourFiles:
     def _begin(self) -> OpenFile:
         self._count += 1
         file = SummedFile(os.path.join(self.folder, f"{self.prefix}-{self._count}.{SUFFIXES[self.kind]}"))
-        return OpenFile(file, ROWS[self.kind](file, self.schema))
+        try:
+            return OpenFile(file, ROWS[self.kind](file, self.schema))
+        except BaseException:
+            file.abandon()
+            raise
 
-    def _finish(self, hour: int | None, held: OpenFile) -> None:
+    def _finish(self, hour: int | None) -> None:
+        held = self._open[hour]
         held.rows.close()
         held.file.close()
         file = held.file
         name = os.path.basename(file.path)
         self.done.append(StagedFile(name, hour, held.row_count, file.byte_count, file.crc32, held.first, held.last))
+        del self._open[hour]  # not before: what could not be finished is abandoned
 
     def close(self) -> list[StagedFile]:
         """Finish all; they are on disk then."""
         for hour in list(self._open):
-            self._finish(hour, self._open.pop(hour))
+            self._finish(hour)
         return self.done
 
     def abandon(self) -> None:
