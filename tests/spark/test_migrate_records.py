@@ -317,8 +317,11 @@ def test_wrong_wishes_and_damaged_notes(toy: Callable[..., str], tmp_path: Path)
     move(source, target, "toy")
     with pytest.raises(CorruptData, match="expected aeron-archive"):
         plan_streams(found, RecordTarget(kind="aeron-archive", folder=str(tmp_path / "to")))
-    (tmp_path / "to.everlog-migrate" / "s.json").write_text("{")
-    assert "no note of a migration" in move(source, target, "toy", streams=["s"])[0]["error"]
+    path = tmp_path / "to.everlog-migrate" / "s.json"
+    note = json.loads(path.read_text())
+    for wrong in ("{", "[]", json.dumps(note | {"end": "x"}), json.dumps(note | {"manifest_bytes": 1.5})):
+        path.write_text(wrong)
+        assert "no note of a migration" in move(source, target, "toy", streams=["s"])[0]["error"]
 
 
 def test_a_manifest_can_be_parquet(toy: Callable[..., str], tmp_path: Path) -> None:

@@ -161,6 +161,14 @@ class Progressed:
     following: int | None = None
 
 
+def _checked(state: Progressed) -> Progressed:
+    """Raises :class:`TypeError` for numbers that are none: a note that somebody changed is not trusted."""
+    numbers = (state.records, state.bytes, state.manifest_bytes, state.end or 0, state.following or 0)
+    if any(type(number) is not int for number in numbers) or not isinstance(state.last, str | None):
+        raise TypeError(f"{numbers}, {state.last!r}")
+    return state
+
+
 class Note:
     """One stream's note and manifest, held by one process."""
 
@@ -234,7 +242,7 @@ def read_note(storage: WritableStorage, name: str) -> Progressed:
         if loaded.pop("version") != VERSION:
             raise ValueError("another version")
         pending = [Pending(*record) for record in loaded.pop("pending")]
-        return Progressed(**loaded, pending=pending)
-    except (ValueError, KeyError, TypeError) as error:
+        return _checked(Progressed(**loaded, pending=pending))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         where = f"{storage.root}/{name}"
         raise CorruptData(where, found="no note of a migration", expected="what a migration wrote") from error

@@ -135,7 +135,7 @@ def _read(storage: WritableStorage, name: str) -> Note:
         plan = body.get("plan")
         parsed = None if plan is None else _plan(plan)
         return Note(str(body["query"]), str(body["target"]), int(body["done"]), parsed)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         hint = (
             f"no query commits here while it can't be read: put it right, or, where query {query} will not come again, "
             "move it away; without it a batch that was begun is not finished; see docs/spark.md, Writing"
