@@ -185,6 +185,14 @@ def test_what_would_be_passed_over_is_refused(spark, tmp_path, capsys, arguments
     assert why in capsys.readouterr().err
 
 
+def test_a_password_in_either_url_is_not_repeated(spark, tmp_path):
+    path, secret = str(two_streams(tmp_path / "a")), "s3://user:SECRET@bucket/x"
+    for both in ((path, secret), (secret, path)):
+        with pytest.raises(UsageError, match="a password in a URL") as caught:
+            compare(spark, *both)
+        assert "SECRET" not in str(caught.value)
+
+
 def test_an_option_of_one_side_s_family_is_taken(spark, tmp_path):
     path, other = two_streams(tmp_path / "a"), journal(tmp_path / "b", 0, 1)
     found = compare(spark, str(path), str(other), by="payload", options={"checksum": "none"}, names={"0": "journal"})

@@ -364,6 +364,23 @@ def test_a_folder_with_something_else_or_in_a_store_is_refused(spark, tmp_path):
         export(spark, Export(options=options(path, preCommit="true"), folder=str(tmp_path / "out")))
 
 
+def test_a_password_in_a_folder_s_url_is_not_repeated(spark, tmp_path, capsys):
+    path = journal(tmp_path / "journal", 0, 5)
+    assert run(["spark", "export", str(path), "s3://user:SECRET@bucket/x"]) == 2
+    said = capsys.readouterr().err
+    assert "folder: found a URL" in said
+    assert "SECRET" not in said
+
+
+def test_columns_in_another_order_are_told_as_that(spark, tmp_path):
+    path, out = journal(tmp_path / "journal", 0, 5), tmp_path / "out"
+    export(spark, Export(options=options(path, columns="length,crc32"), folder=str(out)))
+    with pytest.raises(UsageError, match="found another order of the columns"):
+        export(spark, Export(options=options(path, columns="crc32,length"), folder=str(out)))
+    with pytest.raises(UsageError, match="found fewer columns"):
+        export(spark, Export(options=options(path, columns="length"), folder=str(out)))
+
+
 def test_two_exporters_of_one_folder_exclude_each_other(spark, tmp_path):
     from everlog.spark.pipelines.export_folder import ExportFolder
 

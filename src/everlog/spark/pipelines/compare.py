@@ -161,6 +161,7 @@ def compare(
     if by not in WAYS:
         raise UsageError("by", found=repr(by), expected=" or ".join(WAYS))
     chosen = {name: value for name, value in (options or {}).items() if name not in ("path", "paths")}
+    parse_options({"path": b})  # which has no password either
     scan = parse_options({**chosen, "path": a})
     check_asked(scan, names or {})
     back = {theirs: ours for ours, theirs in (names or {}).items()}

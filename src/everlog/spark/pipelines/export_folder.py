@@ -51,7 +51,7 @@ class ExportFolder:
 
     def __init__(self, path: str, storage: WritableStorage | None = None) -> None:
         if "://" in path:
-            raise UsageError(path, found="a URL", expected="a folder that driver and tasks see under the same path")
+            raise UsageError("folder", found="a URL", expected="a folder that driver and tasks see under the same path")
         self.path = os.path.abspath(path)
         if os.path.isdir(self.path) and not is_export(self.path) and _names(self.path) - {OURS}:
             raise UsageError(self.path, found="a folder with something else in it", expected="a new or empty folder")

@@ -314,6 +314,7 @@ def check_query(manifest: Manifest, query: Mapping[str, Any], kind: str, columns
             raise UsageError(f"option {name}", found=found, expected=expected, hint="or another folder")
     if tuple(columns) != manifest.columns:
         had = dict(manifest.columns)
-        found = ", ".join(f"{name} {kind}" for name, kind in columns if had.get(name) != kind) or "fewer columns"
+        found = ", ".join(f"{name} {kind}" for name, kind in columns if had.get(name) != kind)
+        found = found or ("fewer columns" if len(columns) < len(had) else "another order of the columns")
         hint = "name columns with the option columns, or export to another folder"
         raise UsageError("columns", found=found, expected=", ".join(had), hint=hint)
