@@ -17,7 +17,7 @@ from everlog.errors import UsageError
 from everlog.spark import stats
 from everlog.spark.discovery import find_stores
 from everlog.spark.pipelines import stats_rows as kinds
-from everlog.spark.pipelines.stats import stats_of_parts
+from everlog.spark.pipelines.stats import kept, stats_of_parts
 from everlog.spark.pipelines.stats_fold import Buckets, StreamFold, encode
 from everlog.spark.pipelines.stats_joining import join_edges
 from everlog.spark.pipelines.stats_rows import StreamName, fold_rows
@@ -262,16 +262,33 @@ def test_a_store_whose_key_is_wrong_is_told_beside_the_others(spark, golden, tmp
 
 
 @pytest.mark.spark
-def test_only_the_buckets_stay_in_the_session(spark, folder):
-    def count():
-        return spark.sparkContext._jsc.getPersistentRDDs().size()
+def test_tasks_read_what_there_is_once(spark):
+    runs = spark.sparkContext.accumulator(0)
+    batches = _fold("busy", range(0, 600, 7)) + _fold("other", range(9))
 
-    before = count()
-    made = stats(spark, str(folder / "basic"), bucket_ns=SECOND)
-    assert count() == before + 1
-    assert sum(row.records for row in made.buckets.collect()) == 90
+    def read(rows):
+        runs.add(1)
+        for _ in rows:
+            yield from batches
+
+    with kept(spark.range(0, 1, 1, 1).mapInArrow(read, kinds.SCHEMA)) as parts:
+        made = stats_of_parts(spark, parts, bucket_ns=60 * SECOND, may_join=True)
+        assert [row["records"] for row in made.streams] == [86, 9]
+        assert made.buckets.count() == 11
+    assert runs.value == 1
+
+
+@pytest.mark.spark
+def test_only_the_buckets_stay_in_the_session(spark, folder):
+    def kept_now():
+        return set(spark.sparkContext._jsc.getPersistentRDDs().keySet())
+
+    before = kept_now()
+    made = stats(spark, str(folder), bucket_ns=SECOND)
+    assert len(kept_now() - before) == 1
+    assert sum(row.records for row in made.buckets.where("family = 'jlog'").collect()) == 90
     made.buckets.unpersist()
-    assert count() == before
+    assert not kept_now() - before
 
 
 def test_buckets_of_positions_are_powers_of_two_about_a_hundred_to_a_stream():

@@ -8,6 +8,7 @@ up in one aggregation, for buckets and for whole streams at once.
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -186,6 +187,18 @@ def kept(frame: DataFrame) -> Iterator[DataFrame]:
         frame.unpersist()
 
 
+@contextmanager
+def _view(frame: DataFrame) -> Iterator[str]:
+    """A name for SQL, until the block ends. That of a DataFrame handed to ``spark.sql`` goes at once, and what is kept
+    of the DataFrame with it: each query would read the stores again."""
+    name = f"everlog_stats_{uuid.uuid4().hex}"
+    frame.createTempView(name)
+    try:
+        yield name
+    finally:
+        frame.sparkSession.catalog.dropTempView(name)
+
+
 def stats_of_parts(spark: SparkSession, parts: DataFrame, *, bucket_ns: int, may_join: bool) -> Stats:
     """What Spark and the driver make of the tasks' rows, which should be persisted: they are read three times.
     ``buckets`` stay in the session."""
@@ -203,17 +216,18 @@ def stats_of_parts(spark: SparkSession, parts: DataFrame, *, bucket_ns: int, may
             parts = parts.unionByName(spark.createDataFrame(pa.Table.from_batches(batches)))
     faults = [_named(name) | detail for name, kind, detail in few if kind == kinds.FAULT]
     gaps.sort(key=lambda gap: (gap["store"], gap["stream"], gap["after_ns"] or 0))
-    with kept(spark.sql(_AGGREGATE, parts=parts)) as found:
-        buckets = spark.sql(_BUCKETS, found=found).persist()
-        streams = [row.asDict() for row in spark.sql(_STREAMS, found=found).collect()]
-        streams.sort(key=lambda row: (row["store"], row["stream"], row["axis"]))
-        # This computes all buckets: what they are made of is needed no more.
-        bursts = {
-            (row.store, row.stream): row["count"]
-            for row in buckets.where("burst").groupBy("store", "stream").count().collect()
-        }
+    with _view(parts) as rows:
+        with kept(spark.sql(_AGGREGATE.format(parts=rows))) as aggregated, _view(aggregated) as found:
+            buckets = spark.sql(_BUCKETS.format(found=found)).persist()
+            streams = [row.asDict() for row in spark.sql(_STREAMS.format(found=found)).collect()]
+            # This computes all buckets: what they are made of is needed no more.
+            bursts = {
+                (row.store, row.stream): row["count"]
+                for row in buckets.where("burst").groupBy("store", "stream").count().collect()
+            }
+        clients = [row.asDict() for row in spark.sql(_CLIENTS.format(parts=rows)).collect()]
+    streams.sort(key=lambda row: (row["store"], row["stream"], row["axis"]))
     _count_in(streams, gaps, faults, bursts)
-    clients = [row.asDict() for row in spark.sql(_CLIENTS, parts=parts).collect()]
     return Stats(
         bucket_ns=bucket_ns,
         buckets=buckets,
