@@ -107,6 +107,17 @@ def test_a_dry_run_tells_that_others_have_published_behind(server: NatsServer, t
     assert row["error"] == move_one(plan(store, server)[0])["error"]
 
 
+def test_channels_are_moved_from_a_notebooks_cell_where_a_loop_runs(server: NatsServer, tmp_path: Path) -> None:
+    store = make_store(tmp_path / "store")
+    filled(store, "c", 3)
+
+    async def cell() -> list[tuple[str, int]]:
+        moves = with_streams(plan(store, server))
+        return [(row["outcome"], row["moved"]) for row in (*rehearse(moves), *map(move_one, moves))]
+
+    assert asyncio.run(cell()) == [("would move", 3), ("moved", 3)]
+
+
 def test_a_dry_run_counts_damage(server: NatsServer, tmp_path: Path) -> None:
     store = make_store(tmp_path / "store")
     filled(store, "c", 3)

@@ -67,6 +67,7 @@ async def reach(connection: Connection) -> None:
 @pytest.fixture
 def certificate(tmp_path: Path) -> tuple[str, str]:
     """Of 127.0.0.1, its own authority; and the key."""
+    pytest.importorskip("cryptography")
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -160,7 +161,7 @@ def test_who_answers_without_jetstream_is_told_as_such(tmp_path: Path) -> None:
             asyncio.run(garbled())
 
 
-def test_in_a_notebook_where_a_loop_runs_already_it_works(tmp_path: Path) -> None:
+def test_where_a_loop_runs_already_work_gets_a_thread_of_its_own() -> None:
     async def cell() -> int:
         return run_async(asyncio.sleep(0, 7))
 
