@@ -11,9 +11,10 @@ import pytest
 
 from everlog import jlog
 from everlog.aeron import archive
+from everlog.aeron.cluster.recording_log import encode, read_recording_log
 from everlog.core.following import CutLimit, Follower, Reach
 from everlog.core.storage import LocalStorage
-from everlog.errors import EverlogError, StoreUnavailable, UsageError
+from everlog.errors import EverlogError, StoreUnavailable, UnknownStream, UsageError
 from everlog.spark.discovery import FoundStore
 from everlog.spark.streaming.followers import open_follower
 from everlog.stores import open_store
@@ -320,6 +321,34 @@ def test_a_channel_that_was_made_anew_is_read_from_its_first_message(tmp_path):
     reach = follower.look()["foo"]
     assert reach == Reach(1, 5)
     assert follower.restart(at, reach) == 1
+
+
+def test_a_node_that_goes_on_with_a_log_of_its_own_has_its_log_anew(golden, tmp_path):
+    """As one does that was seeded from a snapshot: the term's entry names another recording, from position 0."""
+    node = tmp_path / "node0"
+    shutil.copytree(next(golden("aeron/cluster-3node/node0").iterdir()), node)
+    mark = node / "archive" / "archive-mark.dat"
+    data = bytearray(mark.read_bytes())
+    data[16:24] = b"\xff" * 8  # its archive was stopped
+    mark.write_bytes(data)
+    follower = follow(node / "cluster", "aeron-cluster")
+    before = follower.look()["log"]
+    assert not before.is_anew
+    with archive.open_archive(node / "archive") as writing, open_store(str(node / "cluster")) as store:
+        old = writing.recording(store.log_recording_id)
+        first = next(iter(writing.replay(old.recording_id, old.start_position))).payload
+        recorder = writing.start_recording(f"aeron:ipc?term-length={old.term_buffer_length}", old.stream_id)
+        recorder.append(first)
+        log = read_recording_log((node / "cluster" / "recording.log").read_bytes())
+        wishes = {"recording_id": recorder.recording_id, "term_base_log_position": 0, "log_position": -1}
+        entry = log.last_term._replace(leadership_term_id=log.last_term.leadership_term_id + 1, **wishes)
+        (node / "cluster" / "recording.log").write_bytes(encode(entry))
+        after = follower.look()["log"]
+        assert (after.is_anew, after.end) == (True, recorder.recorded_position)
+        assert after.end < before.end
+        assert not follower.look()["log"].is_anew
+        with pytest.raises(UnknownStream, match="snapshot-99"):
+            follower.splits("snapshot-99", 0, 32)
 
 
 def test_a_store_that_is_gone_is_told(tmp_path):

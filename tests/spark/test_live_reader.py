@@ -363,10 +363,12 @@ def test_a_truncated_recording_fails_the_query_or_goes_on_at_its_end(recordings,
     assert caplog.text.count("data loss") == 1
 
 
-@pytest.mark.parametrize("is_stopped", [False, True])
+@pytest.mark.parametrize(
+    ("is_seen_stopped", "is_stopped"), [(False, False), (False, True), (True, False), (True, True)]
+)
 @pytest.mark.parametrize(("count", "payload"), [(2, b"new"), (30, b"new"), (30, b"of another length")])
 def test_a_recording_that_is_cut_and_written_on_between_two_looks_is_lost_data(
-    recordings, caplog, count, payload, is_stopped
+    recordings, caplog, count, payload, is_seen_stopped, is_stopped
 ):
     path, writing = recordings
     recorder = writing.start_recording("aeron:ipc", 1, **TERM)
@@ -374,6 +376,8 @@ def test_a_recording_that_is_cut_and_written_on_between_two_looks_is_lost_data(
     query = Query(path)
     assert query.step() == [b"old"] * 10
     recorder.stop()
+    if is_seen_stopped:
+        assert query.step() == []
     writing.truncate_recording(0, ends[5])
     recorder = writing.extend_recording(0)
     last = [recorder.append(payload) for _ in range(count)][-1]

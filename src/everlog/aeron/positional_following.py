@@ -9,7 +9,7 @@ from everlog.core.store import Store
 
 
 class PositionalFollower(Follower):
-    """See :class:`Follower`. Positions only grow: a stream is never made anew under its name."""
+    """See :class:`Follower`. Positions only grow; a stream made anew is told by ``is_anew``."""
 
     @property
     @abstractmethod

@@ -15,6 +15,7 @@ from typing import Any
 from everlog.aeron import walk_twin as codes
 from everlog.aeron.archive.catalog import CATALOG_NAME
 from everlog.aeron.archive.catalog_file import CATALOG_STEP_BYTES
+from everlog.aeron.archive.end_marks import MARK_BYTES, EndMarks
 from everlog.aeron.archive.recordings import Recording
 from everlog.aeron.archive.scan import Scan, ScanContext
 from everlog.aeron.archive.segments import SegmentReader
@@ -31,7 +32,6 @@ from everlog.kernel.sources import Value
 
 MAX_SPLITS = 65_536
 MAX_RELOADS = 4
-MARK_BYTES = 256
 MARK_HEADER_BYTES = 8
 """A mark has so much before the last message, and of its first header what was looked at: the rest of a message may be
 seen while it is being copied to the page."""
@@ -67,6 +67,7 @@ class ArchiveFollower(PositionalFollower):
         self._rewritten: set[str] = set()
         self._anew: set[str] = set()
         self._born: dict[int, int | None] = {}
+        self._end_marks = EndMarks(storage)
 
     @property
     def store(self) -> ArchiveStore:
@@ -117,6 +118,7 @@ class ArchiveFollower(PositionalFollower):
         born = {r.recording_id: r.start_timestamp for r in self._store.recordings().values() if r.entry is not None}
         self._anew |= {str(i) for i, time in born.items() if self._born.get(i, time) != time}
         self._born = born
+        self._rewritten |= set(map(str, self._end_marks.look(self._store, self._store.recordings().values())))
         for recording in self._store.recordings().values():
             if (recording.is_deleted and not self._store.options.include_all) or self._store.is_purged(recording):
                 continue

@@ -15,6 +15,7 @@ from everlog.aeron.positional_following import PositionalFollower
 from everlog.core.following import Cut, CutLimit, Reach
 from everlog.core.storage import Storage
 from everlog.core.store import DEFAULT_SPLIT_BYTES, Split
+from everlog.errors import UnknownStream
 
 
 class ClusterFollower(PositionalFollower):
@@ -25,6 +26,7 @@ class ClusterFollower(PositionalFollower):
         self._options = options
         self._recording_log: bytes | None = None
         self._recordings: dict[str, str] = {}
+        self._anew: set[str] = set()
         self._archive: ArchiveFollower | None = None
         self._store = ClusterStore.open(storage, options)
 
@@ -43,16 +45,23 @@ class ClusterFollower(PositionalFollower):
         if self._archive is None:
             return {}
         reaches = self._archive.look()
-        return {name: reaches[stream] for name, stream in self._recordings.items() if stream in reaches}
+        found = {name: reaches[stream] for name, stream in self._recordings.items() if stream in reaches}
+        for name in self._anew & found.keys():
+            found[name] = replace(found[name], is_anew=True)
+        self._anew -= found.keys()
+        return found
 
     def _open(self, recording_log: bytes | None) -> None:
         store = self._store = ClusterStore.open(self._storage, self._options)
         self._recording_log = recording_log
         every = store.options.include_all
         snapshots = store.snapshots(include_invalid=every)
+        before = self._recordings
         self._recordings = {name: str(entry.recording_id) for name, entry in snapshots.items()}
         if store.log_recording_id is not None:
             self._recordings[LOG] = str(store.log_recording_id)
+        # A node that was seeded from a snapshot goes on with a log of its own, from its beginning.
+        self._anew = {name for name, stream in self._recordings.items() if before.get(name, stream) != stream}
         if self._archive is None and store.archive_folder is not None:
             self._archive = ArchiveFollower(store.archive_folder.storage, {"checksum": store.options.checksum})
 
@@ -63,11 +72,11 @@ class ClusterFollower(PositionalFollower):
 
     def cut(self, stream: str, start: int, end: int, limit: CutLimit) -> Cut:
         """As the archive's."""
-        return self._followed.cut(self._recordings[stream], start, end, limit)
+        return self._followed.cut(self._recording(stream), start, end, limit)
 
     def splits(self, stream: str, start: int, end: int, *, split_bytes: int = DEFAULT_SPLIT_BYTES) -> list[Split]:
         """As the archive's."""
-        parts = self._followed.splits(self._recordings[stream], start, end, split_bytes=split_bytes)
+        parts = self._followed.splits(self._recording(stream), start, end, split_bytes=split_bytes)
         context = self._store.context(stream)
         if context is None:
             return []
@@ -84,7 +93,14 @@ class ClusterFollower(PositionalFollower):
 
     def align(self, stream: str, address: int, reach: Reach) -> int:
         """As the archive's."""
-        return self._followed.align(self._recordings[stream], address, reach)
+        return self._followed.align(self._recording(stream), address, reach)
+
+    def _recording(self, stream: str) -> str:
+        found = self._recordings.get(stream)
+        if found is None:
+            known = ", ".join(self._recordings) or "no streams"
+            raise UnknownStream(self._storage.root, found=repr(stream), expected=f"one of {known}")
+        return found
 
     def close(self) -> None:
         """Close the archive."""
