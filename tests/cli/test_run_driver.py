@@ -135,7 +135,7 @@ def test_what_is_wrong_is_one_line_and_exit_code_2(given: list[str], said: str) 
 def test_lines_that_are_published_are_the_lines_that_are_printed(folder: str, driver: subprocess.Popen[bytes]) -> None:
     text = b"".join(b"%d %s\n" % (n, b"x" * (n % 300)) for n in range(3000)) + b"\n\xff\x00last"
     sub = Sub(folder, "--until-end")
-    pub = everlog("aeron", "pub", "--dir", folder, stdin=text)
+    pub = everlog("aeron", "pub", "--dir", folder, "--wait", SECONDS, stdin=text)
     assert (pub.returncode, pub.stderr) == (0, b"everlog: 3002 messages published\n")
     assert sub.printed() == text + b"\n"
     assert sub.output[1] == b"everlog: 3002 messages printed\n"
@@ -145,13 +145,18 @@ def test_any_bytes_go_through_in_blocks(folder: str, driver: subprocess.Popen[by
     data = os.urandom(300_001)
     sub = Sub(folder, "--until-end", "--raw", "--stream", "-7", "--channel", "aeron:ipc?term-length=1m")
     options = ("--stream", "-7", "--channel", "aeron:ipc?term-length=1m", "--block", "5000")
-    assert everlog("aeron", "pub", "--dir", folder, *options, stdin=data).returncode == 0
+    assert everlog("aeron", "pub", "--dir", folder, "--wait", SECONDS, *options, stdin=data).returncode == 0
     assert sub.printed() == data
 
 
 def test_json_tells_of_each_message_and_count_ends(folder: str, driver: subprocess.Popen[bytes]) -> None:
     sub = Sub(folder, "--json", "--count", "2")
-    assert everlog("aeron", "pub", "--dir", folder, "--delimiter", r"\0", stdin=b"one\0two\0three").returncode == 0
+    assert (
+        everlog(
+            "aeron", "pub", "--dir", folder, "--wait", SECONDS, "--delimiter", r"\0", stdin=b"one\0two\0three"
+        ).returncode
+        == 0
+    )
     rows = [json.loads(line) for line in sub.printed().splitlines()]
     assert [(row["payload"], row["length"], row["crc32"], row["end_position"]) for row in rows] == [
         ("b25l", 3, f"{zlib.crc32(b'one'):08x}", 64),
@@ -163,7 +168,9 @@ def test_json_tells_of_each_message_and_count_ends(folder: str, driver: subproce
 
 def test_a_number_of_messages_is_published_and_the_rest_left(folder: str, driver: subprocess.Popen[bytes]) -> None:
     sub = Sub(folder, "--until-end")
-    assert everlog("aeron", "pub", "--dir", folder, "--count", "2", stdin=b"1\n2\n3\n").returncode == 0
+    assert (
+        everlog("aeron", "pub", "--dir", folder, "--wait", SECONDS, "--count", "2", stdin=b"1\n2\n3\n").returncode == 0
+    )
     assert sub.printed() == b"1\n2\n"
 
 
