@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 from everlog.aeron.archive.catalog import CATALOG_NAME
-from everlog.aeron.archive.store import MARK_NAME
+from everlog.aeron.archive.mark_place import MARK_NAME, mark_storage
 from everlog.aeron.mark_file import ArchiveMark, Clock, now_ms, read_archive_mark
-from everlog.core.storage import LocalStorage, Storage
+from everlog.core.storage import Storage
 from everlog.core.writable import WritableStorage
 from everlog.errors import EverlogError, StoreUnavailable
 
-LINK_NAME = "archive-mark.lnk"
-"""Holds the path of the folder that the mark file is in, where that is another one."""
-MAX_PATH_BYTES = 4096
 MARK_HEAD_BYTES = 4096
 """So much of a mark file has its header and texts."""
-
-
-def mark_storage(storage: Storage) -> Storage:
-    """Where the mark file is: the archive's folder, or the one that its link file names."""
-    if not storage.exists(LINK_NAME):
-        return storage
-    with storage.open(LINK_NAME) as file:
-        path = file.read_at(0, MAX_PATH_BYTES).decode("utf-8", "surrogateescape").strip()
-    return LocalStorage(path)
 
 
 def load_mark_head(storage: Storage) -> ArchiveMark | None:

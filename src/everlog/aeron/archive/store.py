@@ -13,6 +13,7 @@ from everlog.aeron.archive import splitting
 from everlog.aeron.archive.catalog import CATALOG_NAME, Catalog, CatalogEntry
 from everlog.aeron.archive.catalog_file import CatalogBytes
 from everlog.aeron.archive.checksums import detect_checksum
+from everlog.aeron.archive.mark_place import MARK_NAME, mark_storage
 from everlog.aeron.archive.recordings import (
     Recording,
     RecordingDetails,
@@ -50,7 +51,6 @@ from everlog.kernel import columns as kernel
 if TYPE_CHECKING:
     from everlog.sbe import Schema
 
-MARK_NAME = "archive-mark.dat"
 CHECKSUMS = ("auto", "none", "crc32", "crc32c")
 
 
@@ -384,10 +384,12 @@ class ArchiveStore(PositionalStore):
 
 
 def load_mark(storage: Storage) -> ArchiveMark | None:
-    """The mark file; ``None`` when there is none. Raises :class:`CorruptData`, :class:`StoreUnavailable`."""
-    if not storage.exists(MARK_NAME):
+    """The mark file, through its link, too; ``None`` when there is none. Raises :class:`CorruptData`,
+    :class:`StoreUnavailable`."""
+    place = mark_storage(storage)
+    if not place.exists(MARK_NAME):
         return None
-    return read_archive_mark(storage.read_all(MARK_NAME), MARK_NAME)
+    return read_archive_mark(place.read_all(MARK_NAME), MARK_NAME)
 
 
-__all__ = ["ArchiveStore", "Options", "segment_name"]
+__all__ = ["MARK_NAME", "ArchiveStore", "Options", "segment_name"]

@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 import click
 
 from everlog.aeron.archive.catalog import Catalog, CatalogEntry
+from everlog.aeron.archive.mark_place import MARK_NAME, mark_storage
 from everlog.aeron.archive.recordings import recording_of
-from everlog.aeron.archive.store import MARK_NAME, ArchiveStore, load_mark
+from everlog.aeron.archive.store import ArchiveStore, load_mark
 from everlog.aeron.layouts import ArchiveMarkHeader, DescriptorHeader, RecordingDescriptor
 from everlog.aeron.mark_file import ARCHIVE_SCHEMA_ID, ARCHIVE_TEMPLATE_ID, ArchiveMark
 from everlog.cli.aeron_text import Name, clock_text, sbe_text
@@ -72,8 +73,9 @@ def mark_lines(store: ArchiveStore, mark: ArchiveMark) -> list[str]:
     version = mark.schema_version if mark.header_offset else MARK_SCHEMA_VERSION
     lengths = ArchiveMarkHeader.size, ArchiveMarkHeader.size
     ids = ARCHIVE_TEMPLATE_ID, ARCHIVE_SCHEMA_ID
+    place = os.path.join(mark_storage(store.storage).root, MARK_NAME)
     return [
-        f"INFO: mark file exists: {printable(os.path.abspath(os.path.join(store.path, MARK_NAME)))}",
+        f"INFO: mark file exists: {printable(os.path.abspath(place))}",
         clock_text(header.start_timestamp, header.activity_timestamp),
         sbe_text("MarkFileHeader", *ids, (version, MARK_SCHEMA_VERSION), lengths, fields),
     ]

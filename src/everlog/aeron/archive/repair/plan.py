@@ -25,6 +25,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from everlog.aeron.archive.catalog import CATALOG_NAME
+from everlog.aeron.archive.mark_place import MARK_NAME, mark_storage
 from everlog.aeron.archive.recordings import Recording
 from everlog.aeron.archive.repair.catalog import rebuild_catalog
 from everlog.aeron.archive.repair.ends import (
@@ -41,7 +42,7 @@ from everlog.aeron.archive.repair.recovery import active_recordings, file_steps
 from everlog.aeron.archive.repair.steps import WATCHED, EraseTail, RemoveFile, RenewChecksums, SetStops, Stop
 from everlog.aeron.archive.running import refuse_running
 from everlog.aeron.archive.segments import SegmentMap, SegmentReader, parse_segment_name
-from everlog.aeron.archive.store import MARK_NAME, ArchiveStore
+from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.frames import NULL_POSITION
 from everlog.core.repair import NOTHING, RepairPlan, RepairStep
 from everlog.core.report import Fault, Progress, Severity
@@ -147,7 +148,8 @@ class _Planner:
 
     def _mark_file(self) -> Iterator[RepairStep]:
         faults = [f for f in self.report.faults if f.code == "mark-file" and f.severity is Severity.FAULT]
-        if faults and self.storage.exists(MARK_NAME):
+        # One that a link leads to is not of this folder: it stays.
+        if faults and self.storage.exists(MARK_NAME) and mark_storage(self.storage) is self.storage:
             self._mend(codes={"mark-file"})
             before = f"a damaged mark file: {faults[0].found}"
             yield self._remove(MARK_NAME, before, "who ran here, and the distinct errors; an archive makes a new one")

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from everlog.aeron.archive.catalog import CATALOG_NAME, CatalogEntry
 from everlog.aeron.archive.catalog_file import load_catalog
+from everlog.aeron.archive.mark_place import MARK_NAME
 from everlog.aeron.archive.repair.ends import Remains
 from everlog.aeron.archive.repair.entry_checksums import kind_of, stale_kind_of
 from everlog.aeron.archive.running import refuse_running
-from everlog.aeron.archive.store import MARK_NAME
 from everlog.aeron.archive.writing.catalog_writer import MIN_CAPACITY, CatalogOptions, CatalogWriter
 from everlog.aeron.frames import NULL_POSITION
 from everlog.aeron.mark_file import now_ms

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from everlog.aeron.archive.catalog import CATALOG_NAME, Catalog, CatalogEntry
+from everlog.aeron.archive.mark_place import MARK_NAME, mark_storage
 from everlog.aeron.archive.running import refuse_running
-from everlog.aeron.archive.store import MARK_NAME, ArchiveStore
+from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.archive.writing.catalog_writer import WRITABLE_MAJOR
 from everlog.aeron.frames import align, version_text
 from everlog.aeron.layouts import CatalogHeader, DescriptorHeader
@@ -83,8 +84,8 @@ def open_folder(storage: Storage, *, any_version: bool = False) -> ArchiveFolder
 @contextlib.contextmanager
 def alone(storage: Storage) -> Iterator[None]:
     """Keeps other processes of everlog out of the folder: its writers and its tools hold the mark file. Where there is
-    none, or it is elsewhere, nobody is kept out. Raises :class:`StoreUnavailable` while somebody else does."""
-    folder = writable(storage)
+    none, nobody is kept out. Raises :class:`StoreUnavailable` while somebody else does."""
+    folder = writable(mark_storage(writable(storage)))
     if not folder.exists(MARK_NAME):
         yield
         return

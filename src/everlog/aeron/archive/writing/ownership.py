@@ -1,5 +1,7 @@
 """Who may write in an archive's folder: the owner of its mark file, who says once a second that it lives.
 
+Where a link file names another folder (Aeron's ``mark.file.dir``), the mark file is there.
+
 An everlog process holds a lock on the file besides, which the system takes back when it dies; programs in Java know
 the file's times only. What is written, in order:
 
@@ -25,7 +27,7 @@ import time
 from dataclasses import dataclass
 
 from everlog.aeron.archive.catalog import NAMING
-from everlog.aeron.archive.store import MARK_NAME
+from everlog.aeron.archive.mark_place import LINK_NAME, MARK_NAME, writable_mark_storage
 from everlog.aeron.archive.writing.catalog_bytes import VERSION
 from everlog.aeron.frames import version_text
 from everlog.aeron.layouts import ArchiveMarkHeader, SbeMessageHeader
@@ -89,9 +91,10 @@ class Ownership:
         ``timeout_ms`` behind its last sign of life; :class:`WriteFailed`."""
         started = clock_ms()
         header = _encode(started, texts or Texts(), archive_id)
-        if not storage.exists(MARK_NAME):
-            storage.publish(MARK_NAME, _new_file(header), replace=False, mode=0o644)
-        file = storage.open_writable(MARK_NAME)
+        place = writable_mark_storage(storage)
+        if not place.exists(MARK_NAME):
+            place.publish(MARK_NAME, _new_file(header), replace=False, mode=0o644)
+        file = place.open_writable(MARK_NAME)
         try:
             if not file.hold():
                 raise _owned(storage, "a process of everlog has it open", "its end")
@@ -222,6 +225,8 @@ def _check_stale(storage: WritableStorage, mark: ArchiveMark, now: int, timeout_
 
 def _owned(storage: WritableStorage, found: str, expected: str, *, is_lost: bool = False) -> StoreUnavailable:
     hint = "open it anew" if is_lost else "stop it; of one that was killed, wait for the timeout"
+    if not is_lost and storage.exists(LINK_NAME):
+        hint += f"; in a copy of its folder, remove {LINK_NAME}, which leads to its mark file"
     return StoreUnavailable(storage.root, found=found, expected=expected, hint=hint)
 
 
