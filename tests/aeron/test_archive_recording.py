@@ -952,6 +952,15 @@ def test_who_was_killed_keeps_the_folder_for_the_timeout(folder: Path, theirs: s
             time.sleep(0.05)
 
 
+def test_segments_that_were_purged_are_not_missed_by_a_sync(store: Archive, kernel: str) -> None:
+    recorder = store.start_recording(CHANNEL, STREAM)
+    for _ in range(200):
+        recorder.append(b"x" * 1000)
+    assert store.purge_segments(0, store.purge_position(0, keep_bytes=0)) > 0
+    assert recorder.sync() == recorder.append(b"y") - 64
+    assert recorder.sync() == recorder.recorded_position
+
+
 def java_mark(folder: Path, *, ago_ms: int, pid: int = 4242) -> None:
     """The mark file as an archive in Java has it that said ``ago_ms`` ago that it lives; nobody holds a lock."""
     with (folder / "archive-mark.dat").open("r+b") as file:

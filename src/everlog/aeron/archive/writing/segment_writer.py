@@ -109,13 +109,22 @@ class SegmentWriter:
     def sync(self) -> None:
         """Return when all that was written is on disk. Raises :class:`WriteFailed`."""
         while self._full:  # at level 0 nobody has synced them
-            with self._storage.open_writable(self._full[0]) as full:
-                full.sync()
+            self._sync_full(self._full[0])
             del self._full[0]
         self.file.sync(times=self.sync_level > 1)
         if self._has_new_name:
             self._storage.sync_folder()
             self._has_new_name = False
+
+    def _sync_full(self, name: str) -> None:
+        try:
+            file = self._storage.open_writable(name)
+        except WriteFailed:
+            if self._storage.exists(name):
+                raise
+            return  # purged meanwhile
+        with file:
+            file.sync()
 
     def close(self) -> None:
         """Give the file back; a second call does nothing."""
