@@ -33,6 +33,7 @@ from everlog.aeron.archive.events import (
     SignalEvent,
 )
 from everlog.aeron.archive.options import ArchiveOptions
+from everlog.aeron.archive.writing import heartbeat
 from everlog.aeron.archive.writing import recorder as recorder_module
 from everlog.errors import (
     CorruptData,
@@ -959,6 +960,23 @@ def test_segments_that_were_purged_are_not_missed_by_a_sync(store: Archive, kern
     assert store.purge_segments(0, store.purge_position(0, keep_bytes=0)) > 0
     assert recorder.sync() == recorder.append(b"y") - 64
     assert recorder.sync() == recorder.recorded_position
+
+
+def test_an_archive_goes_on_when_the_process_goes_to_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(heartbeat, "INTERVAL_S", 0.05)
+    with archives.create("archive", segment_length=SEGMENT) as made, made.start_recording(CHANNEL, STREAM) as recorder:
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        time.sleep(0.2)
+        for _ in range(100):
+            recorder.append(b"x" * 1000)
+        assert made.path == str(tmp_path / "archive")
+    assert not os.listdir(tmp_path / "elsewhere")
+    with archives.open_archive(tmp_path / "archive") as again:
+        assert len(read(again)) == 100
 
 
 def java_mark(folder: Path, *, ago_ms: int, pid: int = 4242) -> None:

@@ -311,3 +311,34 @@ def test_a_process_that_opens_a_file_while_it_is_asked_about_opens_it_and_ends_n
     assert answer is False
     [opener] = openers
     assert opener.wait() == 0
+
+
+@pytest.mark.parametrize("root", ["folder", "./folder", "folder/", ".", "../{name}/folder"])
+def test_a_folder_stays_the_one_it_was_when_the_process_goes_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: str
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    storage = LocalWritableStorage(root.format(name=tmp_path.name))
+    folder = tmp_path / "folder" if "folder" in root else tmp_path
+    with storage.open_writable("a", create=True) as file:
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        assert file.is_current()
+        storage.publish("b", b"", replace=False, sync=True)
+    assert storage.root.startswith(str(tmp_path))
+    assert os.path.samefile(storage.root, folder)
+    assert {"a", "b"} <= set(os.listdir(folder))
+
+
+def test_a_file_whose_name_can_not_be_looked_at_was_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: Any, **options: Any) -> None:
+        raise PermissionError(errno.EACCES, "permission denied")
+
+    with LocalWritableStorage(tmp_path).open_writable("a", create=True) as file:
+        with monkeypatch.context() as patch:
+            patch.setattr("everlog.core.writable.os.stat", refuse)
+            with pytest.raises(WriteFailed, match="permission denied"):
+                file.is_current()
+        assert file.is_current()
+    assert not file.is_current()

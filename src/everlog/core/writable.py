@@ -76,7 +76,8 @@ class WritableFile(ReadableFile, Protocol):
         only. False when somebody holds it."""
 
     def is_current(self) -> bool:
-        """Whether its name still is this file's: it was not deleted, nor another one put in its place."""
+        """Whether its name still is this file's: it was not deleted, nor another one put in its place. Raises
+        :class:`WriteFailed` when that can't be told."""
 
 
 class WritableStorage(Storage, Protocol):
@@ -213,10 +214,14 @@ class LocalWritableFile(LocalFile):
 
     def is_current(self) -> bool:
         """See :class:`WritableFile`."""
+        if self._fd < 0:
+            return False
         try:
             return os.path.samestat(os.fstat(self._fd), os.stat(self._path, follow_symlinks=False))
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             return False
+        except OSError as error:  # such as a folder that may not be looked into for now: nobody took the file's place
+            raise write_failed(self._path, error) from error
 
     def close(self) -> None:
         """Give locks and descriptor back; a second call does nothing."""
@@ -250,7 +255,12 @@ def locked(file: WritableFile) -> Iterator[None]:
 
 
 class LocalWritableStorage(LocalStorage):
-    """A local folder that is written. Raises as :class:`LocalStorage` does."""
+    """A local folder that is written. Raises as :class:`LocalStorage` does. It stays that folder when the process goes
+    to another one (``chdir``): ``root`` is absolute."""
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        super().__init__(root)
+        self.root = _absolute(self.root)
 
     def open_writable(
         self, name: str, *, create: bool = False, exclusive: bool = False, mode: int = 0o640
@@ -340,6 +350,18 @@ class LocalWritableStorage(LocalStorage):
         except OSError:
             return False
         return abs(age_s) < quiet_s and _gets_lease(path, os.O_RDONLY, fcntl.F_RDLCK) is not True
+
+
+def _absolute(path: str) -> str:
+    """Without ``..`` being resolved, which behind a symbolic link leads elsewhere."""
+    if os.path.isabs(path):
+        return path
+    try:
+        here = os.getcwd()
+    except OSError as error:  # the process is in a folder that was deleted
+        raise write_failed(path, error) from error
+    whole = os.path.join(here, path)
+    return whole if ".." in path.split("/") else os.path.normpath(whole)
 
 
 def writable(storage: Storage) -> WritableStorage:
