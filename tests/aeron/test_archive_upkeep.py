@@ -409,6 +409,25 @@ def test_an_open_archive_keeps_what_is_recorded_and_replayed(tmp_path: Path) -> 
         ]
 
 
+def test_replays_close_in_other_threads_while_a_recording_is_cut(tmp_path: Path) -> None:
+    """Each replay that is looked at has another one closed, as a thread may do at any moment."""
+    with archive.create(tmp_path / "a", segment_length=SEGMENT) as store:
+        with store.start_recording("aeron:ipc?term-length=64k", 11) as recorder:
+            recorder.append_many([payload(n) for n in range(10)])
+        replays = [store.replay(0) for _ in range(20)]
+
+        class Closing(archive.Replay):
+            @property
+            def segment_base(self) -> int:
+                replays.pop().close()
+                return super().segment_base
+
+        for replay in replays:
+            replay.__class__ = Closing
+        assert store.purge_position(0, before_position=1) == 0
+        assert not replays
+
+
 def _taken(events: archive.EventStream) -> list[archive.SignalEvent]:
     found = []
     while (event := events.take(0.01)) is not None:

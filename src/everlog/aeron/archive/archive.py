@@ -330,7 +330,7 @@ class Archive(Replaying, Upkeep):
             if self._is_closed:
                 return
             self._is_closed = True
-            recorders, replays = list(self._recorders.values()), list(self._replays)
+            recorders, replays = list(self._recorders.values()), self._open_replays()
         ends: list[Callable[[], None]] = [partial(_end, recorder) for recorder in recorders]
         ends += [replay.close for replay in replays]
         ends += [self._catalog.close, self._events.close, self._flusher.stop, self._heartbeat.stop]

@@ -111,7 +111,7 @@ class Upkeep(ABC):
         return change.count
 
     def _carry_out(self, change: Change) -> None:
-        for replay in [r for r in self._replays if r.recording_id in change.ends_replays]:
+        for replay in [r for r in self._open_replays() if r.recording_id in change.ends_replays]:
             replay.close()
         apply(change, self._catalog, self._storage, self.options.catalog_file_sync_level or 0)
         for signal in change.signals:
@@ -126,6 +126,10 @@ class Upkeep(ABC):
         bases = (base for base in state.bases if state.first_base <= base <= position - length)
         return [(max(base, state.start), base + length, state.name(base)) for base in bases]
 
+    def _open_replays(self) -> set[Replay]:
+        """Copied in one step: replays close in threads that don't have the lock."""
+        return self._replays.copy()
+
     def _recording(self, recording_id: int) -> Recording:
         return self._catalog.recording(recording_id)
 
@@ -133,7 +137,9 @@ class Upkeep(ABC):
         """Names are read anew: somebody may have brought files to be attached."""
         recording = self._recording(recording_id)
         recorder = self._recorders.get(recording_id)
-        replays = [ReplayState(r.position, r.segment_base) for r in self._replays if r.recording_id == recording_id]
+        replays = [
+            ReplayState(r.position, r.segment_base) for r in self._open_replays() if r.recording_id == recording_id
+        ]
         recorded = None if recorder is None else recorder.recorded_position
         return RecordingState.of(recording, self._files.names(), recorded, replays)
 
