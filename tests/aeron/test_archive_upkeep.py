@@ -5,6 +5,7 @@ The folder is told in ``upkeep_folder``; positions are counted in messages, file
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +16,7 @@ from upkeep_folder import FRAME, SEGMENT, Folder, files, messages, payload, posi
 
 from everlog.aeron import archive
 from everlog.aeron.archive.catalog import CATALOG_NAME
-from everlog.aeron.archive.events import RecordingSignal
+from everlog.aeron.archive.events import Event, RecordingSignal, SignalEvent
 from everlog.aeron.archive.refusals import ErrorCode, Refused
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.framing import Framer
@@ -426,6 +427,27 @@ def test_replays_close_in_other_threads_while_a_recording_is_cut(tmp_path: Path)
             replay.__class__ = Closing
         assert store.purge_position(0, before_position=1) == 0
         assert not replays
+
+
+@pytest.mark.parametrize("operation", ["truncate_recording", "purge_recording", "purge_segments", "migrate_segments"])
+def test_who_listens_may_wait_for_a_thread_that_changes_the_archive(tmp_path: Path, operation: str) -> None:
+    with archive.create(tmp_path / "a", segment_length=SEGMENT) as store:
+        with store.start_recording("aeron:ipc?term-length=64k|init-term-id=1", 11) as recorder:
+            recorder.append_many([payload(n) for n in range(128)])
+        with store.start_recording("aeron:ipc?term-length=64k|init-term-id=1", 11, position=2 * SEGMENT) as recorder:
+            recorder.append(payload(0))
+        others: list[int] = []
+
+        def listen(event: Event) -> None:
+            if isinstance(event, SignalEvent) and event.signal is RecordingSignal.DELETE:
+                asking = threading.Thread(target=lambda: others.append(len(store.recordings())), daemon=True)
+                asking.start()
+                asking.join(5)
+
+        store.listen(listen)
+        arguments = {"truncate_recording": (FRAME,), "purge_segments": (SEGMENT,), "migrate_segments": (1,)}
+        getattr(store, operation)(0, *arguments.get(operation, ()))
+        assert len(others) == 1
 
 
 def _taken(events: archive.EventStream) -> list[archive.SignalEvent]:

@@ -99,21 +99,26 @@ class Upkeep(ABC):
     def migrate_segments(self, source_id: int, target_id: int) -> int:
         """Move all segments of a stopped recording to another one of the same stream that begins where it stops, or
         stops where it begins; the count of files that were moved."""
-        with self._lock:
-            target = self._state(target_id)
-            return self._do(lambda source: migration.migrate_segments(source, target, self._inspect), source_id)
+
+        def decide(source: RecordingState) -> Change:
+            return migration.migrate_segments(source, self._state(target_id), self._inspect)
+
+        return self._do(decide, source_id)
 
     def _do(self, decide: Callable[[RecordingState], Change], recording_id: int) -> int:
         with self._lock:
             self._check()
             change = decide(self._state(recording_id))
             self._carry_out(change)
+        self._tell(change)  # without the lock: who listens may wait for a thread that waits for it
         return change.count
 
     def _carry_out(self, change: Change) -> None:
         for replay in [r for r in self._open_replays() if r.recording_id in change.ends_replays]:
             replay.close()
         apply(change, self._catalog, self._storage, self.options.catalog_file_sync_level or 0)
+
+    def _tell(self, change: Change) -> None:
         for signal in change.signals:
             self._events.tell(signal)
 

@@ -42,3 +42,6 @@ class Rehearsal(Upkeep):
 
     def _carry_out(self, change: Change) -> None:
         self.lines += change.lines
+
+    def _tell(self, change: Change) -> None:
+        pass
