@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import gc
 import itertools
 import os
 import signal
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -770,6 +772,17 @@ def test_nobody_waits_for_events_of_a_closed_archive(store: Archive) -> None:
     assert not waiting.is_alive()
     with pytest.raises(StoreUnavailable, match="closed"):
         store.events()
+
+
+def test_streams_of_events_that_were_closed_are_let_go(store: Archive) -> None:
+    kept = store.events()
+    with store.events() as events:
+        gone = weakref.ref(events)
+    del events
+    gc.collect()
+    assert gone() is None
+    store.close()
+    assert list(kept) == []
 
 
 # Extending and stopping

@@ -114,6 +114,7 @@ class EventStream:
     def close(self) -> None:
         """Take no more; whoever waits is let go."""
         self._events.forget(self._put)
+        self._events.forget_stream(self)
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
@@ -155,6 +156,11 @@ class Events:
         with self._lock:
             self._streams += (stream,)
         return stream
+
+    def forget_stream(self, stream: EventStream) -> None:
+        """Nobody takes from it any more."""
+        with self._lock:
+            self._streams = tuple(s for s in self._streams if s is not stream)
 
     @property
     def has_listeners(self) -> bool:
