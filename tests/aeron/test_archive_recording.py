@@ -785,6 +785,57 @@ def test_streams_of_events_that_were_closed_are_let_go(store: Archive) -> None:
     assert list(kept) == []
 
 
+# The end of a stream
+
+
+@pytest.mark.parametrize("durability", ["written", "synced"])
+@pytest.mark.parametrize("segment", [SEGMENT, 4 * SEGMENT])
+@pytest.mark.parametrize("way", ["append", "append_many", "offer", "append_block"])
+def test_a_stream_ends_at_its_max_position(folder: Path, kernel: str, durability: str, segment: int, way: str) -> None:
+    end = TERM << 31
+    with archives.create(folder, segment_length=segment, durability=durability) as made:
+        recorder = made.start_recording("aeron:ipc?term-length=64k|init-term-id=5", STREAM, position=end - TERM)
+        last = recorder.append_many([b"x" * 992] * 63)
+        assert last == end - 1024
+
+        def go_on() -> None:
+            if way == "append_many":
+                recorder.append_many([b"y" * 992, b"z"])
+            elif way == "offer":
+                recorder.offer(b"y" * 992)
+                recorder.offer(b"z")
+            else:
+                recorder.append(b"y" * 992)
+                if way == "append":
+                    recorder.append(b"z")
+                recorder.append_block(struct.pack("<I", 32).ljust(32, b"\0"))
+
+        with pytest.raises(WriteFailed, match=f"max position exceeded: {end} is reached") as raised:
+            go_on()
+        if way == "append_many":
+            assert raised.value.appended == 1
+        for _ in range(2):
+            with pytest.raises(WriteFailed, match="max position exceeded"):
+                recorder.append(b"z")
+        assert recorder.flush() == recorder.sync() == recorder.stop() == end
+        assert read(made) == [b"x" * 992] * 63 + [b"y" * 992]
+        with pytest.raises(UsageError, match="position"):
+            made.extend_recording(0)
+        with pytest.raises(UsageError, match=f"to {end - 32}"):
+            made.start_recording("aeron:ipc?term-length=64k", STREAM, position=end)
+    assert len(list(folder.glob("*.rec"))) == 1
+
+
+def test_a_message_that_does_not_fit_before_the_max_position_is_refused(folder: Path, kernel: str) -> None:
+    end = TERM << 31
+    with archives.create(folder, segment_length=SEGMENT) as made:
+        with made.start_recording("aeron:ipc?term-length=64k", STREAM, position=end - 64) as recorder:
+            with pytest.raises(WriteFailed, match="max position exceeded"):
+                recorder.append(b"x" * 100)
+            assert recorder.recorded_position == end
+        assert read(made) == []
+
+
 # Extending and stopping
 
 

@@ -12,6 +12,11 @@ def wrap_int32(value: int) -> int:
     return (value + 0x80000000) % (1 << 32) - 0x80000000
 
 
+def max_position(term_length: int) -> int:
+    """Where a stream ends for good: it has as many terms as there are numbers of them."""
+    return term_length << 31
+
+
 def term_id_of(position: int, initial_term_id: int, term_length: int) -> int:
     """The id of the term in which ``position`` lies."""
     return wrap_int32(initial_term_id + position // term_length)

@@ -20,6 +20,7 @@ from typing import Any, Protocol, Self
 from everlog.aeron.archive.writing.ownership import SILENT_S
 from everlog.aeron.archive.writing.segment_writer import SegmentWriter
 from everlog.aeron.framing import LONG_WAY, Framer, Tail, longest_of
+from everlog.aeron.position import max_position
 from everlog.core.durability import Durability
 from everlog.core.group_commit import GroupCommit, Round
 from everlog.errors import CorruptData, EverlogError, UsageError, WriteFailed
@@ -61,6 +62,7 @@ class Recorder:
         self.recording_id = recording_id
         self._framer = framer
         self._writer = writer
+        self._max_position = max_position(writer.segments.term_length)
         self._is_synced = durability is Durability.SYNCED
         self._owner = owner
         self._tail = Tail(framer)
@@ -105,7 +107,8 @@ class Recorder:
 
     def append(self, payload: Any, reserved_value: int = 0) -> int:
         """Record one message, bytes-like; the position behind it. Raises :class:`UsageError` for one over
-        ``max_message_length`` or after ``stop``, :class:`WriteFailed`; then it is not recorded."""
+        ``max_message_length`` or after ``stop``, :class:`WriteFailed`, also where the stream has reached its max
+        position, 2^31 terms; then it is not recorded."""
         position: int = self._tail.append(payload, reserved_value)
         if position >= 0:
             return position
@@ -115,7 +118,7 @@ class Recorder:
             if position == LONG_WAY:
                 self._ready()
                 while not self._framer.frame(payload, reserved_value):
-                    self._write_block()
+                    self._make_room()
             self._write_block()
             position = self._tail.written
             joined = self._commit.join() if self._is_synced else None
@@ -158,6 +161,8 @@ class Recorder:
                     done += taken
                     if self._tail.acknowledged == self._tail.written:
                         recorded = done
+                    if not taken:
+                        self._check_room()
             except EverlogError as error:
                 if self._error is None:  # what is written stays, so it is to be recorded
                     with contextlib.suppress(EverlogError):
@@ -184,12 +189,15 @@ class Recorder:
             done = 0
             while done < len(view):
                 try:
-                    done += self._framer.frame_block(view[done:])
+                    taken = self._framer.frame_block(view[done:])
                 except CorruptData as error:
                     raise CorruptData(
                         error.where, offset=done + (error.offset or 0), found=error.found, expected=error.expected
                     ) from None
+                done += taken
                 self._write_block(may_pad=False)
+                if not taken:
+                    self._check_room()
             position = self._tail.written
             joined = self._commit.join() if self._is_synced else None
         self._acknowledge(position, joined)
@@ -203,7 +211,7 @@ class Recorder:
             self._ready()
             was_empty = self._framer.length == 0
             while not self._framer.frame(payload, reserved_value):
-                self._write_block()
+                self._make_room()
             position = self._framer.position
         if was_empty:
             self._owner.offered()
@@ -344,11 +352,29 @@ class Recorder:
             if not self._is_synced:
                 self._tail.acknowledged = self._tail.written
             framer.begin(self._tail.written, writer.end)
-        if self._tail.written == writer.end:
+        if self._tail.written == writer.end and not self._is_at_max:
             self._roll(is_needed=not has_written)
         if is_in_doubt and framer.pad():
             with contextlib.suppress(WriteFailed):  # the message is recorded, if in doubt; what comes next ends that
                 self._write_block()
+
+    def _make_room(self) -> None:
+        """The framer takes no more: write what it has. Raises :class:`WriteFailed`, also where the stream ends."""
+        self._write_block()
+        self._check_room()
+
+    def _check_room(self) -> None:
+        if self._is_at_max:
+            raise WriteFailed(
+                f"recording {self.recording_id}",
+                found=f"max position exceeded: {self._max_position} is reached",
+                expected="at most 2^31 terms",
+                hint="start a new recording; longer terms hold more",
+            )
+
+    @property
+    def _is_at_max(self) -> bool:
+        return self._tail.written >= self._max_position
 
     def _roll(self, *, is_needed: bool) -> None:
         """Go on in the next segment. Where that fails and is not needed yet, nothing is said: what was written is

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from everlog.aeron.archive.segments import SegmentMap
+from everlog.aeron.position import max_position
 from everlog.core.writable import WritableFile, WritableStorage
 from everlog.errors import StoreExists, WriteFailed
 
@@ -36,8 +37,8 @@ class SegmentWriter:
 
     @property
     def end(self) -> int:
-        """The position behind the open file's last byte."""
-        return self.base + self.segments.segment_length
+        """The position behind the open file's last byte, or the stream's last one."""
+        return min(self.base + self.segments.segment_length, max_position(self.segments.term_length))
 
     @property
     def file(self) -> WritableFile:

@@ -19,7 +19,7 @@ from everlog.aeron.frames import (
     MIN_TERM_LENGTH,
     is_power_of_two,
 )
-from everlog.aeron.position import wrap_int32
+from everlog.aeron.position import max_position, wrap_int32
 from everlog.errors import UsageError
 
 DEFAULT_IPC_TERM_LENGTH = 64 << 20
@@ -77,8 +77,9 @@ def parameters_of(channel: str, stream_id: int, wishes: Wishes) -> StreamParamet
     initial = _random_int32() if initial is None else _int32("initial_term_id", initial)
     session_id = _random_int32() if session_id is None else _int32("session_id", session_id)
     position = _either("position", wishes.position, _position(uri, initial, term_length), 0)
-    if position < 0 or position % FRAME_ALIGNMENT or position // term_length >= 1 << 31:
-        raise UsageError("position", found=str(position), expected=f"a multiple of {FRAME_ALIGNMENT} from 0 on")
+    last = max_position(term_length) - FRAME_ALIGNMENT
+    if not 0 <= position <= last or position % FRAME_ALIGNMENT:
+        raise UsageError("position", found=str(position), expected=f"a multiple of {FRAME_ALIGNMENT} from 0 to {last}")
     source = wishes.source_identity
     if source is None:
         source = SOURCE_IPC if is_ipc else uri.get("endpoint") or uri.get("control") or ""
