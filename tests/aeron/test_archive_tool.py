@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 from archive_changes import BASIC, GOLDEN, STATE_OF_12, VERBS, Verb, faults_of, files_of, fix, only, with_invalid
 
+from everlog.aeron.archive.archive import Archive
 from everlog.aeron.archive.catalog import read_catalog
+from everlog.aeron.archive.options import ArchiveOptions
 from everlog.aeron.archive.segments import Naming, SegmentMap
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.archive.tool.capacity import plan_capacity
@@ -26,6 +28,7 @@ from everlog.aeron.archive.tool.states import plan_state
 from everlog.aeron.archive.tool.undo import plan_undo
 from everlog.aeron.archive.tool.verification import plan_fix
 from everlog.core.repair import FolderBackup
+from everlog.core.report import Fault
 from everlog.core.storage import LocalStorage
 from everlog.core.writable import LocalWritableStorage
 from everlog.errors import (
@@ -372,6 +375,24 @@ def test_a_last_file_of_zeros_is_not_taken_for_the_end() -> None:
     assert [fault.code for fault in faults_of(storage)] == ["segment-beyond-stop"]
     plan_delete_orphans(storage).apply()
     assert faults_of(storage) == []
+
+
+@pytest.mark.parametrize("checksum", ["auto", "crc32"])
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_last_frame_with_others_behind_it_or_without_a_checksum_is_not_zeroed(checksum: str, count: int) -> None:
+    # Two with different session ids and no checksum, behind ten with checksums: no crash leaves that.
+    storage = CrashingStorage()
+    options = ArchiveOptions(segment_length=1 << 16, catalog_capacity=4096, liveness_timeout_s=0, checksum="crc32")
+    with Archive.create(storage, options) as archive:
+        with archive.start_recording("aeron:ipc?term-length=64k", 1, session_id=9) as recorder:
+            recorder.append_many([b"message %d" % number for number in range(12)])
+    with storage.open_writable("0-0.rec") as file:
+        for number in range(12 - count, 12):
+            file.write_at(number * 64 + 12, (9 if count == 1 else number).to_bytes(4, "little"))
+    before = storage.read_all("0-0.rec")
+    faults = [Fault("frame-checksum", "0-0.rec", (12 - count) * 64, "one", "another", stream="0")]
+    plan_fix(storage, {0: faults}, truncates=lambda _: True, checksum=checksum).plan.apply()
+    assert storage.read_all("0-0.rec") == before
 
 
 def test_an_entry_with_a_checksum_has_the_right_one_afterwards() -> None:

@@ -70,6 +70,8 @@ class Replaying(Listing):
             reader = SegmentReader(self._storage, segments)
             with contextlib.closing(reader):
                 kind, plain = detect_checksum(reader, sorted(starts))
+        if kind != "none" and recording.session_id not in plain:
+            plain = (*plain, recording.session_id)  # as ArchiveStore.geometry
         geometry = Geometry(
             recording.initial_term_id,
             recording.term_buffer_length,

@@ -7,11 +7,11 @@ records before and behind it are given; a message of which a fragment is damaged
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from everlog.aeron import walk_twin as codes
 from everlog.aeron.archive.segments import SegmentMap, SegmentReader
-from everlog.aeron.frames import FLAG_BEGIN, HEADER_LENGTH, MAX_MESSAGE_BYTES, TYPE_DATA, align
+from everlog.aeron.frames import FLAG_BEGIN, HEADER_LENGTH, MAX_FRAME_LENGTH, MAX_MESSAGE_BYTES, TYPE_DATA, align
 from everlog.aeron.layouts import DataHeader
 from everlog.aeron.position import FOREVER, term_id_of, term_offset_of, term_start
 from everlog.aeron.walk import Geometry, Walker
@@ -81,21 +81,23 @@ class Scan:
         if context.frame_start is not None and begin < context.frame_start <= self.first:
             begin = context.frame_start
         self.end_position = begin
-        polynomial = POLYNOMIALS.get(context.checksum)
-        crc = None if polynomial is None else Crc32(polynomial)
-        self._walker = Walker(context.geometry, self.assemble, crc)
-        self._walker.select(self.first, min(self.stop, FOREVER), begin > start)
+        self._walker = self._new_walker(skipping=begin > start)
         self._window = Window(self.reader.read_into, begin, context.limit, max_bytes=WINDOW_BYTES)
         if begin < context.limit and begin < self.stop:
             while self._step():
                 yield
         yield
 
+    def _new_walker(self, *, skipping: bool) -> Walker:
+        polynomial = POLYNOMIALS.get(self.context.checksum)
+        walker = Walker(self.context.geometry, self.assemble, None if polynomial is None else Crc32(polynomial))
+        walker.select(self.first, min(self.stop, FOREVER), skipping)
+        return walker
+
     def _step(self) -> bool:
         """Walk until the sink is full (true) or the range is done (false)."""
-        walker = self._walker
         while True:
-            window = self._window  # a restart puts another in its place
+            walker, window = self._walker, self._window  # a restart puts another in its place
             status = walker.walk(window.buffer, window.at, window.filled, window.base, window.at_end, self.sink)
             position = window.base + walker.at
             if status not in (codes.INCOMPLETE, codes.ORPHAN, codes.TOO_LONG):
@@ -120,11 +122,45 @@ class Scan:
             return True
         if status == codes.UNSET and not any(self._header(position)):
             return self._unset(position)
+        if status == codes.CHECKSUM and self._has_plain_session(position):
+            session_id = DataHeader.unpack_from(self._header(position)).session_id
+            geometry = self.context.geometry
+            geometry = replace(geometry, plain_sessions=(*geometry.plain_sessions, session_id))
+            self.context = replace(self.context, geometry=geometry)
+            self._walker = self._new_walker(skipping=walker.skipping)
+            window.seek(position)
+            return True
         return self._damage(status, position)
 
     def _header(self, position: int) -> bytes:
         at = position - self._window.base
         return bytes(self._window.buffer[at : at + HEADER_LENGTH])
+
+    def _has_plain_session(self, position: int) -> bool:
+        """Whether the frame that follows has the same session id, and that is no checksum over it either: then both
+        were recorded while the archive was not configured for checksums, far from where frames are tried. Two damaged
+        frames don't look so: their checksums are equal only where their content was. Who says which checksum there is
+        (then no session is known to have none) is told of each frame without it."""
+        if not self.context.geometry.plain_sessions:
+            return False
+        header = DataHeader.unpack_from(self._header(position))
+        behind = position + align(header.frame_length)
+        if behind + HEADER_LENGTH > self.context.limit:
+            return False
+        data = self.reader.read(behind, HEADER_LENGTH)
+        if len(data) < HEADER_LENGTH:
+            return False
+        following = DataHeader.unpack_from(data)
+        length = align(following.frame_length)
+        if following.type != TYPE_DATA or not HEADER_LENGTH <= following.frame_length <= MAX_FRAME_LENGTH:
+            return False
+        if following.session_id != header.session_id or behind + length > self.context.limit:
+            return False
+        if following.term_offset != term_offset_of(behind, self.context.geometry.term_length):
+            return False
+        body = self.reader.read(behind + HEADER_LENGTH, length - HEADER_LENGTH)
+        crc = Crc32(POLYNOMIALS[self.context.checksum])
+        return crc.checksum(body) != following.session_id & 0xFFFFFFFF
 
     # The end, and what looks like it
 

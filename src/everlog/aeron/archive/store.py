@@ -248,11 +248,15 @@ class ArchiveStore(PositionalStore):
         return ScanContext(segments, geometry, recording.stop_position, last_base, kind, is_live)
 
     def geometry(self, recording: Recording, segments: SegmentMap, checksum: str | None = None) -> tuple[Geometry, str]:
-        """What a recording's frames look like, and which checksum they have: ``checksum``, else as the options say."""
+        """What a recording's frames look like, and which checksum they have: ``checksum``, else as the options say.
+        Where that is found out, those with the session id of the descriptor have none: an archive that is not
+        configured for checksums extended the recording, maybe far from where frames are tried."""
         plain: tuple[int, ...] = ()
         kind = checksum or self.options.checksum
         if kind == "auto":
             kind, plain = self._detect(recording, segments)
+            if kind != "none" and recording.session_id not in plain:
+                plain = (*plain, recording.session_id)
         geometry = Geometry(
             recording.initial_term_id,
             recording.term_buffer_length,

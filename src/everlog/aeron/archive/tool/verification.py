@@ -8,7 +8,8 @@ It writes three things, here only where the frames bear it out:
 * ``INVALID`` where frames of the files that were looked at are damaged, or the last file ends before the stop position;
   ``VALID`` where they are sound;
 * zeros over a torn last frame, if that is wanted; else it counts as whole. Torn is one with an empty page in it, as
-  the original asks for, or with a wrong checksum. One that merely ends in zeros counts as whole.
+  the original asks for, or with a wrong checksum, and nothing but zeros behind it: frames there are damage, and stay.
+  One that merely ends in zeros counts as whole.
 
 Where an entry has a checksum it is taken out before the fields change and written anew behind them, so that a crash
 leaves an entry with its right checksum or none. The original leaves the old one.
@@ -20,6 +21,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from everlog.aeron.archive.catalog import CATALOG_NAME, CatalogEntry
+from everlog.aeron.archive.checksums import KINDS
 from everlog.aeron.archive.recordings import Recording, recording_of
 from everlog.aeron.archive.scan import Scan
 from everlog.aeron.archive.segments import SegmentReader
@@ -196,7 +198,13 @@ def find_tail(store: ArchiveStore, recording: Recording) -> Tail:
         return Tail(end, context.limit, False)  # not right behind the last intact frame
     with store.storage.open(name) as file:
         header = DataHeader.unpack_from(file.read_at(offset, HEADER_LENGTH))
+        behind = offset + align(header.frame_length)
+        has_more = last_written(file, behind) > behind
     torn_end = end + align(header.frame_length)
+    is_plain = store.options.checksum in KINDS and header.session_id == recording.session_id
+    # No crash tears more than the last frame. And what has a session id where a checksum is asked for never had one.
+    if has_more or is_plain:
+        return Tail(end, context.limit, False)
     if torn_end == recording.stop_position:  # somebody said that it is whole
         return Tail(torn_end, context.limit, True)
     return Tail(end, context.limit, True, torn, torn_end)
