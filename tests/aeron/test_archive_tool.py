@@ -383,9 +383,11 @@ def test_a_last_frame_with_others_behind_it_or_without_a_checksum_is_not_zeroed(
     # Two with different session ids and no checksum, behind ten with checksums: no crash leaves that.
     storage = CrashingStorage()
     options = ArchiveOptions(segment_length=1 << 16, catalog_capacity=4096, liveness_timeout_s=0, checksum="crc32")
-    with Archive.create(storage, options) as archive:
-        with archive.start_recording("aeron:ipc?term-length=64k", 1, session_id=9) as recorder:
-            recorder.append_many([b"message %d" % number for number in range(12)])
+    with (
+        Archive.create(storage, options) as archive,
+        archive.start_recording("aeron:ipc?term-length=64k", 1, session_id=9) as recorder,
+    ):
+        recorder.append_many([b"message %d" % number for number in range(12)])
     with storage.open_writable("0-0.rec") as file:
         for number in range(12 - count, 12):
             file.write_at(number * 64 + 12, (9 if count == 1 else number).to_bytes(4, "little"))
@@ -585,6 +587,26 @@ def test_an_undo_does_not_overwrite_what_came_after(tmp_path: Path) -> None:
     plan_state(storage, 3, "INVALID").apply()
     before = contents(storage)
     with pytest.raises(FileChanged, match=r"undo later changes first"):
+        plan_undo(storage, LocalStorage(str(kept))).apply()
+    assert contents(storage) == before
+
+
+def test_session_ids_are_not_put_where_somebody_has_written_since(tmp_path: Path) -> None:
+    storage = LocalWritableStorage(str(tmp_path))
+    options = ArchiveOptions(segment_length=1 << 16, catalog_capacity=4096, liveness_timeout_s=0)
+    with (
+        Archive.create(storage, options) as archive,
+        archive.start_recording("aeron:ipc?term-length=64k", 1) as recorder,
+    ):
+        recorder.append_many([b"first"] * 50)
+    kept = tmp_path.with_name("kept")
+    plan_checksum(storage, "crc32", 0)[0].apply(backup=FolderBackup(kept))
+    with Archive.open(storage, options) as archive:
+        archive.truncate_recording(0, 20 * 64)  # the first 20 could still be undone: all or none
+        with archive.extend_recording(0) as recorder:
+            recorder.append(b"A" * 1000)
+    before = contents(storage)
+    with pytest.raises(FileChanged, match="undo later changes first"):
         plan_undo(storage, LocalStorage(str(kept))).apply()
     assert contents(storage) == before
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -17,9 +17,11 @@ from everlog.aeron.archive.running import refuse_running
 from everlog.aeron.archive.tool.checksum import KEPT
 from everlog.aeron.archive.tool.folder import FAMILY
 from everlog.aeron.archive.tool.steps import FILE_MODE, ArchiveStep, last_written, state_of
-from everlog.aeron.frames import HEADER_LENGTH, MAX_SEGMENT_LENGTH
+from everlog.aeron.archive.writing.catalog_bytes import CHECKSUMS
+from everlog.aeron.frames import HEADER_LENGTH, MAX_FRAME_LENGTH, MAX_SEGMENT_LENGTH, TYPE_DATA, align
+from everlog.aeron.layouts import DataHeader
 from everlog.core.repair import Backup, RepairPlan, pieces_of
-from everlog.core.storage import Storage
+from everlog.core.storage import ReadableFile, Storage
 from everlog.core.writable import DRAFT_PREFIX, WritableStorage, writable
 from everlog.errors import CorruptData, EverlogError, FileChanged, LimitExceeded
 
@@ -221,18 +223,43 @@ def _put(step: Undo) -> bool:
 
 
 def _session_ids(step: Undo) -> bool:
+    """All frames are looked at before the first one changes: an offset at which somebody has written since may be in
+    the middle of a payload."""
     name = _is(str, step.how["from"])
     if not step.backup.exists(name):
         return False
-    step_bytes = KEPT.size << 16
     with step.backup.open(name) as kept, step.storage.open_writable(step.file) as file:
-        for at in range(0, kept.size() // KEPT.size * KEPT.size, step_bytes):
-            for offset, session_id in KEPT.iter_unpack(_whole(kept.read_at(at, step_bytes))):
-                if offset + 4 > file.size():
-                    raise step.changed(step.file)
-                file.write_at(offset, session_id.to_bytes(4, "little"))
+        for offset, session_id in _kept_ids(kept):
+            if not _has_checksum_or(file, offset, session_id):
+                raise step.changed(step.file)
+        for offset, session_id in _kept_ids(kept):
+            file.write_at(offset, session_id.to_bytes(4, "little"))
         file.sync()
     return True
+
+
+def _kept_ids(kept: ReadableFile) -> Iterator[tuple[int, int]]:
+    """Offset of a session id and what stood there, for each frame; not what a crash left of the last one."""
+    step_bytes = KEPT.size << 16
+    for at in range(0, kept.size() // KEPT.size * KEPT.size, step_bytes):
+        yield from KEPT.iter_unpack(_whole(kept.read_at(at, step_bytes)))
+
+
+def _has_checksum_or(file: ReadableFile, offset: int, session_id: int) -> bool:
+    """Whether the session id at ``offset`` is that of a data frame, and a checksum over it or the old one."""
+    start = offset - DataHeader.field("session_id").offset
+    head = file.read_at(start, HEADER_LENGTH) if start >= 0 else b""
+    if len(head) < HEADER_LENGTH:
+        return False
+    frame = DataHeader.unpack_from(head)
+    if frame.type != TYPE_DATA or not HEADER_LENGTH <= frame.frame_length <= MAX_FRAME_LENGTH:
+        return False
+    found = frame.session_id & 0xFFFFFFFF
+    if found == session_id:
+        return True
+    length = align(frame.frame_length) - HEADER_LENGTH
+    body = file.read_at(start + HEADER_LENGTH, length)
+    return len(body) == length and any(crc.checksum(body) == found for crc in CHECKSUMS.values())
 
 
 def _whole(data: bytes) -> bytes:
