@@ -397,6 +397,25 @@ def test_a_last_frame_with_others_behind_it_or_without_a_checksum_is_not_zeroed(
     assert storage.read_all("0-0.rec") == before
 
 
+def test_a_truncation_that_broke_off_is_not_taken_back() -> None:
+    left: list[CrashingStorage] = []
+    storage = CrashingStorage()
+    options = ArchiveOptions(segment_length=1 << 16, catalog_capacity=4096, liveness_timeout_s=0)
+    with Archive.create(storage, options) as archive:
+        with archive.start_recording("aeron:ipc?term-length=64k", 1) as recorder:
+            recorder.append_many([b"x" * 1000] * 200)
+        storage.after_each = lambda _: left.append(storage.kill())
+        archive.truncate_recording(0, 65536)
+        storage.after_each = None
+    pending = [folder for folder in left if ArchiveStore.open(folder, {}).recordings()[0].truncation_pending]
+    assert pending
+    for folder in pending:
+        folder.remove(MARK)  # else it counts as running
+        fixes = plan_fix(folder, {0: []}, truncates=lambda _: True)
+        assert fixes.plan.is_empty
+        assert "truncation broke off" in fixes.verdicts[0].note
+
+
 def test_an_entry_with_a_checksum_has_the_right_one_afterwards() -> None:
     storage = CrashingStorage(files_of("archive-crash/crash-crc"))
     fix(storage).apply()

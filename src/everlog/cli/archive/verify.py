@@ -106,6 +106,8 @@ def _fix(folder: str, scope: Scope, way: Way, truncate: bool | None) -> int:
                 code |= _tell(store, entry, own if verdict is None else verdict.faults, way.as_json)
                 for doubt in () if verdict is None else verdict.doubts:
                     warn(f"recording {entry.recording_id}: {doubt.found} was taken for whole")
+                if verdict is not None and verdict.note:
+                    warn(f"recording {entry.recording_id}: {verdict.note}")
     change.print_json()
     return code
 

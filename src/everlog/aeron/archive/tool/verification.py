@@ -11,6 +11,8 @@ It writes three things, here only where the frames bear it out:
   the original asks for, or with a wrong checksum, and nothing but zeros behind it: frames there are damage, and stay.
   One that merely ends in zeros counts as whole.
 
+A recording whose truncation broke off is left alone, as in a repair: who opens the archive for writing finishes that.
+
 Where an entry has a checksum it is taken out before the fields change and written anew behind them, so that a crash
 leaves an entry with its right checksum or none. The original leaves the old one.
 """
@@ -57,6 +59,8 @@ DAMAGE = frozenset(
 MENDED = frozenset({"stop-position", "unset-frame"})
 """Faults that a right stop position mends."""
 
+UNFINISHED = "a truncation broke off: nothing is written; truncate it again, or open the archive for writing"
+
 Truncates = Callable[[Fault], bool]
 """Whether a torn last frame shall be zeroed; else it counts as whole."""
 
@@ -76,7 +80,8 @@ class Tail:
 
 @dataclass(slots=True)
 class Verdict:
-    """What becomes of one recording: ``faults`` are those that remain, ``doubts`` what was taken for whole."""
+    """What becomes of one recording: ``faults`` are those that remain, ``doubts`` what was taken for whole, ``note``
+    why nothing is written."""
 
     recording_id: int
     faults: list[Fault]
@@ -84,6 +89,7 @@ class Verdict:
     stop_position: int | None = None
     state: str | None = None
     truncated_at: int | None = None
+    note: str = ""
 
 
 @dataclass(slots=True)
@@ -116,6 +122,10 @@ def plan_fix(
         if entry.state == "DELETED":
             continue
         recording = recording_of(entry)
+        if recording.truncation_pending:
+            # What is behind the stop position is to go: by the frames the recording would end where it did before.
+            fixes.verdicts[recording_id] = Verdict(recording_id, found, note=UNFINISHED)
+            continue
         has_files = recording_id in store.segment_index()
         tail = find_tail(store, recording) if has_files else None
         verdict = decide(recording, found, tail, truncates)
