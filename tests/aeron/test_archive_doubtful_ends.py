@@ -121,3 +121,19 @@ def test_frames_of_another_stream_follow_each_other_whatever_they_end_in(tmp_pat
             framer.frame(bytes(8160))
             assert recorder.append_block(framer.view()) == start + 8192
     assert frames_of(tmp_path / "a" / "0-0.rec") == [(start, 1, 8192) for start in range(0, TERM, 8192)]
+
+
+@pytest.mark.parametrize("filled", [0, 63], ids=["alone", "alone in its segment"])
+def test_a_frame_without_a_checksum_survives_a_kill_before_the_first_one_with_a_checksum(
+    tmp_path: Path, filled: int
+) -> None:
+    sent = [b"x" * 992] * filled + [b"acknowledged"]
+    if filled:
+        sent.append(b"y" * 1000)
+    with archive.create(tmp_path / "a", segment_length=TERM) as store:
+        with store.start_recording(CHANNEL, 1) as recorder:
+            recorder.append_many(sent)
+        store.extend_recording(0)  # with another session id
+        copy = killed(tmp_path / "a", tmp_path / "b")
+    with archive.open_archive(copy, liveness_timeout_s=0, checksum="crc32") as store:
+        assert [record.payload for record in store.replay(0)] == sent

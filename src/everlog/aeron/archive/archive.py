@@ -378,7 +378,7 @@ def _recover(storage: WritableStorage, options: ArchiveOptions) -> list[str]:
     """Put in order what a killed owner left; what was done, a line for each step."""
     from everlog.aeron.archive.repair.recovery import plan_recovery
 
-    # With one frame, torn, nothing would tell that there are checksums. Frames without one are known all the same.
+    # Where only a few frames have checksums they may not be among those that are tried.
     checksum = "auto" if options.checksum == "none" else options.checksum
     plan = plan_recovery(ArchiveStore(storage, Options()), checksum=checksum, is_owner=True)
     if not plan.is_empty:

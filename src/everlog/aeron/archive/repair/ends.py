@@ -25,7 +25,7 @@ from everlog.aeron import walk_twin as codes
 from everlog.aeron.archive.recordings import Recording
 from everlog.aeron.archive.scan import POLYNOMIALS, WINDOW_BYTES
 from everlog.aeron.archive.segments import SegmentMap, SegmentReader
-from everlog.aeron.frames import HEADER_LENGTH, align
+from everlog.aeron.frames import HEADER_LENGTH, TYPE_DATA, align
 from everlog.aeron.layouts import DataHeader
 from everlog.aeron.position import FOREVER
 from everlog.aeron.walk import Geometry, Walker
@@ -133,12 +133,43 @@ def recovery_geometry(
     store: ArchiveStore, recording: Recording, segments: SegmentMap, checksum: str
 ) -> tuple[Geometry, str]:
     """What frames look like while the recording's end is looked for, and their checksum. Those with the session id of
-    the descriptor have none: an archive that is not configured for checksums extended the recording."""
-    geometry, kind = store.geometry(recording, segments, None if checksum == "auto" else checksum)
+    the descriptor have none: an archive that is not configured for checksums extended the recording. A checksum that
+    is asked for counts only where a frame has it: else each frame would be taken for torn that was acknowledged when
+    there were none."""
+    wanted = store.options.checksum if checksum == "auto" else checksum
+    geometry, kind = store.geometry(recording, segments, "none" if wanted == "none" else "auto")
+    if wanted in POLYNOMIALS and kind != wanted and _any_has(store, recording, segments, wanted):
+        kind = wanted
     plain = geometry.plain_sessions
     if recording.session_id not in plain:
         plain = (*plain, recording.session_id)
     return replace(geometry, limit=-1, plain_sessions=plain if kind != "none" else ()), kind
+
+
+def _any_has(store: ArchiveStore, recording: Recording, segments: SegmentMap, kind: str) -> bool:
+    """Whether a frame of the last segment file that has frames has a checksum of that kind."""
+    crc, limit = Crc32(POLYNOMIALS[kind]), segments.base(recording.start_position)
+    reader = SegmentReader(store.storage, segments)
+    try:
+        bases = store.segment_index().get(recording.recording_id, [])
+        for base in sorted((b for b in segments.bases(bases) if b >= limit), reverse=True):
+            at, end = max(base, recording.start_position), base + segments.segment_length
+            begin = at
+            while len(header := reader.read(at, HEADER_LENGTH) if at < end else b"") == HEADER_LENGTH:
+                frame = DataHeader.unpack_from(header)
+                behind = at + align(frame.frame_length)
+                if frame.frame_length < HEADER_LENGTH or behind > end:
+                    break
+                if frame.type == TYPE_DATA and behind > at + HEADER_LENGTH:
+                    body = reader.read(at + HEADER_LENGTH, behind - at - HEADER_LENGTH)
+                    if crc.checksum(body) == frame.session_id & 0xFFFFFFFF:
+                        return True
+                at = behind
+            if at > begin:
+                return False
+        return False
+    finally:
+        reader.close()
 
 
 def walk_segment(reader: SegmentReader, geometry: Geometry, kind: str, begin: int, limit: int) -> _Walked:
