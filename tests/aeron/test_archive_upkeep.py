@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,10 @@ import pytest
 from upkeep_folder import FRAME, SEGMENT, Folder, files, messages, payload, positions, segment_files
 
 from everlog.aeron import archive
+from everlog.aeron.archive.archive import Archive
 from everlog.aeron.archive.catalog import CATALOG_NAME
 from everlog.aeron.archive.events import Event, RecordingSignal, SignalEvent
+from everlog.aeron.archive.options import ArchiveOptions
 from everlog.aeron.archive.refusals import ErrorCode, Refused
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.framing import Framer
@@ -519,3 +521,30 @@ def _lengths(storage: Storage, recording_id: int) -> list[int]:
 
 def _sizes(note: dict[str, Any], count: int) -> list[int]:
     return [note["sizes"][i % len(note["sizes"])] for i in range(count)]
+
+
+@pytest.mark.parametrize("checksum", ["crc32", "none"])
+@pytest.mark.parametrize("change", ["purge", "truncate", "extend"])
+def test_a_kill_at_any_point_of_a_change_leaves_no_wrong_checksum_of_an_entry(change: str, checksum: str) -> None:
+    storage = CrashingStorage()
+    options = ArchiveOptions(segment_length=SEGMENT, catalog_capacity=4096, liveness_timeout_s=0, checksum="crc32")
+    with Archive.create(storage, options) as owner, owner.start_recording("aeron:ipc?term-length=64k", 1) as recorder:
+        recorder.append_many([payload(number) for number in range(200)])
+    left: list[CrashingStorage] = []
+    with Archive.open(storage, replace(options, checksum=checksum)) as owner:
+        storage.after_each = lambda _: left.append(storage.kill())
+        if change == "purge":
+            owner.purge_segments(0, 2 * SEGMENT)
+        elif change == "truncate":
+            owner.truncate_recording(0, SEGMENT)
+        else:
+            owner.extend_recording(0).stop()
+        storage.after_each = None
+    assert len(left) > 3
+    for folder in left:
+        assert not [
+            fault for fault in ArchiveStore.open(folder, {}).verify().faults if fault.code == "catalog-checksum"
+        ]
+    entry = ArchiveStore.open(storage, {}).recordings()[0].entry
+    assert entry is not None
+    assert entry.checksum != 0

@@ -10,7 +10,8 @@ a new entry's descriptor    bytes behind the last entry, which its header of zer
 the next recording id       an id that nobody gets
 a new entry's header        the recording
 an extension's session id   the old recording with the new session's id, which says nothing while it is stopped
-positions, ids and times    the change; an entry's checksum, if it has one, of before (verify notes that)
+no checksum of an entry     the entry as before, without its checksum, if it had one
+positions, ids and times    the change, and no checksum of the entry, if it had one
 an entry's checksum         the change
 ==========================  =======================================================================================
 
@@ -26,6 +27,7 @@ from typing import Self
 from everlog.aeron.archive.catalog import CATALOG_NAME, Catalog, CatalogEntry, read_entry
 from everlog.aeron.archive.catalog_file import load_catalog
 from everlog.aeron.archive.recordings import Recording, recording_of
+from everlog.aeron.archive.repair.entry_checksums import kind_of
 from everlog.aeron.archive.writing.catalog_bytes import (
     CHECKSUMS,
     MAX_CATALOG_BYTES,
@@ -201,8 +203,11 @@ class CatalogWriter:
 
     def set_checksum(self, recording_id: int) -> None:
         """Write an entry's checksum, as the options say; 0 for none. Raises :class:`WriteFailed`."""
+        self._write_checksum(recording_id, self._options.checksum)
+
+    def _write_checksum(self, recording_id: int, kind: str) -> None:
         entry = self.entry(recording_id)
-        crc = CHECKSUMS.get(self._options.checksum)
+        crc = CHECKSUMS.get(kind)
         value = 0 if crc is None else to_int32(crc.checksum(entry.body))
         at = self._offsets[recording_id] + DescriptorHeader.field("checksum").offset
         self._file.write_at(at, value.to_bytes(4, "little", signed=True))
@@ -210,8 +215,17 @@ class CatalogWriter:
         entry.checksum = value & 0xFFFFFFFF
 
     def _change(self, recording_id: int, changes: dict[str, int]) -> None:
-        """Fields of one descriptor, with one write: they lie within 64 bytes that no page's end divides, or are one."""
+        """Fields of one descriptor, with one write: they lie within 64 bytes that no page's end divides, or are one.
+        Its checksum is taken out before: one of the entry as it was would look like damage for good. Without one in
+        the options the entry gets one of the kind that it had."""
         entry = self.entry(recording_id)
+        kind = self._options.checksum
+        if kind == "none":
+            kind = kind_of(entry) or "none"
+        if entry.checksum:
+            self._write_checksum(recording_id, "none")
+            self._sync()
+            entry = self.entry(recording_id)
         body = bytearray(entry.body)
         fields = [RecordingDescriptor.field(name) for name in changes]
         for field, value in zip(fields, changes.values(), strict=True):
@@ -220,8 +234,10 @@ class CatalogWriter:
         offset = self._offsets[recording_id]
         self._file.write_at(offset + DescriptorHeader.size + first, body[first:end])
         self._remember(recording_id, offset, entry.head + bytes(body))
-        if self._options.checksum != "none":
-            self.set_checksum(recording_id)
+        self._entries[recording_id].checksum = entry.checksum
+        if kind != "none":
+            self._sync()
+            self._write_checksum(recording_id, kind)
         self._sync()
 
     def _remember(self, recording_id: int, offset: int, data: bytes) -> None:
