@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from archive_changes import BASIC, GOLDEN, STATE_OF_12, VERBS, Verb, faults_of, files_of, fix, only, with_invalid
 
+from everlog.aeron.archive import catalog_file
 from everlog.aeron.archive.archive import Archive
 from everlog.aeron.archive.catalog import read_catalog
 from everlog.aeron.archive.options import ArchiveOptions
@@ -35,6 +36,7 @@ from everlog.errors import (
     CorruptData,
     EverlogError,
     FileChanged,
+    LimitExceeded,
     StoreExists,
     StoreUnavailable,
     UnknownStream,
@@ -554,6 +556,48 @@ def test_a_length_that_would_hide_the_entries_behind_it_costs_its_own_entry_only
     found = read_catalog(bytes(catalog))
     assert [entry.recording_id for entry in found.entries] == list(range(1, 14))
     assert [(fault.code, fault.offset) for fault in found.faults] == [("catalog-entry", 32)]
+
+
+def test_a_catalog_with_entries_behind_what_is_read_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = ArchiveOptions(segment_length=1 << 16, catalog_capacity=4096, liveness_timeout_s=0)
+    storage = CrashingStorage()
+    channel = "aeron:ipc?alias=" + "a" * 3_000
+    with Archive.create(storage, options) as archive:
+        for _ in range(20):
+            archive.start_recording(channel, 1, term_length=1 << 16).stop()
+    whole = contents(storage)
+    monkeypatch.setattr(catalog_file, "MAX_USED_BYTES", 64 << 10)
+    monkeypatch.setattr(catalog_file, "CATALOG_STEP_BYTES", 16 << 10)
+    for act in (
+        lambda: ArchiveStore.open(storage, {}),
+        lambda: Archive.open(storage, options),
+        lambda: plan_compact(storage),
+    ):
+        with pytest.raises(LimitExceeded, match=r"archive\.catalog"):
+            act()
+    damaged = bytearray(whole["archive.catalog"])
+    damaged[32:36] = (1 << 30).to_bytes(4, "little")  # the first entry's length
+    with storage.open_writable("archive.catalog") as file:
+        file.write_at(0, damaged)
+    with pytest.raises(LimitExceeded, match=r"archive\.catalog"):
+        ArchiveStore.open(storage, {}).plan_repair()
+    assert contents(storage)["archive.catalog"] == bytes(damaged)
+
+
+def test_a_catalog_grows_no_further_than_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalog_file, "MAX_USED_BYTES", 64 << 10)
+    monkeypatch.setattr(catalog_file, "CATALOG_STEP_BYTES", 16 << 10)
+    options = ArchiveOptions(segment_length=1 << 16, catalog_capacity=4096, liveness_timeout_s=0)
+    storage = CrashingStorage()
+    channel = "aeron:ipc?alias=" + "a" * 3_000
+    with Archive.create(storage, options) as archive:
+        for _ in range(10):
+            archive.start_recording(channel, 1, term_length=1 << 16).stop()
+        with pytest.raises(LimitExceeded, match="compact"):
+            archive.start_recording(channel, 1, term_length=1 << 16)
+    assert storage.size("archive.catalog") <= 64 << 10
+    assert len(ArchiveStore.open(storage, {}).streams()) == 10
+    Archive.open(storage, options).close()
 
 
 @pytest.mark.parametrize("name", ["1.9.3-stopped", "1.24.0-killed"])

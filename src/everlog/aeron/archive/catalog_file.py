@@ -10,9 +10,11 @@ from everlog.aeron.archive.catalog import CATALOG_NAME, Catalog, read_catalog
 from everlog.aeron.layouts import CatalogHeader
 from everlog.core.report import Fault
 from everlog.core.storage import MAX_SMALL_FILE_BYTES, ReadableFile, Storage
-from everlog.errors import CorruptData
+from everlog.errors import CorruptData, LimitExceeded
 
 CATALOG_STEP_BYTES = 1 << 20
+MAX_USED_BYTES = MAX_SMALL_FILE_BYTES
+"""Of a catalog's file so much is read, and its entries end there at the latest; behind that it may have zeros."""
 
 
 @dataclass(frozen=True)
@@ -25,12 +27,17 @@ class CatalogBytes:
 
     @classmethod
     def read(cls, storage: Storage) -> CatalogBytes:
-        """The file, now."""
+        """The file, now. Raises :class:`LimitExceeded` where entries reach behind ``MAX_USED_BYTES``: without them it
+        would look whole."""
         if not storage.exists(CATALOG_NAME):
             return cls(None, 0)
         with storage.open(CATALOG_NAME) as file:
             size = file.size()
-            return cls(_written_part(file, min(size, MAX_SMALL_FILE_BYTES)), size)
+            data = _written_part(file, min(size, MAX_USED_BYTES))
+            # Entries are far shorter than a step: where that is zeros there are none behind it.
+            if size > MAX_USED_BYTES and any(data[MAX_USED_BYTES - CATALOG_STEP_BYTES :]):
+                refuse_beyond(file, MAX_USED_BYTES)
+            return cls(data, size)
 
     def check_version(self) -> None:
         """Raises :class:`UnsupportedVersion` for a version above 3."""
@@ -46,6 +53,25 @@ class CatalogBytes:
             return read_catalog(self.data, size=self.size), None
         except CorruptData as error:
             return None, _no_catalog(error.found or "", error.offset)
+
+
+def refuse_beyond(file: ReadableFile, limit: int) -> None:
+    """Raises :class:`LimitExceeded` where anything but zeros is behind ``limit``."""
+    at = limit
+    while part := file.read_at(at, CATALOG_STEP_BYTES):
+        if part.count(0) < len(part):
+            raise too_large(at + len(part.rstrip(b"\0")))
+        at += len(part)
+
+
+def too_large(used: int) -> LimitExceeded:
+    """A catalog whose entries need ``used`` bytes."""
+    return LimitExceeded(
+        CATALOG_NAME,
+        found=f"{used} bytes of entries",
+        expected=f"at most {MAX_USED_BYTES}",
+        hint="compact takes out recordings that are deleted; ArchiveTool does so of one that is too large already",
+    )
 
 
 def load_catalog(storage: Storage) -> tuple[Catalog | None, Fault | None]:

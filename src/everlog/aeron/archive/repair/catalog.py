@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from everlog.aeron.archive import catalog_file
 from everlog.aeron.archive.catalog import ALIGNMENT, CATALOG_NAME
+from everlog.aeron.archive.catalog_file import refuse_beyond
 from everlog.aeron.archive.recordings import Recording
 from everlog.aeron.archive.repair.ends import Remains, remains_of
 from everlog.aeron.archive.repair.steps import ArchiveStep, changed
@@ -69,7 +71,11 @@ class RebuildCatalog(ArchiveStep):
 
 def rebuild_catalog(storage: WritableStorage, store: ArchiveStore) -> RebuildCatalog:
     """The step for an archive's catalog, of version 3 or missing. Recordings that only files tell of become active
-    ones, which recovery stops."""
+    ones, which recovery stops. Raises :class:`LimitExceeded` for one with bytes behind what is read of it: the new one
+    would be without them."""
+    if storage.exists(CATALOG_NAME):
+        with storage.open(CATALOG_NAME) as file:
+            refuse_beyond(file, catalog_file.MAX_USED_BYTES)
     recordings = store.recordings()
     kept = [r for r in recordings.values() if r.entry is not None]
     found = [r for r in recordings.values() if r.entry is None]

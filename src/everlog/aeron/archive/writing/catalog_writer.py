@@ -24,8 +24,9 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
 
+from everlog.aeron.archive import catalog_file
 from everlog.aeron.archive.catalog import CATALOG_NAME, Catalog, CatalogEntry, read_entry
-from everlog.aeron.archive.catalog_file import load_catalog
+from everlog.aeron.archive.catalog_file import load_catalog, too_large
 from everlog.aeron.archive.recordings import Recording, recording_of
 from everlog.aeron.archive.repair.entry_checksums import kind_of
 from everlog.aeron.archive.writing.catalog_bytes import (
@@ -42,7 +43,7 @@ from everlog.aeron.frames import NULL_POSITION, NULL_TIMESTAMP, align
 from everlog.aeron.layouts import CatalogHeader, DescriptorHeader, RecordingDescriptor
 from everlog.core.report import Severity
 from everlog.core.writable import WritableFile, WritableStorage
-from everlog.errors import CorruptData, LimitExceeded, StoreExists, UnknownStream, UnsupportedVersion, UsageError
+from everlog.errors import CorruptData, StoreExists, UnknownStream, UnsupportedVersion, UsageError
 
 DEFAULT_CAPACITY = 1 << 20
 MIN_CAPACITY = CatalogHeader.size
@@ -160,6 +161,8 @@ class CatalogWriter:
         header = encode_entry_header(body, "VALID", self._options.checksum)
         start = self._end
         behind = start + len(header) + len(body)
+        if behind > catalog_file.MAX_USED_BYTES:
+            raise too_large(behind)
         if behind > self.capacity:
             self._grow(self._capacity_for(behind))
         # Behind the last entry there may be what an addition left that was not finished.
@@ -248,16 +251,9 @@ class CatalogWriter:
     # The file
 
     def _capacity_for(self, needed: int) -> int:
-        if needed > MAX_CATALOG_BYTES:
-            raise LimitExceeded(
-                CATALOG_NAME,
-                found=f"{needed} bytes",
-                expected=f"at most {MAX_CATALOG_BYTES}",
-                hint="everlog archive DIR compact takes out recordings that are deleted",
-            )
         capacity = self.capacity
         while capacity < needed:
-            capacity = min(max(capacity + capacity // 2, MIN_CAPACITY + 1), MAX_CATALOG_BYTES)
+            capacity = min(max(capacity + capacity // 2, MIN_CAPACITY + 1), catalog_file.MAX_USED_BYTES)
         return capacity
 
     def _grow(self, capacity: int) -> None:
