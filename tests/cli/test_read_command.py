@@ -138,3 +138,21 @@ def test_follow_prints_what_comes_later_once(everlog, clean: Path, monkeypatch: 
 
 def test_follow_ends_at_its_limit(everlog, clean: Path) -> None:
     assert len(everlog("read", clean, "--json", "--follow", "--limit", 2).rows) == 2
+
+
+def test_follow_keeps_the_first_address_of_a_stream_that_had_no_record_yet(
+    everlog, clean: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 2:
+            with (clean / "s.toy").open("ab") as file:
+                file.write(toy_line(15, None, None, b"early") + toy_line(20, None, None, b"wanted"))
+        if len(waits) == 4:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(read_module.time, "sleep", wait)
+    result = everlog("read", clean, "--json", "--follow", "--from", "20")
+    assert [row["address"] for row in result.rows] == ["20"]

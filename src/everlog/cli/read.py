@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -83,7 +83,7 @@ def read(path: str, family: str | None, **given: Any) -> int:
             time.sleep(SECONDS_BETWEEN_POLLS)
             # Opened anew: a store knows its files as they were when it was opened.
             with open_given(path, family, given, warn_of_key=False) as store:
-                write_records(store, replace(selection, start=None), formatter, progress, faults)
+                write_records(store, selection, formatter, progress, faults)
     finally:
         faults.close()
     return faults.exit_code
