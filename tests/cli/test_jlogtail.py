@@ -17,9 +17,12 @@ from typing import Any
 
 import pytest
 
+from everlog.cli.faults import FaultPrinter
+from everlog.cli.jlogtail import TAIL_COLUMNS, SeenMetastore, batches, new_cursor
 from everlog.core.storage import LocalStorage
 from everlog.jlog.options import JlogOptions
 from everlog.jlog.store import JlogStore
+from everlog.testing.memory_storage import MemoryStorage
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "jlog"
 PLAIN = 0x663A7318
@@ -260,3 +263,32 @@ def test_tailing_changes_no_byte(everlog: Any, log: Path) -> None:
     assert len(list(records)) == 90
     assert done.code == 0
     assert {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in log.iterdir()} == before
+
+
+def test_a_finished_segment_below_the_limit_is_read_to_its_end(everlog: Any, small: Path) -> None:
+    """The limit was raised since: only the system tells whether somebody writes on to it."""
+    (small / "metastore").write_bytes(struct.pack("<IIII", 1, 4096, 1, PLAIN))
+    done = everlog("jlogtail", small, "--from", "beginning", "--no-follow")
+    assert (done.code, done.stdout, done.stderr) == (0, b"a\nb\n... empty message ...\nc\nd\0e\n", "")
+
+
+def test_a_late_writer_is_waited_for(tail: type[Tail], small: Path) -> None:
+    (small / "metastore").write_bytes(struct.pack("<IIII", 1, 4096, 1, PLAIN))
+    with (small / "00000000").open("ab", buffering=0) as late:
+        one = tail(small, "--from", "beginning")
+        one.wait_for(b"a\nb\n... empty message ...\n")
+        late.write(message(b"late"))
+        one.wait_for(b"a\nb\n... empty message ...\nlate\n")
+    one.wait_for(b"a\nb\n... empty message ...\nlate\nc\nd\0e\n")
+    assert one.stop() == (130, "")
+
+
+def test_elsewhere_nobody_writes_on(small: Path) -> None:
+    (small / "metastore").write_bytes(struct.pack("<IIII", 1, 4096, 1, PLAIN))
+    append(small / "00000001", message(b"torn")[:-2])
+    storage = MemoryStorage.of_folder(small)
+    cursor = new_cursor(storage, SeenMetastore(storage), FaultPrinter())
+    found: list[bytes] = []
+    for batch in batches(cursor, is_following=False, columns=TAIL_COLUMNS):
+        found += batch.to_list("payload")
+    assert found == [b"a", b"b", b"", b"c\n", b"d\0e"]

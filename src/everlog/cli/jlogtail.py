@@ -21,10 +21,10 @@ from everlog.cli.records import JsonLines
 from everlog.cli.text import complain
 from everlog.core.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS, Batch, pick
 from everlog.core.derived import derive
-from everlog.core.storage import Storage
+from everlog.core.storage import LocalStorage, ReadableFile, Storage
 from everlog.core.store import Level
-from everlog.core.writable import WritableStorage
-from everlog.errors import UsageError
+from everlog.core.writable import LocalWritableStorage, WritableFile, WritableStorage
+from everlog.errors import UsageError, WriteFailed
 from everlog.jlog.addresses import Address
 from everlog.jlog.cursor import Cursor, Request
 from everlog.jlog.faults import STREAM
@@ -108,10 +108,48 @@ class SeenMetastore:
         )
 
 
+class QuietStorage:
+    """A folder that is not on this machine, as a cursor asks for it: no file of it is written on, or locked."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self.root = storage.root
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a file of that name."""
+        return self._storage.exists(name)
+
+    def names(self, folder: str = "") -> list[str]:
+        """Names in the folder."""
+        return self._storage.names(folder)
+
+    def size(self, name: str) -> int:
+        """Bytes of a file, now."""
+        return self._storage.size(name)
+
+    def open(self, name: str) -> ReadableFile:
+        """A file, to be read."""
+        return self._storage.open(name)
+
+    def read_all(self, name: str) -> bytes:
+        """A small file's content."""
+        return self._storage.read_all(name)
+
+    def may_be_written(self, name: str, quiet_s: float) -> bool:
+        """See :class:`WritableStorage`."""
+        return False
+
+    def open_writable(self, name: str) -> WritableFile:
+        """Refused with :class:`WriteFailed`: who can't write has no lock to ask for."""
+        raise WriteFailed(name, found="a store that is not on this machine", expected="a local folder")
+
+
 def new_cursor(storage: Storage, metastore: SeenMetastore, faults: FaultPrinter) -> Cursor:
-    """A cursor that only reads: all that it asks of folder and metastore is what they have for readers."""
+    """A cursor that only reads. Of a local folder it asks the system, too, who has a segment open or locked; of another
+    one nobody can tell, and there nobody appends in place."""
+    is_local = isinstance(storage, LocalStorage)
     return Cursor(
-        cast(WritableStorage, storage),
+        LocalWritableStorage(storage.root) if is_local else cast(WritableStorage, QuietStorage(storage)),
         cast(MetastoreFile, metastore),
         faults,
         lambda done, log: None,
