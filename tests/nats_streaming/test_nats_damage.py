@@ -352,3 +352,25 @@ def test_a_slice_that_a_server_makes_while_its_channel_is_listed_is_no_fault(
     channel = opened(path).channel("foo")
     assert (channel.kept.first, channel.kept.count) == (1, 10)
     assert [state.faults for state in channel.states] == [(), ()]
+
+
+@pytest.mark.parametrize(
+    ("options", "first", "count"),
+    [
+        ({"max_msgs": 5}, 6, 5),
+        ({"max_msgs": 9}, 2, 9),
+        ({"max_bytes": 5 * 73}, 6, 5),
+        ({"max_age": 4.5, "now_ns": 10**18 + 10 * 10**9}, 6, 5),
+    ],
+)
+def test_limits_count_a_damaged_message_as_the_server_does(
+    made: Any, tmp_path: Path, opened: Any, reading: Any, options: dict[str, Any], first: int, count: int
+) -> None:
+    """It goes by its index, and does not look at the records."""
+    dat, idx = made.slice(range(1, 11))
+    for k in (2, 3):
+        dat = dat.replace(b"message %d" % k, b"massage %d" % k)
+    with opened(made.store(tmp_path, dat_1=dat, idx_1=idx), **options) as store:
+        (info,) = store.streams()
+        assert (info.first, info.record_count) == (str(first), count)
+        assert reading(store).sequences == [k for k in range(first, 11) if k not in (2, 3)]

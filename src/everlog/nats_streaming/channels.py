@@ -163,12 +163,28 @@ class Channel:
         return Plan(parts, tuple(s for s in self.states if not s.count))
 
     def entries(self, part: Part, first: int) -> Iterator[Entry]:
-        """Sequence, timestamp and size of a part's messages from ``first`` on."""
-        walk = PlanWalk(self.reading, self.name, self._channel, RowSink(_ENTRY_COLUMNS, _ENTRY_ROWS, 1 << 62), None)
+        """Sequence, timestamp and size of a part's messages from ``first`` on. A good index tells, as it tells the
+        server: a message whose record is damaged since counts under the limits, too."""
         begin = max(first, part.first)
+        if part.state.indexed:
+            yield from self._indexed_entries(part, begin)
+            return
+        walk = PlanWalk(self.reading, self.name, self._channel, RowSink(_ENTRY_COLUMNS, _ENTRY_ROWS, 1 << 62), None)
         for _ in walk.part(part, begin, part.end):
             yield from walk.take_entries()
         yield from walk.take_entries()
+
+    def _indexed_entries(self, part: Part, first: int) -> Iterator[Entry]:
+        storage, piece = self.reading.storage, part.state.slice
+        try:
+            index = storage.open(piece.idx)
+        except StoreUnavailable:
+            if not is_gone(storage, piece):
+                raise
+            return
+        with index:
+            for entry in IndexLookup(index, part.state.count).between(first, part.end):
+                yield entry.sequence, entry.timestamp, entry.length
 
     def walk(self, request: ScanRequest, plan: Plan) -> Iterator[Batch]:
         """The planned messages within the request's range, as batches of its columns."""

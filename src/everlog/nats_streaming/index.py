@@ -164,6 +164,14 @@ class IndexLookup:
         """The first record whose sequence is not below ``sequence``; ``count`` where there is none."""
         return self._bisect(lambda entry: bool(entry.sequence < sequence))
 
+    def between(self, first: int, end: int) -> Iterator[IndexRecord]:
+        """The records with ``first <= sequence < end``."""
+        for i in range(self.at_sequence(first), self.count):
+            entry = self.entry(i)
+            if entry.sequence >= end:
+                return
+            yield entry
+
     def behind(self, offset: int) -> int:
         """The first record that starts behind ``offset`` in the ``.dat`` file; ``count`` where there is none."""
         return self._bisect(lambda entry: bool(entry.offset <= offset))
