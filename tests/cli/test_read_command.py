@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import base64
+import struct
 import zlib
 from pathlib import Path
 
 import pytest
 
+from everlog import stores
 from everlog.cli import read as read_module
 from everlog.cli.read import unescaped
 from everlog.cli.records import hex_line, shortened
+from everlog.jlog.store import JlogStore
+from everlog.stores import FAMILIES
 from everlog.testing.toy_store import toy_line
 
 
@@ -156,3 +160,60 @@ def test_follow_keeps_the_first_address_of_a_stream_that_had_no_record_yet(
     monkeypatch.setattr(read_module.time, "sleep", wait)
     result = everlog("read", clean, "--json", "--follow", "--from", "20")
     assert [row["address"] for row in result.rows] == ["20"]
+
+
+def test_follow_waits_for_a_writer_that_goes_on_below_the_last_segment(
+    everlog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def message(payload: bytes) -> bytes:
+        return struct.pack("<IIII", 0x663A7318, 1_800_000_000, 0, len(payload)) + payload
+
+    monkeypatch.setattr(stores, "FAMILIES", {"jlog": FAMILIES["jlog"]})
+    (tmp_path / "metastore").write_bytes(struct.pack("<IIII", 1, 4096, 1, 0x663A7318))
+    (tmp_path / "00000000").write_bytes(message(b"one"))
+    (tmp_path / "00000001").write_bytes(message(b"three"))
+    late = (tmp_path / "00000000").open("ab", buffering=0)
+    steps = iter([lambda: late.write(message(b"two")), lambda: None, late.close, lambda: None])
+
+    def wait(seconds: float) -> None:
+        step = next(steps, None)
+        if step is None:
+            raise KeyboardInterrupt
+        step()
+
+    monkeypatch.setattr(read_module.time, "sleep", wait)
+    result = everlog("read", tmp_path, "--raw", "--delimiter", " ", "--follow")
+    assert result.stdout == b"one two three "
+
+
+def test_follow_passes_over_no_segment_that_is_followed_only_when_it_is_read(
+    everlog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def message(payload: bytes) -> bytes:
+        return struct.pack("<IIII", 0x663A7318, 1_800_000_000, 0, len(payload)) + payload
+
+    monkeypatch.setattr(stores, "FAMILIES", {"jlog": FAMILIES["jlog"]})
+    (tmp_path / "metastore").write_bytes(struct.pack("<IIII", 1, 4096, 1, 0x663A7318))
+    (tmp_path / "00000000").write_bytes(message(b"one"))
+    late = (tmp_path / "00000000").open("ab", buffering=0)
+    ask = JlogStore.settled_end
+
+    def settled_end(store: JlogStore, stream: str) -> int | None:
+        end = ask(store, stream)
+        (tmp_path / "00000001").write_bytes(message(b"three"))
+        return end
+
+    monkeypatch.setattr(JlogStore, "settled_end", settled_end)
+    waits: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        if not late.closed:
+            late.write(message(b"two"))
+            late.close()
+        if len(waits) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(read_module.time, "sleep", wait)
+    result = everlog("read", tmp_path, "--raw", "--delimiter", " ", "--follow")
+    assert result.stdout == b"one two three "

@@ -33,6 +33,7 @@ class Selection:
     limit: int | None
     level: Level
     include_all: bool = False
+    is_following: bool = False
 
 
 @dataclass(slots=True)
@@ -70,7 +71,13 @@ def read(path: str, family: str | None, **given: Any) -> int:
     _check(given)
     level = Level.FRAME if given["frames"] else Level.RECORD
     selection = Selection(
-        given["streams"], given["start"], given["end"], given["limit"], level, bool(given["include_all"])
+        given["streams"],
+        given["start"],
+        given["end"],
+        given["limit"],
+        level,
+        include_all=bool(given["include_all"]),
+        is_following=bool(given["follow"]),
     )
     faults = FaultPrinter()
     progress = Progress(selection.limit)
@@ -149,7 +156,7 @@ def batches(
         stream,
         columns=columns,
         start=progress.next_address.get(stream, selection.start),
-        end=selection.end,
+        end=_end(store, stream, selection),
         level=selection.level,
         max_rows=max_rows,
         on_fault=faults,
@@ -165,6 +172,14 @@ def batches(
         yield batch
         if progress.done:
             return
+
+
+def _end(store: Store, stream: str, selection: Selection) -> int | None:
+    """Where to stop. Who follows goes on behind the last record printed: what lies behind the place where a late
+    writer still appends waits for a later look, lest that writer's records be passed over."""
+    end = None if selection.end is None else store.parse_address(selection.end)
+    settled = store.settled_end(stream) if selection.is_following else None
+    return min((bound for bound in (end, settled) if bound is not None), default=None)
 
 
 def cut(batch: Batch, row_count: int) -> Batch:

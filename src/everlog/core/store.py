@@ -136,6 +136,12 @@ class Store(ABC):
         late. ``()`` where a stream grows at its end alone. What was no open end once is none later."""
         return ()
 
+    def settled_end(self, stream: str) -> int | None:
+        """The address to stop before for who reads once, in order, and goes on behind the last record: what lies
+        behind may yet get records before it. ``None`` where a stream grows at its end alone. To be asked before the
+        reading begins."""
+        return min(self.open_ends(stream), default=None)
+
     @abstractmethod
     def family_columns(self, level: Level = Level.RECORD) -> tuple[Column, ...]:
         """The columns that ``walk`` can give, ``timestamp_ns``, ``length`` and ``payload`` among them."""

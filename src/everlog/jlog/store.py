@@ -88,6 +88,16 @@ class JlogStore(Store):
         segments = list_segments(self.storage.entries())
         return tuple((segment.log + 1) << MARKER_BITS for segment in written_below(self.storage, segments))
 
+    def settled_end(self, stream: str) -> int | None:
+        """The first open end, else that of the last segment there is now: of one that is followed only when it is read,
+        nobody has asked whether a writer goes on in it."""
+        self._check(stream)
+        segments = list_segments(self.storage.entries())
+        if not segments:
+            return None
+        first = next(iter(written_below(self.storage, segments)), segments[-1])
+        return (first.log + 1) << MARKER_BITS
+
     def family_columns(self, level: Level = Level.RECORD) -> tuple[Column, ...]:
         """``timestamp_ns``, ``length``, ``payload``, ``log``, ``marker``, ``offset``; messages are not fragmented, so
         both levels agree."""
