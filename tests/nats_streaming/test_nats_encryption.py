@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 
+from everlog.core.report import Fault
 from everlog.errors import KeyRefused
 from everlog.nats_streaming.encryption import MasterKey, load_master_key
 from everlog.nats_streaming.options import NatsStreamingOptions
@@ -87,6 +88,18 @@ def test_data_that_does_not_open_is_a_fault_and_not_given(made: Any, tmp_path: P
             row for b in store.scan("foo", columns=["reply", "sequence"], on_fault=lambda f: None) for row in b.rows()
         ]
         assert rows == [("", 1), ("", 4)]
+
+
+@pytest.mark.parametrize("max_rows", [1, 2, 100])
+def test_data_too_short_for_a_ciphertext_says_nothing_of_the_key(
+    made: Any, tmp_path: Path, opened: Any, max_rows: int
+) -> None:
+    payloads = [b"\x01", b"plain", b"\x02bin", seal(1, b"sealed", 4), b"\x01"]
+    with opened(sealed_store(made, tmp_path / "s", payloads), encryption_key=SECRET) as store:
+        faults: list[Fault] = []
+        batches = store.scan("foo", columns=["payload"], max_rows=max_rows, on_fault=faults.append)
+        assert [row[0] for batch in batches for row in batch.rows()] == [b"plain", b"sealed"]
+        assert [f.address for f in faults] == ["1", "3", "5"]
 
 
 def test_without_a_key_the_data_is_given_as_it_is(golden: Golden, truth: Any, opened: Any) -> None:

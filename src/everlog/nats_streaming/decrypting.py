@@ -7,7 +7,7 @@ from array import array
 from everlog.core.columns import Batch, Column, ColumnData, ColumnType
 from everlog.core.report import Fault
 from everlog.core.store import FaultSink
-from everlog.nats_streaming.encryption import ChannelCipher, wrong_key
+from everlog.nats_streaming.encryption import ChannelCipher, looks_encrypted, wrong_key
 from everlog.nats_streaming.names import slice_file
 
 
@@ -32,8 +32,9 @@ class Decrypter:
         closed = [i for i, data in enumerate(plain) if data is None]
         if changed > len(closed):
             self._opened = True
-        elif closed and not self._opened:
-            raise wrong_key(self._stream, len(closed))
+        # What is too short for a ciphertext says nothing of the key.
+        elif not self._opened and (count := sum(looks_encrypted(sealed[i]) for i in closed)):
+            raise wrong_key(self._stream, count)
         for i in closed:
             self._report(batch, i, sealed[i])
         rows = [i for i, data in enumerate(plain) if data is not None]
