@@ -140,6 +140,12 @@ def test_deleted_recordings_are_listed_only_on_request(golden_archive: Unpack) -
             list(store.scan("8"))
 
 
+@pytest.mark.parametrize("name", ["x", "-1", "03", "9" * 20, "9" * 5000])
+def test_a_name_that_is_no_recording_is_an_unknown_stream(golden_archive: Unpack, name: str) -> None:
+    with everlog.open_store(golden_archive("archive-basic/archive")) as store, pytest.raises(everlog.UnknownStream):
+        list(store.scan(name))
+
+
 def test_reading_a_deleted_recording_whose_files_are_gone_gives_nothing_and_no_fault(golden_archive: Unpack) -> None:
     faults: list[Fault] = []
     with everlog.open_store(golden_archive("archive-basic/archive"), include_all=True) as store:

@@ -177,6 +177,15 @@ def test_sizes_and_times_are_read_as_the_server_reads_them() -> None:
         {"include_bak": "?"},
         {"nonsense": 1},
         {"now_ns": "later"},
+        {"max_msgs": float("inf")},
+        {"max_msgs": "9" * 5000},
+        {"max_bytes": "9" * 5000},
+        {"max_bytes": float("inf")},
+        {"max_age": float("inf")},
+        {"max_age": "9" * 400 + "h"},
+        {"now_ns": float("inf")},
+        {"now_ns": "9" * 5000},
+        {"crc_poly": float("inf")},
     ],
 )
 def test_wrong_options_are_usage_errors(options: dict[str, Any], golden: Golden, opened: Any) -> None:
@@ -186,7 +195,7 @@ def test_wrong_options_are_usage_errors(options: dict[str, Any], golden: Golden,
 
 def test_wrong_addresses_and_names_are_usage_errors(golden: Golden, opened: Any) -> None:
     with opened(golden("compacted")) as store:
-        for text in ("", "-1", "1.5", "x", "٣", str(1 << 63)):
+        for text in ("", "-1", "1.5", "x", "٣", str(1 << 63), "9" * 5000):
             with pytest.raises(UsageError):
                 store.parse_address(text)
         assert store.format_address(store.parse_address("17")) == "17"

@@ -28,6 +28,8 @@ _NANOSECONDS = {
     "m": 60 * 10**9,
     "h": 3600 * 10**9,
 }
+MAX_DIGITS = 1000
+"""Of a number of bytes. Python takes no more than 4300 in a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ def parse_count(name: str, value: Any) -> int:
         return 0
     try:
         return max(int(value), 0)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):  # infinity has no whole number
         raise UsageError(name, found=repr(value), expected="a whole number") from None
 
 
@@ -57,7 +59,7 @@ def parse_size(name: str, value: Any) -> int:
     if value is None or isinstance(value, int):
         return max(int(value or 0), 0)
     match = _SIZE.fullmatch(value) if isinstance(value, str) else None
-    if match is None or match[2].lower() not in _UNITS:
+    if match is None or match[2].lower() not in _UNITS or len(match[1]) > MAX_DIGITS:
         raise UsageError(name, found=repr(value), expected="bytes such as 1000000 or 64MB")
     unit: int = _UNITS[match[2].lower()]
     return max(int(match[1]) * unit, 0)
@@ -73,6 +75,10 @@ def parse_duration(name: str, value: Any) -> int:
     except (ValueError, OverflowError):
         pass
     parts = list(_DURATION_PART.finditer(text.removeprefix("-")))
+    try:
+        total = sum(round(float(p[1]) * _NANOSECONDS[p[2]]) for p in parts)
+    except OverflowError:  # so many digits that it is infinity
+        parts = []
     if not parts or "".join(p[0] for p in parts) != text.removeprefix("-"):
         raise UsageError(name, found=repr(value), expected="a time such as 24h, 90s or 1h30m")
-    return 0 if text.startswith("-") else sum(round(float(p[1]) * _NANOSECONDS[p[2]]) for p in parts)
+    return 0 if text.startswith("-") else total

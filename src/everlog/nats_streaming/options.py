@@ -73,7 +73,7 @@ class NatsStreamingOptions:
 def _integer(name: str, value: Any) -> int:
     try:
         return int(value, 0) if isinstance(value, str) else int(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):  # infinity has no whole number
         raise UsageError(name, found=repr(value), expected="a whole number, decimal or 0x...") from None
 
 

@@ -16,6 +16,7 @@ from everlog.nats_streaming.channels import COLUMNS, Channel, Reading, open_chan
 from everlog.nats_streaming.clients import client_dict, read_clients
 from everlog.nats_streaming.encryption import load_master_key
 from everlog.nats_streaming.layouts import SUPPORTED_VERSION, FileVersion
+from everlog.nats_streaming.limits import MAX_DIGITS
 from everlog.nats_streaming.messages import ClientInfo
 from everlog.nats_streaming.names import (
     CLIENTS_FILE,
@@ -153,7 +154,7 @@ class NatsStreamingStore(Store):
 
     def parse_address(self, text: str) -> int:
         """A sequence, decimal."""
-        if not (text.isascii() and text.isdigit()) or int(text) > MAX_SEQUENCE:
+        if not (text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS) or int(text) > MAX_SEQUENCE:
             raise UsageError("address", found=repr(text), expected="a sequence such as 17")
         return int(text)
 

@@ -35,7 +35,7 @@ from everlog.aeron.columns import COLUMNS, make_sink, take_batch
 from everlog.aeron.frames import HEADER_LENGTH, NULL_POSITION
 from everlog.aeron.mark_file import ArchiveMark, now_ms, read_archive_mark
 from everlog.aeron.position import FOREVER, term_start
-from everlog.aeron.positional_store import PositionalStore
+from everlog.aeron.positional_store import MAX_DIGITS, PositionalStore
 from everlog.aeron.record_times import RecordTimes, check_source
 from everlog.aeron.walk import Geometry
 from everlog.core.columns import Batch, Column
@@ -169,7 +169,8 @@ class ArchiveStore(PositionalStore):
 
     def recording(self, stream: str) -> Recording:
         """The recording of that name. Raises :class:`UnknownStream`."""
-        recording = self.recordings().get(int(stream)) if stream.isascii() and stream.isdecimal() else None
+        is_number = stream.isascii() and stream.isdecimal() and len(stream) <= MAX_DIGITS
+        recording = self.recordings().get(int(stream)) if is_number else None
         if recording is None or str(recording.recording_id) != stream:
             raise UnknownStream(
                 self.path, found=f"no recording {stream!r}", expected="a recording id, as ls lists them"
