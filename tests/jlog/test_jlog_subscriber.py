@@ -631,6 +631,29 @@ def test_a_forked_child_reads_and_checkpoints_with_files_of_its_own(ten):
     assert ten.checkpoint(b"x") == (0, 11)
 
 
+def test_a_forked_child_does_not_look_for_a_segment_that_was_done_with(by_hand):
+    by_hand.segments([b"one", b"two"], [])
+    by_hand.put_checkpoint(b"x", 0, 0)
+    faults = []
+    with Subscriber(by_hand.path, "x", on_fault=faults.append) as subscriber:
+        for message in subscriber:
+            subscriber.checkpoint(message)
+        assert (by_hand.checkpoint(b"x"), "00000000" in by_hand.names()) == ((1, 0), False)
+        by_hand.append(1, b"three")
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                subscriber.checkpoint()
+                is_kept = by_hand.checkpoint(b"x") == (1, 0)
+                code = 0 if (payloads(subscriber), faults, is_kept) == ([b"three"], [], True) else 2
+                subscriber.close()
+            finally:
+                os._exit(code)
+        assert os.waitpid(child, 0)[1] == 0
+        assert (payloads(subscriber), faults) == ([b"three"], [])
+
+
 def test_a_lock_that_the_parent_takes_keeps_the_child_out(ten):
     """Locks belong to the open file: the child must have one of its own."""
     subscriber = Subscriber(ten.path, "x")

@@ -65,6 +65,11 @@ class Checkpointer:
             if self.file.move_on(done, following, sync=self._is_synced()):
                 self._moved(following)
 
+    def remember(self, before: Checkpointer) -> None:
+        """Take over which segments reading went on from: a message that is the last of one is not to set the checkpoint
+        back into it, for it may be gone."""
+        self._ends.update(before._ends)
+
     def go_back(self, end: Address, on_fault: Callable[[Fault], None]) -> None:
         """The segment ends at ``end``: a checkpoint above that says that messages were lost. It is set to the end, as
         the C library does, so that those which take the lost ones' numbers are not passed over."""

@@ -83,6 +83,8 @@ class Subscription:
         self._lock = threading.RLock()
         self._owner = os.getpid()
         self._is_forked = False
+        # In a forked child: where the checkpoint was when it opened its own files.
+        self._reopened_at = Address(0)
         # Messages that were read and are to be given; and whether a batch was read, but not handed out.
         self._pending: list[Message] = []
         self.waiting: Iterator[Message] = iter(self._pending)
@@ -136,7 +138,10 @@ class Subscription:
         if self._is_forked:  # not asked under the lock: an event loop asks, too, while a thread reads
             with self._lock:
                 if self._is_forked:
+                    before = self._checkpointer
                     self._open_files(None)
+                    self._checkpointer.remember(before)
+                    self._reopened_at = self._checkpointer.address
                     self._is_forked = False
                     self._is_ahead = True  # the cursor is where the checkpoint is
 
@@ -217,7 +222,10 @@ class Subscription:
 
     def _read(self, request: Request) -> Batch | None:
         if self._is_ahead:
-            self._cursor.rewind(self.position)
+            place = self.position
+            if self._reopened_at.log > place.log:  # the segment was done with, and may be gone
+                place = self._reopened_at
+            self._cursor.rewind(place)
         self._is_ahead = True
         batch = self._cursor.read(request)
         if batch is None:
@@ -248,6 +256,7 @@ class Subscription:
             self.write_done()
             self._pending.clear()
             self._is_ahead = False
+            self._reopened_at = Address(0)
             self._cursor.seek(address)
             self.last = self.done = address
 
