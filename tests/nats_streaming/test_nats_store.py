@@ -204,6 +204,24 @@ def test_wrong_addresses_and_names_are_usage_errors(golden: Golden, opened: Any)
                 list(store.read(name))
 
 
+@pytest.mark.parametrize("has_index", [True, False])
+def test_the_highest_sequence_is_read(made: Any, tmp_path: Path, opened: Any, has_index: bool) -> None:
+    last = (1 << 63) - 1
+    payload = made.message(last, b"the last")
+    files = {"idx_1": made.version + made.entry(last, 4, len(payload))} if has_index else {}
+    with opened(made.store(tmp_path, dat_1=made.version + made.record(payload), **files)) as store:
+        (info,) = store.streams()
+        assert (info.first, info.record_count) == (str(last), 1)
+        assert [r.payload for r in store.read("foo")] == [b"the last"]
+        assert [r.payload for r in store.read("foo", start=str(last))] == [b"the last"]
+        assert list(store.read("foo", end=str(last))) == []
+        found = [
+            row[0] for s in store.splits("foo") for b in store.scan_split(s, columns=["payload"]) for row in b.rows()
+        ]
+        assert found == [b"the last"]
+        assert store.verify().ok
+
+
 def test_names_of_slices() -> None:
     good = parse_slice_name("msgs.12.idx.bak")
     assert good is not None

@@ -30,7 +30,7 @@ assert (BAD_MESSAGE, TOO_LARGE) == (_status.BAD_MESSAGE, _status.TOO_LARGE)
 assert (OUT_OF_ORDER, BREAK) == (_status.OUT_OF_ORDER, _status.BREAK)
 assert (MAX_RECORD_BYTES, RECORD_OVERHEAD) == (_layouts.MAX_RECORD_BYTES, _layouts.RECORD_OVERHEAD)
 
-cdef int64_t NO_BOUND = 0x7FFFFFFFFFFFFFFF
+cdef uint64_t NO_BOUND = 0x8000000000000000
 cdef int64_t MAX_OFFSET = <int64_t>1 << 62
 
 
@@ -109,7 +109,8 @@ cdef class RecordWalker:
     cdef RowSink sink
     cdef Crc32 crc
     cdef bint checks
-    cdef public int64_t slice_number, first_sequence, below_sequence, last_sequence
+    cdef public int64_t slice_number, first_sequence, last_sequence
+    cdef public uint64_t below_sequence
     cdef readonly Py_ssize_t at
     cdef readonly int64_t needed, found_sequence, count, byte_count, first_found, first_timestamp, max_timestamp
 
@@ -176,7 +177,7 @@ cdef class RecordWalker:
             return BAD_MESSAGE
         sequence = <int64_t>message.sequence
         self.found_sequence = sequence
-        if sequence < self.first_sequence or sequence >= self.below_sequence:
+        if sequence < self.first_sequence or <uint64_t>sequence >= self.below_sequence:
             return GO_ON
         if sequence <= self.last_sequence:
             return OUT_OF_ORDER

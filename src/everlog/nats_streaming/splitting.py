@@ -33,7 +33,7 @@ def plan_splits(channel: Channel, stream: str, start: int | None, end: int | Non
     """Splits of about ``split_bytes`` that hold the messages ``start <= sequence < end``. Their ranges meet without
     holes, so that damage between slices is told by one of them."""
     plan = channel.plan()
-    low, high = 0 if start is None else start, MAX_SEQUENCE if end is None else end
+    low, high = 0 if start is None else start, MAX_SEQUENCE + 1 if end is None else end
     groups: list[list[PartPiece]] = []
     for piece in _pieces(channel.reading.storage, plan, max(split_bytes, MIN_PIECE_BYTES)):
         if piece.part.end <= low or piece.part.first >= high:

@@ -18,7 +18,6 @@ from everlog.nats_streaming.reading import FIRST_RECORD, Regressions, SliceFile,
 from everlog.nats_streaming.records import crc_text, version_fault
 from everlog.nats_streaming.slices import Extent, Slice, SliceState
 from everlog.nats_streaming.walk import RecordWalker
-from everlog.nats_streaming.walk_status import NO_BOUND
 
 HEADER = RecordHeader.size
 
@@ -194,7 +193,7 @@ class Surveyor:
     def _pass(
         self, file: ReadableFile, size: int, marks: Regressions | None, extents: tuple[Extent, ...]
     ) -> RecordWalker:
-        sink = RowSink([], NO_BOUND, NO_BOUND)
+        sink = RowSink([], 1 << 62, 1 << 62)
         walker = RecordWalker(sink, self._crc if self._check else None, 0)
         reader = SliceReader(SliceFile(file, size, self._channel, self._crc), None, no_damage, marks)
         for extent in extents:

@@ -19,5 +19,5 @@ OUT_OF_ORDER = 6
 BREAK = 7
 """Index only: the entry does not follow the record before at once; bytes lie between."""
 
-NO_BOUND = (1 << 63) - 1
-"""``below_sequence`` where there is no upper bound."""
+NO_BOUND = 1 << 63
+"""``below_sequence`` where there is no upper bound: above every sequence."""
