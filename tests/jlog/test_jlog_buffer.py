@@ -10,7 +10,7 @@ import pytest
 
 import everlog
 from everlog.core.writable import LocalWritableFile, LocalWritableStorage
-from everlog.errors import FileChanged, UsageError
+from everlog.errors import CorruptData, FileChanged, UsageError
 from everlog.jlog import Writer, alter, create
 from everlog.jlog.repair import plan_repair
 from everlog.testing.crashing_storage import CrashingFile, CrashingStorage
@@ -184,3 +184,60 @@ def test_a_writer_does_not_wait_for_ever_for_a_buffer_whose_writer_lives(journal
         writer.append(b"mine")
     assert read(journal) == [b"mine"]
     assert used(journal) > 0
+
+
+def test_messages_behind_a_half_one_in_a_left_buffer_are_written_and_the_half_one_is_kept_aside(
+    journal: Path, make: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A writer of the C library was killed between its two copies, and another one went on behind."""
+    whole = [make.message(letter * 30, time=1_700_000_000 + at) for at, letter in enumerate((b"a", b"b", b"c"))]
+    for length in (10, 5000):
+        half = make.message(bytes(length), time=1_700_000_000)[:16]
+        leave(journal, whole[0] + half + whole[1] + whole[2])
+        Writer(journal).close()
+    assert read(journal) == [b"a" * 30, b"b" * 30, b"c" * 30] * 2
+    assert used(journal) == 0
+    assert (journal / "cut.pre_commit.50").read_bytes() == make.message(bytes(10))[:16]
+    assert (journal / "cut.pre_commit.50.2").read_bytes() == half
+    assert "kept in cut.pre_commit.50.2" in caplog.text
+
+
+def test_a_half_message_at_the_end_of_a_left_buffer_is_left_out(
+    journal: Path, make: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    leave(journal, make.message(b"whole") + make.message(b"half")[:-1])
+    Writer(journal).close()
+    assert read(journal) == [b"whole"]
+    assert not list(journal.glob("cut.*"))
+    assert "that are no message (torn-record)" not in caplog.text
+    assert "that are no message (torn)" in caplog.text
+
+
+@pytest.mark.parametrize("durability", ["written", "buffered"])
+def test_a_left_buffer_whose_messages_are_stored_otherwise_than_the_metastore_says_is_refused(
+    journal: Path, make: Any, durability: str
+) -> None:
+    for left in (
+        make.stored(b"compressed", 10, magic=make.NULL) * 3,
+        b"\xaa" * 20 + make.stored(b"compressed", 10, magic=make.NULL) * 3,
+        make.stored(b"unknown", 7, magic=make.NULL + 9),
+    ):
+        leave(journal, left)
+        before = (journal / "pre_commit").read_bytes()
+        with pytest.raises(CorruptData, match="messages with magic 0x15106a0"):
+            Writer(journal, durability=durability)
+        assert (journal / "pre_commit").read_bytes() == before
+    assert not list(journal.glob("cut.*"))
+
+
+def test_a_left_buffer_without_a_message_is_refused(journal: Path) -> None:
+    leave(journal, b"\xaa" * 50)
+    with pytest.raises(CorruptData, match="50 bytes in use that are no message"):
+        Writer(journal)
+    assert used(journal) == 50
+
+
+def test_a_left_buffer_of_zeros_as_a_power_cut_leaves_it_is_emptied(journal: Path) -> None:
+    leave(journal, bytes(50))
+    Writer(journal).close()
+    assert (used(journal), read(journal)) == (0, [])

@@ -344,6 +344,11 @@ def test_a_left_buffer_of_the_c_library_is_written_out(tmp_path: Path, truth: An
 @pytest.mark.parametrize("used", [0x7FFFFFFF, 0xFFFFFFFF, 5000, 17, 1])
 def test_a_corrupt_length_in_the_buffer_writes_nothing_that_is_no_message(journal: Path, used: int, make: Any) -> None:
     (journal / "pre_commit").write_bytes(struct.pack("<I", used) + b"\xab" * 1000)
+    with pytest.raises(CorruptData, match="in use that are no message") as raised:
+        Writer(journal)
+    assert "everlog repair" in (raised.value.hint or "")
+    with everlog.open_store(journal) as store:
+        store.plan_repair().apply()
     with Writer(journal) as writer:
         writer.append(b"good")
     assert read(journal) == [b"good"]

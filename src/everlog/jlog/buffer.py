@@ -13,13 +13,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from everlog.core.report import Fault
 from everlog.core.writable import WritableFile, WritableStorage
-from everlog.errors import LimitExceeded, StoreUnavailable, WriteFailed
+from everlog.errors import CorruptData, LimitExceeded, StoreUnavailable, WriteFailed
 from everlog.jlog.append import buffer_appender
 from everlog.jlog.framing import Framing
 from everlog.jlog.layouts import FLUSH_NOTE_MAGIC, JlogFlushNote, JlogPreCommit
 from everlog.jlog.names import PRE_COMMIT
 from everlog.jlog.pre_commit import read_pre_commit
+from everlog.jlog.recovery import TORN, SegmentData, holds_header
+from everlog.jlog.whole_messages import check_framing, check_no_other, whole_messages
 
 DEFAULT_BUFFER_BYTES = 1 << 20
 MAX_BUFFER_BYTES = 1 << 30
@@ -32,10 +35,15 @@ TRIES_FOR_A_LEFT_BUFFER = 12
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What a writer that died left: whole messages, framed, how many, and where each begins."""
+    """What a writer that died left: whole messages, framed, one behind the other, and where each begins. ``odd`` are
+    the bytes from the first to the last that are none, as they are in the buffer, at offset ``odd_at`` of its file;
+    ``odd_code`` says what they are, empty for what nobody acknowledged: a torn message at the end, or zeros."""
 
     data: bytes
     starts: tuple[int, ...]
+    odd: bytes = b""
+    odd_at: int = 0
+    odd_code: str = ""
 
     @property
     def count(self) -> int:
@@ -96,6 +104,7 @@ class PreCommitBuffer:
         self._is_note_old = False  # nothing waited any more, but the note could not be deleted
         self.is_flush_begun = False
         """A flush failed: some of what waits may be in the journal."""
+        self._is_ours = False  # what waits was put there by this writer
         self._file = _open_locked(storage, mode, time.monotonic() + wait_s)
         try:
             head = self._file.read_at(0, START)
@@ -121,6 +130,10 @@ class PreCommitBuffer:
         """Bytes of messages that the file has room for."""
         return max(0, self._capacity - JlogFlushNote.size)
 
+    def mode(self) -> int:
+        """The file's permission bits."""
+        return self._file.mode()
+
     def begin(self, capacity: int) -> None:
         """Use it from now on, for up to ``capacity`` bytes of messages; it must be empty. The file is made larger where
         it must be, never smaller: another process may have it mapped."""
@@ -130,6 +143,7 @@ class PreCommitBuffer:
             self._file.write_at(START + self._capacity, bytes(wanted - self._capacity))
             self._capacity = wanted
         self.empty()
+        self._is_ours = True
         self._appender = buffer_appender(self._file, self._framing.magic, 0, capacity)
         self.append = self._appender.append
 
@@ -138,17 +152,67 @@ class PreCommitBuffer:
         return self._file.read_at(START, self.used), self._appender.count
 
     def waiting(self) -> Waiting:
-        """The whole messages that wait, by their headers. A half one at the end, of a writer that was killed while it
-        put it there, was never acknowledged."""
+        """The whole messages that wait. What this writer put there itself is known by its headers; what another left is
+        read as a segment is: writers of the C library that are killed leave half messages, and others write behind
+        them.
+
+        Raises :class:`CorruptData` where there is no message, or where they are not stored as the metastore says."""
         if self.used > MAX_BUFFER_BYTES:
             raise LimitExceeded(PRE_COMMIT, found=f"{self.used} bytes in use", expected=f"at most {MAX_BUFFER_BYTES}")
         data = self._file.read_at(START, self.used)
+        if self._is_ours:
+            starts = self._starts(data)
+            if starts is not None:
+                return Waiting(data, starts)
+        return self._found_in(data)
+
+    def _starts(self, data: bytes) -> tuple[int, ...] | None:
+        """Where messages begin that fill the data; ``None`` where they don't."""
         starts = []
         at = 0
         while (header := self._framing.parse(data, at, at)) is not None and header.end <= len(data):
             starts.append(at)
             at = header.end
-        return Waiting(data[:at], tuple(starts))
+        return tuple(starts) if at == len(data) else None
+
+    def _found_in(self, data: bytes) -> Waiting:
+        there = SegmentData(self._file, START, START + len(data))
+        check_framing(there, self._framing)
+        faults: list[Fault] = []
+        places = [
+            (header.offset - START, header.end - START)
+            for header in whole_messages(self._file, START, there.end, self._framing, faults.append)
+        ]
+        starts, gaps = [], []
+        size = at = 0
+        for start, end in [*places, (len(data), len(data))]:
+            if start > at:
+                gaps.append((at, start))
+            if end > start:
+                starts.append(size)
+                size += end - start
+            at = end
+        if not gaps:
+            return Waiting(data, tuple(starts))
+        code = self._odd_code(there, START + gaps[0][0], len(gaps), faults[-1].code if faults else "damaged-bytes")
+        if not places and code and data[:4] != self._framing.magic_bytes:
+            raise CorruptData(
+                PRE_COMMIT,
+                offset=START,
+                found=f"{len(data)} bytes in use that are no message",
+                expected=f"messages with magic {self._framing.magic:#010x}",
+                hint="everlog repair empties it, and keeps a copy",
+            )
+        whole = b"".join(data[start:end] for start, end in places)
+        return Waiting(whole, tuple(starts), data[gaps[0][0] : gaps[-1][1]], START + gaps[0][0], code)
+
+    def _odd_code(self, there: SegmentData, at: int, gap_count: int, code: str) -> str:
+        """What the bytes that are no messages are, of which the first are at ``at``."""
+        if there.is_zero(at, there.end):
+            return ""
+        check_no_other(there, at, self._framing)
+        is_torn = gap_count == 1 and code in TORN and not holds_header(there, at + 1, self._framing)
+        return "" if is_torn else code
 
     def note_flush(self, log: int, offset: int) -> None:
         """Note a place behind which what waits is about to be written: if this process dies before it says that nothing

@@ -3,16 +3,19 @@ twice."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
+from itertools import count
 
 from everlog.core.writable import WritableStorage
 from everlog.errors import StoreUnavailable
 from everlog.jlog.buffer import PreCommitBuffer, Waiting
 from everlog.jlog.framing import Framing
 from everlog.jlog.layouts import JlogFlushNote
-from everlog.jlog.names import parse_segment_name, segment_name
+from everlog.jlog.names import PRE_COMMIT, parse_segment_name, segment_name
 from everlog.jlog.tail import settle
 
+_log = logging.getLogger("everlog.jlog")
 MAX_SEARCH_BYTES = 256 << 20
 """So far behind the noted place the journal is searched."""
 
@@ -21,31 +24,59 @@ def write_out(
     storage: WritableStorage, buffer: PreCommitBuffer, framing: Framing, append: Callable[[bytes, int], None]
 ) -> int:
     """Give the whole messages that wait to ``append``, but for those that are in the journal already; then say that
-    nothing waits. The number given.
+    nothing waits. The number given. Bytes between and behind them that are no messages are kept in a file first, unless
+    nobody acknowledged them. Raises as :meth:`PreCommitBuffer.waiting`; then all is as it was.
 
     A crash in it leaves the messages waiting; ``append`` notes where it writes, so that those which were written are
     found again.
     """
+    if not buffer.used:
+        return 0
     waiting = buffer.waiting()
+    if waiting.odd:
+        _set_aside(storage, waiting, mode=buffer.mode())
     note = buffer.flush_note()
     skip = 0 if note is None else count_written(waiting, _messages_behind(storage, note, framing))
     if skip < waiting.count:
         append(waiting.data[waiting.starts[skip] :], waiting.count - skip)
-    if buffer.used:
-        buffer.empty()
+    buffer.empty()
     return waiting.count - skip
+
+
+def _set_aside(storage: WritableStorage, waiting: Waiting, *, mode: int) -> None:
+    kept = ""
+    if waiting.odd_code:
+        for kept in _names(f"cut.{PRE_COMMIT}.{waiting.odd_at}"):
+            if storage.publish(kept, waiting.odd, replace=False, mode=mode, sync=True):
+                break
+            with storage.open(kept) as file:
+                if file.size() == len(waiting.odd) and file.read_at(0, len(waiting.odd)) == waiting.odd:
+                    break  # kept before, by one that died before it had emptied the buffer
+    _log.warning(
+        "%s: leaving out bytes from offset %d on that are no message (%s)%s",
+        PRE_COMMIT,
+        waiting.odd_at,
+        waiting.odd_code or "torn",
+        f", kept in {kept}" if kept else "",
+    )
+
+
+def _names(first: str) -> Iterator[str]:
+    """Buffers begin at the same place each time, so that there may be such a file of another one."""
+    yield first
+    yield from (f"{first}.{number}" for number in count(2))
 
 
 def count_written(waiting: Waiting, written: Iterator[bytes]) -> int:
     """How many of the first messages that wait are among ``written``, framed, in their order. Messages of other writers
     may lie between; one that is the same to the microsecond and the byte would be taken for ours."""
     ends = (*waiting.starts[1:], len(waiting.data))
-    count = 0
+    found = 0
     for message in written:
-        if count == waiting.count:
+        if found == waiting.count:
             break
-        count += message == waiting.data[waiting.starts[count] : ends[count]]
-    return count
+        found += message == waiting.data[waiting.starts[found] : ends[found]]
+    return found
 
 
 def _messages_behind(storage: WritableStorage, note: JlogFlushNote, framing: Framing) -> Iterator[bytes]:

@@ -42,6 +42,8 @@ LEGACY_CHAIN = 4
 MAX_CHAIN_STEPS = 100_000
 """Headers looked at inside one message, before it is taken as it is; also what a segment may cost beyond one step for
 16 bytes."""
+TORN = frozenset({"torn-record", "torn-header", "zero-bytes"})
+"""What a write that was not finished leaves."""
 
 
 class SegmentData:

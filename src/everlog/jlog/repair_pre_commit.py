@@ -16,12 +16,11 @@ from everlog.core.repair import Backup
 from everlog.core.storage import ReadableFile
 from everlog.core.writable import WritableFile, WritableStorage
 from everlog.errors import EverlogError, StoreUnavailable
-from everlog.jlog.framing import Framing, Header
+from everlog.jlog.framing import Header
 from everlog.jlog.journal import SOURCES, Journal
 from everlog.jlog.layouts import JlogPreCommit
 from everlog.jlog.names import PRE_COMMIT, segment_name
 from everlog.jlog.pre_commit import START, PreCommit
-from everlog.jlog.recovery import SegmentData
 from everlog.jlog.repair_segments import KeptBytes
 from everlog.jlog.repair_steps import (
     DRAFT_PREFIX,
@@ -33,6 +32,7 @@ from everlog.jlog.repair_steps import (
     refuse_open,
 )
 from everlog.jlog.segments import SegmentReader
+from everlog.jlog.whole_messages import whole_messages
 from everlog.kernel.columns import RowSink
 
 
@@ -108,7 +108,7 @@ def settle_buffer(storage: WritableStorage, journal: Journal, codes: set[str]) -
         else:
             end = file.size() if "pre-commit-lost" in codes else min(state.end, file.size())
             framing = journal.framing_of(file, START, end)
-            messages = list(_whole_messages(file, end, framing))
+            messages = list(whole_messages(file, START, end, framing, lambda fault: None))
             kept = _not_written(journal, file, messages, is_past="pre-commit-lost" in codes)
     parts = tuple(_join(kept))
     used = sum(stop - start for start, stop in parts)
@@ -143,24 +143,6 @@ def _losses(state: PreCommit, messages: list[Header], kept: list[Header]) -> str
     if not state.used and kept:
         told.append(f"nothing; readers get {len(kept)} messages that were overwritten, behind those written since")
     return "; ".join(told) or "nothing"
-
-
-def _whole_messages(file: ReadableFile, end: int, framing: Framing) -> Iterator[Header]:
-    names = ("timestamp_ns", "length", "offset")
-    sink = RowSink([(name, "q", SOURCES[name]) for name in names], MAX_BATCH_ROWS, MAX_BATCH_BYTES)
-    reader = SegmentReader(file, 0, START, end, framing, sink, lambda fault: None)
-    data = SegmentData(file, START, end)
-
-    def taken() -> Iterator[Header]:
-        count, columns = sink.take()
-        for offset in columns["offset"][0][:count] if count else ():
-            header = data.header(offset, reader.framing)
-            if header is not None:
-                yield header
-
-    for _ in reader.fill():
-        yield from taken()
-    yield from taken()
 
 
 def _not_written(journal: Journal, buffer: ReadableFile, messages: list[Header], *, is_past: bool) -> list[Header]:

@@ -21,12 +21,10 @@ from everlog.jlog.framing import Framing
 from everlog.jlog.index import ENTRY, read_index
 from everlog.jlog.journal import SOURCES
 from everlog.jlog.names import index_name
-from everlog.jlog.recovery import SegmentData, holds_header
+from everlog.jlog.recovery import TORN, SegmentData, holds_header
 from everlog.jlog.segments import SegmentReader
 from everlog.kernel.columns import RowSink
 
-TORN = frozenset({"torn-record", "torn-header", "zero-bytes"})
-"""What a write that was not finished leaves."""
 _log = logging.getLogger("everlog.jlog")
 
 
