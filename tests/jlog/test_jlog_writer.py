@@ -181,6 +181,31 @@ def test_bytes_that_no_torn_write_leaves_are_kept_aside(journal: Path, make: Any
     assert (journal / f"cut.00000000.{len(whole)}").read_bytes() == b"\xaa" * 50
 
 
+@pytest.mark.parametrize("found", ["lz4", "null", "unknown", "legacy", "behind damage", "behind messages"])
+def test_a_segment_whose_messages_are_stored_otherwise_than_the_metastore_says_is_not_cut(
+    journal: Path, make: Any, found: str
+) -> None:
+    packed = make.stored(b"\x30abc", 3, magic=make.LZ4) * 3
+    segment = {
+        "lz4": packed,
+        "null": make.stored(b"abc", 3) * 3,
+        "unknown": make.stored(b"abc", 3, magic=make.NULL + 7) * 3,
+        "legacy": make.message(b"abc", magic=0) * 6,
+        "behind damage": b"\xaa" * 30 + packed,
+        "behind messages": make.message(b"plain") + packed,
+    }[found]
+    if found == "legacy":
+        (journal / "metastore").write_bytes(make.metastore(magic=make.LZ4))
+    written_by_hand(journal, 0, segment)
+    with Writer(journal) as writer:
+        for _ in range(2):
+            with pytest.raises(CorruptData, match="as the metastore says") as raised:
+                writer.append(b"new")
+            assert "everlog repair" in (raised.value.hint or "")
+    assert (journal / "00000000").read_bytes() == segment
+    assert not list(journal.glob("cut.*"))
+
+
 def test_index_entries_behind_the_cut_go_too(journal: Path, make: Any) -> None:
     whole = make.message(b"first")
     written_by_hand(journal, 0, whole + make.message(b"torn")[:-1])

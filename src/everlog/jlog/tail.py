@@ -23,6 +23,7 @@ from everlog.jlog.journal import SOURCES
 from everlog.jlog.names import index_name
 from everlog.jlog.recovery import TORN, SegmentData, holds_header
 from everlog.jlog.segments import SegmentReader
+from everlog.jlog.whole_messages import check_framing, check_no_other
 from everlog.kernel.columns import RowSink
 
 _log = logging.getLogger("everlog.jlog")
@@ -52,10 +53,13 @@ def settle(storage: WritableStorage, log: int, file: WritableFile, framing: Fram
     """Read the whole segment, cut away what is behind its last message, and say where that ends.
 
     Locks the index before the segment, in the order in which the C library's readers do when they mend a segment. A
-    crash in it leaves the bytes that were to be cut, or not. Raises :class:`WriteFailed`.
+    crash in it leaves the bytes that were to be cut, or not. Raises :class:`WriteFailed`, and :class:`CorruptData`,
+    with nothing cut, where messages are stored in another way than ``framing`` says: by that, they would be none.
     """
     with _locked_index(storage, log) as index, locked(file):
         size = file.size()
+        there = SegmentData(file, 0, size)
+        check_framing(there, framing)
         faults: list[Fault] = []
         sink = RowSink([(name, "q", SOURCES[name]) for name in ("marker", "offset")], MAX_BATCH_ROWS, MAX_BATCH_BYTES)
         reader = SegmentReader(file, log, 0, size, framing, sink, faults.append)
@@ -66,12 +70,14 @@ def settle(storage: WritableStorage, log: int, file: WritableFile, framing: Fram
         last = _take(sink) or last
         tail = Tail(0, 1)
         if last is not None:
-            header = SegmentData(file, 0, size).header(last[1], reader.framing)
+            header = there.header(last[1], reader.framing)
             assert header is not None
             tail = Tail(header.end, last[0] + 1)
         if tail.end < size:
             code = faults[-1].code if faults else "torn-record"
-            is_torn = code in TORN and not holds_header(SegmentData(file, 0, size), tail.end + 1, reader.framing)
+            is_torn = code in TORN and not holds_header(there, tail.end + 1, reader.framing)
+            if not is_torn:
+                check_no_other(there, tail.end, reader.framing)
             _set_aside(storage, log, file, tail.end, size, "" if is_torn else code)
             if index is not None:
                 _trim(index, tail.end)
