@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,9 @@ import everlog
 from everlog.core.writable import LocalWritableFile, LocalWritableStorage
 from everlog.errors import CorruptData, FileChanged, UsageError
 from everlog.jlog import Writer, alter, create
+from everlog.jlog.buffer import PreCommitBuffer
+from everlog.jlog.layouts import FLUSH_NOTE_MAGIC, JlogFlushNote
+from everlog.jlog.pre_commit import read_flush_note
 from everlog.jlog.repair import plan_repair
 from everlog.testing.crashing_storage import CrashingFile, CrashingStorage
 
@@ -241,3 +245,44 @@ def test_a_left_buffer_of_zeros_as_a_power_cut_leaves_it_is_emptied(journal: Pat
     leave(journal, bytes(50))
     Writer(journal).close()
     assert (used(journal), read(journal)) == (0, [])
+
+
+def flush_and_die(journal: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The journal as a buffered writer leaves it that is killed in a flush, behind its last write."""
+    left = journal.parent / "left"
+    with Writer(journal, durability="buffered") as writer, monkeypatch.context() as patched:
+        writer.append_many([b"buffered 1", b"buffered 2"])
+        patched.setattr(PreCommitBuffer, "empty", lambda buffer: shutil.copytree(journal, left))
+        writer.flush()
+    return left
+
+
+def test_a_flush_is_noted_behind_what_the_segment_has_though_its_writer_appended_nothing_before(
+    journal: Path, make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = make.message(b"there before") * 20
+    (journal / "00000000").write_bytes(there)
+    left = flush_and_die(journal, monkeypatch)
+    note = read_flush_note(LocalWritableStorage(left))
+    assert note is not None
+    assert (note.log, note.offset) == (0, len(there))
+    Writer(left).close()
+    assert read(left) == [b"there before"] * 20 + [b"buffered 1", b"buffered 2"]
+
+
+@pytest.mark.parametrize("is_noted_early", [False, True])
+def test_a_killed_flush_behind_damage_is_written_once(
+    journal: Path, make: Any, monkeypatch: pytest.MonkeyPatch, is_noted_early: bool
+) -> None:
+    torn = make.message(b"torn" * 25)[:40]
+    (journal / "00000000").write_bytes(make.message(b"first") + torn + make.message(b"second", time=1_700_000_001) * 2)
+    left = flush_and_die(journal, monkeypatch)
+    if is_noted_early:  # as older versions noted it
+        buffer = (left / "pre_commit").read_bytes()
+        at = len(buffer) - JlogFlushNote.size
+        note = JlogFlushNote.pack(magic=FLUSH_NOTE_MAGIC, log=0, offset=0)
+        (left / "pre_commit").write_bytes(buffer[:at] + note)
+    Writer(left).close()
+    with everlog.open_store(left) as store:
+        there = [record.payload for record in store.read("journal", on_fault=lambda fault: None)]
+    assert there == [b"first", b"second", b"second", b"buffered 1", b"buffered 2"]

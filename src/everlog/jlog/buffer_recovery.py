@@ -13,11 +13,10 @@ from everlog.jlog.buffer import PreCommitBuffer, Waiting
 from everlog.jlog.framing import Framing
 from everlog.jlog.layouts import JlogFlushNote
 from everlog.jlog.names import PRE_COMMIT, parse_segment_name, segment_name
-from everlog.jlog.tail import settle
+from everlog.jlog.recovery import SegmentData, detect_framing
+from everlog.jlog.whole_messages import whole_messages
 
 _log = logging.getLogger("everlog.jlog")
-MAX_SEARCH_BYTES = 256 << 20
-"""So far behind the noted place the journal is searched."""
 
 
 def write_out(
@@ -80,24 +79,20 @@ def count_written(waiting: Waiting, written: Iterator[bytes]) -> int:
 
 
 def _messages_behind(storage: WritableStorage, note: JlogFlushNote, framing: Framing) -> Iterator[bytes]:
-    """The messages, framed, from the noted place on, over all segments that follow."""
+    """The messages, framed, from the noted place on, past damage, over all segments that follow."""
     logs = sorted(log for log in map(parse_segment_name, storage.names()) if log is not None and log >= note.log)
-    left = MAX_SEARCH_BYTES
     for log in logs:
         try:
-            opened = storage.open_writable(segment_name(log))
+            opened = storage.open(segment_name(log))
         except StoreUnavailable:
             if storage.exists(segment_name(log)):
                 raise
             continue  # a process of the C library has removed it
         with opened as file:
+            data = SegmentData(file, 0, file.size())
             at = note.offset if log == note.log else 0
-            if file.size() <= at:
+            if data.end <= at:
                 continue
-            end = settle(storage, log, file, framing).end
-            data = file.read_at(at, min(end - at, left)) if end > at else b""
-        left -= len(data)
-        at = 0
-        while (header := framing.parse(data, at, at)) is not None and header.end <= len(data):
-            yield data[at : header.end]
-            at = header.end
+            found = detect_framing(data, 0, framing) or framing
+            for header in whole_messages(file, 0, data.end, found, lambda fault: None, at=at):
+                yield data.read(header.offset, header.end - header.offset)

@@ -77,15 +77,6 @@ class NotingWriter(Writer):
             status, count, _ = current.append_many(listed, 0, times, lengths)
             return status, count
 
-    def _at_end(self) -> Appender:
-        """The appender, behind what others wrote until this moment."""
-        while True:
-            current = self._open_appender()
-            status, _, _ = current.append_many([], 0)
-            if status <= ENDED:
-                return current
-            self._resolve(status)
-
     def _address_under_lock(self, current: Appender, segment: WritableFile) -> Address:
         """Behind what others wrote since: little, so header by header. Where that is torn, nothing will be written."""
         at, marker, size = current.end, current.marker, segment.size()

@@ -119,7 +119,7 @@ class Writer:
         return count
 
     def _append_framed(self, buffer: PreCommitBuffer, data: bytes, count: int) -> None:
-        current = self._open_appender()
+        current = self._at_end()  # the next writer reads from there on: not what is there before
         buffer.note_flush(current.log, current.end)
         while (status := current.append_framed(data, count)) > ENDED:
             self._resolve(status)
@@ -280,6 +280,15 @@ class Writer:
             self._begin(log, self._segment, tail)
         assert self._appender is not None
         return self._appender
+
+    def _at_end(self) -> Appender:
+        """The appender, behind what others wrote until this moment."""
+        while True:
+            current = self._open_appender()
+            status, _, _ = current.append_many([], 0)
+            if status <= ENDED:
+                return current
+            self._resolve(status)
 
     def _begin(self, log: int, segment: WritableFile, tail: Tail) -> None:
         self._appender = appender(segment, self._metastore.file, log, self._framing.magic, tail.end, tail.marker)
