@@ -240,3 +240,13 @@ def test_names_are_made_and_read_back():
         assert "/" not in file
         assert names.parse_checkpoint_name(file) == name
     assert names.printable("\udcff") == "\\xff"
+
+
+@pytest.mark.parametrize("log", [0x3FFFFFFF, 0x40000000, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFE, 0xFFFFFFFF])
+def test_segments_of_any_number_are_read(make, log):
+    segment = b"".join(make.message(payload) for payload in (b"a", b"b", b"c"))
+    storage = make.folder({"metastore": make.metastore(log), f"{log:08x}": segment})
+    with open_store(storage) as store:
+        assert [record.payload for record in store.read("journal")] == [b"a", b"b", b"c"]
+        start, end = f"{log:08x}:00000002", f"{log:08x}:00000003"
+        assert [record.payload for record in store.read("journal", start, end)] == [b"b"]

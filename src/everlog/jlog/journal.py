@@ -118,7 +118,6 @@ class Walk:
         self.request = request
         self.pre_commit = pre_commit
         self._start = request.start or 0
-        self._end = NO_STOP if request.end is None else request.end
         self._wanted = frozenset(column.name for column in request.columns)
         self._is_lz4 = False
         self._sink = self._new_sink(self._wanted)
@@ -176,8 +175,9 @@ class Walk:
     def _reader(self, file: ReadableFile, log: int, start: int, end: int) -> SegmentReader:
         framing = self.journal.framing_of(file, start, end)
         reader = SegmentReader(file, log, start, end, framing, self._sink, self.request.on_fault)
-        reader.first = max(1, self._start - (log << MARKER_BITS))
-        reader.stop = min(NO_STOP, self._end - (log << MARKER_BITS))
+        base, behind = log << MARKER_BITS, self.request.end  # addresses have 64 bits without a sign
+        reader.first = min(NO_STOP, max(1, self._start - base))
+        reader.stop = NO_STOP if behind is None else min(NO_STOP, max(0, behind - base))
         return reader
 
     def _fill(self, reader: SegmentReader) -> Iterator[Batch]:
