@@ -842,6 +842,24 @@ def test_a_segment_that_was_deleted_but_for_another_link_to_it_is_made_anew(jour
     assert read(journal) == [b"there"]
 
 
+@pytest.mark.parametrize(
+    ("messages", "times", "error"),
+    [
+        ([b"one", 5, b"three"], None, TypeError),
+        ([b"one", memoryview(b"every other")[::2]], None, BufferError),
+        ([b"one", b"two"], [0, 10**19], UsageError),
+    ],
+)
+@pytest.mark.parametrize("compression", ["none", "lz4"])
+def test_many_messages_one_of_which_is_none_leave_a_buffer_as_it_was(
+    tmp_path: Path, messages: list[Any], times: list[int] | None, error: type[Exception], compression: str
+) -> None:
+    create(tmp_path / "c", compression=compression)
+    with Writer(tmp_path / "c", durability="buffered") as writer, pytest.raises(error):
+        writer.append_many(messages, times)
+    assert read(tmp_path / "c") == []
+
+
 def test_a_journal_of_another_user_is_told_from_none(journal: Path) -> None:
     program = (
         "import os, sys\n"

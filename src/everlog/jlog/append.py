@@ -11,6 +11,7 @@ from everlog.jlog.append_twin import AS_STORED as AS_STORED
 from everlog.jlog.append_twin import DONE as DONE
 from everlog.jlog.append_twin import ENDED as ENDED
 from everlog.jlog.append_twin import FULL as FULL
+from everlog.jlog.append_twin import MAX_TIME_US as MAX_TIME_US
 from everlog.jlog.append_twin import MOVED as MOVED
 from everlog.jlog.append_twin import NOW as NOW
 from everlog.jlog.append_twin import UNKNOWN as UNKNOWN

@@ -15,7 +15,18 @@ from everlog.core.group_commit import GroupCommit, Round
 from everlog.core.writable import WritableFile, write_failed
 from everlog.errors import EverlogError, UnsupportedVersion, UsageError, WriteFailed
 from everlog.jlog.addresses import Address
-from everlog.jlog.append import AS_STORED, ENDED, FULL, MOVED, NOW, Appender, appender, check_length, microseconds_of
+from everlog.jlog.append import (
+    AS_STORED,
+    ENDED,
+    FULL,
+    MAX_TIME_US,
+    MOVED,
+    NOW,
+    Appender,
+    appender,
+    check_length,
+    microseconds_of,
+)
 from everlog.jlog.buffer import (
     DEFAULT_BUFFER_BYTES,
     MAX_BUFFER_BYTES,
@@ -198,6 +209,7 @@ class Writer:
         done = 0
         try:
             if self._buffer is not None:
+                _check_messages(listed, times)
                 for done, payload in enumerate(listed):
                     length = AS_STORED if lengths is None else lengths[done]
                     self._append_one(payload, NOW if times is None else times[done], length)
@@ -435,6 +447,18 @@ class Writer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _check_messages(payloads: list[Any], times_us: list[int] | None) -> None:
+    """Raise what appending one of them would."""
+    for payload in payloads:
+        view = memoryview(payload)
+        if not view.c_contiguous:
+            raise BufferError("memoryview: underlying buffer is not C-contiguous")
+        check_length(view.nbytes)
+    for time_us in times_us or ():
+        if time_us > MAX_TIME_US:
+            raise OverflowError(f"{time_us} microseconds since 1970")
 
 
 def _forked() -> None:
