@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import everlog
-from everlog.core.writable import LocalWritableStorage
+from everlog.core.writable import LocalWritableFile, LocalWritableStorage
 from everlog.errors import CorruptData, NotAStore, StoreExists, StoreUnavailable, UsageError, WriteFailed
 from everlog.jlog import Address, Writer, alter, append, append_twin, create
 
@@ -858,6 +858,24 @@ def test_many_messages_one_of_which_is_none_leave_a_buffer_as_it_was(
     with Writer(tmp_path / "c", durability="buffered") as writer, pytest.raises(error):
         writer.append_many(messages, times)
     assert read(tmp_path / "c") == []
+
+
+def test_a_buffered_writer_that_could_not_be_opened_leaves_no_buffer(
+    journal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = (journal / "pre_commit").stat().st_size if (journal / "pre_commit").exists() else 4
+
+    def fill_half(file: LocalWritableFile, offset: int, data: Any) -> None:
+        write_at(file, offset, data[:1000])
+        if len(data) > 1000:
+            raise WriteFailed(file.name, found="no space left on device", expected="a file that can be written")
+
+    write_at = LocalWritableFile.write_at
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalWritableFile, "write_at", fill_half)
+        with pytest.raises(WriteFailed, match="no space"):
+            Writer(journal, durability="buffered")
+    assert (journal / "pre_commit").stat().st_size == before
 
 
 def test_a_journal_of_another_user_is_told_from_none(journal: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import threading
@@ -88,6 +89,9 @@ class Writer:
             else:
                 self._rescue_buffer()
         except BaseException:
+            if self._buffer is not None:
+                with contextlib.suppress(EverlogError, OSError):
+                    self._buffer.take_away()
             self._release()
             raise
         _writers.add(self)
