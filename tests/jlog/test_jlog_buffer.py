@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from everlog.jlog.buffer import PreCommitBuffer
 from everlog.jlog.layouts import FLUSH_NOTE_MAGIC, JlogFlushNote
 from everlog.jlog.pre_commit import read_flush_note
 from everlog.jlog.repair import plan_repair
+from everlog.jlog.store import JlogStore
 from everlog.testing.crashing_storage import CrashingFile, CrashingStorage
 
 
@@ -286,3 +288,17 @@ def test_a_killed_flush_behind_damage_is_written_once(
     with everlog.open_store(left) as store:
         there = [record.payload for record in store.read("journal", on_fault=lambda fault: None)]
     assert there == [b"first", b"second", b"second", b"buffered 1", b"buffered 2"]
+
+
+@pytest.mark.parametrize("size", [482, 483, 490, 498, 499])
+def test_what_a_flush_left_in_the_buffer_is_not_taken_for_a_message_without_a_mark(size: int) -> None:
+    """A flush puts zeros over the first message's mark; where its length led to the end of the buffer, it looked like
+    a whole message of JLog 1.x."""
+    pytest.importorskip("lz4")
+    lz4 = struct.pack("<IIII", 0, 300, 1, 0x15106A01)
+    storage = CrashingStorage({"metastore": lz4, "pre_commit": bytes(4)})
+    with Writer(storage, durability="buffered", buffer_bytes=500) as writer:
+        writer.append(b"0." + b"." * size)
+        writer.flush()
+        with JlogStore.open(storage, {}) as store:
+            assert [fault.code for fault in store.verify().faults] == ["index-missing"]

@@ -14,7 +14,7 @@ from everlog.core.report import Fault, Report
 from everlog.core.storage import ReadableFile
 from everlog.errors import EverlogError
 from everlog.jlog.faults import fault, note
-from everlog.jlog.framing import Header
+from everlog.jlog.framing import LEGACY, Header
 from everlog.jlog.journal import SOURCES, Journal
 from everlog.jlog.layouts import JlogPreCommit
 from everlog.jlog.names import PRE_COMMIT
@@ -58,7 +58,10 @@ def find_witness(journal: Journal) -> Witness | None:
     try:
         with journal.storage.open(PRE_COMMIT) as file:
             data = SegmentData(file, START, file.size())
-            header = data.header(START, journal.framing_of(file, START, data.end))
+            framing = journal.framing_of(file, START, data.end)
+            if framing == LEGACY and journal.preferred not in (None, LEGACY):
+                return None  # a flush put zeros over the mark of the first message: what remains looks like no other
+            header = data.header(START, framing)
             if header is None or header.end > data.end:
                 return None
             return Witness(header, file.read_at(START, header.end - START))
