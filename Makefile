@@ -31,9 +31,11 @@ $(BUILT): $(SETUP) $(COMPILED)
 demo: setup
 	$(BIN)/python -m everlog.spark.demo
 
-# In two processes: Spark's tests share a session, and those beside the real systems their downloads (tests/conftest.py).
+# In two processes, Spark's tests in one of them (tests/conftest.py); those beside the real systems, which wait more than
+# they work, one by one.
 test: setup
-	$(BIN)/python -m pytest -q --numprocesses 2 --dist loadgroup
+	$(BIN)/python -m pytest -q --numprocesses 2 --dist loadgroup --ignore tests/interop
+	$(BIN)/python -m pytest -q tests/interop
 
 # Beside the real systems, on the same files at the same time. JLog's C library (2.0) is downloaded by pip to
 # ~/.cache/everlog-interop and built with gcc; EVERLOG_JLOG_SOURCE=folder adds another version, configured, such as 2.6

@@ -1,4 +1,4 @@
-"""Which tests run in one process where pytest has several: those of a file, of Spark, or beside the real systems."""
+"""Which tests run in one process where pytest has several: those of a file, or of Spark."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ TOGETHER = ("spark", "interop")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Fixtures of a module or a session are made once for each process; sessions of Spark, and what is downloaded and
-    compiled, once in all."""
+    """Fixtures of a module or a session are made once for each process; Spark's session, and what is downloaded and
+    compiled of the real systems, once in all."""
     for item in items:
         path = item.path.relative_to(HERE) if item.path.is_relative_to(HERE) else item.path
         group = path.parts[0] if path.parts[0] in TOGETHER else str(path)

@@ -96,7 +96,7 @@ def test_what_the_driver_refuses_is_told_in_its_words(connect: Connect) -> None:
         ("aeron:udp?endpoint=nohost.invalid:1", ErrorCode.INVALID_CHANNEL, "nohost.invalid"),
         ("aeron:ipc?term-length=70000", ErrorCode.GENERIC_ERROR, "70000"),
         ("aeron:tcp", ErrorCode.GENERIC_ERROR, "tcp"),
-        ("aeron:udp?endpoint=127.0.0.1:40567|mtu=1", ErrorCode.GENERIC_ERROR, "mtu"),
+        ("aeron:udp?endpoint=127.0.0.1:20567|mtu=1", ErrorCode.GENERIC_ERROR, "mtu"),
     ):
         for add in (aeron.add_publication, aeron.add_exclusive_publication):
             with pytest.raises(RegistrationRefused) as caught:
@@ -158,8 +158,8 @@ def test_udp_destinations_come_and_go(connect: Connect) -> None:
     source.remove_destination(first)
     source.remove_destination(addresses[1])
     heard = aeron.add_subscription("aeron:udp?control-mode=manual", 8)
-    heard.add_destination("aeron:udp?endpoint=127.0.0.1:40571")
-    heard.remove_destination("aeron:udp?endpoint=127.0.0.1:40571")
+    heard.add_destination("aeron:udp?endpoint=127.0.0.1:20571")
+    heard.remove_destination("aeron:udp?endpoint=127.0.0.1:20571")
 
 
 @pytest.mark.interop_only
@@ -167,7 +167,7 @@ def test_a_rejected_image_is_told_to_its_publisher(start_driver: Start) -> None:
     driver = start_driver({"aeron.image.liveness.timeout": "1s"})
     refusals: list[OnPublicationError] = []
     aeron = Aeron.connect(driver.dir, on_publication_error=refusals.append)
-    channel = "aeron:udp?endpoint=127.0.0.1:40572|term-length=64k"
+    channel = "aeron:udp?endpoint=127.0.0.1:20572|term-length=64k"
     gone: list[int] = []
     subscription = aeron.add_subscription(channel, 9, None, lambda image: gone.append(image.session_id))
     publication = aeron.add_publication(channel, 9)
@@ -182,7 +182,7 @@ def test_a_rejected_image_is_told_to_its_publisher(start_driver: Start) -> None:
 
 def test_a_spy_hears_what_is_sent_and_a_revoked_publication_ends_at_once(connect: Connect) -> None:
     aeron = connect()
-    channel = "aeron:udp?endpoint=127.0.0.1:40573|term-length=64k|ssc=true"
+    channel = "aeron:udp?endpoint=127.0.0.1:20573|term-length=64k|ssc=true"
     ended: list[tuple[int, bool]] = []
     spy = aeron.add_subscription(
         f"aeron-spy:{channel}", 11, None, lambda image: ended.append((image.position, image.is_publication_revoked))
@@ -201,7 +201,7 @@ def test_a_spy_hears_what_is_sent_and_a_revoked_publication_ends_at_once(connect
 @pytest.mark.parametrize(
     ("request_channel", "response_channel"),
     [
-        ("aeron:udp?endpoint=127.0.0.1:40581", "aeron:udp?control=127.0.0.1:40582|control-mode=response"),
+        ("aeron:udp?endpoint=127.0.0.1:20581", "aeron:udp?control=127.0.0.1:20582|control-mode=response"),
         ("aeron:ipc?alias=requests", "aeron:ipc?control-mode=response"),
     ],
     ids=["udp", "ipc"],
