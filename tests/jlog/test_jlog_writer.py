@@ -825,23 +825,6 @@ def test_a_segment_that_was_deleted_is_made_anew(journal: Path) -> None:
     assert read(journal) == [b"there"]
 
 
-@pytest.mark.parametrize("many", [False, True])
-def test_a_segment_that_was_deleted_but_for_another_link_to_it_is_made_anew(journal: Path, many: bool) -> None:
-    """A snapshot by hard links, as cp -al makes it."""
-    with Writer(journal) as writer:
-        writer.append(b"first")
-        os.link(journal / "00000000", journal.parent / "snapshot")
-        writer.append(b"second")
-        assert (journal / "00000000").samefile(journal.parent / "snapshot")
-        assert read(journal) == [b"first", b"second"]
-        (journal / "00000000").unlink()
-        if many:
-            writer.append_many([b"there"])
-        else:
-            writer.append(b"there")
-    assert read(journal) == [b"there"]
-
-
 @pytest.mark.parametrize(
     ("messages", "times", "error"),
     [

@@ -49,9 +49,6 @@ cdef extern from *:
     #include <string.h>
     #include <sys/mman.h>
     #include <sys/stat.h>
-    #ifdef __linux__
-    #include <sys/sysmacros.h>
-    #endif
     #include <sys/time.h>
     #include <sys/types.h>
     #include <sys/uio.h>
@@ -139,29 +136,6 @@ cdef extern from *:
         if (fstat(fd, &status) != 0) return -1;
         return status.st_nlink ? (int64_t)status.st_size : -2;
     }
-    typedef struct { dev_t device; ino_t inode; } everlog_identity;
-    static int everlog_identify(int fd, everlog_identity* file) {
-        struct stat status;
-        if (fstat(fd, &status) != 0) return -1;
-        file->device = status.st_dev;
-        file->inode = status.st_ino;
-        return 0;
-    }
-    /* As everlog_size, but -2 also when the path is not this file's: how many names it has does not tell, for a copy by
-       links has one. Where this process may not look at the path, the names have to do. */
-    static int64_t everlog_named_size(int fd, const char* path, const everlog_identity* file) {
-        struct stat status;
-    #ifdef STATX_INO
-        struct statx some;
-        if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_SIZE | STATX_INO, &some) == 0)
-            return some.stx_ino == file->inode && some.stx_dev_major == major(file->device)
-                && some.stx_dev_minor == minor(file->device) ? (int64_t)some.stx_size : -2;
-        if (errno == ENOENT) return -2;
-        if (errno != ENOSYS && errno != EPERM) return everlog_size(fd);
-    #endif
-        if (lstat(path, &status) != 0) return errno == ENOENT ? -2 : everlog_size(fd);
-        return status.st_ino == file->inode && status.st_dev == file->device ? (int64_t)status.st_size : -2;
-    }
     static int everlog_truncate(int fd, int64_t size) { return ftruncate(fd, (off_t)size); }
     """
     int everlog_lock(int fd, int take) nogil
@@ -172,10 +146,6 @@ cdef extern from *:
     void everlog_unmap(void* base, int64_t bytes) nogil
     void everlog_publish(void* base, uint32_t used, uint32_t magic) nogil
     int64_t everlog_size(int fd) nogil
-    ctypedef struct everlog_identity:
-        pass
-    int everlog_identify(int fd, everlog_identity* file) nogil
-    int64_t everlog_named_size(int fd, const char* path, const everlog_identity* file) nogil
     int everlog_truncate(int fd, int64_t size) nogil
 
 
@@ -237,9 +207,6 @@ cdef class Appender:
     cdef readonly uint64_t last
     cdef readonly Py_ssize_t kept
     cdef int fd, metastore_fd, header_bytes, provider
-    cdef everlog_identity identity
-    cdef bytes path
-    cdef const char* c_path
     cdef uint32_t magic
     cdef uint8_t* chunk
     cdef object segment, metastore
@@ -255,10 +222,6 @@ cdef class Appender:
             raise MemoryError()
         self.segment, self.metastore = segment, metastore  # kept open as long as the descriptors are used
         self.fd, self.metastore_fd = segment.fileno(), metastore.fileno()
-        if everlog_identify(self.fd, &self.identity) != 0:
-            failed(errno, segment.name)
-        self.path = os.fsencode(os.path.abspath(segment.path))  # the process may go to another folder
-        self.c_path = self.path
         self.log, self.end, self.marker = log, end, marker
         self.magic, self.header_bytes, self.provider = magic, framing.header_bytes, int(framing.provider)
         self.last = 0
@@ -482,7 +445,7 @@ cdef class Appender:
 
     cdef int prepare(self, int* error) noexcept nogil:
         """Under the lock: whether this is the place to write to."""
-        cdef int64_t size = everlog_named_size(self.fd, self.c_path, &self.identity), log
+        cdef int64_t size = everlog_size(self.fd), log
         if size == -2:  # deleted: what is written there nobody reads
             return MOVED
         if size < 0:
