@@ -162,15 +162,22 @@ def test_follow_keeps_the_first_address_of_a_stream_that_had_no_record_yet(
     assert [row["address"] for row in result.rows] == ["20"]
 
 
+def message(payload: bytes) -> bytes:
+    """As a journal has it."""
+    return struct.pack("<IIII", 0x663A7318, 1_800_000_000, 0, len(payload)) + payload
+
+
+def write_segment(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A journal's first segment, which a next one follows for the metastore."""
+    monkeypatch.setattr(stores, "FAMILIES", {"jlog": FAMILIES["jlog"]})
+    (path / "metastore").write_bytes(struct.pack("<IIII", 1, 4096, 1, 0x663A7318))
+    (path / "00000000").write_bytes(message(b"one"))
+
+
 def test_follow_waits_for_a_writer_that_goes_on_below_the_last_segment(
     everlog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def message(payload: bytes) -> bytes:
-        return struct.pack("<IIII", 0x663A7318, 1_800_000_000, 0, len(payload)) + payload
-
-    monkeypatch.setattr(stores, "FAMILIES", {"jlog": FAMILIES["jlog"]})
-    (tmp_path / "metastore").write_bytes(struct.pack("<IIII", 1, 4096, 1, 0x663A7318))
-    (tmp_path / "00000000").write_bytes(message(b"one"))
+    write_segment(tmp_path, monkeypatch)
     (tmp_path / "00000001").write_bytes(message(b"three"))
     late = (tmp_path / "00000000").open("ab", buffering=0)
     steps = iter([lambda: late.write(message(b"two")), lambda: None, late.close, lambda: None])
@@ -189,12 +196,7 @@ def test_follow_waits_for_a_writer_that_goes_on_below_the_last_segment(
 def test_follow_passes_over_no_segment_that_is_followed_only_when_it_is_read(
     everlog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def message(payload: bytes) -> bytes:
-        return struct.pack("<IIII", 0x663A7318, 1_800_000_000, 0, len(payload)) + payload
-
-    monkeypatch.setattr(stores, "FAMILIES", {"jlog": FAMILIES["jlog"]})
-    (tmp_path / "metastore").write_bytes(struct.pack("<IIII", 1, 4096, 1, 0x663A7318))
-    (tmp_path / "00000000").write_bytes(message(b"one"))
+    write_segment(tmp_path, monkeypatch)
     late = (tmp_path / "00000000").open("ab", buffering=0)
     ask = JlogStore.settled_end
 

@@ -3,6 +3,7 @@ skipped with the reason."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from everlog.aeron.transport.driver.media_driver import MediaDriver
+from everlog.testing.nats_server import Missing, NatsServer, find_server
 
 sys.path.insert(0, str(Path(__file__).parent))  # c_library, java_archive, java_transport, ...
 import c_library
@@ -75,6 +77,27 @@ def start_2_6(library_with_buffer: c_library.Library) -> Iterator[Callable[..., 
     """The same, of JLog 2.6."""
     with c_library.peers(c_library.program(library_with_buffer)) as make:
         yield make
+
+
+@pytest.fixture(scope="session")
+def _nats_server_program() -> None:
+    try:
+        find_server()
+    except Missing as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture
+def start_server(tmp_path: Path, _nats_server_program: None) -> Iterator[Callable[..., NatsServer]]:
+    """Starts a real nats-server with JetStream, ``start_server("-c", "file")``; it ends with the test."""
+    with contextlib.ExitStack() as stack:
+        yield lambda *arguments: stack.enter_context(NatsServer(tmp_path / "jetstream", *arguments))
+
+
+@pytest.fixture
+def server(start_server: Callable[..., NatsServer]) -> NatsServer:
+    """One as it comes."""
+    return start_server()
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +17,15 @@ from everlog.spark.pipelines.migrate_connection import Connection
 from everlog.spark.pipelines.migrate_jetstream import JetStreamTarget, move_one, plan_channels
 from everlog.spark.pipelines.migrate_stream import StreamSettings
 from everlog.testing.nats_channel import Channel, make_store
-from everlog.testing.nats_server import Missing, NatsServer, find_server
+from everlog.testing.nats_server import NatsServer
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[NatsServer]:
+def server(start_server: Callable[..., NatsServer], tmp_path: Path) -> NatsServer:
     """One that takes 1 KiB."""
-    try:
-        find_server()
-    except Missing as missing:
-        pytest.skip(str(missing))
     small = tmp_path / "small.conf"
     small.write_text("max_payload: 1KB\n")
-    with NatsServer(tmp_path / "jetstream", "-c", str(small)) as running:
-        yield running
+    return start_server("-c", str(small))
 
 
 def plan(store: Path, server: NatsServer, patience_s: float = 20, **wishes: Any) -> ChannelMove:

@@ -13,7 +13,7 @@ import sys
 import tarfile
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,21 +28,11 @@ from everlog.spark.pipelines.migrate_connection import Connection, JetStream
 from everlog.spark.pipelines.migrate_jetstream import JetStreamTarget, move_one, plan_channels, rehearse
 from everlog.spark.pipelines.migrate_naming import SubjectMapping
 from everlog.spark.pipelines.migrate_stream import StreamSettings
-from everlog.testing.nats_server import Missing, NatsServer, find_server
+from everlog.testing.nats_server import NatsServer
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "nats_streaming"
 KILLS = int(os.environ.get("EVERLOG_JETSTREAM_KILLS", "2"))
 """Of each side."""
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[NatsServer]:
-    try:
-        find_server()
-    except Missing as missing:
-        pytest.skip(str(missing))
-    with NatsServer(tmp_path / "jetstream") as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

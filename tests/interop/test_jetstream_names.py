@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import shutil
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +18,7 @@ from everlog.spark.pipelines.migrate_connection import Connection
 from everlog.spark.pipelines.migrate_jetstream import JetStreamTarget, move_one, plan_channels, rehearse, with_streams
 from everlog.spark.pipelines.migrate_naming import SubjectMapping
 from everlog.testing.nats_channel import Channel, make_store
-from everlog.testing.nats_server import Missing, NatsServer, find_server
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[NatsServer]:
-    try:
-        find_server()
-    except Missing as missing:
-        pytest.skip(str(missing))
-    with NatsServer(tmp_path / "jetstream") as running:
-        yield running
+from everlog.testing.nats_server import NatsServer
 
 
 def filled(store: Path, name: str, count: int) -> Channel:

@@ -68,8 +68,10 @@ class Tracker:
         Returns which stores were called something else until now: that, and their key."""
         renamed = {}
         for key in keys:
+            if key in self.stores:
+                continue  # links are not followed for each store in each batch
             known = self._keys.setdefault(identity(key), key)
-            if known not in keys and known in self.stores and key not in self.stores:
+            if known not in keys and known in self.stores:
                 self._keys[identity(key)] = renamed[known] = key
                 self.stores[key] = self.stores.pop(known)
         return renamed
