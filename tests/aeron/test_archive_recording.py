@@ -349,6 +349,63 @@ def test_what_is_no_message_is_refused(store: Archive, kernel: str, payload: Any
     assert read(store) == [b"good"]
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda recorder: recorder.append_many(None),
+        lambda recorder: recorder.append_many(b"abc"),
+        lambda recorder: recorder.append_many(iter([b"abc"])),
+        lambda recorder: recorder.append_column(None, None),
+        lambda recorder: recorder.append_column(b"abc", [0, 3]),
+        lambda recorder: recorder.append_block("text"),
+    ],
+)
+def test_arguments_of_another_type_are_told_by_name(store: Archive, kernel: str, call: Callable[[Any], Any]) -> None:
+    recorder = store.start_recording(CHANNEL, STREAM)
+    with pytest.raises(UsageError, match=r"payloads|offsets|block"):
+        call(recorder)
+    assert recorder.append(b"good") == 64
+
+
+@pytest.mark.parametrize(
+    ("channel", "stream", "wishes", "name"),
+    [
+        (5, STREAM, {}, "channel"),
+        (b"aeron:ipc", STREAM, {}, "channel"),
+        (CHANNEL, "1001", {}, "stream_id"),
+        (CHANNEL, 1.5, {}, "stream_id"),
+        (CHANNEL, 1 << 40, {}, "stream_id"),
+        ("aeron:ipc", STREAM, {"term_length": "65536"}, "term_length"),
+        ("aeron:ipc", STREAM, {"term_length": 65537}, "term_length"),
+        (CHANNEL, STREAM, {"mtu_length": "1408"}, "mtu_length"),
+        (CHANNEL, STREAM, {"mtu_length": 1409}, "mtu_length"),
+        (CHANNEL, STREAM, {"mtu_length": TERM // 8 + 32}, "mtu_length"),
+        (CHANNEL, STREAM, {"position": 32.0}, "position"),
+        (CHANNEL, STREAM, {"position": 33}, "position"),
+        (CHANNEL, STREAM, {"source_identity": 4}, "source_identity"),
+        (CHANNEL, STREAM, {"control_session_id": "4"}, "control_session_id"),
+        (CHANNEL, STREAM, {"correlation_id": 1 << 63}, "correlation_id"),
+    ],
+)
+def test_a_stream_that_can_not_be_is_refused_before_there_is_a_recording(
+    store: Archive, channel: Any, stream: Any, wishes: dict[str, Any], name: str
+) -> None:
+    with pytest.raises(UsageError, match=name):
+        store.start_recording(channel, stream, **wishes)
+    assert list(store.recordings()) == []
+
+
+@pytest.mark.parametrize("wishes", [{"control_session_id": "4"}, {"correlation_id": -1 << 64}, {"session_id": 1.0}])
+def test_an_extension_with_ids_that_can_not_be_changes_nothing(
+    store: Archive, folder: Path, wishes: dict[str, Any]
+) -> None:
+    store.start_recording(CHANNEL, STREAM).stop()
+    before = (folder / "archive.catalog").read_bytes()
+    with pytest.raises(UsageError, match=next(iter(wishes))):
+        store.extend_recording(0, **wishes)
+    assert (folder / "archive.catalog").read_bytes() == before
+
+
 @pytest.mark.parametrize("durability", ["written", "synced"])
 def test_an_error_in_the_middle_of_many_tells_how_many_are_recorded(folder: Path, durability: str) -> None:
     with archives.create(folder, segment_length=SEGMENT, durability=durability) as made:
@@ -548,6 +605,22 @@ def test_a_replay_of_an_unknown_recording_or_of_a_negative_length_is_refused(sto
         store.replay(0, 0, -1)
 
 
+def test_positions_of_another_type_are_told_by_name(store: Archive) -> None:
+    recorded(store, count=1)
+    store.start_recording(CHANNEL, STREAM).stop()
+    text: Any = "0"
+    for call in (
+        lambda: store.replay(0, text),
+        lambda: store.truncate_recording(1, text),
+        lambda: store.purge_segments(0, text),
+        lambda: store.detach_segments(0, text),
+    ):
+        with pytest.raises(UsageError, match="position: found '0', expected a whole number"):
+            call()
+    with pytest.raises(UsageError, match="length: found '0', expected a whole number"):
+        store.replay(0, 0, text)
+
+
 def test_a_replay_follows_a_recording_until_it_stops(store: Archive) -> None:
     recorder = store.start_recording(CHANNEL, STREAM)
     recorder.append(b"before")
@@ -625,6 +698,19 @@ def test_a_message_that_is_not_whole_yet_is_given_when_it_is(store: Archive) -> 
     told: list[Any] = []
     assert list(store.replay(0, 192).batches(["payload"], on_fault=told.append)) == []
     assert [(fault.code, fault.address) for fault in told] == [("incomplete-message", "192")]
+
+
+def test_a_last_message_of_zeros_is_given_while_the_recording_is_active(store: Archive) -> None:
+    recorder = store.start_recording(CHANNEL.replace("64k", "256k"), STREAM, mtu_length=16 << 10)
+    follower = iter(store.replay(0, follow=True, timeout_s=10))
+    recorder.append_block(frame(0, bytes(12 << 10)))
+    assert next(follower).payload == bytes(12 << 10)
+    assert read(store) == [bytes(12 << 10)]
+    end = recorder.recorded_position
+    assert read(store, 0, end) == []
+    recorder.append(b"behind it")
+    assert next(follower).payload == b"behind it"
+    assert read(store) == [bytes(12 << 10), b"behind it"]
 
 
 def test_replays_at_once_do_not_disturb_each_other(store: Archive) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
+from types import UnionType
 from typing import Any, TypeVar
 
 from everlog.errors import UsageError
@@ -24,3 +25,9 @@ def fill(kind: type[T], values: Mapping[str, Any]) -> T:
     if unknown := sorted(values.keys() - known):
         raise UsageError("options", found=", ".join(unknown), expected=f"names out of {', '.join(sorted(known))}")
     return kind(**values)
+
+
+def check_type(name: str, value: object, kind: type | UnionType, expected: str) -> None:
+    """Raises :class:`UsageError` for an argument of another type, before anything is done with it."""
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise UsageError(name, found=repr(value), expected=expected)

@@ -53,6 +53,7 @@ from everlog.aeron.archive.writing.segment_writer import SegmentWriter
 from everlog.aeron.archive.writing.stream_parameters import (
     StreamParameters,
     Wishes,
+    check_int64,
     for_another_publication,
     parameters_of,
 )
@@ -140,6 +141,7 @@ class Archive(Replaying, Upkeep):
         Raises :class:`UsageError`, :class:`WriteFailed`. A crash leaves an active recording without messages.
         """
         parameters = parameters_of(channel, stream_id, fill(Wishes, wishes))
+        _check_ids(control_session_id, correlation_id)
         segment_length = max(self.options.segment_length, parameters.term_length)
         descriptor = Descriptor(
             recording_id=0,
@@ -185,6 +187,7 @@ class Archive(Replaying, Upkeep):
         what of them is not as the recording is, is :class:`Refused`, as is a recording that is not stopped. Without
         a ``session_id`` there is a new one. Raises :class:`UnknownStream`, :class:`WriteFailed`; then it is stopped
         where it was, or, if not even that could be written, when the archive is opened again."""
+        _check_ids(control_session_id, correlation_id)
         with self._lock:
             self._check()
             recording = self._catalog.recording(recording_id)
@@ -387,6 +390,11 @@ def _recover(storage: WritableStorage, options: ArchiveOptions) -> list[str]:
     for line in done:
         _log.warning("%s: %s", storage.root, line)
     return done
+
+
+def _check_ids(control_session_id: int, correlation_id: int) -> None:
+    check_int64("control_session_id", control_session_id)
+    check_int64("correlation_id", correlation_id)
 
 
 def _end(recorder: Recorder) -> None:

@@ -96,7 +96,10 @@ class Replay:
             else:
                 on_fault(fault)
 
-        context = replace(self._source.context, stop_position=limit, last_base=None, frame_start=self.position)
+        known = self._source.context
+        # Up to there all was acknowledged: a last frame that ends in zeros is whole.
+        geometry = replace(known.geometry, limit=limit)
+        context = replace(known, geometry=geometry, stop_position=limit, last_base=None, frame_start=self.position)
         split = Split(str(self.recording_id), self.position, limit, 0, context)
         yield from self._source.store.scan_split(split, columns=names, level=level, on_fault=tell)
         self.position = unfinished[0] if unfinished else limit

@@ -13,10 +13,10 @@ from everlog.aeron.archive.scan import ScanContext
 from everlog.aeron.archive.segments import SegmentReader
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.archive.upkeep.boundaries import is_frame_boundary
-from everlog.aeron.archive.writing.recorder import Recorder
 from everlog.aeron.frames import FRAME_ALIGNMENT
 from everlog.aeron.position import FOREVER
 from everlog.aeron.walk import Geometry
+from everlog.core.options import check_type
 from everlog.core.writable import WritableStorage
 from everlog.errors import UsageError
 
@@ -43,11 +43,13 @@ class Replaying(Listing):
         Of an active one what is recorded by now is given; with ``follow`` what comes, too, until it stops, or nothing
         came for ``timeout_s``. Raises :class:`UnknownStream`, :class:`UsageError` for a position that is none in it.
         """
+        for name, value in (("position", position), ("length", length)):
+            check_type(name, value, int | None, "a whole number")
         with self._lock:
             self._check()
             recording = self._catalog.recording(recording_id)
             recorder = self._recorders.get(recording_id)
-            context = self._context(recording, recorder)
+            context = self._context(recording)
             start = recording.start_position if position is None else position
             self._check_position(recording_id, context, start)
             if length is not None and length < 0:
@@ -58,7 +60,7 @@ class Replaying(Listing):
             self._replays.add(replay)
             return replay
 
-    def _context(self, recording: Recording, recorder: Recorder | None) -> ScanContext:
+    def _context(self, recording: Recording) -> ScanContext:
         segments = segment_map(recording)
         limit = self.recorded_position(recording.recording_id)
         kind, plain = self.options.checksum, tuple[int, ...]()
@@ -77,7 +79,7 @@ class Replaying(Listing):
             recording.term_buffer_length,
             recording.stream_id,
             recording.mtu_length,
-            -1 if recorder is not None else limit,
+            limit,
             plain,
         )
         return ScanContext(segments, geometry, limit, None, kind, False)

@@ -20,6 +20,7 @@ from everlog.aeron.archive.upkeep.recording_state import RecordingState, ReplayS
 from everlog.aeron.archive.upkeep.segment_changes import apply, inspect_segment
 from everlog.aeron.archive.writing.catalog_writer import CatalogWriter
 from everlog.aeron.archive.writing.recorder import Recorder
+from everlog.core.options import check_type
 from everlog.core.storage import Storage
 from everlog.core.writable import WritableStorage
 
@@ -51,15 +52,17 @@ class Upkeep(ABC):
         """Raises :class:`StoreUnavailable` when the folder is not the archive's own any more."""
 
     @abstractmethod
-    def _context(self, recording: Recording, recorder: Recorder | None) -> ScanContext:
+    def _context(self, recording: Recording) -> ScanContext:
         """How to read a recording as it is now."""
 
     def truncate_recording(self, recording_id: int, position: int) -> int:
         """Cut off everything behind ``position``, the end of a frame of a stopped recording; the count of files that
         were deleted. To its start: nothing is left of it but its entry in the catalog. Its replays are ended."""
 
+        check_type("position", position, int, "a whole number")
+
         def decide(state: RecordingState) -> Change:
-            context = self._context(state.recording, None)
+            context = self._context(state.recording)
             return maintenance.truncate(state, position, lambda at: is_frame_boundary(self._files, context, at))
 
         return self._do(decide, recording_id)
@@ -81,10 +84,12 @@ class Upkeep(ABC):
     def purge_segments(self, recording_id: int, new_start_position: int) -> int:
         """Let a recording start at the beginning of another segment, and delete the segments before; the count of
         files that were deleted."""
+        check_type("position", new_start_position, int, "a whole number")
         return self._do(lambda state: maintenance.purge_segments(state, new_start_position), recording_id)
 
     def detach_segments(self, recording_id: int, new_start_position: int) -> None:
         """Let a recording start at the beginning of another segment; the files before it stay in the folder."""
+        check_type("position", new_start_position, int, "a whole number")
         self._do(lambda state: maintenance.detach_segments(state, new_start_position), recording_id)
 
     def delete_detached_segments(self, recording_id: int) -> int:

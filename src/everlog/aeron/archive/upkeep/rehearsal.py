@@ -9,7 +9,6 @@ from everlog.aeron.archive.scan import ScanContext
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.archive.upkeep.changes import Change
 from everlog.aeron.archive.upkeep.operations import Upkeep
-from everlog.aeron.archive.writing.recorder import Recorder
 from everlog.core.storage import Storage
 
 
@@ -37,7 +36,7 @@ class Rehearsal(Upkeep):
     def _check(self) -> None:
         pass
 
-    def _context(self, recording: Recording, recorder: Recorder | None) -> ScanContext:
+    def _context(self, recording: Recording) -> ScanContext:
         return self._store.scan_context(recording)
 
     def _carry_out(self, change: Change) -> None:

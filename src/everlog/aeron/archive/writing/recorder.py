@@ -20,6 +20,7 @@ from typing import Any, Protocol, Self
 from everlog.aeron.archive.writing.ownership import SILENT_S
 from everlog.aeron.archive.writing.segment_writer import SegmentWriter
 from everlog.aeron.framing import LONG_WAY, Framer, Tail, longest_of
+from everlog.aeron.framing_inputs import check_payloads, contiguous, integer_view
 from everlog.aeron.position import max_position
 from everlog.core.durability import Durability
 from everlog.core.group_commit import GroupCommit, Round
@@ -132,6 +133,7 @@ class Recorder:
 
         Raises as ``append``; then ``appended`` of the error says how many messages at the front are recorded.
         """
+        check_payloads(payloads, 0)
         return self._append_all(
             len(payloads), lambda start: self._framer.frame_many(payloads, start, reserved_values), check=payloads
         )
@@ -140,7 +142,7 @@ class Recorder:
         """Record messages from a column of bytes as Arrow has it: ``data`` one after another, ``offsets`` (int32 or
         int64, one more than there are messages) where each begins; the position behind the last one. Raises as
         ``append_many``."""
-        count = max(len(memoryview(offsets)) - 1, 0)
+        count = max(len(integer_view(offsets, "offsets", (4, 8))) - 1, 0)
         return self._append_all(
             count, lambda start: self._framer.frame_column(data, offsets, start, count, reserved_values)
         )
@@ -182,7 +184,7 @@ class Recorder:
 
         A last frame that ends in a page of zeros looks torn as long as nothing follows it: if the process is killed
         then, it is cut off, unless there are checksums."""
-        view = memoryview(block).cast("B")
+        view = contiguous(block, "block")
         with self._tail:
             self._ready()
             self._write_block(may_pad=False)

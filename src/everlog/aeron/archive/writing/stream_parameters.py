@@ -11,15 +11,10 @@ import re
 from dataclasses import dataclass
 
 from everlog.aeron.channel_uri import ChannelUri
-from everlog.aeron.frames import (
-    FRAME_ALIGNMENT,
-    HEADER_LENGTH,
-    MAX_FRAME_LENGTH,
-    MAX_TERM_LENGTH,
-    MIN_TERM_LENGTH,
-    is_power_of_two,
-)
+from everlog.aeron.frames import FRAME_ALIGNMENT
+from everlog.aeron.framing_inputs import Framing
 from everlog.aeron.position import max_position, wrap_int32
+from everlog.core.options import check_type
 from everlog.errors import UsageError
 
 DEFAULT_IPC_TERM_LENGTH = 64 << 20
@@ -63,19 +58,31 @@ class Wishes:
     position: int | None = None
     source_identity: str | None = None
 
+    def __post_init__(self) -> None:
+        for name in ("session_id", "initial_term_id", "term_length", "mtu_length", "position"):
+            check_type(name, getattr(self, name), int | None, "a whole number")
+        check_type("source_identity", self.source_identity, str | None, "text")
+
 
 def parameters_of(channel: str, stream_id: int, wishes: Wishes) -> StreamParameters:
     """Raises :class:`UsageError` for what no stream can be like, or where channel and wish disagree."""
+    check_type("channel", channel, str, "text, such as aeron:ipc")
     uri = ChannelUri.parse(channel)
     is_ipc = uri.media == "ipc"
     default_length = DEFAULT_IPC_TERM_LENGTH if is_ipc else DEFAULT_UDP_TERM_LENGTH
     term_length = _either("term_length", wishes.term_length, _size(uri, "term-length"), default_length)
     mtu_length = _either("mtu_length", wishes.mtu_length, _size(uri, "mtu"), DEFAULT_MTU_LENGTH)
-    check_lengths(term_length, mtu_length)
     initial = _either("initial_term_id", wishes.initial_term_id, _number(uri, "init-term-id"), None)
     session_id = _either("session_id", wishes.session_id, _number(uri, "session-id"), None)
     initial = _random_int32() if initial is None else _int32("initial_term_id", initial)
     session_id = _random_int32() if session_id is None else _int32("session_id", session_id)
+    Framing(
+        initial_term_id=initial,
+        term_length=term_length,
+        mtu_length=mtu_length,
+        session_id=session_id,
+        stream_id=stream_id,
+    )  # checks them
     position = _either("position", wishes.position, _position(uri, initial, term_length), 0)
     last = max_position(term_length) - FRAME_ALIGNMENT
     if not 0 <= position <= last or position % FRAME_ALIGNMENT:
@@ -87,7 +94,7 @@ def parameters_of(channel: str, stream_id: int, wishes: Wishes) -> StreamParamet
         channel=channel,
         stripped_channel=stripped(uri),
         source_identity=source,
-        stream_id=_int32("stream_id", stream_id),
+        stream_id=stream_id,
         session_id=session_id,
         initial_term_id=initial,
         term_length=term_length,
@@ -96,14 +103,10 @@ def parameters_of(channel: str, stream_id: int, wishes: Wishes) -> StreamParamet
     )
 
 
-def check_lengths(term_length: int, mtu_length: int) -> None:
-    """Raises :class:`UsageError` for lengths that Aeron does not take."""
-    if not is_power_of_two(term_length) or not MIN_TERM_LENGTH <= term_length <= MAX_TERM_LENGTH:
-        expected = f"a power of two from {MIN_TERM_LENGTH} to {MAX_TERM_LENGTH}"
-        raise UsageError("term_length", found=str(term_length), expected=expected)
-    if not HEADER_LENGTH < mtu_length < MAX_FRAME_LENGTH or mtu_length % FRAME_ALIGNMENT:
-        expected = f"a multiple of {FRAME_ALIGNMENT}, {HEADER_LENGTH * 2} to {MAX_FRAME_LENGTH - FRAME_ALIGNMENT}"
-        raise UsageError("mtu_length", found=str(mtu_length), expected=expected)
+def check_int64(name: str, value: object) -> None:
+    """Raises :class:`UsageError` for what is no 64-bit number."""
+    if type(value) is not int or not -(1 << 63) <= value < 1 << 63:
+        raise UsageError(name, found=repr(value), expected="an int64")
 
 
 def stripped(uri: ChannelUri) -> str:
