@@ -111,6 +111,24 @@ def test_without_a_key_the_data_is_given_as_it_is(golden: Golden, truth: Any, op
         assert (note.code, note.severity.value) == ("encrypted", "note")
 
 
+def test_reading_encrypted_data_without_a_key_is_noted(golden: Golden, made: Any, tmp_path: Path, opened: Any) -> None:
+    def told(path: Path, columns: list[str], **options: Any) -> list[tuple[str, str, str | None, str]]:
+        faults: list[Fault] = []
+        with opened(path, **options) as store:
+            stream = store.streams()[0].name
+            assert sum(
+                batch.row_count for batch in store.scan(stream, columns=columns, on_fault=faults.append, max_rows=2)
+            )
+        return [(fault.code, fault.severity.value, fault.stream, fault.found) for fault in faults]
+
+    note = ("encrypted", "note", "enc.ch", "2 of 2 payloads that look encrypted")
+    assert told(golden("encrypted_AES"), ["sequence", "payload"]) == [note]
+    assert told(golden("encrypted_AES"), ["sequence", "length"]) == []
+    assert told(golden("encrypted_AES"), ["sequence", "payload"], encryption_key="mykey") == []
+    mixed = sealed_store(made, tmp_path / "s", [seal(1, b"sealed", 1), b"plain", seal(1, b"sealed", 3)])
+    assert told(mixed, ["payload"]) == []
+
+
 def test_a_wrong_key_is_refused_in_one_line_without_the_key(golden: Golden, opened: Any) -> None:
     with opened(golden("encrypted_AES"), encryption_key=SECRET) as store:
         with pytest.raises(KeyRefused) as caught:

@@ -298,6 +298,19 @@ def test_damage_is_an_error_or_left_out_and_counted(golden: Callable[[str], Path
     assert (row["faults"], row["total"]) == (1, 36)
 
 
+def test_encrypted_messages_are_moved_as_they_are_without_a_key_and_a_warning_says_so(
+    golden: Callable[[str], Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = golden("nats_streaming/encrypted_AES") / "encrypted_AES"
+    move(store, RecordTarget(kind="jlog", folder=str(tmp_path / "sealed")), "nats-streaming")
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said.startswith(f"{store}: enc.ch: 6 of 6 payloads that look encrypted, and no key was given")
+    caplog.clear()
+    key = {"nats-streaming": {"encryption_key": "mykey"}}
+    move(store, RecordTarget(kind="jlog", folder=str(tmp_path / "open")), "nats-streaming", options=key)
+    assert not caplog.records
+
+
 def test_wrong_wishes_and_damaged_notes(toy: Callable[..., str], tmp_path: Path) -> None:
     source = toy("from", {"s": numbered(5), "big": [(1, 1, "t", bytes(9000))]})
     found = [FoundStore(source, "toy")]

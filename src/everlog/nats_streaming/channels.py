@@ -16,7 +16,7 @@ from everlog.kernel.columns import RowSink
 from everlog.kernel.crc32 import Crc32
 from everlog.kernel.sources import Bytes, Source, Value
 from everlog.nats_streaming import walk_twin as row
-from everlog.nats_streaming.decrypting import Decrypter, bytes_column
+from everlog.nats_streaming.decrypting import Decrypter, bytes_column, tell_sealed
 from everlog.nats_streaming.encryption import MasterKey
 from everlog.nats_streaming.index import IndexLookup
 from everlog.nats_streaming.limits import Limits
@@ -196,9 +196,13 @@ class Channel:
             columns = tuple(c for c in COLUMNS if c.name in names)
         sink = RowSink([(c.name, c.type.code, SOURCES[c.name]) for c in columns], request.max_rows, request.max_bytes)
         walk = PlanWalk(self.reading, self.name, self._channel, sink, request)
-        for _ in walk.run(plan):
-            yield from _finish(sink, columns, decrypter)
-        yield from _finish(sink, columns, decrypter)
+        is_first = decrypter is None and any(column.name == "payload" for column in columns)
+        for _ in itertools.chain(walk.run(plan), (None,)):
+            for batch in _finish(sink, columns, decrypter):
+                if is_first:
+                    is_first = False
+                    tell_sealed(batch, self.name, self.folder.folder, request.on_fault)
+                yield batch
 
 
 def _finish(sink: RowSink, columns: tuple[Column, ...], decrypter: Decrypter | None) -> Iterator[Batch]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from array import array
+from itertools import pairwise
 
 from everlog.core.columns import Batch, Column, ColumnData, ColumnType
-from everlog.core.report import Fault
+from everlog.core.report import Fault, Severity
 from everlog.core.store import FaultSink
 from everlog.nats_streaming.encryption import ChannelCipher, looks_encrypted, wrong_key
 from everlog.nats_streaming.names import slice_file
@@ -73,6 +74,17 @@ def undecryptable(stream: str, file: str, offset: int, sequence: int, length: in
         stream=stream,
         address=str(sequence),
     )
+
+
+def tell_sealed(batch: Batch, stream: str, folder: str, on_fault: FaultSink) -> None:
+    """A note where all payloads of a batch look encrypted: without a key they are given as they are, and nobody could
+    tell them from data."""
+    ends, values = batch.data["payload"].offsets, memoryview(batch.data["payload"].values)
+    assert ends is not None
+    places = pairwise(ends[: batch.row_count + 1].tolist())
+    if all(looks_encrypted(values[start:end]) for start, end in places):
+        found = f"{batch.row_count} of {batch.row_count} payloads that look encrypted"
+        on_fault(Fault("encrypted", folder, None, found, "a key", "nothing", "give the key", Severity.NOTE, stream))
 
 
 def bytes_column(kind: ColumnType, items: list[bytes]) -> ColumnData:

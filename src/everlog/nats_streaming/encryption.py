@@ -22,7 +22,7 @@ OVERHEAD = 1 + NONCE_BYTES + TAG_BYTES
 MAX_KEY_FILE_BYTES = 64 << 10
 
 
-def looks_encrypted(data: bytes) -> bool:
+def looks_encrypted(data: bytes | memoryview) -> bool:
     """Whether the first byte names a cipher and the length allows for it: plain data can look the same."""
     return len(data) >= OVERHEAD and data[0] in (AES_256_GCM, CHACHA20_POLY1305)
 

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import logging
+
 from everlog.core.report import Fault
 from everlog.errors import CorruptData, EverlogError, KeyRefused, UnsupportedVersion
 from everlog.spark.discovery import FoundStore
 from everlog.spark.options import SKIP, ScanOptions
+
+LOG = logging.getLogger("everlog.spark")
+
+SEALED = "encrypted"
+"""Code of the note that a store's payloads look encrypted."""
 
 
 def at_store(store: FoundStore, error: EverlogError) -> EverlogError:
@@ -36,6 +43,12 @@ def damage(path: str, fault: Fault, way_on: str) -> CorruptData:
         expected=fault.expected,
         hint=f"{fault.code}: a reader loses {fault.loses}; onFault=skip {way_on}",
     )
+
+
+def warn_of_sealed(path: str, fault: Fault) -> None:
+    """A warning where a store's payloads look encrypted and there is no key: they go on as they are."""
+    if fault.code == SEALED:
+        LOG.warning("%s: %s: %s, and no key was given: they go on as they are", path, fault.file, fault.found)
 
 
 def is_left_out(scan: ScanOptions, error: EverlogError) -> bool:

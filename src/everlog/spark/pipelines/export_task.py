@@ -24,7 +24,7 @@ from everlog.spark.discovery import FoundStore
 from everlog.spark.options import SKIP, ScanOptions
 from everlog.spark.pipelines.export_files import HourFiles, StagedFile, by_hour
 from everlog.spark.pipelines.export_manifest import StreamKey
-from everlog.spark.store_errors import damage
+from everlog.spark.store_errors import damage, warn_of_sealed
 from everlog.stores import open_store
 
 if TYPE_CHECKING:
@@ -208,6 +208,7 @@ class _SplitExport:
             self.result = replace(self.result, lost=str(lost))
             return
         if fault.severity is Severity.NOTE:
+            warn_of_sealed(path, fault)
             return
         if self.work.scan.on_fault != SKIP:
             raise damage(path, fault, "exports the rest")

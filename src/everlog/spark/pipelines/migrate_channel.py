@@ -48,7 +48,7 @@ from everlog.spark.pipelines.migrate_stream import (
     stream_config,
 )
 from everlog.spark.pipelines.migrate_times import rfc3339_ns
-from everlog.spark.store_errors import damage
+from everlog.spark.store_errors import damage, warn_of_sealed
 from everlog.stores import open_store
 
 MAX_GAP_MESSAGES = 10_000_000
@@ -335,6 +335,7 @@ class ChannelImport:
             yield from zip(*(batch.data[name].to_list(batch.row_count) for name in _COLUMNS), strict=True)
 
     def _on_fault(self, fault: Fault) -> None:
+        warn_of_sealed(self._move.store, fault)
         if fault.severity is Severity.FAULT:
             self._counts.faults += 1
             if self._move.on_fault != SKIP:

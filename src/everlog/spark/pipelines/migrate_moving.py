@@ -16,7 +16,7 @@ from everlog.spark.options import SKIP, TIMESTAMP_FROM
 from everlog.spark.pipelines.migrate_notes import Assigned, Note, Pending, Progressed
 from everlog.spark.pipelines.migrate_source import IDENTITY, check_source
 from everlog.spark.pipelines.migrate_targets import Found, Row, Target
-from everlog.spark.store_errors import damage
+from everlog.spark.store_errors import damage, warn_of_sealed
 from everlog.stores import open_store
 
 BATCH_ROWS = 4096
@@ -112,6 +112,7 @@ class Mover:
         )
 
     def _on_fault(self, fault: Fault) -> None:
+        warn_of_sealed(self._move.assigned.store, fault)
         if fault.severity is Severity.FAULT:
             self.faults += 1
             if self._move.on_fault != SKIP:
