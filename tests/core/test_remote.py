@@ -53,6 +53,19 @@ def test_a_folder_lists_files_and_folders(shelf: object) -> None:
     ]  # fmt: skip
 
 
+def test_a_folder_that_can_not_be_listed_now_is_not_taken_for_a_missing_one(
+    shelf: fsspec.AbstractFileSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = RemoteStorage(URL)
+
+    def down(*_: object, **__: object) -> None:
+        raise ConnectionError("the endpoint does not answer")
+
+    monkeypatch.setattr(type(shelf), "ls", down)
+    with pytest.raises(StoreUnavailable, match=r"inner.*does not answer"):
+        storage.exists("inner/b")
+
+
 def test_reads_in_any_place_agree_with_the_bytes(shelf: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "BLOCK_BYTES", 3)
     with RemoteStorage(URL).open("inner/b") as file:

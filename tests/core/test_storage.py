@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,6 +53,58 @@ def test_a_missing_folder_and_a_file_are_told_apart(folder: Path) -> None:
         LocalStorage(folder / "nowhere")
     with pytest.raises(NotAStore, match="found a file"):
         LocalStorage(folder / "a.dat")
+
+
+@pytest.mark.parametrize("number", [errno.ESTALE, errno.EIO, errno.EACCES])
+def test_a_look_that_fails_is_not_taken_for_a_missing_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    (folder / "there").write_bytes(b"data")
+    storage = LocalStorage(folder)
+    assert [storage.exists(name) for name in ("there", "not", "there/below", "n" * 300, "")] == [
+        True, False, False, False, True,
+    ]  # fmt: skip
+    stat = os.stat
+
+    def failing(path: Any, *arguments: Any, **options: Any) -> os.stat_result:
+        if str(path).endswith("/there"):
+            raise OSError(number, os.strerror(number), path)
+        return stat(path, *arguments, **options)
+
+    monkeypatch.setattr(os, "stat", failing)
+    with pytest.raises(StoreUnavailable, match=f"there: found {os.strerror(number).lower()}"):
+        storage.exists("there")
+    assert storage.exists("")
+    assert not storage.exists("not")
+
+
+def test_an_entry_that_can_not_be_looked_at_is_an_error_and_one_that_went_is_not(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Found:
+        name, path = "there", str(folder / "there")
+
+        def is_symlink(self) -> bool:
+            return False
+
+        def stat(self) -> os.stat_result:
+            raise OSError(self.number, os.strerror(self.number))
+
+        number = errno.ENOENT
+
+    class Scan:
+        def __enter__(self) -> Any:
+            return iter([Found()])
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    storage = LocalStorage(folder)
+    monkeypatch.setattr(os, "scandir", lambda path: Scan())
+    assert [(entry.name, entry.is_file) for entry in storage.entries()] == [("there", False)]
+    monkeypatch.setattr(Found, "number", errno.EIO)
+    with pytest.raises(StoreUnavailable, match="input/output error"):
+        list(storage.entries())
 
 
 def test_reads_are_short_only_at_the_end(folder: Path) -> None:

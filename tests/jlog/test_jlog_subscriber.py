@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
 import tarfile
@@ -772,3 +773,30 @@ def test_a_checkpoint_said_again_at_a_finished_segments_end_does_not_go_back_to_
         for _ in range(3):
             subscriber.checkpoint()
             assert (by_hand.path / "cp.73").read_bytes() == bytes.fromhex("0100000000000000")
+
+
+@pytest.mark.parametrize("number", [errno.ESTALE, errno.EIO])
+def test_a_segment_that_can_not_be_looked_at_for_now_is_not_passed_over(
+    by_hand, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    by_hand.segments([b"a", b"b"], [b"c"], [b"d"])
+    by_hand.put_checkpoint(b"x", 0, 0)
+    is_failing = True
+
+    def failing(real):
+        def call(path, *arguments, **options):
+            if is_failing and str(path).endswith("00000001"):
+                raise OSError(number, os.strerror(number), path)
+            return real(path, *arguments, **options)
+
+        return call
+
+    for name in ("open", "stat"):
+        monkeypatch.setattr(os, name, failing(getattr(os, name)))
+    faults: list[object] = []
+    with Subscriber(by_hand.path, "x", on_fault=faults.append) as subscriber:
+        with pytest.raises(StoreUnavailable, match="00000001"):
+            payloads(subscriber)
+        is_failing = False
+        assert payloads(subscriber) == [b"a", b"b", b"c", b"d"]
+    assert not faults

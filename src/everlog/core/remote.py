@@ -162,12 +162,14 @@ class RemoteStorage:
         return [entry.name for entry in self.entries(folder)]
 
     def exists(self, name: str) -> bool:
-        """Whether there is a file or folder of that name."""
+        """Whether there is a file or folder of that name. Raises :class:`StoreUnavailable` where that can't be told."""
         folder, _, last = name.rpartition("/")
         try:
             return any(entry.name == last for entry in self.entries(folder)) or not name
-        except StoreUnavailable:
-            return False
+        except StoreUnavailable as error:
+            if error.found == MISSING:
+                return False
+            raise
 
     def size(self, name: str) -> int:
         """Bytes of a file."""

@@ -7,6 +7,7 @@ folder; tests put a faulty twin in its place.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import time
@@ -19,6 +20,9 @@ from everlog.errors import FileChanged, LimitExceeded, NotAStore, StoreUnavailab
 
 MAX_SMALL_FILE_BYTES = 256 << 20
 """``read_all`` refuses more: it is for metadata, not for segments."""
+
+_ABSENT = frozenset((errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG))
+"""What the system says where there is no such file; anything else is a look that failed."""
 
 
 class ReadableFile(Protocol):
@@ -55,7 +59,7 @@ class Storage(Protocol):
 
     def entries(self, folder: str = "") -> Iterator[Entry]: ...
     def names(self, folder: str = "") -> list[str]: ...
-    def exists(self, name: str) -> bool: ...
+    def exists(self, name: str) -> bool: ...  # raises StoreUnavailable where that can't be told
     def size(self, name: str) -> int: ...
     def open(self, name: str) -> ReadableFile: ...
     def read_all(self, name: str) -> bytes: ...
@@ -203,8 +207,10 @@ class LocalStorage:
             if entry.is_symlink() and not self._is_inside(entry.path):
                 return Entry(entry.name, False, False, 0, 0)
             status = entry.stat()
-        except OSError:  # a dangling link, or gone since it was listed
-            return Entry(entry.name, False, False, 0, 0)
+        except OSError as error:
+            if error.errno not in _ABSENT:
+                raise  # who takes it for no file reads past what is in it
+            return Entry(entry.name, False, False, 0, 0)  # a dangling link, or gone since it was listed
         mode = status.st_mode
         return Entry(entry.name, stat.S_ISREG(mode), stat.S_ISDIR(mode), status.st_size, status.st_mtime_ns)
 
@@ -221,8 +227,16 @@ class LocalStorage:
             raise _unavailable(path, error) from error
 
     def exists(self, name: str) -> bool:
-        """Whether there is a file or folder of that name."""
-        return os.path.exists(self.path(name))
+        """Whether there is a file or folder of that name. Raises :class:`StoreUnavailable` where that can't be told:
+        who takes a file for deleted goes on without what is in it."""
+        path = self.path(name)
+        try:
+            os.stat(path)
+        except OSError as error:
+            if error.errno in _ABSENT:
+                return False
+            raise _unavailable(path, error) from error
+        return True
 
     def size(self, name: str) -> int:
         """Bytes of a file."""
