@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from everlog.core import storage as seam
-from everlog.core.storage import LocalStorage
+from everlog.core.storage import LocalStorage, is_folder
 from everlog.errors import CorruptData, EverlogError, FileChanged, NotAStore, StoreUnavailable
 
 
@@ -74,8 +74,11 @@ def test_a_look_that_fails_is_not_taken_for_a_missing_file(
     monkeypatch.setattr(os, "stat", failing)
     with pytest.raises(StoreUnavailable, match=f"there: found {os.strerror(number).lower()}"):
         storage.exists("there")
+    with pytest.raises(StoreUnavailable, match="there: found"):
+        is_folder(str(folder / "there"))
     assert storage.exists("")
     assert not storage.exists("not")
+    assert [is_folder(str(folder / name)) for name in ("", "not")] == [True, False]
 
 
 def test_an_entry_that_can_not_be_looked_at_is_an_error_and_one_that_went_is_not(

@@ -81,6 +81,22 @@ def open_patiently(path: str, flags: int, mode: int = 0o777) -> int:
     return os.open(path, flags, mode)
 
 
+def is_folder(path: str) -> bool:
+    """Whether there is a folder. Raises :class:`StoreUnavailable` where that can't be told."""
+    found = _look(path)
+    return found is not None and stat.S_ISDIR(found.st_mode)
+
+
+def _look(path: str) -> os.stat_result | None:
+    """``None`` where there is nothing of that name."""
+    try:
+        return os.stat(path)
+    except OSError as error:
+        if error.errno in _ABSENT:
+            return None
+        raise _unavailable(path, error) from error
+
+
 class FileBase:
     """What files of every storage have on top of their reads."""
 
@@ -229,14 +245,7 @@ class LocalStorage:
     def exists(self, name: str) -> bool:
         """Whether there is a file or folder of that name. Raises :class:`StoreUnavailable` where that can't be told:
         who takes a file for deleted goes on without what is in it."""
-        path = self.path(name)
-        try:
-            os.stat(path)
-        except OSError as error:
-            if error.errno in _ABSENT:
-                return False
-            raise _unavailable(path, error) from error
-        return True
+        return _look(self.path(name)) is not None
 
     def size(self, name: str) -> int:
         """Bytes of a file."""

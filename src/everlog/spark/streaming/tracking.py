@@ -12,6 +12,7 @@ from typing import Any
 
 from everlog.core.following import Follower, Reach
 from everlog.core.options import option_names
+from everlog.core.storage import is_folder
 from everlog.errors import CorruptData, EverlogError, FileChanged, NotAStore, StoreUnavailable, UnsupportedVersion
 from everlog.spark.discovery import FoundStore, find_stores, identity
 from everlog.spark.options import SKIP, ScanOptions
@@ -185,13 +186,11 @@ def _forget(tracked: TrackedStore) -> None:
 
 def is_there(path: str) -> bool:
     """Whether a store's folder is there. Raises :class:`StoreUnavailable` where that can't be told."""
-    if os.path.isdir(path):
-        return True
     if "://" not in path:
-        return False
+        return is_folder(path)
     from everlog.core.remote import is_folder_there
 
-    return is_folder_there(path)
+    return os.path.isdir(path) or is_folder_there(path)
 
 
 def _at_store(path: str, error: EverlogError) -> EverlogError:
