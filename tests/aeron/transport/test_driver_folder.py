@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mounted_memory import mounted
 
+from everlog.aeron.layouts import ErrorEntry
 from everlog.aeron.transport.driver.folder import DriverFolder, DriverIsActive
 from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.layouts import CncMetaData
@@ -31,6 +33,22 @@ def write_cnc(folder: Path, heartbeat_ms: int, version: int = CNC_VERSION) -> No
     data[:8] = version.to_bytes(4, "little") + TO_DRIVER_LENGTH.to_bytes(4, "little")
     data[PID : PID + 8] = (4711).to_bytes(8, "little")
     data[HEARTBEAT : HEARTBEAT + 8] = heartbeat_ms.to_bytes(8, "little", signed=True)
+    (folder / "cnc.dat").write_bytes(data)
+
+
+def write_error(folder: Path, first_ms: int, last_ms: int) -> None:
+    """An error that was seen 3 times, in the cnc.dat of :func:`write_cnc`."""
+    text = b"something"
+    entry = ErrorEntry.pack(
+        length=ErrorEntry.size + len(text),
+        observation_count=3,
+        last_observation_timestamp=last_ms,
+        first_observation_timestamp=first_ms,
+    )
+    log = (entry + text).ljust(1024, b"\0")
+    data = bytearray((folder / "cnc.dat").read_bytes().ljust(CncMetaData.size + TO_DRIVER_LENGTH, b"\0") + log)
+    at = CncMetaData.field("error_log_buffer_length").offset
+    data[at : at + 4] = len(log).to_bytes(4, "little")
     (folder / "cnc.dat").write_bytes(data)
 
 
@@ -58,6 +76,25 @@ def test_a_folder_is_deleted_at_the_end_where_that_is_wanted(tmp_path: Path) -> 
     write_cnc(tmp_path / "driver", 0)
     folder.close()
     assert not os.path.exists(folder.path)
+
+
+def test_what_a_link_leads_to_is_emptied_and_given_back(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "driver").symlink_to(tmp_path / "real")
+    folder, _ = take(tmp_path / "driver", dir_delete_on_shutdown=True)
+    write_cnc(tmp_path / "driver", 0)
+    folder.close()
+    assert os.listdir(tmp_path / "real") == []
+    take(tmp_path / "real")[0].close()
+
+
+def test_a_mounted_folder_is_emptied_and_given_back(tmp_path: Path) -> None:
+    (tmp_path / "driver").mkdir()
+    with mounted(tmp_path / "driver", "1m"):
+        folder, _ = take(tmp_path / "driver", dir_delete_on_shutdown=True)
+        folder.close()
+        assert os.listdir(tmp_path / "driver") == []
+        take(tmp_path / "driver")[0].close()
 
 
 def test_a_file_of_others_in_the_folder_outlives_the_driver(tmp_path: Path) -> None:
@@ -179,3 +216,17 @@ def test_errors_of_the_driver_before_are_kept_beside_the_folder(tmp_path: Path) 
     counts = [line.split()[0] for line in printed if " observations from " in line]
     assert [line.split()[0] for line in observed] == counts
     assert len(counts) > 0
+
+
+@pytest.mark.parametrize("timestamp", [1, 1 << 50, (1 << 63) - 1])
+def test_an_error_of_a_time_that_no_calendar_has_keeps_no_driver_from_starting(tmp_path: Path, timestamp: int) -> None:
+    write_cnc(tmp_path / "driver", -1)
+    write_error(tmp_path / "driver", -(1 << 63), timestamp)
+    take(tmp_path / "driver")[0].close()
+    (log,) = tmp_path.glob("driver-*-error.log")
+    lines = log.read_text().splitlines()
+    assert lines[0] == "***"
+    assert lines[1].startswith(f"3 observations from {-(1 << 63)} ms to ")
+    assert lines[1].endswith(" for:")
+    assert lines[2] == " something"
+    assert (lines[1].find(f"to {timestamp} ms") >= 0) == (timestamp > 1)

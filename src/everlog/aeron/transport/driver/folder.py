@@ -27,6 +27,8 @@ OURS = (CNC_NAME, LOSS_REPORT_NAME, PUBLICATIONS, IMAGES)
 """What a driver puts there; nothing else is ever deleted."""
 ATTEMPTS = 5
 """To make and lock a folder that another driver deletes at the same time."""
+STAYS = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR, errno.EBUSY)
+"""Why a folder that is to be deleted is not: what others have in it, a link, a mount."""
 POLL_SECONDS = 0.01
 MS_PER_SECOND = 1000
 
@@ -68,22 +70,30 @@ class DriverFolder:
         empty(self.path)
 
     def close(self) -> None:
-        """Gives it back; deletes it where the configuration says so. Idempotent."""
+        """Gives it back; deletes it where the configuration says so. A folder that a link leads to, that is mounted, or
+        that has other files in it, is emptied of what is a driver's, and stays. Idempotent."""
         if self._lock < 0:
             return
-        if self._deletes:
-            empty(self.path)
-            try:
-                os.rmdir(self.path)
-            except OSError as error:
-                if error.errno not in (errno.ENOTEMPTY, errno.ENOENT):
-                    raise
-        self._unlock()
+        try:
+            if self._deletes:
+                empty(self.path)
+                _remove(self.path)
+        finally:
+            self._unlock()
 
     def _unlock(self) -> None:
         if self._lock >= 0:
             os.close(self._lock)
         self._lock = -1
+
+
+def _remove(path: str) -> None:
+    """The folder itself, where it can be removed."""
+    try:
+        os.rmdir(path)
+    except OSError as error:
+        if error.errno not in STAYS:
+            raise
 
 
 def _make_and_lock(path: str) -> int:
@@ -163,12 +173,17 @@ def save_errors(path: str, warn: Callable[[str], None]) -> None:
 def _lines(errors: list[DistinctError]) -> list[str]:
     lines: list[str] = []
     for error in errors:
-        first, last = (
-            datetime.fromtimestamp(stamp / MS_PER_SECOND).astimezone().isoformat(" ", "milliseconds")
-            for stamp in (error.first_observation_timestamp, error.last_observation_timestamp)
-        )
+        first, last = map(_time, (error.first_observation_timestamp, error.last_observation_timestamp))
         lines += ["***", f"{error.observation_count} observations from {first} to {last} for:", f" {error.text}"]
     return [*lines, "", f"{len(errors)} distinct errors observed.", ""]
+
+
+def _time(timestamp_ms: int) -> str:
+    """In the local zone; the number where no calendar has it."""
+    try:
+        return datetime.fromtimestamp(timestamp_ms / MS_PER_SECOND).astimezone().isoformat(" ", "milliseconds")
+    except (OverflowError, ValueError, OSError):
+        return f"{timestamp_ms} ms"
 
 
 def empty(path: str) -> None:
