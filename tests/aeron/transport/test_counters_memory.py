@@ -73,6 +73,21 @@ def test_counters_are_used_again_in_the_order_in_which_they_were_freed() -> None
     assert all_of.used_count == 3
 
 
+def test_a_clock_that_went_back_keeps_no_counters_that_are_freed_from_then_on() -> None:
+    all_of = counters(3)
+    made = [all_of.allocate(1, b"", "", now_ms=3_600_000) for _ in range(3)]
+    made[0].close(3_600_000)
+    made[1].close(5_000)
+    made[2].close(5_500)
+    with pytest.raises(LimitExceeded):
+        all_of.allocate(1, b"", "", now_ms=5_999)
+    assert all_of.allocate(1, b"", "", now_ms=6_000).id == 1
+    with pytest.raises(LimitExceeded):
+        all_of.allocate(1, b"", "", now_ms=6_000)
+    assert all_of.allocate(1, b"", "", now_ms=6_500).id == 2
+    assert all_of.allocate(1, b"", "", now_ms=3_601_000).id == 0
+
+
 def test_keys_and_labels_that_are_too_long_are_cut_off() -> None:
     all_of = counters()
     counter = all_of.allocate(1, b"k" * 113, "l" * 381, now_ms=0)

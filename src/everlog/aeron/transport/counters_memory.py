@@ -51,7 +51,7 @@ class Counters:
         self._used = 0
         self._allocated: set[int] = set()
         self._free: deque[tuple[int, int]] = deque()
-        """Deadlines and ids, in the order of the deadlines."""
+        """Deadlines and ids, in the order in which they were freed: of the deadlines, unless the clock goes back."""
 
     def allocate(
         self,
@@ -87,6 +87,10 @@ class Counters:
         if self._free and now_ms >= self._free[0][0]:
             return self._free.popleft()[1]
         if self._used >= self.capacity:
+            for index, (deadline, counter_id) in enumerate(self._free):
+                if now_ms >= deadline:
+                    del self._free[index]
+                    return counter_id
             hint = "more room: aeron.counters.buffer.length"
             raise LimitExceeded(WHERE, found="all in use", expected=f"at most {self.capacity}", hint=hint)
         self._used += 1
