@@ -111,22 +111,60 @@ def test_subscriptions_to_one_session_leave_out_the_others() -> None:
     assert [image.state for image in driver.images] == [ImageState.ACTIVE, ImageState.DRAINING]
 
 
-def test_made_up_sessions_are_limited() -> None:
-    driver = ReceivingDriver()
-    driver.subscribe(SESSION)
+def make_up_sessions(driver: ReceivingDriver) -> None:
+    """Data of more sessions than are remembered."""
     for start in range(0, MAX_SESSIONS + 512, 256):
         for session in range(start, start + 256):
             driver.source.send(data_frame(0, b"", session=session))
         for _ in range(4):
             driver.step()
+
+
+def test_made_up_sessions_are_limited() -> None:
+    driver = ReceivingDriver()
+    driver.subscribe(SESSION)
+    make_up_sessions(driver)
     assert len(driver.endpoint.dispatcher.sessions) == MAX_SESSIONS
-    driver.source.send(setup())
-    driver.step()
-    assert driver.told == [], "a real one must wait, too"
+    driver.source.send(setup(session=-5), data_frame(0, b"", session=-6))
+    assert driver.step() == []
+    assert driver.told == []
+    assert len(driver.endpoint.dispatcher.sessions) == MAX_SESSIONS
     driver.subscribe()
+    driver.source.send(setup(session=-5))
+    driver.step()
+    assert driver.names() == ["create"]
+
+
+def test_made_up_sessions_keep_none_out_that_is_subscribed_to() -> None:
+    driver = ReceivingDriver()
+    driver.subscribe(SESSION)
+    make_up_sessions(driver)
+    driver.source.send(data_frame(0, b"who is this?"))
+    assert driver.step() == [ASKING]
     driver.source.send(setup())
     driver.step()
     assert driver.names() == ["create"]
+
+
+def test_an_image_that_ends_among_made_up_sessions_takes_no_more_data() -> None:
+    driver = ReceivingDriver()
+    driver.subscribe(SESSION)
+    driver.source.send(setup())
+    driver.step()
+    make_up_sessions(driver)
+    (image,) = driver.images
+    driver.run(11 * SECOND, 100 * MS)
+    assert image.state is ImageState.DRAINING
+    driver.source.send(data_frame(0, b"too late"))
+    driver.step()
+    assert image.log.memory.terms[0].read(0, 64) == bytes(64)
+    driver.proxy.remove_cool_down(driver.endpoint, SESSION, STREAM)
+    driver.step()
+    driver.source.send(data_frame(0, b"who is this?"))
+    assert driver.step() == [ASKING]
+    driver.source.send(setup())
+    driver.step()
+    assert driver.names() == ["create", "create"]
 
 
 def test_one_session_too_many_is_an_error() -> None:

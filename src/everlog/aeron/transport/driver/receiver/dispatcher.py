@@ -29,7 +29,8 @@ from everlog.errors import EverlogError, UsageError
 from everlog.kernel.udp import SocketAddress
 
 MAX_SESSIONS = 16_384
-"""Sessions of one stream that have no image: more of them, as who makes them up can send, are left out."""
+"""Sessions of one stream that have no image: more of them, as who makes them up can send, are left out; not those that
+are subscribed to by their ids, nor those that had an image."""
 
 
 class SessionState(Enum):
@@ -201,7 +202,9 @@ class DataPacketDispatcher:
 
     def _set(self, stream_id: int, interest: StreamInterest, session_id: int, state: SessionState) -> bool:
         if session_id not in interest.states and len(interest.states) >= MAX_SESSIONS:
-            return False
+            is_made_up = session_id not in interest.session_ids and state is not SessionState.ON_COOL_DOWN
+            if is_made_up:
+                return False
         interest.states[session_id] = state
         self.sessions.put(stream_id, session_id, None)
         return True
