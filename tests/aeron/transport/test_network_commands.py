@@ -10,6 +10,7 @@ from driver_answers import NETWORK_PUBLICATIONS, NETWORK_SUBSCRIPTIONS, UDP
 
 from everlog.aeron.transport import commands
 from everlog.aeron.transport.driver.system_counters import SystemCounter
+from everlog.aeron.transport.media.receive_channel_endpoint import MAX_DESTINATIONS
 
 
 @pytest.mark.parametrize(("channel", "code", "text"), NETWORK_PUBLICATIONS)
@@ -164,6 +165,27 @@ def test_a_subscriptions_sources_come_and_go() -> None:
         assert isinstance(removed[0], commands.OnOperationSuccess)
     driver.work(4)
     assert [label for label in driver.labels() if label.startswith("rcv-local")] == []
+    driver.ask(commands.RemoveSubscription(2, driver.next_id(), registration_id))
+    driver.work(4)
+    assert list(driver.labels()) == ["client-heartbeat: id=2"]
+
+
+def test_one_source_too_many_is_refused_and_nothing_is_left_of_it() -> None:
+    driver = ConductedDriver()
+    registration_id, _ = driver.add_subscription("aeron:udp?control-mode=manual", 42)
+    sources = [f"aeron:udp?endpoint=127.0.0.1:{25_000 + index}" for index in range(MAX_DESTINATIONS + 1)]
+    for uri in sources[:-1]:
+        driver.ask(commands.AddRcvDestination(2, driver.next_id(), registration_id, uri))
+    labels = driver.labels()
+    error = driver.error(commands.AddRcvDestination(2, driver.next_id(), registration_id, sources[-1]))
+    assert (error.error_code, str(MAX_DESTINATIONS) in error.message) == (1, True)
+    driver.work(4)
+    assert driver.labels() == labels
+    driver.ask(commands.RemoveRcvDestination(2, driver.next_id(), registration_id, sources[0]))
+    driver.work(4)
+    for uri in (sources[-1], sources[0]):
+        answers = driver.ask(commands.AddRcvDestination(2, driver.next_id(), registration_id, uri))
+        assert isinstance(answers[0], commands.OnOperationSuccess if uri == sources[-1] else commands.OnError)
     driver.ask(commands.RemoveSubscription(2, driver.next_id(), registration_id))
     driver.work(4)
     assert list(driver.labels()) == ["client-heartbeat: id=2"]

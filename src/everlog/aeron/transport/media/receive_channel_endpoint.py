@@ -60,6 +60,7 @@ class ReceiveChannelEndpoint(UdpTransport, ReceiveReferences, Generic[Dispatcher
         self.group_tag = context.receiver_group_tag if channel.group_tag is None else channel.group_tag
         self.has_destination_control = channel.is_manual_control_mode
         self.buffer_lengths = lengths
+        self._admitted: list[ReceiveDestinationTransport] = []
         self._destinations: list[ReceiveDestinationTransport | None] = []
         self._control_address = channel.local_control
         self._time_of_last_activity_ns = now_ns
@@ -120,6 +121,19 @@ class ReceiveChannelEndpoint(UdpTransport, ReceiveReferences, Generic[Dispatcher
         if not self.has_destination_control:
             raise InvalidChannel("channel does not allow manual control")
 
+    def check_room_for_destination(self) -> None:
+        """Raises :class:`InvalidChannel` when as many are open as there may be, whatever the receiver knows of them."""
+        self._admitted = [transport for transport in self._admitted if transport.is_open]
+        if len(self._admitted) >= MAX_DESTINATIONS:
+            raise self._too_many()
+
+    def admit_destination(self, transport: ReceiveDestinationTransport) -> None:
+        """One more is open, which the receiver is asked to add."""
+        self._admitted.append(transport)
+
+    def _too_many(self) -> InvalidChannel:
+        return InvalidChannel(self.original_uri, found="one more destination", expected=f"{MAX_DESTINATIONS} at most")
+
     # Transports, by their index
 
     def transports(self) -> list[tuple[int, UdpTransport]]:
@@ -148,9 +162,7 @@ class ReceiveChannelEndpoint(UdpTransport, ReceiveReferences, Generic[Dispatcher
                 self._destinations[index] = transport
                 return index
         if len(self._destinations) >= MAX_DESTINATIONS:
-            raise InvalidChannel(
-                self.original_uri, found="one more destination", expected=f"{MAX_DESTINATIONS} at most"
-            )
+            raise self._too_many()
         self._destinations.append(transport)
         return len(self._destinations) - 1
 

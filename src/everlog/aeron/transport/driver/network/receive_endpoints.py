@@ -93,7 +93,9 @@ class ReceiveEndpoints(Endpoints[ReceiveEndpoint]):
     def open_destination(
         self, endpoint: ReceiveEndpoint, channel: UdpChannel, registration_id: int
     ) -> ReceiveDestinationTransport:
-        """One more source of a subscription, open. Raises what opening raises."""
+        """One more source of a subscription, open. Raises :class:`InvalidChannel` for one too many, and what opening
+        raises."""
+        endpoint.check_room_for_destination()
         context = self._parts.context
         indicator = stream_counters.local_socket_address(
             context.counters,
@@ -110,6 +112,7 @@ class ReceiveEndpoints(Endpoints[ReceiveEndpoint]):
         except BaseException:
             transport.close()
             raise
+        endpoint.admit_destination(transport)
         return transport
 
     def _let_go(self, endpoint: ReceiveEndpoint) -> None:
