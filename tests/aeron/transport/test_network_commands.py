@@ -5,7 +5,7 @@ our own behind the class's name."""
 from __future__ import annotations
 
 import pytest
-from conducted_driver import ConductedDriver, all_of, only
+from conducted_driver import SECOND, ConductedDriver, all_of, only
 from driver_answers import NETWORK_PUBLICATIONS, NETWORK_SUBSCRIPTIONS, UDP
 
 from everlog.aeron.transport import commands
@@ -50,6 +50,21 @@ def test_who_shares_a_sending_endpoint_asks_for_the_same() -> None:
         assert error.message == f"{expected} existingChannel={first} channel={channel}{rest}"
     shared = driver.add_publication(channel + "|ssc=true", 30)
     assert shared.registration_id == 1
+
+
+def test_a_channel_that_is_meant_by_its_tag_has_the_sessions_of_its_endpoint() -> None:
+    driver = ConductedDriver(publication_linger_timeout_ns=0)
+    driver.alive = (1,)
+    named, tagged = "aeron:udp?endpoint=127.0.0.1:24010|tags=5|session-id=77", "aeron:udp?tags=5|session-id=77"
+    clash = f"ERROR - existing publication has clashing sessionId=77 for streamId=30 channel={tagged}"
+    driver.add_publication(named.replace("77", "76"), 30, is_exclusive=True)
+    for first in (named, tagged):
+        publication = driver.add_publication(first, 30, is_exclusive=True)
+        error = driver.error(commands.AddExclusivePublication(1, driver.next_id(), 30, tagged))
+        assert error.message == clash
+        driver.ask(commands.RemovePublication(1, driver.next_id(), publication.registration_id))
+        driver.advance(5 * SECOND)
+    assert driver.add_publication(tagged, 30, is_exclusive=True).session_id == 77
 
 
 def test_who_shares_a_stream_of_a_receiving_endpoint_asks_for_the_same() -> None:

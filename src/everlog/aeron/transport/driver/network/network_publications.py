@@ -87,7 +87,8 @@ class NetworkPublications:
             image = self._response_image(params)
             self._link(command, shared, is_exclusive)
         else:
-            form = channel.canonical_form
+            # A channel may mean by its tag an endpoint of another form.
+            form = (channel if endpoint is None else endpoint.udp_channel).canonical_form
             self._streams.sessions.check_for_clash(params.session_id, command.stream_id, form, command.channel)
             log = yield from self._log(command, params, channel, endpoint, is_exclusive)
             try:
@@ -230,7 +231,7 @@ class NetworkPublications:
             )
         )
         streams.network_publications.append(publication)
-        streams.sessions.add(params.session_id, command.stream_id, channel.canonical_form)
+        streams.sessions.add(params.session_id, command.stream_id, endpoint.udp_channel.canonical_form)
         self._parts.sender.new_network_publication(publication)
         return publication
 
