@@ -6,6 +6,7 @@ import pytest
 
 from everlog.aeron.channel_uri import ChannelUri, InvalidChannel
 from everlog.aeron.transport.driver.sender.flow_control import (
+    MAX_RECEIVERS,
     FlowControl,
     FlowControlSettings,
     MaxFlowControl,
@@ -105,6 +106,20 @@ def test_a_newcomer_far_behind_all_others_is_not_waited_for() -> None:
     control.on_status_message(status(3), 9_000, 11_000, 0)
     assert control.receiver_count == 2
     assert control.on_idle(1, 11_000) == 10_000
+
+
+def test_receivers_that_somebody_makes_up_are_limited_and_forgotten() -> None:
+    control, counter = chosen("min"), Counter()
+    assert isinstance(control, MinFlowControl)
+    control.receiver_counter = counter
+    for receiver in range(MAX_RECEIVERS + 10):
+        assert control.on_status_message(status(receiver), 5000, 6000, 0) == 6000
+    assert control.receiver_count == counter.value == MAX_RECEIVERS
+    assert control.on_status_message(status(5), 5100, 6000, SECOND) == 6000
+    assert control.on_idle(5 * SECOND + 1, 6000) == 6100
+    assert control.receiver_count == counter.value == 1
+    assert control.on_status_message(status(-1), 5100, 6100, 5 * SECOND) == 6100
+    assert control.receiver_count == 2
 
 
 def test_a_group_is_connected_with_its_least_size_and_not_before() -> None:

@@ -22,6 +22,7 @@ from sending import (
 )
 
 from everlog.aeron.transport import wire
+from everlog.aeron.transport.driver.sender.flow_control import MAX_RECEIVERS
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 
 FULL = bytes(MTU - 32)
@@ -70,6 +71,23 @@ def test_a_block_of_a_term_is_sent_as_datagrams_that_are_full() -> None:
     assert [len(data) for data in sent] == [64, MTU, 128, MTU]
     assert stream.sender_position == 3008
     assert stream.send() == []
+
+
+def test_receivers_that_somebody_makes_up_are_limited_and_forgotten() -> None:
+    stream = Sending()
+    for receiver in range(MAX_RECEIVERS + 10):
+        stream.status(0, receiver=receiver)
+    assert len(stream.sender._receivers) == MAX_RECEIVERS
+    stream.send(4 * SECOND)
+    stream.status(0, receiver=5)
+    stream.send(SECOND)
+    assert list(stream.sender._receivers) == [5]
+    stream.status(0, receiver=-1)
+    assert list(stream.sender._receivers) == [5, -1]
+    stream.send(4 * SECOND)
+    assert list(stream.sender._receivers) == [-1]
+    stream.send(5 * SECOND)
+    assert list(stream.sender._receivers) == []
 
 
 def test_the_receivers_window_is_never_left() -> None:

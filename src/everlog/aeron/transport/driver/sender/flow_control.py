@@ -20,6 +20,8 @@ MAX, MIN, TAGGED = "max", "min", "tagged"
 MULTICAST_STRATEGIES = (MAX, MIN, TAGGED)
 INITIAL_WINDOW_LENGTH = 128 << 10
 """A receiver's window by default, by which retransmissions are limited, whatever the receivers' own is."""
+MAX_RECEIVERS = 4096
+"""Of one publication. Whoever reaches its socket can tell of receivers: more than these are not waited for."""
 NO_LIMIT = (1 << 63) - 1
 _NONE = -1
 _PREFERRED_FEEDBACK = b"\xff\xff\xff\xff"
@@ -91,7 +93,6 @@ class MaxFlowControl(FlowControl):
 
 @dataclass(slots=True)
 class _Receiver:
-    receiver_id: int
     last_position: int
     limit: int
     time_of_last_status_message_ns: int
@@ -110,7 +111,7 @@ class MinFlowControl(FlowControl):
         self.group_min_size = group_min_size
         self.has_required_receivers = group_min_size <= 0
         self.receiver_counter: ReceiverCounter | None = None
-        self._receivers: list[_Receiver] = []
+        self._receivers: dict[int, _Receiver] = {}
         self._is_setup_triggered = False
         self._setup_limit = _NONE
         self._time_of_last_setup_ns = 0
@@ -130,20 +131,18 @@ class MinFlowControl(FlowControl):
         limit = position + window
         counts = self.matches(message.group_tag, message.feedback)
         has_left = bool(message.flags & SM_EOS)
-        lowest = self._limit_of_setup(now_ns)
-        is_known = False
-        for receiver in self._receivers:
-            if counts and receiver.receiver_id == message.receiver_id:
-                receiver.has_left = has_left
-                receiver.last_position = max(position, receiver.last_position)
-                receiver.limit = limit
-                receiver.time_of_last_status_message_ns = now_ns
-                is_known = True
-            lowest = min(lowest, receiver.limit)
+        known = self._receivers.get(message.receiver_id) if counts else None
+        if known is not None:
+            known.has_left = has_left
+            known.last_position = max(position, known.last_position)
+            known.limit = limit
+            known.time_of_last_status_message_ns = now_ns
+        lowest = self._lowest(now_ns)
         # One that lags more than its window behind all others is not waited for.
         is_near = not self._receivers or limit >= lowest - window
-        if counts and not is_known and not has_left and is_near:
-            self._receivers.append(_Receiver(message.receiver_id, position, limit, now_ns))
+        has_room = len(self._receivers) < MAX_RECEIVERS
+        if counts and known is None and not has_left and is_near and has_room:
+            self._receivers[message.receiver_id] = _Receiver(position, limit, now_ns)
             self._count_receivers()
             self._setup_limit = _NONE
             lowest = min(lowest, limit)
@@ -165,29 +164,36 @@ class MinFlowControl(FlowControl):
 
     def on_error(self, error: ErrorFrame, now_ns: int) -> None:
         """The receiver leaves."""
-        if self.matches(error.group_tag):
-            for receiver in self._receivers:
-                if receiver.receiver_id == error.receiver_id:
-                    receiver.has_left = True
+        receiver = self._receivers.get(error.receiver_id)
+        if receiver is not None and self.matches(error.group_tag):
+            receiver.has_left = True
 
     def on_idle(self, now_ns: int, sender_limit: int) -> int:
         """Forget receivers that left or are silent. Unlike a status message, this may take the limit back."""
         left = [
-            receiver
-            for receiver in self._receivers
+            receiver_id
+            for receiver_id, receiver in self._receivers.items()
             if receiver.has_left or receiver.time_of_last_status_message_ns + self.receiver_timeout_ns < now_ns
         ]
         if left:
-            self._receivers = [receiver for receiver in self._receivers if receiver not in left]
+            for receiver_id in left:
+                del self._receivers[receiver_id]
             self._count_receivers()
-        lowest = min((receiver.limit for receiver in self._receivers), default=NO_LIMIT)
-        lowest = min(lowest, self._limit_of_setup(now_ns))
+        lowest = self._lowest(now_ns)
         return lowest if self._receivers and len(self._receivers) >= self.group_min_size else sender_limit
 
     def close(self) -> None:
         """Free the counter, if there is one."""
         if self.receiver_counter is not None:
             self.receiver_counter.close()
+
+    def _lowest(self, now_ns: int) -> int:
+        """Of the receivers' limits and that of a setup."""
+        lowest = self._limit_of_setup(now_ns)
+        for receiver in self._receivers.values():
+            if receiver.limit < lowest:
+                lowest = receiver.limit
+        return lowest
 
     def _limit_of_setup(self, now_ns: int) -> int:
         if self._setup_limit != _NONE and self._time_of_last_setup_ns + self.receiver_timeout_ns < now_ns:

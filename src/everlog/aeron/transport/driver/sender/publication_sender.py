@@ -10,10 +10,12 @@ Data is sent by the block: one call finds the datagrams in a term, one call send
 from __future__ import annotations
 
 from array import array
+from collections import OrderedDict
 
 from everlog.aeron.frames import FLAG_BEGIN, FLAG_END
 from everlog.aeron.position import term_id_of, wrap_int32
 from everlog.aeron.transport import wire
+from everlog.aeron.transport.driver.sender.flow_control import MAX_RECEIVERS
 from everlog.aeron.transport.driver.sender.network_parameters import (
     NULL_VALUE,
     NetworkPublicationParameters,
@@ -56,8 +58,8 @@ class PublicationSender:
         self._retransmit = parameters.retransmit
         self._short_sends = parameters.system[SystemCounter.SHORT_SENDS]
         self._ends = array("q", bytes(8 * MAX_BLOCK_DATAGRAMS))
-        self._receivers: dict[int, int] = {}
-        """Receiver id to the time of its last status message."""
+        self._receivers: OrderedDict[int, int] = OrderedDict()
+        """Receiver id to the time of its last status message, by these times; at most ``MAX_RECEIVERS``."""
         self._response_address: SocketAddress | None = None
         self._time_of_last_setup_ns = parameters.now_ns - SETUP_TIMEOUT_NS - 1
         self._time_of_last_send_ns = parameters.now_ns - HEARTBEAT_TIMEOUT_NS - 1
@@ -186,10 +188,10 @@ class PublicationSender:
         self._forget_receivers(now_ns - self._parameters.connection_timeout_ns)
 
     def _forget_receivers(self, before_ns: int) -> None:
-        silent = [receiver for receiver, last_ns in self._receivers.items() if last_ns <= before_ns]
-        for receiver in silent:
-            del self._receivers[receiver]
-        self._state.has_receivers = bool(self._receivers)
+        receivers = self._receivers
+        while receivers and next(iter(receivers.values())) <= before_ns:
+            receivers.popitem(last=False)
+        self._state.has_receivers = bool(receivers)
 
     # What receivers say
 
@@ -200,8 +202,9 @@ class PublicationSender:
             self._receivers.pop(message.receiver_id, None)
             if not channel.is_multicast and not channel.is_multi_destination:
                 state.has_unicast_eos = True
-        else:
+        elif message.receiver_id in self._receivers or len(self._receivers) < MAX_RECEIVERS:
             self._receivers[message.receiver_id] = now_ns
+            self._receivers.move_to_end(message.receiver_id)
         is_live = bool(self._receivers)
         if is_live and not state.has_receivers and self.response_correlation_id != NULL_VALUE:
             self._parameters.conductor_proxy.response_connected(self.response_correlation_id)
