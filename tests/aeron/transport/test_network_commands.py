@@ -266,3 +266,26 @@ def test_counters_that_are_out_leave_no_half_made_stream() -> None:
         while len(driver.counters()) < labels:
             driver.ask(commands.AddCounter(1, driver.next_id(), 1, b"", "x"))
     assert driver.logs.logs == {}
+
+
+@pytest.mark.parametrize(("channel", "needed"), [("aeron:ipc?session-id=7", 2), (f"{UDP}|session-id=7", 8)])
+def test_a_publication_whose_client_gets_no_counter_ends(channel: str, needed: int) -> None:
+    driver = ConductedDriver()
+    driver.alive = (1,)
+    refused: list[commands.OnError] = []
+    while not refused:
+        refused = all_of(driver.ask(commands.AddCounter(1, driver.next_id(), 1, b"", "x")), commands.OnError)
+    for _ in range(needed):
+        link = next(iter(driver.parts.conductor._counters._links.values()))
+        driver.ask(commands.RemoveCounter(1, driver.next_id(), link.registration_id))
+    driver.advance(2 * SECOND)
+    before = len(driver.counters())
+    error = driver.error(commands.AddPublication(9, driver.next_id(), 10, channel))
+    assert "all in use" in error.message
+    assert len(driver.counters()) == before + needed, "all were made but the client's"
+    driver.advance(10 * SECOND)
+    assert len(driver.counters()) == before
+    assert driver.logs.logs == {}
+    driver.ask(commands.RemoveCounter(1, driver.next_id(), next(iter(driver.parts.conductor._counters._links))))
+    driver.advance(2 * SECOND)
+    assert driver.add_publication(channel, 10, 9).session_id == 7

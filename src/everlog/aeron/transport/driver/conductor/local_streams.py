@@ -45,7 +45,12 @@ def link_publisher(
     status_id: int,
 ) -> None:
     """A client publishes on it, and is told so. ``status_id``: the counter of its channel's state."""
-    streams.link_publication(command.client_id, command.correlation_id, publication, context.now_ms)
+    publication.inc_ref()
+    try:
+        streams.link_publication(command.client_id, command.correlation_id, publication, context.now_ms)
+    finally:
+        # A new one that nobody holds, because there is no counter left for its client, ends here.
+        publication.dec_ref()
     event = commands.OnExclusivePublicationReady if is_exclusive else commands.OnPublicationReady
     context.client_proxy.transmit(
         event(
