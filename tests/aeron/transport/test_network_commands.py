@@ -67,6 +67,29 @@ def test_a_channel_that_is_meant_by_its_tag_has_the_sessions_of_its_endpoint() -
     assert driver.add_publication(tagged, 30, is_exclusive=True).session_id == 77
 
 
+def test_endpoints_of_one_form_and_two_tags_are_kept_apart() -> None:
+    driver = ConductedDriver(publication_linger_timeout_ns=0)
+    driver.alive = (1,)
+    channel = "aeron:udp?endpoint=127.0.0.1:24010"
+    one = driver.add_publication(f"{channel}|tags=1", 30, is_exclusive=True)
+    two = driver.add_publication(f"{channel}|tags=2", 31, is_exclusive=True)
+    assert one.channel_status_id != two.channel_status_id
+    assert driver.add_publication("aeron:udp?tags=1", 32).channel_status_id == one.channel_status_id
+    assert driver.add_publication("aeron:udp?tags=2", 33).channel_status_id == two.channel_status_id
+    for stream in (30, 32):
+        shared = driver.add_publication(f"{channel}|tags=1", stream)
+        assert shared.channel_status_id == one.channel_status_id
+    for link in list(driver.parts.conductor.streams.publication_links):
+        if link.publication.channel_endpoint.status_indicator_counter_id == one.channel_status_id:
+            driver.ask(commands.RemovePublication(1, driver.next_id(), link.registration_id))
+    driver.advance(5 * SECOND)
+    (label,) = (label for label in driver.labels() if label.startswith("snd-channel"))
+    assert label.startswith(f"snd-channel: {channel}|tags=2 ")
+    assert driver.add_publication("aeron:udp?tags=2", 34).channel_status_id == two.channel_status_id
+    driver.parts.conductor.close()
+    assert [label for label in driver.labels() if label.startswith(("snd-channel", "snd-local"))] == []
+
+
 def test_who_shares_a_stream_of_a_receiving_endpoint_asks_for_the_same() -> None:
     driver = ConductedDriver()
     first, channel = "aeron:udp?endpoint=127.0.0.1:24021|so-rcvbuf=128k", "aeron:udp?endpoint=127.0.0.1:24021"

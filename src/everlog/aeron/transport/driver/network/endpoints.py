@@ -23,15 +23,23 @@ E = TypeVar("E", bound=Endpoint)
 
 
 class Endpoints(ABC, Generic[E]):
-    """By their channels' canonical forms."""
+    """All of one kind. Those of one form have tags that differ."""
 
     def __init__(self, parts: NetworkParts) -> None:
         self._parts = parts
-        self._endpoints: dict[str, E] = {}
+        self._endpoints: list[E] = []
 
     @abstractmethod
     def _let_go(self, endpoint: E) -> None:
         """Ask the agent that uses it to use it no more."""
+
+    def _of_form(self, channel: UdpChannel) -> E | None:
+        """The newest endpoint of a channel's canonical form, of those that have its tag, or none."""
+        for endpoint in reversed(self._endpoints):
+            existing = endpoint.udp_channel
+            if existing.canonical_form == channel.canonical_form and not _have_other_tags(existing, channel):
+                return endpoint
+        return None
 
     def close_if_unused(self, endpoint: E) -> None:
         """Nobody may use it any more: then its agent is asked to let it go."""
@@ -41,11 +49,15 @@ class Endpoints(ABC, Generic[E]):
 
     def on_closed(self, endpoint: E) -> None:
         """Its agent let it go."""
-        self._endpoints.pop(endpoint.udp_channel.canonical_form, None)
+        self._endpoints = [other for other in self._endpoints if other is not endpoint]
         endpoint.close()
 
     def close(self) -> None:
         """The driver ends."""
-        for endpoint in self._endpoints.values():
+        for endpoint in self._endpoints:
             endpoint.close()
         self._endpoints.clear()
+
+
+def _have_other_tags(existing: UdpChannel, channel: UdpChannel) -> bool:
+    return existing.tag is not None and channel.tag is not None and existing.tag != channel.tag

@@ -20,16 +20,11 @@ class ReceiveEndpoints(Endpoints[ReceiveEndpoint]):
     def find(self, channel: UdpChannel) -> ReceiveEndpoint | None:
         """The endpoint that a channel means, by its tag or by its addresses. Raises :class:`CommandRefused`."""
         if channel.has_tag:
-            for endpoint in self._endpoints.values():
+            for endpoint in self._endpoints:
                 if endpoint.matches_tag(channel):
                     return endpoint
-        found = self._endpoints.get(channel.canonical_form)
-        if found is None:
-            return None
-        tag = found.udp_channel.tag
-        if tag is not None and channel.tag is not None and tag != channel.tag:
-            return None
-        if found.status == CLOSING:
+        found = self._of_form(channel)
+        if found is not None and found.status == CLOSING:
             raise temporarily_unavailable("ReceiveChannelEndpoint found in CLOSING state, please retry")
         return found
 
@@ -87,7 +82,7 @@ class ReceiveEndpoints(Endpoints[ReceiveEndpoint]):
             endpoint.close()
             raise
         parts.receiver.register_receive_channel_endpoint(endpoint)
-        self._endpoints[channel.canonical_form] = endpoint
+        self._endpoints.append(endpoint)
         return endpoint
 
     def open_destination(

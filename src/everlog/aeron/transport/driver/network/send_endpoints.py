@@ -22,7 +22,7 @@ class SendEndpoints(Endpoints[SendChannelEndpoint]):
     def find(self, channel: UdpChannel) -> SendChannelEndpoint | None:
         """The endpoint that a channel means, by its tag or by its addresses. Raises :class:`CommandRefused`."""
         if channel.has_tag:
-            for endpoint in self._endpoints.values():
+            for endpoint in self._endpoints:
                 if endpoint.matches_tag(channel):
                     return endpoint
             is_named = channel.has_explicit_control or channel.uri.get("endpoint") is not None
@@ -31,10 +31,9 @@ class SendEndpoints(Endpoints[SendChannelEndpoint]):
                     "URI must have explicit control, endpoint, or be manual control-mode when original:"
                     f" channel={channel.original_uri}"
                 )
-        found = self._endpoints.get(channel.canonical_form)
-        if found is None or _have_other_tags(found.udp_channel, channel):
-            return None
-        _check_open(found)
+        found = self._of_form(channel)
+        if found is not None:
+            _check_open(found)
         return found
 
     def find_for_destinations(self, registration_id: int) -> SendChannelEndpoint:
@@ -89,15 +88,11 @@ class SendEndpoints(Endpoints[SendChannelEndpoint]):
             endpoint.close()
             raise
         parts.sender.register_send_channel_endpoint(endpoint)
-        self._endpoints[channel.canonical_form] = endpoint
+        self._endpoints.append(endpoint)
         return endpoint
 
     def _let_go(self, endpoint: SendChannelEndpoint) -> None:
         self._parts.sender.close_send_channel_endpoint(endpoint)
-
-
-def _have_other_tags(existing: UdpChannel, channel: UdpChannel) -> bool:
-    return existing.tag is not None and channel.tag is not None and existing.tag != channel.tag
 
 
 def _check_open(endpoint: SendChannelEndpoint) -> None:
