@@ -152,6 +152,18 @@ def test_a_heartbeat_raises_the_position_and_writes_nothing(kernel: Kernel) -> N
     assert image.written() == bytes(3 * TERM)
 
 
+@pytest.mark.parametrize("length", [1, 8, 31])
+def test_a_frame_that_is_shorter_than_its_header_is_invalid_and_takes_no_place(kernel: Kernel, length: int) -> None:
+    image = Image(kernel)
+    short = length.to_bytes(4, "little")
+    second = data_frame(0, b"x") + short + data_frame(64, b"")[4:]
+    image.take(short + data_frame(0, b"")[4:], short + data_frame(0, b"x")[4:], second)
+    assert image.counts == (3, 0, 0, 0)
+    assert image.written() == bytes(3 * TERM)
+    image.take(data_frame(0, b"x"))
+    assert image.rebuilder.hwm_position == 64
+
+
 def test_what_was_consumed_is_an_under_run(kernel: Kernel) -> None:
     image = Image(kernel)
     image.rebuilder.last_sm_position = 32 << 10

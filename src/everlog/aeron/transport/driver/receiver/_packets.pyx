@@ -165,7 +165,7 @@ cdef int64_t packet_length(image_t* image, const char* packet, int64_t length) n
     while at <= length - HEADER:
         frame_length = load_i32(packet + at)
         kind = type_of(packet + at)
-        if frame_length <= 0 or (kind != TYPE_DATA and kind != TYPE_PADDING):
+        if frame_length < HEADER or (kind != TYPE_DATA and kind != TYPE_PADDING):
             return INVALID
         if load_i32(packet + at + DATA_HEADER_TERM_OFFSET) != term_offset + at:
             return INVALID

@@ -136,7 +136,7 @@ class ImageRebuilder:
         at, kind = 0, -1
         while at <= len(data) - HEADER_LENGTH:
             frame_length, _, _, kind, offset = _HEADER.unpack_from(data, at)
-            if frame_length <= 0 or kind not in (TYPE_DATA, TYPE_PADDING) or offset != term_offset + at:
+            if frame_length < HEADER_LENGTH or kind not in (TYPE_DATA, TYPE_PADDING) or offset != term_offset + at:
                 return INVALID
             if align(frame_length) > self._term_length - offset:
                 return INVALID
