@@ -219,6 +219,25 @@ def test_its_one_receiver_that_has_read_all_shortens_the_linger() -> None:
     assert stream.publication.state is State.DONE
 
 
+def test_a_receiver_that_left_before_does_not_shorten_the_linger_for_the_next_one() -> None:
+    stream = Sending()
+    stream.connect(0, WINDOW)
+    stream.status(0, flags=wire.SM_EOS)
+    stream.status(0, receiver=6)
+    stream.offer(SMALL)
+    stream.send()
+    stream.publication.dec_ref()
+    stream.time_event()
+    assert stream.publication.state is State.LINGER
+    stream.time_event(SECOND)
+    assert stream.publication.state is State.LINGER, "it may have missed something"
+    stream.nak(0, 64)
+    assert len(stream.send()) > 0
+    stream.status(64, receiver=6, flags=wire.SM_EOS)
+    stream.time_event(1)
+    assert stream.publication.state is State.DONE
+
+
 def test_without_receivers_what_was_not_sent_is_not_waited_for() -> None:
     stream = Sending()
     stream.connect(0, MTU)

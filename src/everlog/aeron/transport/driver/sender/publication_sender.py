@@ -202,9 +202,12 @@ class PublicationSender:
             self._receivers.pop(message.receiver_id, None)
             if not channel.is_multicast and not channel.is_multi_destination:
                 state.has_unicast_eos = True
-        elif message.receiver_id in self._receivers or len(self._receivers) < MAX_RECEIVERS:
-            self._receivers[message.receiver_id] = now_ns
-            self._receivers.move_to_end(message.receiver_id)
+        else:
+            # Another one came, to whom the end is yet to be told, and sent again where it misses it.
+            state.has_unicast_eos = False
+            if message.receiver_id in self._receivers or len(self._receivers) < MAX_RECEIVERS:
+                self._receivers[message.receiver_id] = now_ns
+                self._receivers.move_to_end(message.receiver_id)
         is_live = bool(self._receivers)
         if is_live and not state.has_receivers and self.response_correlation_id != NULL_VALUE:
             self._parameters.conductor_proxy.response_connected(self.response_correlation_id)
