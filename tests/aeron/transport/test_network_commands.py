@@ -4,13 +4,17 @@ our own behind the class's name."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
-from conducted_driver import SECOND, ConductedDriver, all_of, only
+from conducted_driver import MS, SECOND, ConductedDriver, all_of, only
 from driver_answers import NETWORK_PUBLICATIONS, NETWORK_SUBSCRIPTIONS, UDP
 
 from everlog.aeron.transport import commands
+from everlog.aeron.transport.driver.network.network_side import NetworkSide
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.aeron.transport.media.receive_channel_endpoint import MAX_DESTINATIONS
+from everlog.kernel.socket_address import SocketAddress
 
 
 @pytest.mark.parametrize(("channel", "code", "text"), NETWORK_PUBLICATIONS)
@@ -312,3 +316,50 @@ def test_a_publication_whose_client_gets_no_counter_ends(channel: str, needed: i
     driver.ask(commands.RemoveCounter(1, driver.next_id(), next(iter(driver.parts.conductor._counters._links))))
     driver.advance(2 * SECOND)
     assert driver.add_publication(channel, 10, 9).session_id == 7
+
+
+class Slow:
+    """A task of a name server that does not answer yet. In front of it others wait."""
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+        self.is_done = False
+
+    def done(self) -> bool:
+        return self.is_done
+
+    def result(self) -> object:
+        return self.value
+
+
+def test_names_are_looked_up_anew_one_by_one_and_not_once_more_while_that_takes() -> None:
+    driver = ConductedDriver()
+    driver.alive = (1, 2)
+    driver.add_publication("aeron:udp?endpoint=127.0.0.1:24010", 30)
+    registration = driver.add_publication("aeron:udp?control-mode=manual", 31).registration_id
+    driver.ask(commands.AddDestination(1, driver.next_id(), registration, "aeron:udp?endpoint=127.0.0.1:24011"))
+    driver.add_subscription("aeron:udp?endpoint=127.0.0.1:24012|control=127.0.0.1:24013|control-mode=dynamic", 32)
+    network = driver.parts.conductor._network
+    assert isinstance(network, NetworkSide)
+    asked: list[str] = []
+    lookups: list[Slow] = []
+
+    def resolve_again(text: str, parameter: str) -> Slow:
+        asked.append(text)
+        lookups.append(Slow(SocketAddress(*text.split(":")[:1], int(text.split(":")[1]) + 100)))
+        return lookups[-1]
+
+    object.__setattr__(network._parts, "channels", SimpleNamespace(resolve_again=resolve_again))
+    driver.advance(60 * SECOND)
+    assert len(network._lookups) == 3
+    assert len(asked) == 1
+    for count in (2, 3):
+        lookups[-1].is_done = True
+        driver.advance(300 * MS)
+        assert len(asked) == count
+    assert sorted(asked) == ["127.0.0.1:24010", "127.0.0.1:24011", "127.0.0.1:24013"]
+    for _ in range(60):
+        lookups[-1].is_done = True
+        driver.advance(500 * MS)
+    assert driver.system(SystemCounter.RESOLUTION_CHANGES) >= 3
+    assert 3 * 30 / 6 <= len(asked) <= 3 * 30 / 5 + 3, "each is asked for again, every five seconds"

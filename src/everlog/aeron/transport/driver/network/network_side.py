@@ -26,11 +26,13 @@ from everlog.aeron.transport.media.udp_channel import UdpChannel
 from everlog.kernel.socket_address import SocketAddress
 
 SPY_PREFIX = "aeron-spy"
+Lookup = tuple[int, str, str]
+"""Who asks for a name, which, and for which of its channels."""
 
 
 class NetworkSide:
     """See ``NetworkConductor`` in :mod:`..conductor.conductor`. Requests of sender and receiver that wait for a task
-    are done one after the other."""
+    are done one after the other, images beside names: a name server may take long to say nothing."""
 
     def __init__(self, parts: NetworkParts) -> None:
         self._parts = parts
@@ -42,7 +44,9 @@ class NetworkSide:
         self._publications = NetworkPublications(parts, self._send_endpoints, self._spies)
         self._images = NetworkImages(parts)
         self._subscriptions = NetworkSubscriptions(parts, self._receive_endpoints, self._images)
-        self._pending: list[Iterator[None]] = []
+        self._images_to_make: list[Iterator[None]] = []
+        self._lookups: list[Iterator[None]] = []
+        self._looked_up: set[Lookup] = set()
         parts.context.conductor_proxy.target = self
 
     def handlers(self) -> Mapping[type, Callable[[Any], Iterator[None] | None]]:
@@ -85,9 +89,10 @@ class NetworkSide:
     def do_work(self, now_ns: int, now_ms: int) -> int:
         """One cycle: positions and limits, and a step of what waits for a task; how much was done."""
         work_count = self._images.track(now_ns, now_ms) + self._publications.update_limits()
-        if self._pending:
-            work_count += 1
-            self._step()
+        for queue in (self._images_to_make, self._lookups):
+            if queue:
+                work_count += 1
+                self._step(queue)
         if self._parts.neighbors is not None:
             work_count += self._parts.neighbors.do_work(now_ms)
         return work_count
@@ -106,7 +111,8 @@ class NetworkSide:
 
     def close(self) -> None:
         """The driver ends: close all sockets, and delete all logs."""
-        self._pending.clear()
+        self._images_to_make.clear()
+        self._lookups.clear()
         if self._parts.neighbors is not None:
             self._parts.neighbors.close()
         self._receive_endpoints.close()
@@ -114,18 +120,18 @@ class NetworkSide:
         self._publications.close()
         self._images.close()
 
-    def _begin(self, steps: Iterator[None]) -> None:
-        self._pending.append(steps)
-        if len(self._pending) == 1:
-            self._step()
+    def _begin(self, queue: list[Iterator[None]], steps: Iterator[None]) -> None:
+        queue.append(steps)
+        if len(queue) == 1:
+            self._step(queue)
 
-    def _step(self) -> None:
+    def _step(self, queue: list[Iterator[None]]) -> None:
         try:
-            next(self._pending[0])
+            next(queue[0])
         except StopIteration:
-            del self._pending[0]
+            del queue[0]
         except Exception as error:
-            del self._pending[0]
+            del queue[0]
             self._context.errors.record(error)
 
     # What publications and images tell
@@ -173,7 +179,7 @@ class NetworkSide:
 
     def on_create_publication_image(self, request: CreateImage) -> None:
         """A setup came for a stream that somebody may want."""
-        self._begin(self._images.create(request))
+        self._begin(self._images_to_make, self._images.create(request))
 
     def on_publication_error(self, error: PublicationError) -> None:
         """A receiver can't use a publication."""
@@ -199,9 +205,21 @@ class NetworkSide:
         """The receiver let it go."""
         transport.close()
 
+    def _look_up(self, asked: Lookup, steps: Iterator[None]) -> None:
+        """Unless that is being done: agents ask again every few seconds, and a name server may take longer."""
+        if asked not in self._looked_up:
+            self._looked_up.add(asked)
+            self._begin(self._lookups, self._looking_up(asked, steps))
+
+    def _looking_up(self, asked: Lookup, steps: Iterator[None]) -> Iterator[None]:
+        try:
+            yield from steps
+        finally:
+            self._looked_up.discard(asked)
+
     def on_re_resolve_endpoint(self, endpoint_text: str, endpoint: Any, address: SocketAddress | None) -> None:
         """Nobody answers there any more: what does the name mean now?"""
-        self._begin(self._re_resolve_endpoint(endpoint_text, endpoint, address))
+        self._look_up((id(endpoint), endpoint_text, ""), self._re_resolve_endpoint(endpoint_text, endpoint, address))
 
     def _re_resolve_endpoint(self, text: str, endpoint: Any, address: SocketAddress | None) -> Steps[None]:
         if _is_active(endpoint):
@@ -215,7 +233,8 @@ class NetworkSide:
         self, control_text: str, channel: UdpChannel, endpoint: Any, address: SocketAddress | None
     ) -> None:
         """Nothing comes from there any more: what does the name mean now?"""
-        self._begin(self._re_resolve_control(control_text, channel, endpoint, address))
+        asked = id(endpoint), control_text, channel.canonical_form
+        self._look_up(asked, self._re_resolve_control(control_text, channel, endpoint, address))
 
     def _re_resolve_control(
         self, text: str, channel: UdpChannel, endpoint: Any, address: SocketAddress | None
