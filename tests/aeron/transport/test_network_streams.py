@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -247,6 +249,47 @@ def test_a_subscription_that_goes_while_its_image_is_made_costs_nothing() -> Non
     assert all_of(driver.events(), commands.OnAvailableImage) == []
     assert len(driver.logs.logs) == 1
     assert driver.system(SystemCounter.ERRORS) == 0
+
+
+class HeldTask:
+    """Done when it is let go."""
+
+    def __init__(self, task: Callable[[], Any]) -> None:
+        self.result = task
+        self.is_done = False
+
+    def done(self) -> bool:
+        return self.is_done
+
+
+def test_a_subscription_that_goes_and_comes_while_its_image_is_made_has_one_image() -> None:
+    network, driver = started()
+    ready = driver.add_publication(CHANNEL)
+    tasks, held = driver.parts.context.tasks, list[HeldTask]()
+
+    def submit(task: Callable[[], Any]) -> HeldTask:
+        held.append(HeldTask(task))
+        return held[-1]
+
+    driver.parts.context.tasks = SimpleNamespace(submit=submit)
+    driver.add_subscription(CHANNEL, 11)
+    for _ in range(2):
+        registration_id, _ = driver.add_subscription(CHANNEL)
+        run(driver, network, 300 * MS)
+        assert len(held) == 1
+        driver.ask(commands.RemoveSubscription(2, driver.next_id(), registration_id))
+    registration_id, _ = driver.add_subscription(CHANNEL)
+    run(driver, network, 300 * MS)
+    driver.parts.context.tasks = tasks
+    held[0].is_done = True
+    run(driver, network, 300 * MS)
+    image = only(driver.events(), commands.OnAvailableImage)
+    assert image.subscription_registration_id == registration_id
+    end = offer(driver, ready, 10)
+    run(driver, network, 50 * MS)
+    assert [value for label, value in driver.labels().items() if label.startswith("rcv-pos")] == [end]
+    run(driver, network, 2 * SECOND, 10 * MS)
+    assert len(driver.logs.logs) == 2
 
 
 def test_a_response_finds_who_asked() -> None:

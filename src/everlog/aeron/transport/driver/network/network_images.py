@@ -12,6 +12,7 @@ from everlog.aeron.transport.driver.network.network_links import NetworkSubscrip
 from everlog.aeron.transport.driver.network.network_parts import NetworkParts
 from everlog.aeron.transport.driver.network.receive_endpoints import receive_endpoint
 from everlog.aeron.transport.driver.receiver.dispatcher import CreateImage
+from everlog.aeron.transport.driver.receiver.image_exchange import ImageState
 from everlog.aeron.transport.driver.receiver.publication_image import PublicationImage
 from everlog.aeron.transport.driver.stream_counters import StreamName
 from everlog.aeron.transport.driver.tasks import Steps, finished
@@ -88,7 +89,7 @@ class NetworkImages:
         self._parts.receiver.remove_init_in_progress(endpoint, request.session_id, request.stream_id)
 
     def _interest(self, endpoint: ReceiveEndpoint, request: CreateImage) -> Interest | None:
-        if endpoint.status_indicator.is_closed or endpoint.status != ACTIVE:
+        if endpoint.status_indicator.is_closed or endpoint.status != ACTIVE or self._is_there(endpoint, request):
             return None
         links = [
             link
@@ -98,6 +99,16 @@ class NetworkImages:
             and link.matches_stream(request.stream_id, request.session_id)
         ]
         return Interest.of(links, endpoint.udp_channel, request.flags)
+
+    def _is_there(self, endpoint: ReceiveEndpoint, request: CreateImage) -> bool:
+        """Whether the session has an image that takes data: a subscription that goes and comes while one is made makes
+        the receiver ask for another."""
+        return any(
+            (image.stream_id, image.session_id) == (request.stream_id, request.session_id)
+            and image.channel_endpoint is endpoint
+            and image.state in (ImageState.INIT, ImageState.ACTIVE)
+            for image in self._streams.images
+        )
 
     def _tell(self, image: PublicationImage, link: SubscriptionLink, position_id: int) -> None:
         ids = image.correlation_id, image.session_id
