@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import socket
 from typing import Any, cast
 
 import pytest
+from conducted_driver import SECOND, ConductedDriver
 
 from everlog.aeron.transport import wire
 from everlog.aeron.transport.cnc_memory import CncMemory, CncSettings
@@ -19,9 +21,10 @@ from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.aeron.transport.driver.tasks import InlineTasks
 from everlog.aeron.transport.media.name_resolver import TableNameResolver
+from everlog.aeron.transport.media.network import SocketSettings
 from everlog.aeron.transport.wire_resolution import Resolution, ResolutionEntry
 from everlog.errors import UsageError
-from everlog.kernel.udp import SocketAddress
+from everlog.kernel.udp import Datagrams, SocketAddress
 from everlog.testing.network import SimulatedMachine, SimulatedNetwork
 
 PORT = 8050
@@ -178,3 +181,23 @@ def test_too_many_neighbours_are_refused() -> None:
     many = ",".join(f"10.0.0.{i}:{PORT}" for i in range(21))
     with pytest.raises(UsageError, match="neighbor"):
         Driver(SimulatedNetwork(1).machine("10.0.0.1"), "one", many)
+
+
+def test_a_clock_that_goes_back_keeps_no_driver_from_telling_its_name() -> None:
+    network = SimulatedNetwork(1)
+    heard = network.machine("10.0.0.2").open_udp(
+        SocketSettings(family=socket.AF_INET, bind=SocketAddress("10.0.0.2", PORT))
+    )
+    driver = ConductedDriver(
+        network.machine("10.0.0.1"),
+        resolver_name="one",
+        resolver_interface=f"10.0.0.1:{PORT}",
+        resolver_bootstrap_neighbor=f"10.0.0.2:{PORT}",
+    )
+    batch = Datagrams(64)
+    for _ in range(2):
+        for _ in range(5):
+            driver.advance(SECOND)
+            network.advance(driver.now_ns)
+        assert heard.receive(batch) >= 4
+        driver.now_ms -= 3_600_000

@@ -86,7 +86,7 @@ class DriverNameResolver:
         )
         self._cache_counter = self._allocate(CACHE_ENTRIES_TYPE, f"Resolver cache entries: name={self._own_name}")
         self._bootstraps = self._bootstrap_neighbors(configuration.resolver_bootstrap_neighbor or "")
-        now_ms = context.now_ms
+        now_ms = context.now_ns // NS_PER_MS
         self._work_deadline_ms = self._self_deadline_ms = 0
         self._neighbor_deadline_ms = now_ms + self._neighbor_interval_ms
         self._bootstrap_deadline_ms = now_ms + self._bootstrap_interval_ms
@@ -116,7 +116,8 @@ class DriverNameResolver:
     # The machine
 
     def do_work(self, now_ms: int) -> int:
-        """Every ten milliseconds: listen, forget, tell; how much was done. Raises ``OSError``."""
+        """Every ten milliseconds, by a clock that never goes back: listen, forget, tell; how much was done. Raises
+        ``OSError``."""
         if now_ms < self._work_deadline_ms:
             return 0
         self._work_deadline_ms = now_ms + WORK_INTERVAL_MS

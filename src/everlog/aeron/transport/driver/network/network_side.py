@@ -26,6 +26,7 @@ from everlog.aeron.transport.media.udp_channel import UdpChannel
 from everlog.kernel.socket_address import SocketAddress
 
 SPY_PREFIX = "aeron-spy"
+NS_PER_MS = 1_000_000
 Lookup = tuple[int, str, str]
 """Who asks for a name, which, and for which of its channels."""
 
@@ -94,7 +95,7 @@ class NetworkSide:
                 work_count += 1
                 self._step(queue)
         if self._parts.neighbors is not None:
-            work_count += self._parts.neighbors.do_work(now_ms)
+            work_count += self._parts.neighbors.do_work(now_ns // NS_PER_MS)
         return work_count
 
     def on_publications_time_event(self, now_ns: int, now_ms: int) -> None:
