@@ -184,7 +184,8 @@ def test_the_round_trip_is_measured_four_times_as_rarely_as_it_takes() -> None:
     control.on_rtt_measurement(500_000, MS)
     assert not control.should_measure_rtt(500_000 + 4 * MS)
     assert control.should_measure_rtt(500_001 + 4 * MS)
-    control.on_rtt_measurement(600_000, -5)
+    for forged in (-5, 1 << 62, 1 << 63):
+        control.on_rtt_measurement(600_000, forged)
     assert isinstance(given.indicators, Indicators)
     assert given.indicators.values["rcv-cc-cubic-rtt"] == [0, MS]
     control.close()
@@ -198,3 +199,10 @@ def test_in_tcp_mode_a_window_is_never_smaller_than_tcps() -> None:
     control.on_track_rebuild(rebuilt(1, loss=True))
     assert control.on_track_rebuild(rebuilt(1 + 450_000))[0] == 9 * 4096
     assert control.on_track_rebuild(rebuilt(1 + 1_500_000))[0] == 13 * 4096
+
+
+def test_a_round_trip_that_takes_no_time_is_no_error() -> None:
+    settings = CubicSettings(initial_rtt_ns=0, tcp_mode=True)
+    control = congestion_control_for(parameters("cubic", mtu=4096, cubic=settings))
+    control.on_track_rebuild(rebuilt(1, loss=True))
+    assert control.on_track_rebuild(rebuilt(1 + MS))[0] == control.max_window_length // 4096 * 4096

@@ -251,6 +251,30 @@ def test_a_subscription_that_goes_while_its_image_is_made_costs_nothing() -> Non
     assert driver.system(SystemCounter.ERRORS) == 0
 
 
+def test_a_stream_whose_turn_ends_in_an_error_keeps_no_other_from_its_turn() -> None:
+    network, driver, ready, image = connected()
+    other = driver.add_publication(CHANNEL, 11)
+    driver.add_subscription(CHANNEL, 11)
+    run(driver, network, 300 * MS)
+    second = only(driver.events(), commands.OnAvailableImage)
+    streams = driver.parts.conductor.streams
+
+    def fail(*arguments: object) -> int:
+        raise RuntimeError("no turn")
+
+    streams.images[0].track_rebuild = fail  # type: ignore[method-assign]
+    streams.network_publications[0].update_publisher_position_and_limit = fail  # type: ignore[method-assign]
+    end = offer(driver, other, 10)
+    run(driver, network, 50 * MS)
+    driver.set_counter(second.subscriber_position_id, end)
+    run(driver, network, 300 * MS)
+    assert driver.counters()[other.position_limit_counter_id].value == end + (32 << 10)
+    labels = driver.labels()
+    assert labels[f"rcv-pos: {second.correlation_id} {other.session_id} 11 {CHANNEL}"] == end
+    assert (ready.stream_id, image.stream_id) == (10, 10)
+    assert driver.system(SystemCounter.ERRORS) > 0
+
+
 class HeldTask:
     """Done when it is let go."""
 

@@ -29,10 +29,13 @@ class NetworkImages:
         self._maker = ImageMaker(parts)
 
     def track(self, now_ns: int, now_ms: int) -> int:
-        """One cycle of all images; how many status messages are due."""
+        """One cycle of all images, also when one of them ends in an error; how many status messages are due."""
         due = 0
         for image in self._streams.images:
-            due += image.track_rebuild(now_ns, now_ms)
+            try:
+                due += image.track_rebuild(now_ns, now_ms)
+            except Exception as error:
+                self._context.errors.record(error)
         return due
 
     # A new one

@@ -64,10 +64,13 @@ class NetworkPublications:
         }
 
     def update_limits(self) -> int:
-        """One cycle of all publications; how many limits moved."""
+        """One cycle of all publications, also when one of them ends in an error; how many limits moved."""
         moved = 0
         for publication in self._streams.network_publications:
-            moved += publication.update_publisher_position_and_limit()
+            try:
+                moved += publication.update_publisher_position_and_limit()
+            except Exception as error:
+                self._context.errors.record(error)
         return moved
 
     # A new one

@@ -23,6 +23,7 @@ INITIAL_WINDOW_MTUS = 10
 RTT_TIMEOUT_MULTIPLE = 4
 SECOND_NS = 1_000_000_000
 DEFAULT_RTT_NS = 100_000
+MAX_RTT_NS = 60 * SECOND_NS
 RTT_COUNTER, WINDOW_COUNTER = "rcv-cc-cubic-rtt", "rcv-cc-cubic-wnd"
 
 
@@ -98,7 +99,7 @@ class CubicCongestionControl:
         since_loss = (now_ns - self._loss_ns) / SECOND_NS
         window = min(self._max, self._before_loss + int(SCALING * (since_loss - self._k) ** 3))
         if self._settings.tcp_mode and window < self._before_loss:
-            growth = 3.0 * DECREASE / (2.0 - DECREASE) * (since_loss / (self._rtt_ns / SECOND_NS))
+            growth = 3.0 * DECREASE / (2.0 - DECREASE) * (since_loss / (max(self._rtt_ns, 1) / SECOND_NS))
             window = min(self._max, max(window, int(self._before_loss * (1.0 - DECREASE) + growth)))
         return max(1, window)
 
@@ -117,8 +118,8 @@ class CubicCongestionControl:
         self._rtt_asked_ns = now_ns
 
     def on_rtt_measurement(self, now_ns: int, rtt_ns: int) -> None:
-        """It answered. A time that is not above 0 (a forged or late answer) is left out."""
-        if rtt_ns <= 0:
+        """It answered. A time that is not above 0, or above a minute (a forged or late answer), is left out."""
+        if not 0 < rtt_ns <= MAX_RTT_NS:
             return
         self._rtt_asked_ns = now_ns
         self._rtt_ns = rtt_ns
