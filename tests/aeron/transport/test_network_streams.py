@@ -275,6 +275,27 @@ def test_a_stream_whose_turn_ends_in_an_error_keeps_no_other_from_its_turn() -> 
     assert driver.system(SystemCounter.ERRORS) > 0
 
 
+def test_a_spy_that_rests_lets_go_of_a_publication_that_ends() -> None:
+    network, driver = started(publication_linger_timeout_ns=0)
+    timeouts = "untethered-window-limit-timeout=2s|untethered-linger-timeout=2s|untethered-resting-timeout=90s"
+    ready = driver.add_publication(f"{CHANNEL}|{timeouts}", is_exclusive=True)
+    driver.add_subscription(CHANNEL)
+    run(driver, network, 300 * MS)
+    fast = only(driver.events(), commands.OnAvailableImage)
+    driver.add_subscription(f"aeron-spy:{CHANNEL}|tether=false")
+    for _ in range(2):
+        end = offer(driver, ready, 200)
+        run(driver, network, 300 * MS)
+        driver.set_counter(fast.subscriber_position_id, end)
+    run(driver, network, 8 * SECOND, 10 * MS)
+    assert len(all_of(driver.events(), commands.OnUnavailableImage)) == 1
+    driver.ask(commands.RemovePublication(1, driver.next_id(), ready.registration_id))
+    run(driver, network, 30 * SECOND, 10 * MS)
+    assert driver.logs.logs == {}
+    links = driver.parts.conductor.streams.subscription_links
+    assert [link.image_ids() for link in links] == [[], []]
+
+
 class HeldTask:
     """Done when it is let go."""
 

@@ -338,6 +338,8 @@ class NetworkPublications:
         publications = self._streams.network_publications
         for publication in [publication for publication in publications if publication.has_reached_end_of_life]:
             publications.remove(publication)
+            for link in self._streams.subscription_links:
+                link.unlink(publication)  # a spy that rests has it yet, and its memory by it
             self._context.errors.guard(publication.close)
             self._streams.freed_logs.add(publication.log)
 
