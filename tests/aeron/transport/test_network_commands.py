@@ -10,7 +10,7 @@ import pytest
 from conducted_driver import MS, SECOND, ConductedDriver, all_of, only
 from driver_answers import NETWORK_PUBLICATIONS, NETWORK_SUBSCRIPTIONS, UDP
 
-from everlog.aeron.transport import commands
+from everlog.aeron.transport import commands, log_memory
 from everlog.aeron.transport.driver.network.network_side import NetworkSide
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.aeron.transport.media.receive_channel_endpoint import MAX_DESTINATIONS
@@ -363,3 +363,18 @@ def test_names_are_looked_up_anew_one_by_one_and_not_once_more_while_that_takes(
         driver.advance(500 * MS)
     assert driver.system(SystemCounter.RESOLUTION_CHANGES) >= 3
     assert 3 * 30 / 6 <= len(asked) <= 3 * 30 / 5 + 3, "each is asked for again, every five seconds"
+
+
+@pytest.mark.parametrize("channel", ["aeron:ipc", UDP])
+def test_a_publication_that_was_just_revoked_is_shared_with_nobody(channel: str) -> None:
+    driver = ConductedDriver()
+    driver.alive = (1, 9)
+    first = driver.add_publication(channel)
+    driver.ask(commands.RemovePublication(1, driver.next_id(), first.registration_id, True))
+    second = driver.add_publication(channel, client_id=9)
+    assert second.registration_id != first.registration_id
+    assert second.session_id != first.session_id
+    driver.advance(10 * SECOND)
+    assert not log_memory.is_publication_revoked(driver.log(second).metadata)
+    assert driver.system(SystemCounter.PUBLICATIONS_REVOKED) == 1
+    assert list(driver.logs.logs) == [second.log_file_name]

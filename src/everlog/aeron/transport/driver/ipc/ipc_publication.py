@@ -121,8 +121,8 @@ class IpcPublication:
 
     @property
     def is_active(self) -> bool:
-        """Whether publishers may share it."""
-        return self.state is State.ACTIVE
+        """Whether publishers may share it: not when it is revoked, though that is done with the next time event."""
+        return self.state is State.ACTIVE and not log_memory.is_publication_revoked(self._metadata)
 
     @property
     def has_reached_end_of_life(self) -> bool:

@@ -129,8 +129,8 @@ class NetworkPublication:
 
     @property
     def is_active(self) -> bool:
-        """Whether clients hold it, and it is not revoked."""
-        return self.state is State.ACTIVE
+        """Whether clients hold it, and it is not revoked, though that is done with the next time event."""
+        return self.state is State.ACTIVE and not self.is_revoked
 
     @property
     def producer_position(self) -> int:
