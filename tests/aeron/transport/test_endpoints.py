@@ -460,15 +460,29 @@ def test_time_stamps_go_into_the_first_message_of_each_datagram(rig: Rig) -> Non
     frame(0, 64)
     frame(64, 64, flags=0x40)
     frame(128, 64, kind=0)
-    frame(192, 40)
+    frame(192, 48)
     endpoint.send_parts(memory, 0, array("q", [64, 128, 192, 256]), 4)
     assert [memory.get_i64(at + 40) for at in (0, 64, 128, 192)] == [123456789, 0, 0, 123456789]
+    frame(192, 47)
+    endpoint.send_parts(memory, 192, array("q", [256]), 1)
+    assert memory.get_i64(232) == 0
     endpoint.send_parts(memory, 0, array("q", [44]), 1)
     frame(0, 64)
     endpoint.send_parts(memory, 0, array("q", [44]), 1)
     assert memory.get_i64(40) == 0  # too short for the time
     reserved.send_parts(memory, 0, array("q", [32]), 1)
     assert memory.get_i64(24) == 123456789
+
+
+@pytest.mark.parametrize("offset", [16, 32, 40, 64])
+def test_a_time_stamp_never_goes_into_the_message_behind_the_first(rig: Rig, offset: int) -> None:
+    endpoint = rig.sending(f"aeron:udp?endpoint=10.0.0.2:40123|channel-snd-ts-offset={offset}")
+    memory = Memory.allocate(256)
+    for at in range(0, 256, 64):
+        memory.write(at, bytes([48, 0, 0, 0, 0, 0xC0, 1, 0]) + bytes(range(24)) + b"x" * 16)
+    before = memory.read(0, 256)
+    endpoint.send_parts(memory, 0, array("q", [256]), 1)
+    assert memory.read(0, 256) == before
 
 
 def test_a_receiver_answers_the_senders_of_an_image(rig: Rig) -> None:

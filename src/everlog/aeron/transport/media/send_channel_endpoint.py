@@ -229,13 +229,15 @@ class SendChannelEndpoint(UdpTransport):
             return 0
 
     def _stamp(self, memory: Memory, offset: int, ends: Sequence[int], count: int, timestamp_offset: int) -> None:
-        """Write the time into the first message of each datagram, where one begins there and is long enough."""
+        """Write the time into the first message of each datagram, where one begins there and is long enough, whatever
+        is behind it in the datagram."""
         now_ns, start = self._context.epoch_ns(), offset
         for end in ends[:count]:
             at = start + HEADER_LENGTH + timestamp_offset
             if end - start >= HEADER_LENGTH and at + 8 <= end:
                 header = DataHeader.struct.unpack_from(memory.read(start, HEADER_LENGTH))
-                if header[3] == wire.TYPE_DATA and header[2] & FLAG_BEGIN and header[0] != 0:
+                is_begin = header[3] == wire.TYPE_DATA and header[2] & FLAG_BEGIN
+                if is_begin and at + 8 <= start + header[0]:
                     memory.put_i64(at, now_ns)
             start = end
 
