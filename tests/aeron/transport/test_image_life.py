@@ -16,10 +16,13 @@ from receiving_driver import (
 )
 
 from everlog.aeron.transport import wire
+from everlog.aeron.transport.driver import stream_counters
 from everlog.aeron.transport.driver.receiver.cubic import CubicSettings
 from everlog.aeron.transport.driver.receiver.dispatcher import SessionState
 from everlog.aeron.transport.driver.receiver.feedback_delay import StaticDelayGenerator
 from everlog.aeron.transport.driver.receiver.image_exchange import ImageState
+from everlog.aeron.transport.driver.receiver.publication_image import PublicationImage
+from everlog.aeron.transport.driver.stream_counters import StreamName
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 
 WINDOW = 32 << 10  # half a term, which is less than the default of 128 KiB
@@ -316,6 +319,60 @@ def test_an_untethered_subscriber_that_does_not_keep_up_is_left_behind_and_comes
     assert told[0] == "notify_available_image_link"
     assert told[1:6] == (image.correlation_id, SESSION, driver.links[1], slow.id, 31 << 10)
     assert slow.get() == 31 << 10
+
+
+def resting(driver: ReceivingDriver) -> PublicationImage:
+    """An image whose second subscriber, which is not waited for, is left behind and rests."""
+    driver.links = [Link(), Link(is_tether=False)]
+    image = driver.connect(setup())
+    driver.source.send(*(data_frame(at, b"x" * 992) for at in range(0, 31 << 10, 1024)))
+    driver.step()
+    driver.positions[0].set_release(31 << 10)
+    for _ in range(13):
+        driver.source.send(heartbeat(31 << 10))
+        driver.step(SECOND)
+        driver.time_event()
+    assert driver.told[-1][0] == "notify_unavailable_image_link"
+    return image
+
+
+def test_an_image_whose_one_subscriber_rests_goes_on_when_it_comes_back() -> None:
+    driver = ReceivingDriver()
+    image = resting(driver)
+    image.remove_subscriber(driver.links[0], driver.positions[0])
+    for _ in range(12):
+        driver.source.send(heartbeat(31 << 10))
+        driver.step(SECOND)
+        driver.time_event()
+    assert driver.told[-1][0] == "notify_available_image_link"
+    driver.source.send(*(data_frame(at, b"x" * 992) for at in range(31 << 10, 47 << 10, 1024)))
+    driver.step()
+    driver.positions[1].set_release(47 << 10)
+    driver.step(SECOND)
+    assert statuses(driver.step(SECOND))[-1].consumption_term_offset == 47 << 10
+
+
+def test_an_image_whose_one_subscriber_rests_is_had_by_a_new_one() -> None:
+    driver = ReceivingDriver()
+    image = resting(driver)
+    image.remove_subscriber(driver.links[0], driver.positions[0])
+    assert image.is_accepting_subscriptions
+    assert image.join_position() == 31 << 10
+    name = StreamName(1, 1, SESSION, STREAM, "aeron:udp")
+    position = stream_counters.subscriber_position(driver.counters, name, 0, join_position=image.join_position())
+    image.add_subscriber(Link(), position, driver.now)
+    driver.source.send(*(data_frame(at, b"x" * 992) for at in range(31 << 10, 40 << 10, 1024)))
+    driver.step()
+    position.set_release(40 << 10)
+    driver.step(SECOND)
+    assert statuses(driver.step(SECOND))[-1].consumption_term_offset == 40 << 10
+
+
+def test_an_image_that_nobody_subscribes_to_is_had_by_nobody() -> None:
+    driver = ReceivingDriver()
+    image = driver.connect(setup())
+    image.remove_subscriber(driver.links[0], driver.positions[0])
+    assert not image.is_accepting_subscriptions
 
 
 def test_a_second_image_of_a_session_silences_the_first() -> None:

@@ -88,9 +88,9 @@ class PublicationImage:
 
     @property
     def is_accepting_subscriptions(self) -> bool:
-        """Whether there is something for a new subscriber to read."""
+        """Whether there is something for a new subscriber to read; also while all that there are rest."""
         state = self._exchange.state
-        if self._tracker.subscriber_count == 0:
+        if self._tracker.subscriber_count == 0 and not self._exchange.is_rebuilding:
             return False
         is_draining = state is ImageState.DRAINING and not self._tracker.is_drained()
         return is_draining or state in (ImageState.INIT, ImageState.ACTIVE)
@@ -112,7 +112,8 @@ class PublicationImage:
         self._untethered.remove(link)
         if self._positions.pop(position.id, None) is not None:
             position.close()
-        if self._tracker.subscriber_count == 0:
+        # One that rests comes back, and goes on where the image is.
+        if self._tracker.subscriber_count == 0 and not len(self._untethered):
             self._exchange.is_rebuilding = False
 
     def set_response_session_id(self, session_id: int | None) -> None:
