@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import threading
 from array import array
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -272,6 +273,26 @@ def test_a_closed_appender_lets_go(kernel: Kernel, appender: Any, log: PrivateLo
     claim.put(b"y")
     claim.commit()
     assert log.frames(0, 64) == frame(0, b"y")
+
+
+class Closing(Sequence[bytes]):
+    """Messages that close the appender as soon as somebody looks at them."""
+
+    def __init__(self, appender: Any) -> None:
+        self.appender = appender
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, index: Any) -> Any:
+        self.appender.close()
+        return [b"a", b"b"][index]
+
+
+def test_messages_may_close_their_appender(appender: Any, log: PrivateLog) -> None:
+    assert appender.offer_many(Closing(appender)) == CLOSED
+    assert log.frames(0, 128) == bytes(128)
+    assert log.tail(0) == (INITIAL_TERM, 0)
 
 
 def test_what_an_appender_knows_of_its_log(appender: Any) -> None:

@@ -269,13 +269,14 @@ cdef class Appender:
         cdef int count, turns = 0
         cdef Place* place = self._place()
         cdef PyObject* item
+        rows = messages if type(messages) is list else list(messages)
+        # Behind that: a sequence of the program's own may close this, or let others in that do.
         if not self.is_open:
             return CLOSED
         if start < 0:
             raise _twin.wrong_start(start)
         if self.busy:
             raise _twin.in_use()
-        rows = messages if type(messages) is list else list(messages)
         while at < PyList_GET_SIZE(rows):
             size = PyList_GET_SIZE(rows)
             count = 0
