@@ -179,6 +179,57 @@ def test_a_batch_is_of_one_image_and_the_next_of_another(driver: ScriptedDriver)
     assert bytes(columns.data) == b"more"
 
 
+def test_columns_are_empty_once_there_is_no_image(driver: ScriptedDriver) -> None:
+    heard = Heard(driver, 1)
+    columns = MessageColumns()
+    heard.sources[0].send(b"once")
+    assert heard.subscription.poll_columns(columns) == 1
+    kept = columns.data
+    heard.subscription.close()
+    assert heard.subscription.poll_columns(columns) == 0
+    assert (columns.row_count, columns.to_list(), bytes(kept)) == (0, [], b"once")
+
+
+def test_an_asyncio_loop_that_is_left_loses_no_message(driver: ScriptedDriver) -> None:
+    heard = Heard(driver, 1)
+    (source,) = heard.sources
+    long = bytes(range(256)) * 12
+    source.send_many([b"1", b"2", long])
+
+    async def read(count: int) -> list[bytes]:
+        got: list[bytes] = []
+        async for payload, _ in heard.subscription.messages():
+            got.append(payload)
+            if len(got) == count:
+                break
+        return got
+
+    assert asyncio.run(read(1)) == [b"1"]
+    assert asyncio.run(asyncio.wait_for(read(1), 5)) == [b"2"]
+    source.send(b"4")
+    assert asyncio.run(asyncio.wait_for(read(2), 5)) == [long, b"4"]
+
+
+def test_an_asyncio_loop_that_is_left_amid_a_message_goes_on_with_it(driver: ScriptedDriver) -> None:
+    heard = Heard(driver, 1)
+    long = bytes(range(256)) * 12
+    heard.sources[0].send_many([b"1", long])
+    source_log = heard.sources[0].log
+    assert source_log is not None
+    last = 64 + 2 * 1408  # of the fragments' offsets
+    length = source_log.terms[0].get_i32(last)
+    source_log.terms[0].put_i32(last, 0)
+
+    async def first() -> bytes:
+        async for payload, _ in heard.subscription.messages():
+            return payload
+        return b""
+
+    assert asyncio.run(first()) == b"1"
+    source_log.terms[0].put_i32(last, length)
+    assert asyncio.run(asyncio.wait_for(first(), 5)) == long
+
+
 def test_an_asyncio_program_sends_and_reads_without_standing_still(driver: ScriptedDriver) -> None:
     heard = Heard(driver, 1)
     (source,) = heard.sources

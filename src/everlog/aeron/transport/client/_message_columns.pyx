@@ -11,7 +11,7 @@ from everlog.kernel._buffers cimport Buffer, grow_buffer, new_buffer, view_of
 from everlog.kernel._columns cimport COPY_SLACK, everlog_copy_short
 from everlog.aeron.transport._terms cimport DATA_HEADER_RESERVED_VALUE, HEADER, align32, copy_long, load_i64
 
-from everlog.aeron.transport.client import column_batch as _columns
+from everlog.aeron.transport.client import actions as _shared, column_batch as _columns
 
 cdef extern from "Python.h":
     Py_ssize_t Py_REFCNT(object)
@@ -28,6 +28,11 @@ cdef class MessageColumns:
         self.max_bytes = max_bytes
         self._has_positions = positions
         self._has_reserved_values = reserved_values
+        self._reset()
+
+    def clear(self):
+        if self.busy:
+            raise _shared.read_in_use()
         self._reset()
 
     cdef int _grow_data(self, int64_t used, int64_t needed) except -1:

@@ -34,6 +34,10 @@ class MessageColumns:
         self._has_reserved_values = reserved_values
         self._reset()
 
+    def clear(self) -> None:
+        """No rows any more; what was looked at stays as it was."""
+        self._reset()
+
     def _reset(self) -> None:
         self._data = bytearray()
         self._ends = array("i", [0])

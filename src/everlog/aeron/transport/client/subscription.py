@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Self
 
@@ -54,6 +55,10 @@ class Subscription(ChannelState):
         self._images: tuple[Image, ...] = ()
         self._next = 0
         self._columns: MessageColumns | None = None
+        # What was read for `messages` and not given out yet: a loop may be left at any message.
+        self._unread: deque[tuple[bytes, Header]] = deque()
+        append = self._unread.append
+        self._assembler = FragmentAssembler(lambda payload, header: append((payload, header)))
 
     # Polling
 
@@ -95,6 +100,8 @@ class Subscription(ChannelState):
         """Whole messages of one image into column buffers, of another image each time; gives how many. What was in them
         before is gone. The fastest way to read."""
         images = self._turn()
+        if not images:
+            columns.clear()
         for image in images:
             rows = image.poll_columns(columns)
             if rows:
@@ -110,16 +117,14 @@ class Subscription(ChannelState):
 
     async def messages(self) -> AsyncIterator[tuple[bytes, Header]]:
         """Whole messages and their headers, in an asyncio program: others go on while there are none. It ends when the
-        subscription is closed, and raises what ended the client."""
-        found: list[tuple[bytes, Header]] = []
-        assembler = FragmentAssembler(lambda payload, header: found.append((payload, header)))
+        subscription is closed, and raises what ended the client. A second loop goes on where the first was left; other
+        polls don't give what was read for it."""
         spins = 0
         while not self.is_closed or self._owner.failure is not None:
-            if self.poll(assembler, ASYNC_FRAGMENT_LIMIT):
+            if self._unread or self.poll(self._assembler, ASYNC_FRAGMENT_LIMIT):
                 spins = 0
-            for message in found:
-                yield message
-            found.clear()
+            while self._unread:
+                yield self._unread.popleft()
             spins += 1
             await asyncio.sleep(0 if spins < ASYNC_SPINS else ASYNC_SLEEP_SECONDS)
 
