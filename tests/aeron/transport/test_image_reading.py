@@ -189,6 +189,18 @@ def test_an_assembler_drops_what_does_not_continue_a_message(kernel: Kernel, log
     assert columns.to_list() == [b"again!"]
 
 
+@pytest.mark.parametrize("kind", [FragmentAssembler, ControlledFragmentAssembler])
+def test_an_assembler_puts_no_fragments_of_two_terms_together(kernel: Kernel, log: PrivateLog, kind: Any) -> None:
+    seen = Seen()
+    assembler = kind(seen)
+    before = reader(kernel, log, frame(0, b"begin", flags=0x80))
+    assert before.controlled_poll(assembler) == 1
+    # The image came anew, in the next term, behind the begin of a message that lies at the same place.
+    again = reader(kernel, log, frame(64, b"-end", flags=0x40, term_id=INITIAL_TERM + 1), at=TERM + 64)
+    assert again.controlled_poll(assembler) == 1
+    assert seen.payloads == []
+
+
 def test_an_assembler_forgets_what_it_is_told_to(kernel: Kernel, log: PrivateLog) -> None:
     image, seen = reader(kernel, log, FRAGMENTS), Seen()
     assembler = FragmentAssembler(seen)

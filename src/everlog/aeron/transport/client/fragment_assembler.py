@@ -62,7 +62,8 @@ class FragmentAssembler:
         message = self._unfinished.get(session_id)
         if message is None:
             return None
-        if header.term_offset != message.next_term_offset:
+        # The term too: an image that came anew may go on at the same offset of a later one.
+        if header.term_offset != message.next_term_offset or header.term_id != message.first.term_id:
             del self._unfinished[session_id]
             return None
         if not header.flags & FLAG_END:
