@@ -27,8 +27,8 @@ from everlog.aeron.transport.commands import (
     OnUnavailableImage,
     encode,
 )
-from everlog.aeron.transport.layouts import CounterMetaData
-from everlog.errors import EverlogError
+from everlog.aeron.transport.layouts import CounterMetaData, RingBufferTrailer
+from everlog.errors import CorruptData, EverlogError
 
 IDS = (0, 1, 2, 3, 4, 5, 6, -1, 1 << 40, -(1 << 63))
 COUNTERS = (0, 1, 2, -1, 63, 64, 1 << 30, -(1 << 31))
@@ -120,6 +120,25 @@ def test_a_buffer_of_rubbish_ends_the_client_or_leaves_it_alone(seed: int) -> No
             memory.write(4096 + 8 * chance.randrange(3), chance.randrange(1 << 16).to_bytes(8, "little"))
         aeron.do_work()
     assert all(isinstance(error, EverlogError) for error in errors)
+
+
+@pytest.mark.parametrize("tail", [3, -8, (1 << 63) - 8])
+def test_a_damaged_command_buffer_ends_the_client_and_nobody_who_closes(tail: int) -> None:
+    driver = ScriptedDriver()
+    driver.grant_all()
+    errors: list[BaseException] = []
+    aeron = driver.client(on_error=errors.append)
+    publication, other = aeron.add_publication("aeron:ipc", 10), aeron.add_publication("aeron:ipc", 11)
+    driver.memory.to_driver.put_i64(4096 + RingBufferTrailer.field("tail_position").offset, tail)
+    publication.close()
+    assert not aeron.is_closed
+    aeron.do_work()
+    assert isinstance(aeron.failure, CorruptData)
+    assert errors == [aeron.failure]
+    assert other.is_closed
+    aeron.close()
+    with pytest.raises(CorruptData, match=f"tail {tail}"):
+        aeron.add_publication("aeron:ipc", 10)
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from mounted_memory import mounted
 
-from everlog.aeron.transport.shared_files import HUGE_PAGE, create_file
-from everlog.errors import StoreExists, WriteFailed
+from everlog.aeron.transport.shared_files import HUGE_PAGE, create_file, map_file
+from everlog.errors import StoreExists, StoreUnavailable, WriteFailed
 
 
 @pytest.mark.parametrize("length", [4096, HUGE_PAGE - 4096, HUGE_PAGE, 40 * HUGE_PAGE + 4096])
@@ -36,3 +36,9 @@ def test_nothing_is_left_of_a_file_that_finds_no_room(size: str, tmp_path: Path)
             create_file(folder / "log", 66 << 20)
         assert list(folder.iterdir()) == []
         create_file(folder / "log", 512 << 10)  # there is room again
+
+
+@pytest.mark.parametrize("name", ["none", "a\0b", "x" * 300, "."])
+def test_a_name_that_no_file_to_share_has_is_an_error(name: str, tmp_path: Path) -> None:
+    with pytest.raises(StoreUnavailable, match="a file"):
+        map_file(tmp_path / name, minimum=1, maximum=4096)

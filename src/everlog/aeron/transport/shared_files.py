@@ -73,8 +73,9 @@ def map_file(path: Path, *, minimum: int, maximum: int, writable: bool = True) -
     opened, :class:`CorruptData` where it has not ``minimum`` to ``maximum`` bytes."""
     try:
         fd = os.open(path, (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC)
-    except OSError as problem:
-        raise StoreUnavailable(str(path), found=problem.strerror, expected="a file to share") from problem
+    except (OSError, ValueError) as problem:  # a name with a NUL in it
+        found = problem.strerror if isinstance(problem, OSError) else str(problem)
+        raise StoreUnavailable(str(path), found=found, expected="a file to share") from problem
     try:
         length = os.fstat(fd).st_size
         if not minimum <= length <= maximum:

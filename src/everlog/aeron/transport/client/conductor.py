@@ -116,7 +116,8 @@ class ClientConductor:
             # Events first: the driver makes the client's heartbeat counter before it answers the first command.
             done = self.proxy.flush() + self._read_events()
             return done if self.is_ended else done + self.liveness.check(now_ns, now_ms)
-        except (DriverTimeout, ClientTimeout, DataLost) as error:
+        except (DriverTimeout, ClientTimeout, DataLost, CorruptData) as error:
+            # A damaged buffer of commands: damaged events are passed over.
             self.fail(error)
             return 1
 

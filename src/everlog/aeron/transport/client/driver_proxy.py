@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
 
 from everlog.aeron.transport.commands import Message, encode
 from everlog.aeron.transport.ring_buffer import ManyToOneRingBuffer
-from everlog.errors import LimitExceeded
+from everlog.errors import CorruptData, LimitExceeded
 
 
 class DriverProxy:
@@ -43,12 +44,14 @@ class DriverProxy:
             )
 
     def send_sooner_or_later(self, command: Message) -> None:
-        """Send it now or, where there is no room, with :meth:`flush`, before any other."""
+        """Send it now or, where there is no room, with :meth:`flush`, before any other. Never raises: a damaged buffer
+        is told of by :meth:`flush`."""
         self._unsent.append(command)
-        self.flush()
+        with suppress(CorruptData):
+            self.flush()
 
     def flush(self) -> int:
-        """Send what waits, as far as there is room; how many."""
+        """Send what waits, as far as there is room; how many. Raises :class:`CorruptData` for a damaged buffer."""
         sent = 0
         while self._unsent:
             if not self._ring.write(*encode(self._unsent[0])):
