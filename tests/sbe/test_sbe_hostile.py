@@ -8,6 +8,7 @@ import json
 import random
 import re
 import struct
+import time
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,19 @@ def test_composites_that_double_at_each_step_are_cut_off() -> None:
     )
     with pytest.raises(InvalidSchema, match=r"more fields|blocks of"):
         schema_of("<message name='m' id='1'><field name='f' id='1' type='c11'/></message>", types)
+
+
+def test_a_schema_takes_time_by_its_length_not_by_its_square() -> None:
+    members = "".join(f"<type name='a{i}' primitiveType='uint8'/>" for i in range(20_000))
+    values = "".join(f"<validValue name='v{i}'>{i}</validValue>" for i in range(5_000))
+    fields = "".join(f"<field name='e{i}' id='1' type='e'/>" for i in range(5_000))
+    began = time.monotonic()
+    schema = schema_of(
+        f"<message name='m' id='1'><field name='c' id='1' type='c'/>{fields}</message>",
+        f"<composite name='c'>{members}</composite><enum name='e' encodingType='uint16'>{values}</enum>",
+    )
+    assert time.monotonic() - began < 15
+    assert schema.message("m").block.size == 30_000
 
 
 def field(name: str, kind: str = "int8", more: str = "") -> str:

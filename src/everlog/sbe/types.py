@@ -63,6 +63,8 @@ class Types:
     def __init__(self, root: Element, *, big_endian: bool) -> None:
         self._big_endian = big_endian
         self._by_name: dict[str, Element] = {}
+        # By the element's id: fields of one enum share its names, of which there may be as many as fields.
+        self._enums: dict[int, tuple[str, int | float, Enumeration]] = {}
         self._left = MAX_MEMBERS
         for section in root.named("types"):
             for element in section.named("type", "composite", "enum", "set"):
@@ -156,6 +158,11 @@ class Types:
 
     def _names(self, element: Element) -> tuple[str, int | float, Enumeration]:
         """Struct code, value for none, and names of an enum."""
+        if id(element) not in self._enums:
+            self._enums[id(element)] = self._read_names(element)
+        return self._enums[id(element)]
+
+    def _read_names(self, element: Element) -> tuple[str, int | float, Enumeration]:
         code, null = self._encoding(element)
         if code in "fd":
             raise element.error("an enum of floating-point numbers", "characters or whole numbers")
@@ -197,11 +204,13 @@ class Types:
         if own in place.path or len(place.path) >= MAX_NESTING:
             raise element.error(f"composite {own} inside itself", f"other composites, at most {MAX_NESTING} deep")
         members: list[Member] = []
+        names: set[str] = set()
         end = 0
         for child in element.named("type", "enum", "set", "composite", "ref"):
             name = child.require("name")
-            if any(member.name == name for member in members):
+            if name in names:
                 raise child.error(f"a second {name} in {own}", "one of each name")
+            names.add(name)
             start = child.number("offset", end)
             if start < end:
                 raise child.error(f"offset {start}", f"{end} or more, behind the member before")
