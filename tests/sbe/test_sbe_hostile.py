@@ -315,6 +315,23 @@ def test_messages_that_the_schema_does_not_know_are_told_apart() -> None:
             schema.decode(head(0), at)
 
 
+def test_a_constant_with_an_offset_moves_what_is_behind_it() -> None:
+    """Message.computeAndValidateOffsets of sbe-tool: a field begins at its offset, also one that takes no bytes."""
+    schema = schema_of(
+        "<message name='m' id='1'><field name='a' id='1' type='int32'/><field name='c' id='2' type='nine' offset='8'/>"
+        "<field name='b' id='3' type='int16'/></message>",
+        "<type name='nine' primitiveType='uint8' presence='constant'>9</type>",
+    )
+    assert schema.message("m").block.size == 10
+    assert schema.decode(head(10) + struct.pack("<i4xh", 1, 2)).fields == {"a": 1, "c": 9, "b": 2}
+    with pytest.raises(InvalidSchema, match="offset 4 of b"):
+        schema_of(
+            "<message name='m' id='1'><field name='c' id='2' type='nine' offset='8'/><field name='b' id='3' "
+            "offset='4' type='int16'/></message>",
+            "<type name='nine' primitiveType='uint8' presence='constant'>9</type>",
+        )
+
+
 def test_a_field_is_never_read_from_behind_a_shorter_block() -> None:
     schema = schema_of(
         "<message name='m' id='1'><field name='a' id='1' type='int16'/><field name='b' id='2' type='int32'/>"

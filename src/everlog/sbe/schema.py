@@ -210,7 +210,7 @@ def _member(child: Element, types: Types, name: str, since: int, end: int) -> tu
         child.get("timeUnit"),
     )
     member, size = types.put(kind, place)
-    return member, (start + size if size else end)
+    return member, start + size
 
 
 def _group(child: Element, types: Types, name: str, since: int) -> Group:
