@@ -77,6 +77,7 @@ CASES: list[tuple[Files, tuple[str, str, int | None, str]]] = [
     (without(LOSS), ("note", LOSS, None, "loss-report-missing")),
     (changed(LOSS, 0, number(-1, 8)), ("fault", LOSS, 0, "loss-entry")),
     (changed(LOSS, 40, number(1 << 20)), ("fault", LOSS, 40, "loss-entry")),
+    (folder() | {LOSS: folder()[LOSS][: 128 + 39]}, ("fault", LOSS, 128, "loss-entry")),
     (folder() | {"images/x.logbuffer": b""}, ("fault", "images/x.logbuffer", None, "log-buffer-name")),
     (changed(PUB, META + 256, number(8, 8)), ("fault", PUB, META + 256, "log-buffer-name")),
     (folder() | {PUB: publication() + bytes(4096)}, ("fault", PUB, META + 4096 + 276, "log-buffer-field")),

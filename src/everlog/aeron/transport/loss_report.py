@@ -74,6 +74,9 @@ def read_losses(data: Readable) -> tuple[list[Loss], LossProblem | None]:
             return losses, source
         losses.append(Loss(at, count, lost, first, last, session_id, stream_id, text, source[0]))
         at += align(source[1] - at, ENTRY_ALIGNMENT)
+    rest = bytes(data[at:])
+    if any(rest):
+        return losses, LossProblem(at, f"{len(rest)} bytes", f"an entry of more than {LossEntry.size}")
     return losses, None
 
 
