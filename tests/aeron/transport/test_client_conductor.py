@@ -579,6 +579,23 @@ def test_a_full_command_buffer_is_an_error_of_those_who_ask_and_no_loss_for_thos
     assert isinstance(removal, RemovePublication)
 
 
+def test_a_command_goes_behind_what_waited_as_soon_as_there_is_room() -> None:
+    driver = ScriptedDriver(to_driver_length=1024)
+    driver.grant_all()
+    aeron = driver.client()
+    publications = [aeron.add_publication("aeron:ipc", stream) for stream in range(5)]
+    for _ in range(10):
+        aeron.async_add_counter(1001, "x" * 40)
+    for publication in publications:
+        publication.close()
+    while driver.heard():
+        pass
+    aeron.async_add_counter(1001, "y")
+    driver.heard()
+    kinds = [type(command) for command in driver.said if not (isinstance(command, AddCounter) and command.label != "y")]
+    assert kinds == [AddPublication] * 5 + [RemovePublication] * 5 + [AddCounter]
+
+
 def test_a_driver_is_asked_to_end(driver: ScriptedDriver) -> None:
     driver.client().terminate_driver(b"token")
     assert driver.heard() == [TerminateDriver(0, -1, b"token")]

@@ -32,9 +32,11 @@ class DriverProxy:
 
     def send(self, command: Message) -> None:
         """Send it now. Raises :class:`LimitExceeded` when the driver has not read so many commands that there is no
-        room, :class:`UsageError` for one that is too long, such as one with a channel of a hundred kilobytes."""
+        room, :class:`UsageError` for one that is too long, such as one with a channel of a hundred kilobytes,
+        :class:`CorruptData` for a damaged buffer."""
         type_id, data = encode(command)
         self.has_sent = True
+        self.flush()
         if self._unsent or not self._ring.write(type_id, data):
             raise LimitExceeded(
                 "commands to the driver",
