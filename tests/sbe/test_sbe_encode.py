@@ -11,6 +11,7 @@ import pytest
 from everlog.aeron.layouts import RecordingDescriptor
 from everlog.errors import UsageError
 from everlog.sbe import Schema, decode_block, encode_block, parse_schema
+from everlog.sbe.values import decoded_text
 
 HEADER = (
     "<composite name='messageHeader'><type name='blockLength' primitiveType='uint16'/>"
@@ -126,3 +127,13 @@ def test_a_page_tells_of_the_limits_that_hold() -> None:
     assert (xml.MAX_SCHEMA_BYTES, types.MAX_BLOCK_BYTES) == (8 << 20, 1 << 20)
     assert f"{xml.MAX_DEPTH} deep" in page
     assert f"composites {types.MAX_NESTING} deep" in page
+
+
+@pytest.mark.parametrize("name", ["UTF-16", "utf16", "UTF_16"])
+def test_text_of_more_bytes_a_letter_says_its_byte_order_or_is_big_endian(name: str) -> None:
+    assert decoded_text("hé".encode("utf-16-be"), name.lower()) == "hé"
+    assert decoded_text("hé".encode("utf-16-le"), "utf-16-le") == "hé"
+    for codec, mark in (("utf-16-be", b"\xfe\xff"), ("utf-16-le", b"\xff\xfe")):
+        assert decoded_text(mark + "hé".encode(codec), name.lower()) == "hé"
+    assert decoded_text(b"", name.lower()) == ""
+    assert decoded_text("hé".encode("utf-32-be"), "utf-32") == "hé"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import math
 import struct
 from collections.abc import Callable, Iterable
@@ -58,8 +59,19 @@ def _text(field: Field) -> Convert:
     return convert
 
 
+_BYTE_ORDERS: dict[str, tuple[str, tuple[bytes, ...]]] = {
+    "utf16": ("utf-16-be", (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)),
+    "utf32": ("utf-32-be", (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)),
+}
+"""Without a mark of the order, and the marks."""
+
+
 def decoded_text(data: bytes, encoding: str) -> str:
-    """Text; bytes that the encoding does not know become ``\\xNN``, so that nothing is lost."""
+    """Text; bytes that the encoding does not know become ``\\xNN``, so that nothing is lost. UTF-16 and UTF-32 that
+    do not say their byte order are big endian (RFC 2781), as they are to Java."""
+    named, marks = _BYTE_ORDERS.get(encoding.replace("-", "").replace("_", ""), ("", ()))
+    if marks and not data.startswith(marks):
+        encoding = named
     return data.decode(encoding, "backslashreplace")
 
 

@@ -97,9 +97,10 @@ cdef class BufferClaim:
 
     def put(self, data, int64_t at=0):
         cdef Py_buffer view
-        cdef char* frame = self._frame()
+        cdef char* frame
         PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
         try:
+            frame = self._frame()  # behind that: a buffer of the program's own may end the claim
             if at < 0 or at > self._length - view.len:
                 raise IndexError(f"{view.len} bytes at {at} of a claim of {self._length}")
             memcpy(frame + HEADER + at, view.buf, view.len)
