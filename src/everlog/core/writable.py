@@ -30,8 +30,8 @@ from everlog.core.storage import LocalFile, LocalStorage, ReadableFile, Storage,
 from everlog.errors import UsageError, WriteFailed
 
 _IS_LINUX = sys.platform.startswith("linux")
-_SET_LOCK, _SET_LOCK_WAIT = (37, 38) if _IS_LINUX else (fcntl.F_SETLK, fcntl.F_SETLKW)
-"""``F_OFD_SETLK`` and ``F_OFD_SETLKW``, which Python before 3.13 does not name."""
+_GET_LOCK, _SET_LOCK, _SET_LOCK_WAIT = (36, 37, 38) if _IS_LINUX else (fcntl.F_GETLK, fcntl.F_SETLK, fcntl.F_SETLKW)
+"""``F_OFD_GETLK``, ``F_OFD_SETLK`` and ``F_OFD_SETLKW``, which Python before 3.13 does not name."""
 DRAFT_PREFIX = ".everlog-"
 """Files that are not published yet; a crash may leave them."""
 _FLOCK = struct.Struct("hhqqi4x")
@@ -341,6 +341,23 @@ class LocalWritableStorage(LocalStorage):
         file's owner)."""
         is_free = _gets_lease(self.path(name), os.O_RDWR, fcntl.F_WRLCK)
         return None if is_free is None else not is_free
+
+    def is_locked(self, name: str) -> bool:
+        """Whether somebody has the file's lock this moment. Only asks: no lock is taken, nor a right to write needed.
+        False where the system does not tell (not Linux)."""
+        if not _IS_LINUX:
+            return False
+        try:
+            fd = open_patiently(self.path(name), os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
+        except OSError:
+            return False
+        try:
+            found = fcntl.fcntl(fd, _GET_LOCK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+        except OSError:
+            return False
+        finally:
+            os.close(fd)
+        return bool(_FLOCK.unpack(found)[0] != fcntl.F_UNLCK)
 
     def may_be_written(self, name: str, quiet_s: float) -> bool:
         """See :class:`WritableStorage`. A read lease is given only for a file that nobody has open for writing."""

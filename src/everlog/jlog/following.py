@@ -21,7 +21,7 @@ from everlog.errors import StoreUnavailable, UsageError
 from everlog.jlog.addresses import MARKER_BITS
 from everlog.jlog.faults import STREAM
 from everlog.jlog.framing import Framing
-from everlog.jlog.growth import is_left, written_below
+from everlog.jlog.growth import is_left, is_locked, written_below
 from everlog.jlog.index import read_index
 from everlog.jlog.journal import SOURCES, Journal
 from everlog.jlog.metastore import read_metastore
@@ -72,7 +72,7 @@ class JournalFollower(Follower):
         self._tail: _Tail | None = None
         self._first: int | None = None
         self._unlisted = 0
-        self._is_rewritten = self._is_anew = False
+        self._is_rewritten = self._is_anew = self._has_looked = False
 
     def look(self) -> dict[str, Reach]:
         """See :meth:`Follower.look`."""
@@ -117,6 +117,7 @@ class JournalFollower(Follower):
     def _reaches(self, tail: _Tail) -> dict[str, Reach]:
         assert self._first is not None
         end = tail.log << MARKER_BITS | tail.marker
+        self._has_looked = True
         found = Reach(self._first << MARKER_BITS | 1, end, is_rewritten=self._is_rewritten, is_anew=self._is_anew)
         self._is_rewritten = self._is_anew = False
         return {STREAM: found}
@@ -137,6 +138,8 @@ class JournalFollower(Follower):
             reader = SegmentReader(
                 file, tail.log, 0, size, tail.framing, sink, _pass, marker=tail.marker, at=tail.at, is_live=True
             )
+            # The first look takes a journal as it is: nobody may write there any more.
+            reader.waits, reader.is_locked = self._has_looked, lambda: is_locked(self._storage, tail.log)
             for _ in itertools.chain(reader.fill(), (None,)):  # the last rows come without a call to take them
                 if sink.row_count:
                     count, taken = sink.take()

@@ -37,6 +37,12 @@ def is_left(storage: Storage, log: int, size: int) -> bool:
     return not (is_local and LocalWritableStorage(storage.root).may_be_written(segment_name(log), QUIET_S))
 
 
+def is_locked(storage: Storage, log: int) -> bool:
+    """Whether a writer is in the middle of an append to a segment: it has the lock meanwhile. False where that can't be
+    told."""
+    return isinstance(storage, LocalStorage) and LocalWritableStorage(storage.root).is_locked(segment_name(log))
+
+
 def written_below(storage: Storage, segments: list[Segment], least: int = 0) -> list[Segment]:
     """Those of the last segments but the very last to which a writer may append, in order; ``least``: those with lower
     numbers are left, as was found before."""

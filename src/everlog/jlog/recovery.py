@@ -13,7 +13,10 @@ no whole one.
   not end with that extent, but goes on over its end, or to the end of the data: a payload's frames do neither, messages
   that had waited in a buffer do.
 * A message that ends right at another header, or at the end of the data, and has such headers inside, the last of which
-  ends exactly where it does, was torn as well (the original's readers give one message made of two here).
+  ends exactly where it does, was torn as well (the original's readers give one message made of two here). Not where
+  the index has it as one message, nor where those inside are later than the one behind it: then they are payload.
+* Headers as old as a torn message that ends behind the data count as older ones do: who passes messages on may give
+  them the time of what they quote.
 * Even one that nothing confirms tells, inside the extent of a message that nothing right follows, that this one was
   torn.
 * Where an index has the message and the next one, and says that it ends elsewhere, its length is wrong.
@@ -111,6 +114,8 @@ def examine(data: SegmentData, at: int, framing: Framing, index: SegmentIndex) -
     if header is None:
         resume = find_message(data, at + 1, framing, index) or data.end
         return Verdict(False, resume, _code_of_bytes(data, at, resume, framing))
+    if 0 < data.end - header.end < framing.header_bytes and is_followed(data, header, framing):
+        return examine_suspect(data, at, framing, index)
     found = find_message(data, at + 1, framing, index, inside=header)
     if header.end > data.end:
         return Verdict(False, found or data.end, "torn-record", header)
@@ -127,11 +132,12 @@ def examine(data: SegmentData, at: int, framing: Framing, index: SegmentIndex) -
     return WHOLE
 
 
-def examine_suspect(data: SegmentData, at: int, framing: Framing) -> Verdict:
+def examine_suspect(data: SegmentData, at: int, framing: Framing, index: SegmentIndex) -> Verdict:
     """Look into the message at ``at``, which is followed by another and has a plausible header inside."""
     outer = data.header(at, framing)
-    if outer is None:
+    if outer is None or _index_has(outer, index):
         return WHOLE
+    following = data.header(outer.end, framing)
     steps = min(data.steps_left, MAX_CHAIN_STEPS)
     dead: set[int] = set()
     for inner in _candidates(data, at + framing.header_bytes, outer.end, framing):
@@ -146,7 +152,8 @@ def examine_suspect(data: SegmentData, at: int, framing: Framing) -> Verdict:
             link = data.header(link.end, framing)
         if steps <= 0:
             return WHOLE
-        if link is not None and link.offset not in dead and _ends_like(link, outer, data):
+        is_later = link is not None and following is not None and link.timestamp_us > following.timestamp_us
+        if link is not None and link.offset not in dead and not is_later and _ends_like(link, outer, data):
             return Verdict(False, inner.offset, "merged-records", outer)
         dead.update(path)
     return WHOLE
@@ -204,7 +211,7 @@ def find_message(
         if (
             inside is not None
             and header.offset < inside.end
-            and header.timestamp_us < inside.timestamp_us
+            and header.timestamp_us < inside.timestamp_us + (inside.end > data.end)
             and not _leads_out(data, header, inside, framing, dead)
         ):
             continue
@@ -284,6 +291,15 @@ def _index_confirms(header: Header, index: SegmentIndex) -> bool:
         return False
     following = index.offset_of(marker + 1)
     return following is None or following == header.end
+
+
+def _index_has(header: Header, index: SegmentIndex) -> bool:
+    """Whether a sound index says that a message begins at the header and ends where it says."""
+    marker = index.marker_at(header.offset) if index.is_sound else None
+    if marker is None:
+        return False
+    is_last = marker == index.good and index.closed
+    return (index.data_bytes if is_last else index.offset_of(marker + 1)) == header.end
 
 
 def _index_contradicts(data: SegmentData, header: Header, framing: Framing, index: SegmentIndex) -> bool:

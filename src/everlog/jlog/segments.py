@@ -22,6 +22,8 @@ from everlog.kernel.columns import RowSink
 NO_STOP = 1 << 62
 """A message number that none reaches."""
 MAX_REREADS = 3
+MAY_BE_WHOLE = frozenset({"merged-records", "torn-record"})
+"""What is said of a message with another one inside."""
 SECONDS_FOR_A_WRITE = 0.001
 """A message that is being written appears a page at a time; a writer is given so long to go on with it."""
 
@@ -74,7 +76,8 @@ class SegmentReader:
 
     With ``at`` reading goes on at that offset, where message ``marker`` is; after ``fill`` it is the offset reached.
     ``is_live``: the segment is written now, so that bytes at its end which are no message may become one; they are left
-    there, and not reported. ``is_locked`` tells whether a writer is in the middle of a message. ``is_piece``: at
+    there, and not reported. So is, with ``waits``, a last message that may be whole or two, one of them torn: what is
+    written behind it tells. ``is_locked`` tells whether a writer is in the middle of a message. ``is_piece``: at
     ``end`` a message ends, but not the segment.
     """
 
@@ -92,6 +95,7 @@ class SegmentReader:
     marker: int = 1
     at: int = 0
     is_live: bool = False
+    waits: bool = True
     is_piece: bool = False
     is_locked: Callable[[], bool] = not_locked
     _rereads: int = 0
@@ -117,7 +121,7 @@ class SegmentReader:
                     self.framing = changed
                     continue
                 index = index or self.load_index()
-                verdict = examine_suspect(data, here, self.framing) if status == SUSPECT else None
+                verdict = examine_suspect(data, here, self.framing, index) if status == SUSPECT else None
                 verdict = verdict or examine(data, here, self.framing, index)
                 if data.cut_at is not None:
                     if self.sink.row_count:
@@ -177,22 +181,39 @@ class SegmentReader:
 
     def _is_being_written(self, data: SegmentData, verdict: Verdict) -> bool:
         """Whether the torn message at the end of the data is one that a writer is in the middle of: the file grows. It
-        is left to the next reading."""
-        if verdict.resume < data.end:
-            return self.is_live and self._is_begun(data, verdict)
-        if self.is_live:
-            return not verdict.whole
-        is_buffer = self.start > 0  # which has room behind what is in use
-        if is_buffer or self.is_piece or verdict.whole or verdict.code not in ("torn-record", "torn-header"):
+        is left to the next reading. See also ``waits``."""
+        if verdict.whole:
             return False
-        if self.file.size() > data.end:
-            return True
-        time.sleep(SECONDS_FOR_A_WRITE)
-        return self.file.size() > data.end
+        if self.is_live:
+            ends_there = verdict.header is not None and verdict.header.end == data.end
+            if verdict.resume >= data.end or (self.waits and ends_there and verdict.code in MAY_BE_WHOLE):
+                return True
+            return self._is_begun(data, verdict)
+        is_buffer = self.start > 0  # which has room behind what is in use
+        if is_buffer or self.is_piece or verdict.code not in ("torn-record", "torn-header"):
+            return False
+        if verdict.resume < data.end and (verdict.header is None or verdict.header.end <= data.end):
+            return False
+        size = self.file.size()
+        if size <= data.end:
+            time.sleep(SECONDS_FOR_A_WRITE)
+            size = self.file.size()
+        return size > data.end and (verdict.resume >= data.end or not self._leads_to(size, verdict))
+
+    def _leads_to(self, size: int, verdict: Verdict) -> bool:
+        """Whether messages follow each other from inside a torn one to right where the file ends by now, and not to
+        where that one does: then they are no payload of one that is being written."""
+        assert verdict.header is not None
+        data = SegmentData(self.file, self.start, size)
+        header = data.header(verdict.resume, self.framing)
+        while header is not None and header.end < size and header.end != verdict.header.end and data.steps_left > 0:
+            data.steps_left -= 1
+            header = data.header(header.end, self.framing)
+        return header is not None and header.end == size != verdict.header.end
 
     def _is_begun(self, data: SegmentData, verdict: Verdict) -> bool:
         """Whether what looks like a message behind a torn one may be that one's payload, as far as it is written."""
-        if verdict.whole or verdict.header is None or verdict.header.end <= data.end:
+        if verdict.header is None or verdict.header.end <= data.end:
             return False
         return self.is_locked() or self.file.size() != data.end
 

@@ -21,6 +21,7 @@ from everlog.errors import CorruptData, NotAStore, SubscriberExists, UnknownSubs
 from everlog.jlog.addresses import MARKER_BITS, Address
 from everlog.jlog.checkpoints import Checkpoint, read_checkpoints
 from everlog.jlog.framing import Framing
+from everlog.jlog.growth import is_locked
 from everlog.jlog.index import read_index
 from everlog.jlog.journal import SOURCES
 from everlog.jlog.layouts import JlogCheckpoint, JlogMetastore
@@ -135,7 +136,7 @@ def find_end(storage: Storage, metastore: JlogMetastore) -> Address:
         index = read_index(storage, log, size, framing.header_bytes)
         sink = RowSink([("marker", "q", SOURCES["marker"])], MAX_BATCH_ROWS, MAX_BATCH_BYTES)
         reader = SegmentReader(file, log, 0, size, framing, sink, lambda _: None, is_live=True)
-        reader.load_index = lambda: index
+        reader.load_index, reader.is_locked = lambda: index, lambda: is_locked(storage, log)
         reader.first = index.good if index.is_sound and index.good else NO_STOP
         for _ in reader.fill():
             sink.take()

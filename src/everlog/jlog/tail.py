@@ -61,28 +61,52 @@ def settle(storage: WritableStorage, log: int, file: WritableFile, framing: Fram
         there = SegmentData(file, 0, size)
         check_framing(there, framing)
         faults: list[Fault] = []
-        sink = RowSink([(name, "q", SOURCES[name]) for name in ("marker", "offset")], MAX_BATCH_ROWS, MAX_BATCH_BYTES)
-        reader = SegmentReader(file, log, 0, size, framing, sink, faults.append)
-        reader.load_index = lambda: read_index(storage, log, size, framing.header_bytes)
-        last: tuple[int, int] | None = None
-        for _ in reader.fill():
-            last = _take(sink) or last
-        last = _take(sink) or last
-        tail = Tail(0, 1)
-        if last is not None:
-            header = there.header(last[1], reader.framing)
-            assert header is not None
-            tail = Tail(header.end, last[0] + 1)
+        tail, found = _read(storage, log, there, framing, faults, is_live=False)
+        if any(_count_to_end(there, fault.offset or 0, found) for fault in faults):
+            # What may be whole to the last byte is not cut, though reading takes it for torn: it may be acknowledged.
+            known, found = _read(storage, log, there, framing, [], is_live=True)
+            count = _count_to_end(there, known.end, found)
+            if count:
+                return Tail(size, known.marker + count)
         if tail.end < size:
             code = faults[-1].code if faults else "torn-record"
-            is_torn = code in TORN and not holds_header(there, tail.end + 1, reader.framing)
+            is_torn = code in TORN and not holds_header(there, tail.end + 1, found)
             if not is_torn:
-                check_no_other(there, tail.end, reader.framing)
+                check_no_other(there, tail.end, found)
             _set_aside(storage, log, file, tail.end, size, "" if is_torn else code)
             if index is not None:
                 _trim(index, tail.end)
             file.truncate(tail.end)
         return tail
+
+
+def _read(
+    storage: WritableStorage, log: int, data: SegmentData, framing: Framing, faults: list[Fault], *, is_live: bool
+) -> tuple[Tail, Framing]:
+    """Where the last message that reading gives ends, and how messages are framed there."""
+    sink = RowSink([(name, "q", SOURCES[name]) for name in ("marker", "offset")], MAX_BATCH_ROWS, MAX_BATCH_BYTES)
+    reader = SegmentReader(data.file, log, 0, data.end, framing, sink, faults.append, is_live=is_live)
+    reader.load_index = lambda: read_index(storage, log, data.end, framing.header_bytes)
+    last: tuple[int, int] | None = None
+    for _ in reader.fill():
+        last = _take(sink) or last
+    last = _take(sink) or last
+    if last is None:
+        return Tail(0, 1), reader.framing
+    header = data.header(last[1], reader.framing)
+    assert header is not None
+    return Tail(header.end, last[0] + 1), reader.framing
+
+
+def _count_to_end(data: SegmentData, at: int, framing: Framing) -> int:
+    """How many messages, one behind the other by their lengths, lead from an offset to right where the data ends; 0
+    where they don't."""
+    count = 0
+    header = data.header(at, framing)
+    while header is not None and header.end < data.end:
+        count += 1
+        header = data.header(header.end, framing)
+    return 0 if header is None or header.end > data.end else count + 1
 
 
 def _take(sink: RowSink) -> tuple[int, int] | None:
