@@ -861,6 +861,41 @@ def test_a_buffered_writer_that_could_not_be_opened_leaves_no_buffer(
     assert (journal / "pre_commit").stat().st_size == before
 
 
+@pytest.mark.parametrize("many", [False, True])
+def test_a_segment_that_was_deleted_but_for_another_link_to_it_is_made_anew(journal: Path, many: bool) -> None:
+    """A snapshot by hard links, as cp -al makes it."""
+    with Writer(journal) as writer:
+        writer.append(b"first")
+        os.link(journal / "00000000", journal.parent / "snapshot")
+        writer.append(b"second")
+        assert (journal / "00000000").samefile(journal.parent / "snapshot")
+        assert read(journal) == [b"first", b"second"]
+        (journal / "00000000").unlink()
+        time.sleep(0.05)  # the compiled appender looks for its name once in a few milliseconds
+        if many:
+            writer.append_many([b"there"])
+        else:
+            writer.append(b"there")
+    assert read(journal) == [b"there"]
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_so_is_one_in_whose_place_is_another(journal: Path, many: bool) -> None:
+    """Made anew by another writer, while the old one is kept in a snapshot."""
+    with Writer(journal) as writer:
+        writer.append(b"first")
+        os.link(journal / "00000000", journal.parent / "snapshot")
+        (journal / "00000000").unlink()
+        with Writer(journal) as other:
+            other.append(b"other")
+        time.sleep(0.05)
+        if many:
+            writer.append_many([b"there"])
+        else:
+            writer.append(b"there")
+    assert read(journal) == [b"other", b"there"]
+
+
 def test_a_journal_of_another_user_is_told_from_none(journal: Path) -> None:
     program = (
         "import os, sys\n"

@@ -148,6 +148,11 @@ class LocalWritableFile(LocalFile):
         """The descriptor, for compiled loops."""
         return self._fd
 
+    @property
+    def path(self) -> str:
+        """As it was opened, for compiled loops."""
+        return self._path
+
     def write_at(self, offset: int, data: Any) -> None:
         """See :class:`WritableFile`."""
         view = memoryview(data).cast("B")

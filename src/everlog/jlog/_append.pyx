@@ -49,9 +49,13 @@ cdef extern from *:
     #include <string.h>
     #include <sys/mman.h>
     #include <sys/stat.h>
+    #ifdef __linux__
+    #include <sys/sysmacros.h>
+    #endif
     #include <sys/time.h>
     #include <sys/types.h>
     #include <sys/uio.h>
+    #include <time.h>
     #include <unistd.h>
     #ifdef F_OFD_SETLKW
     #define EVERLOG_SETLKW F_OFD_SETLKW
@@ -137,6 +141,36 @@ cdef extern from *:
         return status.st_nlink ? (int64_t)status.st_size : -2;
     }
     static int everlog_truncate(int fd, int64_t size) { return ftruncate(fd, (off_t)size); }
+    typedef struct { dev_t device; ino_t inode; } everlog_identity;
+    static int everlog_identify(int fd, everlog_identity* file) {
+        struct stat status;
+        if (fstat(fd, &status) != 0) return -1;
+        file->device = status.st_dev;
+        file->inode = status.st_ino;
+        return 0;
+    }
+    /* Whether the path still is the file's, also as far as this process may not tell. Not by the times: see above. */
+    static int everlog_is_named(const char* path, const everlog_identity* file) {
+        struct stat status;
+    #ifdef STATX_INO
+        struct statx some;
+        if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_INO, &some) == 0)
+            return some.stx_ino == file->inode && makedev(some.stx_dev_major, some.stx_dev_minor) == file->device;
+        if (errno != ENOSYS && errno != EPERM) return errno != ENOENT && errno != ENOTDIR;
+    #endif
+        if (lstat(path, &status) != 0) return errno != ENOENT && errno != ENOTDIR;
+        return status.st_ino == file->inode && status.st_dev == file->device;
+    }
+    /* A number that is another one every few milliseconds. */
+    static int64_t everlog_tick(void) {
+        struct timespec now;
+    #ifdef CLOCK_MONOTONIC_COARSE
+        clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    #else
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    #endif
+        return ((int64_t)now.tv_sec * 1000000000 + now.tv_nsec) >> 22;
+    }
     """
     int everlog_lock(int fd, int take) nogil
     int everlog_write(int fd, const void* head, size_t head_bytes, const void* body, size_t body_bytes, int64_t at) nogil
@@ -147,6 +181,11 @@ cdef extern from *:
     void everlog_publish(void* base, uint32_t used, uint32_t magic) nogil
     int64_t everlog_size(int fd) nogil
     int everlog_truncate(int fd, int64_t size) nogil
+    ctypedef struct everlog_identity:
+        pass
+    int everlog_identify(int fd, everlog_identity* file) nogil
+    int everlog_is_named(const char* path, const everlog_identity* file) nogil
+    int64_t everlog_tick() nogil
 
 
 cdef int failed(int error, name) except -1:
@@ -210,6 +249,10 @@ cdef class Appender:
     cdef uint32_t magic
     cdef uint8_t* chunk
     cdef object segment, metastore
+    cdef bytes path
+    cdef const char* c_path
+    cdef everlog_identity identity
+    cdef int64_t looked_at
     cdef PyThread_type_lock mutex
     cdef bint is_retired
 
@@ -222,6 +265,11 @@ cdef class Appender:
             raise MemoryError()
         self.segment, self.metastore = segment, metastore  # kept open as long as the descriptors are used
         self.fd, self.metastore_fd = segment.fileno(), metastore.fileno()
+        if everlog_identify(self.fd, &self.identity) != 0:
+            failed(errno, segment.name)
+        self.path = os.fsencode(segment.path)
+        self.c_path = self.path
+        self.looked_at = -1
         self.log, self.end, self.marker = log, end, marker
         self.magic, self.header_bytes, self.provider = magic, framing.header_bytes, int(framing.provider)
         self.last = 0
@@ -445,12 +493,18 @@ cdef class Appender:
 
     cdef int prepare(self, int* error) noexcept nogil:
         """Under the lock: whether this is the place to write to."""
-        cdef int64_t size = everlog_size(self.fd), log
+        cdef int64_t size = everlog_size(self.fd), log, tick = everlog_tick()
         if size == -2:  # deleted: what is written there nobody reads
             return MOVED
         if size < 0:
             error[0] = errno
             return UNKNOWN
+        # One that was deleted but for another link to it has a name, though not this one. To look for that costs a
+        # quarter of an append: so not each of them does. Whoever deletes a segment takes no lock that would wait for it.
+        if tick != self.looked_at:
+            if not everlog_is_named(self.c_path, &self.identity):
+                return MOVED
+            self.looked_at = tick
         log = self.refresh(error)
         if error[0]:
             return UNKNOWN
