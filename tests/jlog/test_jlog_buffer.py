@@ -290,6 +290,32 @@ def test_a_killed_flush_behind_damage_is_written_once(
     assert there == [b"first", b"second", b"second", b"buffered 1", b"buffered 2"]
 
 
+@pytest.mark.parametrize("is_flushed", [False, True])
+@pytest.mark.parametrize("quoting", [0, 1, 2])
+def test_what_quotes_a_later_message_in_a_left_buffer_is_written_once_and_whole(
+    journal: Path, make: Any, monkeypatch: pytest.MonkeyPatch, quoting: int, is_flushed: bool
+) -> None:
+    """As of a machine whose clock is ahead: behind a torn message it would be one of the journal's."""
+    left = journal.parent / "left"
+    payloads = [b"buffered"] * 3
+    payloads[quoting] = make.message(b"quoted", time=1_900_000_002)
+    with Writer(journal, durability="buffered") as writer, monkeypatch.context() as patched:
+        for number, payload in enumerate(payloads):
+            writer.append(payload, (1_900_000_000 + number) * 10**9)
+        if is_flushed:
+            patched.setattr(PreCommitBuffer, "empty", lambda buffer: shutil.copytree(journal, left))
+            writer.flush()
+        else:
+            shutil.copytree(journal, left)
+            writer.flush()
+    expected = (journal / "00000000").read_bytes()
+    assert len(expected) == sum(16 + len(payload) for payload in payloads)
+    Writer(left).close()
+    assert (left / "00000000").read_bytes() == expected
+    assert used(left) == 0
+    assert not list(left.glob("cut.*"))
+
+
 @pytest.mark.parametrize("size", [482, 483, 490, 498, 499])
 def test_what_a_flush_left_in_the_buffer_is_not_taken_for_a_message_without_a_mark(size: int) -> None:
     """A flush puts zeros over the first message's mark; where its length led to the end of the buffer, it looked like

@@ -104,7 +104,6 @@ class PreCommitBuffer:
         self._is_note_old = False  # nothing waited any more, but the note could not be deleted
         self.is_flush_begun = False
         """A flush failed: some of what waits may be in the journal."""
-        self._is_ours = False  # what waits was put there by this writer
         self._file = _open_locked(storage, mode, time.monotonic() + wait_s)
         try:
             head = self._file.read_at(0, START)
@@ -143,7 +142,6 @@ class PreCommitBuffer:
             self._file.write_at(START + self._capacity, bytes(wanted - self._capacity))
             self._capacity = wanted
         self.empty()
-        self._is_ours = True
         self._appender = buffer_appender(self._file, self._framing.magic, 0, capacity)
         self.append = self._appender.append
 
@@ -152,19 +150,16 @@ class PreCommitBuffer:
         return self._file.read_at(START, self.used), self._appender.count
 
     def waiting(self) -> Waiting:
-        """The whole messages that wait. What this writer put there itself is known by its headers; what another left is
-        read as a segment is: writers of the C library that are killed leave half messages, and others write behind
-        them.
+        """The whole messages that wait. They are known by their headers where these lead to the end of what is in use;
+        else it is read as a segment is: writers of the C library that are killed leave half messages, and others write
+        behind them. (Where a half one ends with one behind it by chance, both are written as one.)
 
         Raises :class:`CorruptData` where there is no message, or where they are not stored as the metastore says."""
         if self.used > MAX_BUFFER_BYTES:
             raise LimitExceeded(PRE_COMMIT, found=f"{self.used} bytes in use", expected=f"at most {MAX_BUFFER_BYTES}")
         data = self._file.read_at(START, self.used)
-        if self._is_ours:
-            starts = self._starts(data)
-            if starts is not None:
-                return Waiting(data, starts)
-        return self._found_in(data)
+        starts = self._starts(data)
+        return self._found_in(data) if starts is None else Waiting(data, starts)
 
     def _starts(self, data: bytes) -> tuple[int, ...] | None:
         """Where messages begin that fill the data; ``None`` where they don't."""

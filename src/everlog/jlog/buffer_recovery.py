@@ -7,10 +7,11 @@ import logging
 from collections.abc import Callable, Iterator
 from itertools import count
 
+from everlog.core.report import Fault
 from everlog.core.writable import WritableStorage
 from everlog.errors import StoreUnavailable
 from everlog.jlog.buffer import PreCommitBuffer, Waiting
-from everlog.jlog.framing import Framing
+from everlog.jlog.framing import Framing, Header
 from everlog.jlog.layouts import JlogFlushNote
 from everlog.jlog.names import PRE_COMMIT, parse_segment_name, segment_name
 from everlog.jlog.recovery import SegmentData, detect_framing
@@ -79,7 +80,8 @@ def count_written(waiting: Waiting, written: Iterator[bytes]) -> int:
 
 
 def _messages_behind(storage: WritableStorage, note: JlogFlushNote, framing: Framing) -> Iterator[bytes]:
-    """The messages, framed, from the noted place on, past damage, over all segments that follow."""
+    """The messages, framed, from the noted place on, past damage, over all segments that follow; also those that may be
+    whole though reading takes others inside for real: who knows what was to be written there can tell."""
     logs = sorted(log for log in map(parse_segment_name, storage.names()) if log is not None and log >= note.log)
     for log in logs:
         try:
@@ -94,5 +96,19 @@ def _messages_behind(storage: WritableStorage, note: JlogFlushNote, framing: Fra
             if data.end <= at:
                 continue
             found = detect_framing(data, 0, framing) or framing
-            for header in whole_messages(file, 0, data.end, found, lambda fault: None, at=at):
-                yield data.read(header.offset, header.end - header.offset)
+            torn: list[Header] = []
+
+            def told(fault: Fault, data: SegmentData = data, torn: list[Header] = torn, found: Framing = found) -> None:
+                header = None if fault.offset is None else data.header(fault.offset, found)
+                if header is not None and header.end <= data.end:
+                    torn.append(header)
+
+            for header in whole_messages(file, 0, data.end, found, told, at=at):
+                while torn:
+                    yield _bytes_of(data, torn.pop(0))
+                yield _bytes_of(data, header)
+            yield from (_bytes_of(data, header) for header in torn)
+
+
+def _bytes_of(data: SegmentData, header: Header) -> bytes:
+    return data.read(header.offset, header.end - header.offset)
