@@ -316,6 +316,19 @@ def test_what_quotes_a_later_message_in_a_left_buffer_is_written_once_and_whole(
     assert not list(left.glob("cut.*"))
 
 
+@pytest.mark.parametrize("quoting", [0, 1, 2])
+def test_what_quotes_a_later_message_in_a_left_buffer_is_read_whole_and_no_damage(
+    journal: Path, make: Any, quoting: int
+) -> None:
+    payloads = [b"buffered"] * 3
+    payloads[quoting] = make.message(b"quoted", time=1_900_000_002)
+    leave(journal, b"".join(make.message(p, time=1_900_000_000 + number) for number, p in enumerate(payloads)))
+    with everlog.open_store(journal, pre_commit=True) as store:
+        assert [record.payload for record in store.read("journal")] == payloads
+        assert "pre-commit-damaged" not in [fault.code for fault in store.verify().faults]
+    assert not [step for step in plan_repair(LocalWritableStorage(journal)).steps if step.file == "pre_commit"]
+
+
 @pytest.mark.parametrize("size", [482, 483, 490, 498, 499])
 def test_what_a_flush_left_in_the_buffer_is_not_taken_for_a_message_without_a_mark(size: int) -> None:
     """A flush puts zeros over the first message's mark; where its length led to the end of the buffer, it looked like

@@ -99,6 +99,7 @@ class SegmentReader:
     is_piece: bool = False
     is_locked: Callable[[], bool] = not_locked
     _rereads: int = 0
+    _is_filled: bool = False
 
     def fill(self) -> Iterator[None]:
         """Read on; see above."""
@@ -116,6 +117,9 @@ class SegmentReader:
             if status == FULL:
                 yield
             elif status in (FAULT, SUSPECT) or (trusted != here and self._reaches_far(data, window)):
+                if status == SUSPECT and self._fills_buffer(data, here):
+                    trusted = here
+                    continue
                 changed = None if status == SUSPECT else self._changed_framing(data, here)
                 if changed is not None:
                     self.framing = changed
@@ -178,6 +182,18 @@ class SegmentReader:
             return self.start
         self.marker = self.first
         return there
+
+    def _fills_buffer(self, data: SegmentData, at: int) -> bool:
+        """Whether the messages of a buffer lead, by their headers, from an offset to the end of what is in use: then
+        they are written out whole (:meth:`everlog.jlog.buffer.PreCommitBuffer.waiting`)."""
+        if self.start == 0 or self._is_filled:
+            return self._is_filled
+        header = data.header(at, self.framing)
+        while header is not None and header.end < data.end and data.steps_left > 0:
+            data.steps_left -= 1
+            header = data.header(header.end, self.framing)
+        self._is_filled = header is not None and header.end == data.end
+        return self._is_filled
 
     def _is_being_written(self, data: SegmentData, verdict: Verdict) -> bool:
         """Whether the torn message at the end of the data is one that a writer is in the middle of: the file grows. It
