@@ -22,7 +22,6 @@ from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.archive.upkeep.operations import Upkeep
 from everlog.aeron.archive.upkeep.segment_changes import finish_truncations
 from everlog.aeron.archive.writing.catalog_writer import CatalogOptions, CatalogWriter
-from everlog.aeron.archive.writing.recorder import Recorder
 from everlog.core.storage import Storage
 from everlog.core.writable import WritableStorage
 from everlog.testing.crashing_storage import CrashingStorage
@@ -69,7 +68,7 @@ class Folder(Upkeep):
     def _check(self) -> None:
         pass
 
-    def _context(self, recording: Recording, recorder: Recorder | None) -> ScanContext:
+    def _context(self, recording: Recording) -> ScanContext:
         return ArchiveStore.open(self._storage, {}).scan_context(recording)
 
 

@@ -24,10 +24,11 @@ MICROSECOND = pytest.approx(1e-6)
 
 
 class Calls:
-    """What a strategy asks of the system: ``y`` for a yield, else seconds."""
+    """What a strategy asks of the system: ``y`` for a yield, else seconds. No time passes."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.made: list[float | str] = []
+        monkeypatch.setattr(time, "monotonic_ns", lambda: 0)
         monkeypatch.setattr(time, "sleep", self.made.append)
         monkeypatch.setattr(os, "sched_yield", lambda: self.made.append("y"))
 
