@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,11 @@ def move(store: str, target: RecordTarget) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("kind", ["jlog", "aeron-archive"])
-def test_a_file_is_no_target(kind: str, toy: Callable[..., str], tmp_path: Path) -> None:
+def test_a_file_is_no_target_and_is_not_waited_for(
+    kind: str, toy: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(time, "sleep", waits.append)
     source = toy("from", {"s": [(1, 1, "t", b"x")]})
     (tmp_path / "file").write_text("mine")
     before = sorted(path.name for path in tmp_path.iterdir())
@@ -38,6 +43,7 @@ def test_a_file_is_no_target(kind: str, toy: Callable[..., str], tmp_path: Path)
     assert f"{tmp_path / 'file'}" in row["error"]
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*before, "notes"])
     assert (tmp_path / "file").read_text() == "mine"
+    assert not waits
 
 
 @pytest.mark.parametrize(

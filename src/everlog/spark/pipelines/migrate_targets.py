@@ -222,8 +222,9 @@ def archive_for(folder: str, options: TargetOptions) -> Iterator[Archive]:
         try:
             opened = archive.create(folder, exist_ok=True, **wishes)
             break
-        except StoreUnavailable:
-            if time.monotonic() > deadline:
+        except StoreUnavailable as error:
+            # What can't be written stays so: no use in waiting.
+            if type(error) is not StoreUnavailable or time.monotonic() > deadline:
                 raise
             time.sleep(0.2)
     with opened:
