@@ -184,7 +184,7 @@ class Recorder:
 
         A last frame that ends in a page of zeros looks torn as long as nothing follows it: if the process is killed
         then, it is cut off, unless there are checksums."""
-        view = contiguous(block, "block")
+        view = contiguous(block, "block", is_cast=False).cast("B")
         with self._tail:
             self._ready()
             self._write_block(may_pad=False)
