@@ -3,12 +3,9 @@
 A writer is handed a :class:`WritableStorage`. :class:`LocalWritableStorage` is the local folder; tests put a twin in
 its place that fails, or forgets what was not synced.
 
-Locks are those that other programs see too. Where the system has open file description locks (Linux) they are used: a
-process's ordinary ``fcntl`` locks vanish when *any* descriptor of the file is closed, so a reader in another thread
-would unlock a writer. They exclude holders of ordinary ``fcntl`` locks, in other processes and in this one.
-
-Locks belong to the open file, which a forked child has too: it closes what its parent has open for writing, and whoever
-closes a file gives its lock back first.
+Locks are those that other programs see too (:mod:`everlog.core.file_locks`). They belong to the open file, which a
+forked child has too: it closes what its parent has open for writing, and whoever closes a file gives its lock back
+first.
 """
 
 from __future__ import annotations
@@ -17,24 +14,20 @@ import contextlib
 import errno
 import fcntl
 import os
-import signal
 import stat
-import struct
 import sys
 import time
 import weakref
 from collections.abc import Iterator
 from typing import Any, Protocol
 
+from everlog.core.file_locks import Lease, gets_lease, is_locked, set_lock
 from everlog.core.storage import LocalFile, LocalStorage, ReadableFile, Storage, open_patiently
 from everlog.errors import UsageError, WriteFailed
 
 _IS_LINUX = sys.platform.startswith("linux")
-_GET_LOCK, _SET_LOCK, _SET_LOCK_WAIT = (36, 37, 38) if _IS_LINUX else (fcntl.F_GETLK, fcntl.F_SETLK, fcntl.F_SETLKW)
-"""``F_OFD_GETLK``, ``F_OFD_SETLK`` and ``F_OFD_SETLKW``, which Python before 3.13 does not name."""
 DRAFT_PREFIX = ".everlog-"
 """Files that are not published yet; a crash may leave them."""
-_FLOCK = struct.Struct("hhqqi4x")
 _HINTS = {
     errno.ENOSPC: "free space, then go on: nothing half written was left",
     errno.EDQUOT: "the user's quota is used up",
@@ -191,16 +184,9 @@ class LocalWritableFile(LocalFile):
 
     def _set_lock(self, kind: int, *, wait: bool) -> bool:
         try:
-            if _IS_LINUX:
-                fcntl.fcntl(self._fd, _SET_LOCK_WAIT if wait else _SET_LOCK, _FLOCK.pack(kind, os.SEEK_SET, 0, 0, 0))
-            else:
-                command = {fcntl.F_UNLCK: fcntl.LOCK_UN, fcntl.F_WRLCK: fcntl.LOCK_EX}[kind]
-                fcntl.lockf(self._fd, command if wait or kind == fcntl.F_UNLCK else command | fcntl.LOCK_NB)
+            return set_lock(self._fd, kind, wait=wait)
         except OSError as error:
-            if not wait and error.errno in (errno.EAGAIN, errno.EACCES):
-                return False
             raise write_failed(self.name, error) from error
-        return True
 
     def mode(self) -> int:
         """See :class:`WritableFile`."""
@@ -344,25 +330,13 @@ class LocalWritableStorage(LocalStorage):
     def is_open_elsewhere(self, name: str) -> bool | None:
         """See :class:`WritableStorage`. A write lease is given only for a file that nobody else has open (Linux, the
         file's owner)."""
-        is_free = _gets_lease(self.path(name), os.O_RDWR, fcntl.F_WRLCK)
+        is_free = gets_lease(self.path(name), Lease.WRITE)
         return None if is_free is None else not is_free
 
     def is_locked(self, name: str) -> bool:
         """Whether somebody has the file's lock this moment. Only asks: no lock is taken, nor a right to write needed.
         False where the system does not tell (not Linux)."""
-        if not _IS_LINUX:
-            return False
-        try:
-            fd = open_patiently(self.path(name), os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
-        except OSError:
-            return False
-        try:
-            found = fcntl.fcntl(fd, _GET_LOCK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
-        except OSError:
-            return False
-        finally:
-            os.close(fd)
-        return bool(_FLOCK.unpack(found)[0] != fcntl.F_UNLCK)
+        return is_locked(self.path(name))
 
     def may_be_written(self, name: str, quiet_s: float) -> bool:
         """See :class:`WritableStorage`. A read lease is given only for a file that nobody has open for writing."""
@@ -371,7 +345,7 @@ class LocalWritableStorage(LocalStorage):
             age_s = time.time() - os.stat(path).st_mtime
         except OSError:
             return False
-        return abs(age_s) < quiet_s and _gets_lease(path, os.O_RDONLY, fcntl.F_RDLCK) is not True
+        return abs(age_s) < quiet_s and gets_lease(path, Lease.READ) is not True
 
 
 def _absolute(path: str) -> str:
@@ -394,23 +368,3 @@ def writable(storage: Storage) -> WritableStorage:
     if isinstance(storage, LocalStorage):
         return LocalWritableStorage(storage.root)
     raise UsageError(storage.root, found="a store that is not on this machine", expected="a local folder")
-
-
-def _gets_lease(path: str, flags: int, kind: int) -> bool | None:
-    """Whether the system gives a lease on a file; it is given back at once. ``None`` where that can't be told."""
-    if not _IS_LINUX:
-        return None
-    try:
-        fd = open_patiently(path, flags | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK | os.O_NOFOLLOW)
-    except OSError:
-        return None
-    try:
-        # Who opens the file this moment makes the system send a signal here. SIGIO would end the process.
-        fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
-        fcntl.fcntl(fd, fcntl.F_SETLEASE, kind)
-        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
-    except OSError as error:
-        return False if error.errno == errno.EAGAIN else None
-    finally:
-        os.close(fd)
-    return True
