@@ -6,6 +6,7 @@ import errno
 import fcntl
 import os
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -18,7 +19,7 @@ from typing import Any
 import pytest
 
 from everlog.core import writable
-from everlog.core.writable import LocalWritableStorage, locked, write_failed
+from everlog.core.writable import LocalWritableStorage, locked, make_folder, write_failed
 from everlog.errors import NotAStore, WriteFailed
 
 IS_LINUX = sys.platform.startswith("linux")
@@ -342,3 +343,45 @@ def test_a_file_whose_name_can_not_be_looked_at_was_not_lost(tmp_path: Path, mon
                 file.is_current()
         assert file.is_current()
     assert not file.is_current()
+
+
+def test_a_folder_that_is_made_is_on_disk_with_those_above_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.fstat(fd).st_ino))
+
+    def inodes(*folders: Path) -> set[int]:
+        return {folder.stat().st_ino for folder in folders}
+
+    make_folder(str(tmp_path / "a" / "b" / "c"), 0o700)
+    assert set(synced) == inodes(tmp_path, tmp_path / "a", tmp_path / "a" / "b")
+    assert stat.S_IMODE((tmp_path / "a" / "b" / "c").stat().st_mode) == 0o700
+    synced.clear()
+    make_folder(str(tmp_path / "a" / "b" / "c"))
+    assert set(synced) == inodes(tmp_path / "a" / "b"), "who made it may have been killed before"
+    synced.clear()
+    monkeypatch.chdir(tmp_path)
+    make_folder("d")
+    make_folder("d/..")
+    assert set(synced) == inodes(tmp_path, tmp_path / "d")
+
+
+def test_a_folder_that_can_t_be_made_or_synced_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(WriteFailed, match="file/a: found"):
+        make_folder(str(tmp_path / "file" / "a"))
+
+    def fail(fd: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(WriteFailed, match="input/output error"):
+        make_folder(str(tmp_path / "a"))
+
+
+def test_a_name_in_a_folder_inside_is_synced_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a").mkdir()
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.fstat(fd).st_ino))
+    storage = LocalWritableStorage(tmp_path)
+    storage.publish("a/one", b"1", replace=False, sync=True)
+    assert synced == [(tmp_path / "a").stat().st_ino]

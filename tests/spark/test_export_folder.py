@@ -133,6 +133,57 @@ def test_a_kill_at_any_operation_leaves_all_of_a_commit_or_nothing(tmp_path: Pat
     assert ends == ({2, 4} if is_delta or not after else {4})
 
 
+class Noting(LocalWritableStorage):
+    """Notes what it does, one folder's names after the other."""
+
+    def __init__(self, root: str) -> None:
+        super().__init__(root)
+        self.done: list[tuple[str, str]] = []
+
+    def publish(self, name, *arguments, **more):
+        self.done.append(("publish", name))
+        return super().publish(name, *arguments, **more)
+
+    def rename(self, draft, name):
+        self.done.append(("rename", name))
+        super().rename(draft, name)
+
+    def sync_folder(self, folder=""):
+        self.done.append(("sync", folder))
+        super().sync_folder(folder)
+
+    def synced(self, last: tuple[str, str] | None = None) -> set[str]:
+        """Folders behind an operation, or in all."""
+        start = 0 if last is None else max(at for at, step in enumerate(self.done) if step == last)
+        return {name for step, name in self.done[start:] if step == "sync"}
+
+
+ABOVE = {FOLDER, "store=%2Fs/stream=1", "store=%2Fs", ""}
+
+
+def test_every_name_of_a_commit_is_on_disk_when_it_returns(tmp_path: Path) -> None:
+    storage = Noting(str(tmp_path))
+    with ExportFolder(str(tmp_path), storage) as folder:
+        folder.commit(staged(folder, None, ["a", "b"]))
+    begun = storage.done.index(("publish", "_everlog/manifest.json"))
+    assert {name for step, name in storage.done[:begun] if step == "sync"} >= {"_everlog/staging-runa", "_everlog", ""}
+    assert "_everlog" in storage.synced(("publish", "_everlog/manifest.json"))
+    assert storage.synced(("rename", f"{FOLDER}/part-b.txt")) >= ABOVE
+
+
+@pytest.mark.parametrize("killed_at", [2, 3])
+def test_names_that_a_killed_run_gave_are_on_disk_before_its_manifest_is_replaced(
+    tmp_path: Path, killed_at: int
+) -> None:
+    """They may not be, and the next manifest tells nothing of the staged files any more."""
+    with pytest.raises(Killed), ExportFolder(str(tmp_path), Killing(str(tmp_path), killed_at, after=True)) as folder:
+        folder.commit(staged(folder, None, ["a", "b"]))
+    storage = Noting(str(tmp_path))
+    with ExportFolder(str(tmp_path), storage) as folder:
+        folder.load()
+    assert storage.synced() >= ABOVE
+
+
 def test_a_table_that_took_the_commit_before_a_crash_gets_it_once(tmp_path: Path) -> None:
     """Killed between the table's commit and ours."""
     table = Table()

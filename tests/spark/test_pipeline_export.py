@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 import threading
 import zlib
 from collections import Counter
@@ -16,7 +17,7 @@ from exported import journal, numbers, once, options, record
 from everlog import jlog
 from everlog.aeron import archive
 from everlog.cli.app import run
-from everlog.errors import CorruptData, StoreUnavailable, UsageError
+from everlog.errors import CorruptData, MissingDependency, StoreUnavailable, UsageError
 from everlog.spark.pipelines import export_names
 from everlog.spark.pipelines.export import Export, export, purge
 from everlog.spark.pipelines.export_folder import MANIFEST, read_manifest
@@ -87,6 +88,16 @@ def test_a_later_run_may_have_stores_of_some_of_the_families_only(spark, tmp_pat
     assert later[130].position > later[90].position > 0
     with pytest.raises(UsageError, match="columns: found fewer columns"):
         export(spark, Export(options=options(path, columns="marker,payload"), folder=str(out), kind=kind))
+
+
+def test_a_wish_that_can_t_be_granted_leaves_no_folder(spark, tmp_path, monkeypatch):
+    path, out = journal(tmp_path / "journal", 0, 5), tmp_path / "out"
+    with pytest.raises(UsageError, match="nope"):
+        export(spark, Export(options=options(path, columns="nope"), folder=str(out)))
+    monkeypatch.setitem(sys.modules, "deltalake", None)
+    with pytest.raises(MissingDependency, match="everlog\\[delta\\]"):
+        export(spark, Export(options=options(path), folder=str(out), kind="delta"))
+    assert not out.exists()
 
 
 def _delta_frame(spark, folder):

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from everlog.core.report import Fault, Progress
 from everlog.core.storage import LocalStorage, ReadableFile, Storage
-from everlog.core.writable import LocalWritableStorage
+from everlog.core.writable import LocalWritableStorage, make_folder
 from everlog.errors import FileChanged, WriteFailed
 
 NOTHING = "nothing"
@@ -83,11 +83,11 @@ class FolderBackup:
     def _open(self) -> LocalWritableStorage:
         if self._storage is None:
             try:
-                os.makedirs(self.path, mode=0o700, exist_ok=True)
-            except OSError as error:
+                make_folder(self.path, 0o700)
+            except WriteFailed as error:
                 raise WriteFailed(
                     self.path,
-                    found=(error.strerror or str(error)).lower(),
+                    found=error.found,
                     expected="a folder for the backup",
                     hint="choose another folder for it, or none",
                 ) from error

@@ -14,6 +14,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import posixpath
 import stat
 import sys
 import time
@@ -93,8 +94,9 @@ class WritableStorage(Storage, Protocol):
     def remove(self, name: str) -> bool:
         """Delete a file; False when there was none. Raises :class:`WriteFailed`."""
 
-    def sync_folder(self) -> None:
-        """Return when names that were made or deleted are on disk. Raises :class:`WriteFailed`."""
+    def sync_folder(self, folder: str = "") -> None:
+        """Return when names that were made or deleted are on disk, those right in the folder or in one inside it.
+        Raises :class:`WriteFailed`."""
 
     def is_open_elsewhere(self, name: str) -> bool | None:
         """Whether any process, this one included, has the file open; ``None`` where the system does not tell."""
@@ -294,7 +296,7 @@ class LocalWritableStorage(LocalStorage):
             with contextlib.suppress(OSError):
                 os.unlink(draft)
         if sync:
-            self.sync_folder()
+            self.sync_folder(posixpath.dirname(name))
         return True
 
     def rename(self, draft: str, name: str) -> None:
@@ -316,16 +318,13 @@ class LocalWritableStorage(LocalStorage):
             raise write_failed(path, error) from error
         return True
 
-    def sync_folder(self) -> None:
+    def sync_folder(self, folder: str = "") -> None:
         """See :class:`WritableStorage`."""
+        path = self.path(folder)
         try:
-            fd = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                os.fsync(fd)
-            finally:
-                os.close(fd)
+            _sync_names(path)
         except OSError as error:
-            raise write_failed(self.root, error) from error
+            raise write_failed(path, error) from error
 
     def is_open_elsewhere(self, name: str) -> bool | None:
         """See :class:`WritableStorage`. A write lease is given only for a file that nobody else has open (Linux, the
@@ -346,6 +345,32 @@ class LocalWritableStorage(LocalStorage):
         except OSError:
             return False
         return abs(age_s) < quiet_s and gets_lease(path, Lease.READ) is not True
+
+
+def make_folder(path: str, mode: int = 0o777) -> None:
+    """Make a folder, and with it those that are missing above; one that is there stays as it is. On return their names
+    are on disk, but for one in a folder that may not be read. Raises :class:`WriteFailed`."""
+    above = _absolute(path)
+    made = []
+    while not os.path.isdir(above):
+        above = os.path.dirname(above)
+        made.append(above)
+    try:
+        os.makedirs(path, mode, exist_ok=True)
+        # Also where it was there: who made it may have been killed before this.
+        for folder in made or [os.path.dirname(above)]:
+            with contextlib.suppress(PermissionError):
+                _sync_names(folder)
+    except OSError as error:
+        raise write_failed(path, error) from error
+
+
+def _sync_names(folder: str) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def _absolute(path: str) -> str:

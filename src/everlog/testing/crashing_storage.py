@@ -334,8 +334,10 @@ class CrashingStorage:
             self.done("remove")
         return True
 
-    def sync_folder(self) -> None:
-        """See :class:`WritableStorage`. Keeps the names, not the content."""
+    def sync_folder(self, folder: str = "") -> None:
+        """See :class:`WritableStorage`. Keeps the names, not the content; there are no folders inside."""
+        if folder:
+            raise NotImplementedError(f"folder {folder}")
         with self.changed:
             self._renamed = []
             self.done("sync folder")

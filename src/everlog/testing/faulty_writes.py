@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import posixpath
 import threading
 from dataclasses import dataclass
 from typing import Any
@@ -85,7 +86,7 @@ class FaultyWrites(PassingStorage):
         self.check("publish", name)
         is_new = self._inner.publish(name, data, replace=replace, mode=mode)
         if sync and is_new:
-            self.sync_folder()
+            self.sync_folder(posixpath.dirname(name))
         return is_new
 
     def rename(self, draft: str, name: str) -> None:
@@ -98,10 +99,10 @@ class FaultyWrites(PassingStorage):
         self.check("remove", name)
         return self._inner.remove(name)
 
-    def sync_folder(self) -> None:
+    def sync_folder(self, folder: str = "") -> None:
         """See :class:`WritableStorage`."""
-        self.check("sync_folder", self.root)
-        self._inner.sync_folder()
+        self.check("sync_folder", folder or self.root)
+        self._inner.sync_folder(folder)
 
     def is_open_elsewhere(self, name: str) -> bool | None:
         """As the inner storage says."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from everlog.core.storage import LocalStorage, Storage
-from everlog.core.writable import LocalWritableStorage, WritableStorage, write_failed
+from everlog.core.writable import LocalWritableStorage, WritableStorage, make_folder
 from everlog.errors import StoreUnavailable
 
 MARK_NAME = "archive-mark.dat"
@@ -49,8 +49,5 @@ def writable_mark_storage(storage: WritableStorage) -> WritableStorage:
             expected="the path of the folder that has the mark file",
             hint="without a link file the mark file is in the archive's folder",
         )
-    try:
-        os.makedirs(path, exist_ok=True)
-    except OSError as error:
-        raise write_failed(path, error) from error
+    make_folder(path)
     return LocalWritableStorage(path)

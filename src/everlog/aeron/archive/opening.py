@@ -8,7 +8,7 @@ from typing import Any
 from everlog.aeron.archive.archive import Archive
 from everlog.aeron.archive.options import ArchiveOptions
 from everlog.core.options import fill
-from everlog.core.writable import LocalWritableStorage, write_failed
+from everlog.core.writable import LocalWritableStorage, make_folder
 
 
 def create(path: str | os.PathLike[str], *, exist_ok: bool = False, **options: Any) -> Archive:
@@ -20,10 +20,7 @@ def create(path: str | os.PathLike[str], *, exist_ok: bool = False, **options: A
     """
     chosen = fill(ArchiveOptions, options)
     root = os.fspath(path)
-    try:
-        os.makedirs(root, exist_ok=True)
-    except OSError as error:
-        raise write_failed(root, error) from error
+    make_folder(root)
     return Archive.create(LocalWritableStorage(root), chosen, exist_ok=exist_ok)
 
 

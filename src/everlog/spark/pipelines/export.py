@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from everlog.core.columns import Column
 from everlog.core.derived import ADDRESS, CRC32, STORE, STREAM
 from everlog.core.report import Fault, Progress
 from everlog.errors import UsageError
@@ -147,8 +148,11 @@ def export(spark: SparkSession, wish: Export, progress: Progress | None = None) 
     stores = _stores(scan)
     _check_place(wish.folder, stores)
     options = family_options(stores, scan)
+    # What can be wrong with the wish is found before there is a folder.
+    columns = _columns(stores, scan, options)
+    table = DeltaLog(os.path.abspath(wish.folder)) if wish.kind == "delta" else None
     with ExportFolder(wish.folder) as folder:
-        return _Run(spark, wish, scan, stores, options, folder, progress).run()
+        return _Run(spark, wish, scan, stores, options, columns, table, folder, progress).run()
 
 
 def purge(spark: SparkSession, wish: Export, *, do_it: bool = False, subscriber: str = SUBSCRIBER) -> list[StreamPurge]:
@@ -171,6 +175,21 @@ def _absolute(path: str) -> str:
     return path if "://" in path else os.path.abspath(path)
 
 
+def _columns(stores: list[FoundStore], scan: ScanOptions, options: Mapping[str, Mapping[str, Any]]) -> list[Column]:
+    """What a file has. Raises :class:`UsageError` for a column that no store has."""
+    from everlog.spark.schema import default_columns, table_columns
+
+    table = table_columns(stores, scan, options)
+    chosen = list(default_columns(table, scan))
+    names = {column.name for column in chosen}
+    if scan.columns is None and CRC32.name not in names:
+        chosen += [column for column in table if column.name == CRC32.name]
+    if ADDRESS.name not in names:
+        chosen.insert(0, next(column for column in table if column.name == ADDRESS.name))
+    # Store and stream are the folders' names.
+    return [replace(column, nullable=True) for column in chosen if column.name not in (STORE.name, STREAM.name)]
+
+
 def _check_place(folder: str, stores: list[FoundStore]) -> None:
     place = os.path.realpath(folder)
     for store in stores:
@@ -188,6 +207,8 @@ class _Run:
     scan: ScanOptions
     stores: list[FoundStore]
     options: Mapping[str, Mapping[str, Any]]
+    columns: list[Column]
+    table: DeltaLog | None
     folder: ExportFolder
     progress: Progress | None
     _results: list[SplitResult] = field(default_factory=list)
@@ -198,11 +219,10 @@ class _Run:
 
         from everlog.spark.schema import to_struct
 
-        table = DeltaLog(self.folder.path) if self.wish.kind == "delta" else None
+        table, columns = self.table, self.columns
         manifest = self.folder.load(None if table is None else table.generation)
         if table is not None:
             table.check(manifest)
-        columns = [replace(column, nullable=True) for column in self._columns()]
         if manifest is not None and self.scan.columns is None:
             columns = columns_of_all(manifest, columns, self.options)
         if manifest is not None:
@@ -234,18 +254,6 @@ class _Run:
             self._raise_first(new)
         self.folder.unstage(staging)
         return summary
-
-    def _columns(self) -> list[Any]:
-        from everlog.spark.schema import default_columns, table_columns
-
-        table = table_columns(self.stores, self.scan, self.options)
-        chosen = list(default_columns(table, self.scan))
-        names = {column.name for column in chosen}
-        if self.scan.columns is None and CRC32.name not in names:
-            chosen += [column for column in table if column.name == CRC32.name]
-        if ADDRESS.name not in names:
-            chosen.insert(0, next(column for column in table if column.name == ADDRESS.name))
-        return [column for column in chosen if column.name not in (STORE.name, STREAM.name)]  # the folders' names
 
     def _query(self) -> dict[str, Any]:
         """What decides which records there are, and what is in them."""

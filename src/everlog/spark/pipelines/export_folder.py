@@ -26,12 +26,12 @@ import contextlib
 import os
 import posixpath
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from everlog.core.writable import LocalWritableStorage, WritableFile, WritableStorage, write_failed
+from everlog.core.writable import LocalWritableStorage, WritableFile, WritableStorage, make_folder, write_failed
 from everlog.errors import CorruptData, StoreUnavailable, UsageError
 from everlog.spark.pipelines.export_manifest import Manifest, decode, encode
 
@@ -55,10 +55,7 @@ class ExportFolder:
         self.path = os.path.abspath(path)
         if os.path.isdir(self.path) and not is_export(self.path) and _names(self.path) - {OURS}:
             raise UsageError(self.path, found="a folder with something else in it", expected="a new or empty folder")
-        try:
-            os.makedirs(os.path.join(self.path, OURS), exist_ok=True)
-        except OSError as error:
-            raise write_failed(self.path, error) from error
+        make_folder(os.path.join(self.path, OURS))
         self._storage = storage or LocalWritableStorage(self.path)
         self._lock: WritableFile = self._storage.open_writable(LOCK, create=True, mode=0o640)
         if not self._lock.lock(wait=False):
@@ -107,7 +104,8 @@ class ExportFolder:
     def commit(self, manifest: Manifest, table: Callable[[Manifest], None] | None = None) -> None:
         """Make the staged files of ``manifest.placing`` part of the export: all, or after a crash none. ``table`` tells
         a Delta table of them."""
-        self._sync(manifest.placing.staging)
+        for folder in _upwards(manifest.placing.staging):
+            self._sync(folder)
         data = encode(manifest)
         if len(data) > MAX_MANIFEST_BYTES:
             expected = f"at most {MAX_MANIFEST_BYTES}: export to another folder"
@@ -123,36 +121,27 @@ class ExportFolder:
         self._sync(OURS)
 
     def _place(self, manifest: Manifest) -> None:
-        """Give the last commit's files their names. One that has gone from staging has its name already."""
-        folders = set()
+        """Give the last commit's files their names. One that has gone from staging has its name already, but a run that
+        was killed may not have synced it: the next commit's manifest tells of staged files no more."""
+        folders: set[str] = set()
         for staged, path in manifest.placing.files:
-            source = f"{manifest.placing.staging}/{staged}"
-            if not self._storage.exists(source):
-                continue
-            folder = posixpath.dirname(path)
-            if folder not in folders:
+            source, folder = f"{manifest.placing.staging}/{staged}", posixpath.dirname(path)
+            if self._storage.exists(source):
                 self._make(folder)
-                folders.add(folder)
-            self._storage.rename(source, path)
-        for folder in sorted(folders):
-            self._sync(folder)
+                self._storage.rename(source, path)
+            folders.add(folder)
+        for above in sorted({above for folder in folders for above in _upwards(folder)}):
+            self._sync(above)
 
     def _make(self, folder: str) -> None:
-        """A folder for files, and each above it, on disk."""
-        here = ""
-        for part in folder.split("/"):
-            above, here = here, f"{here}/{part}" if here else part
-            try:
-                os.mkdir(os.path.join(self.path, here))
-            except FileExistsError:
-                continue
-            except OSError as error:
-                raise write_failed(os.path.join(self.path, here), error) from error
-            self._sync(above)
+        try:
+            os.makedirs(os.path.join(self.path, folder), exist_ok=True)
+        except OSError as error:
+            raise write_failed(os.path.join(self.path, folder), error) from error
 
     def _sync(self, folder: str) -> None:
         if os.path.isdir(os.path.join(self.path, folder)):
-            LocalWritableStorage(os.path.join(self.path, folder)).sync_folder()
+            self._storage.sync_folder(folder)
 
     def _remove(self, paths: list[str]) -> None:
         for path in paths:
@@ -195,6 +184,18 @@ def _names(path: str) -> set[str]:
     with contextlib.suppress(OSError):
         return set(os.listdir(path))
     return set()
+
+
+def _upwards(folder: str) -> Iterator[str]:
+    """A folder of the export and each above it, the export's own (an empty name) last.
+
+    >>> list(_upwards("a/b"))
+    ['a/b', 'a', '']
+    """
+    yield folder
+    while folder:
+        folder = posixpath.dirname(folder)
+        yield folder
 
 
 def placed(path: str, manifest: Manifest, file: str) -> str:

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 from urllib.parse import quote
 
-from everlog.core.writable import LocalWritableStorage, WritableFile, WritableStorage, write_failed
+from everlog.core.writable import LocalWritableStorage, WritableFile, WritableStorage, make_folder
 from everlog.errors import CorruptData, StoreUnavailable
 
 SUFFIX = ".everlog-migrate"
@@ -55,10 +55,7 @@ def notes_folder(target: str, chosen: str | None = None) -> str:
 
 def open_notes(folder: str) -> WritableStorage:
     """A folder of notes, which is made if need be. Raises :class:`WriteFailed`."""
-    try:
-        os.makedirs(folder, exist_ok=True)
-    except OSError as error:
-        raise write_failed(folder, error) from error
+    make_folder(folder)
     return LocalWritableStorage(folder)
 
 

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from everlog.aeron.frames import MAX_SEGMENT_LENGTH, MAX_TERM_LENGTH, MIN_TERM_LENGTH, is_power_of_two
 from everlog.aeron.framing_inputs import MAX_MESSAGE_LENGTH
-from everlog.core.writable import write_failed
+from everlog.core.writable import make_folder
 from everlog.errors import StoreUnavailable, UsageError
 from everlog.jlog.creation import MAX_SEGMENT_BYTES
 from everlog.spark.pipelines.migrate_notes import ARCHIVE, JLOG, Assigned
@@ -114,10 +114,7 @@ class JournalTarget:
     def __init__(self, folder: str, options: TargetOptions) -> None:
         from everlog import jlog
 
-        try:
-            os.makedirs(os.path.dirname(folder) or ".", exist_ok=True)
-        except OSError as error:
-            raise write_failed(os.path.dirname(folder), error) from error
+        make_folder(os.path.dirname(folder) or ".")
         wishes: dict[str, Any] = {} if options.segment_bytes is None else {"segment_bytes": options.segment_bytes}
         jlog.create(folder, compression=options.compression, exist_ok=True, **wishes)
         self.place = folder

@@ -12,7 +12,7 @@ from typing import Any
 
 from everlog.core.durability import Durability
 from everlog.core.storage import LocalStorage
-from everlog.core.writable import LocalWritableStorage, write_failed
+from everlog.core.writable import LocalWritableStorage, make_folder
 from everlog.errors import NotAStore, StoreUnavailable, UsageError
 from everlog.spark.writing.commits import Committer, OnUncertain, Transaction
 from everlog.spark.writing.naming import TargetName, journal_name, recording_name
@@ -55,10 +55,7 @@ class WriteOptions:
 
     def staging_storage(self) -> LocalWritableStorage:
         """The staging folder, made where there is none. Raises :class:`WriteFailed`."""
-        try:
-            os.makedirs(self.staging, exist_ok=True)
-        except OSError as error:
-            raise write_failed(self.staging, error) from error
+        make_folder(self.staging)
         return LocalWritableStorage(self.staging)
 
     def committer(self) -> Committer:
@@ -78,10 +75,7 @@ class WriteOptions:
         from everlog.spark.writing.recording_target import RecordingOptions, RecordingTarget
 
         if self.create:
-            try:
-                os.makedirs(self.path, exist_ok=True)
-            except OSError as error:
-                raise write_failed(self.path, error) from error
+            make_folder(self.path)
         archive = ArchiveOptions(durability=self.durability, **self.made_with, **self.archive)
         options = RecordingOptions(archive=archive, **self.recording)
         return RecordingTarget(LocalWritableStorage(self.path), options, create=self.create)

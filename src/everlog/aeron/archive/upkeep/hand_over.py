@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from everlog.core.storage import LocalStorage, ReadableFile
-from everlog.core.writable import DRAFT_PREFIX, LocalWritableStorage, write_failed
+from everlog.core.writable import DRAFT_PREFIX, LocalWritableStorage, make_folder
 from everlog.errors import StoreExists, StoreUnavailable, UsageError, WriteFailed
 
 COPY_BYTES = 1 << 20
@@ -76,10 +76,7 @@ class ToFolder:
         return os.path.join(self.path, name)
 
     def _open(self, archive: LocalStorage) -> LocalWritableStorage:
-        try:
-            os.makedirs(self.path, exist_ok=True)
-        except OSError as error:
-            raise write_failed(self.path, error) from error
+        make_folder(self.path)
         if os.path.realpath(self.path) == os.path.realpath(archive.root):
             raise UsageError("--to", found="the archive's own folder", expected="another folder")
         return LocalWritableStorage(self.path)
