@@ -15,6 +15,9 @@ GOLDEN = HERE.parent / "golden"
 sys.path.insert(0, str(HERE))  # toy_source
 import toy_source  # noqa: E402
 
+# A driver, and here are many short ones, starts in half the time where its JVM does not optimize what soon ends.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 
 @pytest.fixture(scope="session")
 def fsspec_folder(tmp_path_factory):
