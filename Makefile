@@ -1,4 +1,4 @@
-# make setup | demo | test | interop | check | bench | bench-jlog | bench-archive | bench-transport | bench-spark | soak-spark | soak-jlog | soak-archive | soak-spark-writing | soak-spark-export | fuzz | fuzz-packets | formats | wheel | sdist | clean
+# make setup | demo | test | interop | check | bench | bench-jlog | bench-archive | bench-transport | bench-spark | soak-spark | soak-jlog | soak-archive | soak-spark-writing | soak-spark-export | fuzz | fuzz-packets | sanitize | formats | wheel | sdist | clean
 # PYTHON chooses the interpreter that .venv is made from.
 
 PYTHON ?= python3
@@ -8,7 +8,7 @@ SETUP := $(VENV)/.everlog-setup
 BUILT := $(VENV)/.everlog-built
 COMPILED := $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi')
 
-.PHONY: setup demo test interop check bench bench-jlog bench-archive bench-transport bench-spark soak-spark soak-jlog soak-archive soak-spark-writing soak-spark-export soak-transport fuzz fuzz-packets formats wheel sdist clean
+.PHONY: setup demo test interop check bench bench-jlog bench-archive bench-transport bench-spark soak-spark soak-jlog soak-archive soak-spark-writing soak-spark-export soak-transport fuzz fuzz-packets sanitize formats wheel sdist clean
 
 setup: $(BUILT)
 
@@ -110,6 +110,16 @@ fuzz: setup
 fuzz-packets: setup
 	EVERLOG_FUZZ_SECONDS=$$(($(or $(SECONDS),3600) / 2)) EVERLOG_FUZZ_SEED=$(or $(SEED),1) \
 		$(BIN)/python -m pytest -q --timeout 0 tests/aeron/transport/test_hostile_packets.py
+
+# The compiled modules, built anew to stop at a memory error or at undefined behaviour, in the tests that give them the
+# most to do; TESTS=... are others. Needs gcc's libasan and libubsan. Programs that such tests start get the libraries, too:
+# Java does not run with them.
+sanitize: setup
+	CFLAGS='-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer' LDFLAGS='-fsanitize=address,undefined' \
+		$(BIN)/python setup.py --quiet build --build-lib build/sanitized --build-temp build/sanitized-objects
+	PYTHONPATH=build/sanitized ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+		LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
+		$(BIN)/python -m pytest -q $(or $(TESTS),tests/kernel tests/sbe tests/jlog tests/nats_streaming tests/aeron/transport)
 
 formats: setup
 	$(BIN)/python tools/generate_layouts.py
