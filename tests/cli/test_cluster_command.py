@@ -20,7 +20,10 @@ Call = Callable[..., tuple[int, list[str], str]]
 Node = Callable[[str], Path]
 
 sys.path.insert(0, str(TESTS / "aeron"))
+import cluster_folder  # noqa: E402
 from described import write_marks  # noqa: E402
+
+from everlog.aeron.cluster.messages import encode_message  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +105,57 @@ def test_the_latest_snapshot_is_printed_as_the_running_node_was_asked(call: Call
     code, lines, _ = call("cluster", node(f"cluster-3node/node{number}"), "describe-latest-cm-snapshot")
     assert code == 0
     assert texts(lines) == printed(f"cluster-3node/tool-phase3-node{number}-describe-latest-cm-snapshot.txt")
+
+
+def own_snapshot(folder: Path, *messages: bytes) -> Path:
+    """A node whose consensus module's snapshot has these messages."""
+    node = cluster_folder.Node.make()
+    snapshot = node.snapshots[1]
+    snapshot.data.clear()
+    for message in messages:
+        snapshot.add(message)
+    return node.write(folder)
+
+
+def marker(mark: int, **fields: int) -> bytes:
+    return encode_message("snapshot-marker", **{"type_id": 1, "log_position": 1216, "mark": mark, **fields})
+
+
+@pytest.mark.parametrize(
+    ("messages", "expected"),
+    [
+        ([marker(0, time_unit=254), marker(2)], "with time unit 254, expected a time unit of MILLIS, MICROS, NANOS"),
+        ([marker(0, type_id=2), marker(2)], "of type 2 with time unit MILLIS, expected type 1, the consensus module's"),
+        ([marker(0), marker(0), marker(2)], "found a marker BEGIN of type 1"),
+        ([marker(2)], "expected its begin first"),
+        (
+            [b"\0" * 4 + b"\x07\0" * 2 + b"\0" * 24, marker(2)],
+            "found a message of schema 7, expected the cluster's, 111",
+        ),
+    ],
+)
+def test_a_snapshot_that_no_node_would_load_is_an_error_of_one_line(
+    call: Call, tmp_path: Path, messages: list[bytes], expected: str
+) -> None:
+    folder = own_snapshot(tmp_path, *messages)
+    code, _, err = call("cluster", folder, "describe-latest-cm-snapshot")
+    assert (code, err.count("\n")) == (1, 1)
+    assert err.startswith("everlog: snapshot-2 at offset ")
+    assert expected in err
+
+
+def test_a_message_of_a_newer_version_in_a_snapshot_is_passed_over_as_by_the_original(
+    call: Call, tmp_path: Path
+) -> None:
+    newer = bytearray(marker(1))
+    newer[2:4] = (4000).to_bytes(2, "little")
+    folder = own_snapshot(tmp_path, marker(0), bytes(newer), marker(1), marker(2))
+    code, lines, err = call("cluster", folder, "describe-latest-cm-snapshot")
+    assert (code, lines[0]) == (0, "Snapshot: appVersion=0 timeUnit=MILLISECONDS")
+    assert lines[-2].startswith("Consensus Module Snapshot End: ")
+    assert "note: snapshot-2 at 96: a message of template 4000 was passed over" in err
+    code, lines, _ = call("cluster", folder, "describe-latest-cm-snapshot", "--json")
+    assert (code, [json.loads(line)["kind"] for line in lines[:-1]]) == (0, ["snapshot-marker"] * 3)
 
 
 @pytest.mark.parametrize("number", [0, 1])

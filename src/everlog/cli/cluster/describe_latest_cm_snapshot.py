@@ -8,12 +8,13 @@ from typing import Any
 
 import click
 
-from everlog.aeron.cluster.messages import Message, decode_message, fields_json
+from everlog.aeron.cluster.messages import CONSENSUS_MODULE_TYPE, SCHEMA_ID, Message, decode_message, fields_json
 from everlog.aeron.cluster.recording_log import Entry
 from everlog.aeron.cluster.scanning import RawMessage, raw_messages
 from everlog.aeron.cluster.snapshot import snapshot_stream
 from everlog.aeron.cluster.store import ClusterStore
 from everlog.aeron.frames import HEADER_LENGTH
+from everlog.aeron.layouts import SbeMessageHeader
 from everlog.cli.cluster.node import NOT_DONE, Node, json_option, require_mark
 from everlog.cli.faults import FaultPrinter
 from everlog.cli.text import complain, json_line, printable
@@ -60,20 +61,45 @@ def describe_latest_cm_snapshot(node: Node, as_json: bool) -> int:
 
 
 def _messages(store: ClusterStore, entry: Entry, faults: FaultPrinter) -> Iterator[tuple[RawMessage, Message]]:
-    """Up to the end marker."""
+    """Up to the end marker. What a node would not load raises :class:`CorruptData`; a template of another version is
+    passed over, as a node does, with a note."""
     stream = snapshot_stream(entry.recording_id)
     context = store.context(stream)
     if context is None or store.archive_folder is None:
         faults(store.missing(stream))
         return
+    is_begun = False
     for raw in raw_messages(store.archive_folder.storage, context.archive, on_fault=faults):
         message = decode_message(raw.data, stream)
         if message is None:
-            expected = "a message of the cluster"
-            raise CorruptData(stream, offset=raw.position, found="a message of another schema", expected=expected)
+            header = SbeMessageHeader.unpack_from(raw.data)
+            if header.schema_id != SCHEMA_ID:
+                found, expected = f"a message of schema {header.schema_id}", f"the cluster's, {SCHEMA_ID}"
+                raise CorruptData(stream, offset=raw.position, found=found, expected=expected)
+            complain(f"note: {stream} at {raw.position}: a message of template {header.template_id} was passed over")
+            continue
+        if message.kind == "snapshot-marker":
+            _check_marker(message, stream, raw.position, is_begun)
+            is_begun = is_begun or message.fields["mark"] == "BEGIN"
         yield raw, message
         if message.fields.get("mark") == "END":
             return
+
+
+def _check_marker(message: Message, stream: str, position: int, is_begun: bool) -> None:
+    fields, expected = message.fields, ""
+    mark, unit = fields["mark"], fields["time_unit"]
+    if fields["type_id"] != CONSENSUS_MODULE_TYPE:
+        expected = f"type {CONSENSUS_MODULE_TYPE}, the consensus module's"
+    elif mark == "BEGIN" and is_begun:
+        expected = "its end: it has begun already"
+    elif mark == "END" and not is_begun:
+        expected = "its begin first"
+    elif mark == "BEGIN" and (unit or "MILLIS") not in UNITS:
+        expected = f"a time unit of {', '.join(UNITS)}"
+    if expected:
+        found = f"a marker {mark} of type {fields['type_id']} with time unit {unit}"
+        raise CorruptData(stream, offset=position, found=found, expected=expected)
 
 
 def _lines(store: ClusterStore, entry: Entry, raw: RawMessage, message: Message) -> Iterator[str]:
