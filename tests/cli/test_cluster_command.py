@@ -213,6 +213,18 @@ def test_members_are_those_that_the_log_names(call: Call, node: Node) -> None:
     assert "members that never led are missing" in err
 
 
+def test_members_of_an_older_version_are_those_that_its_snapshot_lists(call: Call, tmp_path: Path) -> None:
+    listed = b"0,a:1,b:2|3,c:1,d:2|none|" + b"9" * 5000 + b",e:1|-1,f:1"
+    members = encode_message("cluster-members", (listed,))
+    folder = own_snapshot(tmp_path, marker(0), members, marker(2))
+    code, lines, _ = call("cluster", folder, "list-members")
+    assert (code, lines[0]) == (
+        0,
+        "leaderMemberId=3, memberId=3, activeMembers=[ClusterMember{id=0, isLeader=false, endpoints='a:1,b:2'}, "
+        "ClusterMember{id=3, isLeader=true, endpoints='c:1,d:2'}]",
+    )
+
+
 def test_nodes_are_compared(call: Call, node: Node, tmp_path: Path) -> None:
     nodes = [node("cluster-3node/node0"), node("cluster-3node/node1")]
     code, lines, _ = call("cluster", nodes[0], "compare", nodes[1])

@@ -11,6 +11,8 @@ from everlog.aeron.cluster.snapshot import snapshot_stream
 from everlog.aeron.cluster.state import leader_of
 from everlog.aeron.cluster.store import ClusterStore
 
+MAX_ID_DIGITS = 10
+"""Member ids are of 32 bits."""
 MAX_TERMS = 100
 """So many terms, the latest, are asked for who led them."""
 
@@ -69,10 +71,10 @@ def _read_snapshot(store: ClusterStore, members: Members, stream: str) -> None:
 
 def parse_members(text: str) -> dict[int, str]:
     """``0,ingress:port,consensus:port,log:port,catchup:port,archive:port|1,...``: member id to endpoints. Parts that do
-    not begin with a number are left out."""
+    not begin with a member id are left out."""
     found = {}
     for part in text.split("|"):
         number, comma, endpoints = part.partition(",")
-        if comma and number.isascii() and number.isdecimal():
+        if comma and number.isascii() and number.isdecimal() and len(number) <= MAX_ID_DIGITS:
             found[int(number)] = endpoints
     return found
