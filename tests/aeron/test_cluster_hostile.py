@@ -71,7 +71,7 @@ def test_a_recording_log_cut_at_every_byte_gives_the_whole_entries_before() -> N
         log = read_recording_log(data[:cut])
         assert set(log.entries) <= set(whole)
         assert {e for e in whole if e.offset + 128 <= cut} <= set(log.entries)
-        # An entry's fields are its first 48 bytes: with them it is read, and the missing padding is a note.
+        # An entry's fields are its first 48 bytes: with them it is read, and the missing padding is another fault.
         assert bool(log.faults) == (cut % 64 != 0 or cut == 320), cut
 
 

@@ -27,6 +27,7 @@ from everlog.aeron.cluster.recording_log_changes import (
     seed_from_snapshot,
     sort_entries,
 )
+from everlog.core.report import Severity
 from everlog.errors import CorruptData, UsageError
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "aeron"
@@ -53,7 +54,7 @@ SAME = [
         "own_and_standby": (SEED, INVALIDATE),
         "removed": (SORT, INVALIDATE),
         "services3": (SORT, SEED, INVALIDATE),
-        "short48": (SORT,),
+        "short48": (),
         "sorted": (SORT, SEED, INVALIDATE),
         "standby": (SEED, INVALIDATE),
         "standby2": (),
@@ -88,7 +89,7 @@ def entries(data: bytes) -> list[Entry]:
 
 
 def test_every_case_is_compared_or_told_apart(golden_truth: Truth) -> None:
-    assert {case for case, _ in SAME} | {"missing", "standby2"} == golden_truth("recording-logs").keys()
+    assert {case for case, _ in SAME} | {"missing", "short48", "standby2"} == golden_truth("recording-logs").keys()
 
 
 @pytest.mark.parametrize(("case", "verb"), SAME)
@@ -187,6 +188,38 @@ def test_a_last_entry_without_its_padding_counts(golden_truth: Truth) -> None:
     assert len(data) == 176
     assert [entry.recording_id for entry in entries(changed(SEED, data))] == [1, 2]
     assert changed(INVALIDATE, data)[47::64] == b"\x00\x80\x80"
+
+
+@pytest.mark.parametrize("left", [48, 49, 63])
+def test_padding_that_was_cut_is_a_fault_and_is_written_again(golden_truth: Truth, left: int) -> None:
+    # With 49 to 63 bytes of the last entry a node throws when it reads the file, with 48 it does not see the entry.
+    whole = before(golden_truth("recording-logs")["short48"]).ljust(192, b"\0")
+    cut = whole[: 128 + left]
+    (fault,) = read_recording_log(cut).faults
+    assert (fault.code, fault.severity, fault.offset) == ("recording-log-size", Severity.FAULT, 128)
+    assert "sort-recording-log" in fault.repair
+    change = sort_entries(cut)
+    assert change is not None
+    assert (change.data, change.loses) == (whole, "nothing")
+    assert change.before == f"3 entries, the last without {64 - left} bytes of its padding"
+    assert changed(INVALIDATE, cut) == changed(INVALIDATE, whole)
+    seeded = seed_from_snapshot(cut)
+    assert seeded is not None
+    assert (seeded.before, "can't be read" in seeded.loses) == ("3 entries", False)
+
+
+def test_an_endpoints_entry_gets_its_padding_back() -> None:
+    entry = encode_entry(
+        recording_id=1,
+        leadership_term_id=0,
+        term_base_log_position=0,
+        log_position=64,
+        type=STANDBY_SNAPSHOT,
+        archive_endpoint="h" * 20,
+    )
+    assert changed(SORT, entry[:72]) == entry
+    with pytest.raises(CorruptData, match="without an endpoint that fits"):
+        sort_entries(entry[:71])
 
 
 @pytest.mark.parametrize("verb", [SORT, INVALIDATE])

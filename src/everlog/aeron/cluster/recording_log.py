@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from everlog.aeron.cluster.layouts import RecordingLogEntry
 from everlog.aeron.cluster.messages import CONSENSUS_MODULE
 from everlog.aeron.frames import FRAME_ALIGNMENT, align
-from everlog.core.report import Fault, Severity
+from everlog.core.report import Fault
 from everlog.errors import UsageError
 
 RECORDING_LOG_NAME = "recording.log"
@@ -75,10 +75,12 @@ class Entry(NamedTuple):
 
 @dataclass(slots=True)
 class RecordingLog:
-    """The entries in the order in which a node uses them; ``faults`` says what could not be read."""
+    """The entries in the order in which a node uses them; ``faults`` says what could not be read. ``end`` is behind the
+    last entry and its padding, which a cut file may lack; of a torn last entry, where that begins."""
 
     entries: list[Entry] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
+    end: int = 0
 
     @property
     def terms(self) -> list[Entry]:
@@ -131,20 +133,24 @@ def read_recording_log(data: bytes, name: str = RECORDING_LOG_NAME) -> Recording
                     length = align(ENDPOINT_OFFSET + 4 + len(entry.archive_endpoint), ALIGNMENT)
         at += length
         index += 1
-    _check_end(log, data, at, name)
+    log.end = at
+    _check_end(log, len(data), name)
     log.entries.sort(key=lambda entry: entry.sort_key)
     return log
 
 
-def _check_end(log: RecordingLog, data: bytes, at: int, name: str) -> None:
-    if at == len(data):
+def _check_end(log: RecordingLog, size: int, name: str) -> None:
+    """Whether the last entry is whole. Where only padding is missing, a node throws when it reads the file, or, where
+    all of it is, overlooks the entry."""
+    if log.end == size:
         return
-    loses = "nothing" if at > len(data) else "the last entry"
-    start = max(at - ALIGNMENT, 0) if at > len(data) else at
-    code, expected = "recording-log-size", f"a multiple of {ALIGNMENT} bytes"
-    repair = "none needed: the node begins its next entry at the next multiple" if at > len(data) else _REPAIR
-    severity = Severity.NOTE if at > len(data) else Severity.FAULT
-    log.faults.append(Fault(code, name, start, f"{len(data)} bytes", expected, loses, repair, severity))
+    at, loses, repair = log.end, "the last entry", _REPAIR
+    if log.end > size:
+        at = max(log.end - ALIGNMENT, 0)
+        loses = "nothing, but a node does not start, or overlooks the last entry"
+        repair = "everlog cluster DIR sort-recording-log writes the padding that is missing"
+    expected = f"a multiple of {ALIGNMENT} bytes"
+    log.faults.append(Fault("recording-log-size", name, at, f"{size} bytes", expected, loses, repair))
 
 
 _REPAIR = "everlog cluster DIR seed-recording-log-from-snapshot, or another node's copy; none if a snapshot is newer"

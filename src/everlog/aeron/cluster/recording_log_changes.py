@@ -7,6 +7,8 @@ In these the bytes differ from ClusterTool's, whose results lose something:
 * it leaves parts of an archive's endpoint in the padding of the entries behind it; here padding is zeros;
 * it takes a service's snapshot of another position where one of the latest is missing; here only the parts of one
   position and term are taken for one snapshot, from whichever archives;
+* it throws where the last entry's padding is cut, and overlooks the entry where all of that is missing; here it is
+  an entry, and its padding is written;
 * it deletes the file where there is no snapshot to start anew from; here that is an error.
 """
 
@@ -25,7 +27,6 @@ from everlog.aeron.cluster.recording_log import (
 )
 from everlog.aeron.cluster.snapshot import service_label
 from everlog.core.repair import NOTHING
-from everlog.core.report import Severity
 from everlog.errors import CorruptData
 
 _TYPE_END = 47
@@ -45,13 +46,15 @@ class Change:
 
 
 def sort_entries(data: bytes) -> Change | None:
-    """Entries in the order in which a node uses them, without the places of removed ones; ``None`` where they are so
-    already. Raises :class:`CorruptData` where an entry can't be read: it would be lost."""
-    log = _read_whole(data)
+    """Entries in the order in which a node uses them, without the places of removed ones, and the last one with its
+    padding; ``None`` where they are so already. Raises :class:`CorruptData` where an entry can't be read: it would be
+    lost."""
+    whole, log = _read_whole(data)
+    count = len(log.entries)
     moved = next((entry for place, entry in enumerate(log.entries) if entry.entry_index != place), None)
     if moved is None:
-        return None
-    count = len(log.entries)
+        before = f"{_entries(count)}, the last without {len(whole) - len(data)} bytes of its padding"
+        return None if whole == data else Change(whole, before, f"{_entries(count)} with their padding")
     return Change(
         b"".join(map(encode, log.entries)),
         f"{_entries(count)}, of which that at offset {moved.offset} is not in its place",
@@ -64,7 +67,7 @@ def invalidate_latest_snapshot(data: bytes) -> Change | None:
     consensus module and of the services at the highest position, in the node's own archive and in standbys'. ``None``
     where there is no valid snapshot. Raises :class:`CorruptData` where an entry can't be read, which may be a later
     snapshot, and for a snapshot without its term: there is nothing else to start from."""
-    log = _read_whole(data)
+    whole, log = _read_whole(data)
     parts = _latest_parts(log)
     if not parts:
         return None
@@ -74,7 +77,7 @@ def invalidate_latest_snapshot(data: bytes) -> Change | None:
             found = f"a snapshot of term {part.leadership_term_id}, which is not there"
             hint = "it was seeded from this snapshot, and has nothing else to start from; nothing was changed"
             raise CorruptData(RECORDING_LOG_NAME, offset=part.offset, found=found, expected="its term", hint=hint)
-    new = bytearray(data)
+    new = bytearray(whole)
     for part in parts:
         new[part.offset + _TYPE_END] |= _INVALID
     return Change(bytes(new), f"valid: {_parts_text(parts)}", "the same, marked as invalid", _lost_with(new))
@@ -87,7 +90,7 @@ def seed_from_snapshot(data: bytes, service_count: int = 0) -> Change | None:
     ``service_count``: so many services the snapshot must have parts of, at least. Raises :class:`CorruptData` where
     there is no snapshot, or a part of the latest is missing. Entries that can't be read are left out.
     """
-    log = read_recording_log(data)
+    _, log = _read(data)
     index = log.latest_snapshot()
     if index is None:
         hint = "to let the node start with nothing at all, move the file away; nothing was changed"
@@ -120,14 +123,23 @@ def seed_from_snapshot(data: bytes, service_count: int = 0) -> Change | None:
     )
 
 
-def _read_whole(data: bytes) -> RecordingLog:
+def _read(data: bytes) -> tuple[bytes, RecordingLog]:
+    """The file with the padding that its last entry may lack, and what is in it."""
     log = read_recording_log(data)
+    if log.end <= len(data):
+        return data, log
+    whole = data.ljust(log.end, b"\0")
+    return whole, read_recording_log(whole)
+
+
+def _read_whole(data: bytes) -> tuple[bytes, RecordingLog]:
+    """As ``_read``. Raises :class:`CorruptData` where an entry can't be read."""
+    whole, log = _read(data)
     for fault in log.faults:
-        if fault.severity is Severity.FAULT:
-            found, expected = f"{fault.found} ({fault.code})", fault.expected
-            hint = f"{_SEED_HINT}; nothing was changed"
-            raise CorruptData(RECORDING_LOG_NAME, offset=fault.offset, found=found, expected=expected, hint=hint)
-    return log
+        found, expected = f"{fault.found} ({fault.code})", fault.expected
+        hint = f"{_SEED_HINT}; nothing was changed"
+        raise CorruptData(RECORDING_LOG_NAME, offset=fault.offset, found=found, expected=expected, hint=hint)
+    return whole, log
 
 
 def _latest_parts(log: RecordingLog) -> list[Entry]:
