@@ -24,6 +24,7 @@ class Recording:
     stream_id: int = 100
     data: bytearray = field(default_factory=bytearray)
     stop: bool = True
+    state: int = 1
 
     def add(self, message: bytes) -> int:
         """Append a message; its position."""
@@ -62,7 +63,7 @@ def catalog_of(recordings: list[Recording]) -> bytes:
             stream_id=recording.stream_id,
         )
         body += b"\0" * 12
-        entry = DescriptorHeader.pack(length=len(body), state=1) + body
+        entry = DescriptorHeader.pack(length=len(body), state=recording.state) + body
         out += entry.ljust((len(entry) + 63) // 64 * 64, b"\0")
     return bytes(out).ljust(8192, b"\0")
 

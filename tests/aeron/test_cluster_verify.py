@@ -191,6 +191,52 @@ def test_a_snapshot_whose_recording_is_gone(tmp_path: Path) -> None:
     assert found(node.write(tmp_path)) == [("fault", "snapshot-missing")]
 
 
+@pytest.mark.parametrize("recording_id", [0, 1, 2])
+def test_a_recording_that_the_archive_does_not_give_is_read_and_told_of(tmp_path: Path, recording_id: int) -> None:
+    node = Node.make()
+    recording = [node.log, *node.snapshots][recording_id]
+    recording.state = 0  # INVALID
+    stream, code = ("log", "log-missing") if recording_id == 0 else (f"snapshot-{recording_id}", "snapshot-missing")
+    path = node.write(tmp_path / "invalid")
+    with everlog.open_store(path) as store:
+        faults = store.verify().faults
+        assert [(f.code, f.severity.value, f.stream) for f in faults] == [
+            ("recording-invalid", "note", stream),
+            (code, "fault", stream),
+        ]
+        assert faults[0].file == "../archive/archive.catalog"
+        assert f"mark-valid {recording_id}" in faults[1].repair
+        told: list[str] = []
+        assert (
+            sum(1 for _ in store.read(stream, on_fault=lambda fault: told.append(fault.code)))
+            == (17, 4, 3)[recording_id]
+        )
+        assert told == ["recording-invalid"]
+    recording.state = 2  # DELETED
+    assert found(node.write(tmp_path / "deleted")) == [("fault", code)]
+
+
+def test_a_marked_snapshot_may_be_marked_in_the_archive_too(tmp_path: Path) -> None:
+    node = Node.make()
+    for index, part in ((1, node.snapshots[0]), (2, node.snapshots[1])):
+        part.state = 0
+        entry = bytearray(node.entries[index])
+        entry[47] |= 0x80
+        node.entries[index] = bytes(entry)
+    with everlog.open_store(node.write(tmp_path)) as store:
+        assert {fault.severity.value for fault in store.verify().faults} == {"note"}
+
+
+@pytest.mark.parametrize(("state", "name"), [(0, "INVALID"), (2, "DELETED")])
+def test_a_start_with_a_log_that_the_archive_does_not_give_is_no_plan(tmp_path: Path, state: int, name: str) -> None:
+    node = Node.make()
+    node.log.state = state
+    with everlog.open_store(node.write(tmp_path)) as store:
+        info = store.info()
+        assert info["recovery_plan"] is None
+        assert any(f"found recording 0 of state {name}" in text for text in info["problems"])
+
+
 def test_a_snapshot_without_its_end(tmp_path: Path) -> None:
     node = Node.make()
     node.snapshots[1] = whole = snapshot_of(2, 1, node.snapshot_position, 0)

@@ -13,6 +13,9 @@ from everlog.aeron.cluster.recording_log import NULL_VALUE, RECORDING_LOG_NAME, 
 from everlog.aeron.frames import NULL_POSITION
 from everlog.errors import CorruptData
 
+UNGIVEN_STATES = ("INVALID", "DELETED")
+"""An archive does not give recordings of these states: a node takes them for unknown."""
+
 
 class Snapshot(NamedTuple):
     """A snapshot to load."""
@@ -63,7 +66,7 @@ class RecoveryPlan:
 def plan_recovery(entries: list[Entry], recordings: Mapping[int, Recording], service_count: int) -> RecoveryPlan:
     """The plan of a node with ``service_count`` services. ``entries`` are in the order in which a node uses them.
     Raises :class:`CorruptData` where the node would not start: a service's snapshot or the log's recording is
-    missing."""
+    missing, or the archive does not give that."""
     snapshot_index = _last(entries, SNAPSHOT, CONSENSUS_MODULE)
     snapshots: list[Snapshot] = []
     term_id, base, appended, committed = NULL_VALUE, 0, 0, 0
@@ -111,6 +114,11 @@ def _log(entry: Entry, recordings: Mapping[int, Recording], snapshots: list[Snap
     if recording is None:
         found, expected = f"no recording {entry.recording_id}", "the log's recording in the archive"
         raise CorruptData(RECORDING_LOG_NAME, offset=entry.offset, found=found, expected=expected)
+    if recording.state in UNGIVEN_STATES:
+        found, expected = f"recording {entry.recording_id} of state {recording.state}", "the log's recording, VALID"
+        hint = f"everlog archive DIR mark-valid {entry.recording_id}, once its frames are verified"
+        hint = hint if recording.state == "INVALID" else "a copy of the archive"
+        raise CorruptData(RECORDING_LOG_NAME, offset=entry.offset, found=found, expected=expected, hint=hint)
     return Log(
         entry.recording_id,
         entry.leadership_term_id,

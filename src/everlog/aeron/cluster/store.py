@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
-from everlog.aeron.archive.recordings import Recording
+from everlog.aeron.archive.recordings import Recording, invalid_note
 from everlog.aeron.archive.store import CHECKSUMS, ArchiveStore
 from everlog.aeron.cluster.archive_folder import ArchiveFolder, find_archive
 from everlog.aeron.cluster.mark_file import LINK_NAME, MARK_NAME, ClusterMark, load_mark, service_mark_names
 from everlog.aeron.cluster.messages import UNIT_NS, decode_message
 from everlog.aeron.cluster.node_state_file import NODE_STATE_NAME, NodeState, read_node_state
 from everlog.aeron.cluster.recording_log import RECORDING_LOG_NAME, SNAPSHOT, Entry, RecordingLog, read_recording_log
-from everlog.aeron.cluster.scanning import COLUMNS, LOG, MessageContext, raw_messages, walk_messages
+from everlog.aeron.cluster.scanning import COLUMNS, LOG, MessageContext, archive_faults, raw_messages, walk_messages
 from everlog.aeron.cluster.snapshot import SnapshotContent, read_content, service_label, snapshot_entries
 from everlog.aeron.positional_store import PositionalStore
 from everlog.core.columns import Batch, Column
@@ -264,10 +264,14 @@ class ClusterStore(PositionalStore):
         return UNIT_NS.get(message.fields["time_unit"] or "MILLIS")
 
     def walk(self, stream: str, request: ScanRequest) -> Iterator[Batch]:
-        """Messages in position order. A recording that is not in the archive, or no archive, is a fault."""
+        """Messages in position order. A recording that is not in the archive, or no archive, is a fault; one that is
+        marked as INVALID there is a note."""
         context = request.split.context if request.split is not None else None
         if not isinstance(context, MessageContext):
             context = self.context(stream)
+            recording = self.recording_of(self.recording_id(stream))
+            if context is not None and recording is not None and recording.state == "INVALID":
+                archive_faults(context, request.on_fault)(invalid_note(recording))
         if context is None or self.archive_folder is None:
             request.on_fault(self.missing(stream))
             return

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from everlog.aeron.archive.segments import parse_segment_name
@@ -15,6 +15,7 @@ from everlog.aeron.cluster.layouts import COMPONENTS
 from everlog.aeron.cluster.mark_file import FAILED, MARK_NAME, ClusterMark, load_mark
 from everlog.aeron.cluster.node_state_file import NODE_STATE_NAME
 from everlog.aeron.cluster.recording_log import RECORDING_LOG_NAME, Entry
+from everlog.aeron.cluster.recovery_plan import UNGIVEN_STATES
 from everlog.aeron.cluster.scanning import LOG
 from everlog.aeron.cluster.state import explain_killed, service_count, time_ms
 from everlog.aeron.cluster.verify_log import LogCheck
@@ -175,7 +176,25 @@ class Verification:
             self.report.segment_count += segments[store.recording_id(stream)]
             file = store.archive_folder.prefix.rstrip("/")
             self._guarded(file, log.run if stream == LOG else lambda stream=stream: self._check_snapshot(stream, log))  # type: ignore[misc]
+            self._check_given(stream)
         SnapshotCheck(store, self.report, len(self.marks) - (MARK_NAME in self.marks)).run()
+
+    def _check_given(self, stream: str) -> None:
+        """A recording that is there, and that the archive does not give to the node."""
+        store = self.store
+        recording = store.recording_of(store.recording_id(stream))
+        if recording is None or recording.state not in UNGIVEN_STATES:
+            return
+        if stream != LOG and not store.snapshots(include_invalid=True)[stream].is_valid:
+            return
+        fault = replace(
+            store.missing(stream),
+            found=f"recording {recording.recording_id} of state {recording.state}",
+            expected="one that the archive gives to the node",
+            loses=f"nothing by itself; {'the node does not start' if stream == LOG else 'a node can not load it'}",
+            repair=f"everlog archive DIR mark-valid {recording.recording_id}, once its frames are verified",
+        )
+        self.report.add(fault)
 
     def _check_snapshot(self, stream: str, log: LogCheck) -> None:
         entry: Entry = self.store.snapshots(include_invalid=True)[stream]
