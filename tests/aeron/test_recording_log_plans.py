@@ -160,8 +160,11 @@ def test_a_node_that_starts_after_planning_is_seen() -> None:
 
 
 def test_a_mark_file_that_cant_be_read_does_not_pass_for_a_dead_node() -> None:
-    with pytest.raises(CorruptData):
+    with pytest.raises(CorruptData, match=r"cluster-mark.dat at offset 0: found 5 bytes") as caught:
         refuse_live(CrashingStorage(folder(**{"cluster-mark.dat": b"short"})))
+    assert caught.value.hint is not None
+    assert "if it does not, move this file away" in caught.value.hint
+    assert "nothing was changed" in caught.value.hint
 
 
 @pytest.mark.parametrize("plan", PLANS)

@@ -46,7 +46,17 @@ def refuse_live(storage: Storage, now_ms: Clock = system_ms) -> None:
     open; :class:`CorruptData` for a mark file that does not tell."""
     names = storage.names()
     for name in (MARK_NAME, *service_mark_names(names)):
-        mark = load_mark(storage, name)
+        try:
+            mark = load_mark(storage, name)
+        except CorruptData as error:
+            hint = "whether the node runs can't be told; if it does not, move this file away: a start makes a new one"
+            raise CorruptData(
+                error.where,
+                offset=error.offset,
+                found=error.found,
+                expected=error.expected,
+                hint=f"{hint}; nothing was changed",
+            ) from error
         if mark is not None and mark.is_live(now_ms()):
             found = f"{mark.label}, which runs (process {mark.header.pid})"
             hint = "stop the node first; one that was killed counts as running for 10 seconds; nothing was changed"
