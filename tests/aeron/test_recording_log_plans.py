@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from cluster_folder import T0, Node, mark_of
 
-from everlog.aeron.cluster.recording_log import encode_entry
+from everlog.aeron.cluster.recording_log import SNAPSHOT, encode_entry
 from everlog.aeron.cluster.recording_log_plans import (
     plan_invalidate,
     plan_restore,
@@ -118,6 +118,40 @@ def test_the_only_snapshot_of_a_purged_log_stays_valid() -> None:
     assert not plan_invalidate(storage, log_start=0).is_empty
     with pytest.raises(CorruptData, match="found a log that begins at 32, expected one from 0 on"):
         plan_invalidate(storage, log_start=32)
+
+
+def two_snapshots() -> bytes:
+    """Term 0 with snapshots of service 0 and the consensus module: recordings 1 and 2 at 64, 3 and 4 at 128."""
+    out = encode_entry(recording_id=0, leadership_term_id=0, term_base_log_position=0, log_position=-1)
+    for recording_id, position, service_id in ((1, 64, 0), (2, 64, -1), (3, 128, 0), (4, 128, -1)):
+        out += encode_entry(
+            recording_id=recording_id,
+            leadership_term_id=0,
+            term_base_log_position=0,
+            log_position=position,
+            service_id=service_id,
+            type=SNAPSHOT,
+        )
+    return out
+
+
+def test_what_the_next_snapshot_lacks_is_said_before_this_one_is_marked() -> None:
+    def loses(data: bytes, given: set[int] | None) -> str:
+        return plan_invalidate(CrashingStorage({LOG: data}), given=given).steps[0].loses
+
+    data = two_snapshots()
+    for enough in (None, {0, 1, 2, 3, 4}, {1, 2}):
+        assert loses(data, enough) == "this snapshot: a start loads that at position 64, and replays from there"
+    assert "which fails: it finds no recording 1 of service-0 in the archive; invalidate that" in loses(data, {0, 2, 3})
+    assert "it finds no snapshot of service-0; invalidate" in loses(data[:64] + data[128:], None)
+
+
+def test_a_new_start_wants_the_recordings_of_its_snapshot() -> None:
+    storage = CrashingStorage({LOG: two_snapshots()})
+    for enough in (None, {3, 4}):
+        assert not plan_seed(storage, given=enough).is_empty
+    with pytest.raises(CorruptData, match="found no recording 3 of service-0 in the archive"):
+        plan_seed(storage, given={0, 1, 2, 4})
 
 
 def test_nothing_to_change_is_an_empty_plan() -> None:

@@ -197,6 +197,30 @@ def test_the_only_snapshot_of_a_purged_log_is_left_alone(call: Call, node: Path)
     assert call("cluster", node, INVALIDATE)[0] == 0  # where the archive is not here, that can't be told
 
 
+def test_a_snapshot_that_the_archive_does_not_give_is_told_of_or_refused(call: Call, node: Path) -> None:
+    def mark_deleted(recording_id: int) -> None:
+        catalog = node.parent / "archive" / "archive.catalog"
+        data, at = bytearray(catalog.read_bytes()), 32
+        for _ in range(recording_id):
+            at += (32 + int.from_bytes(data[at : at + 4], "little") + 63) // 64 * 64
+        data[at + 4] = 2
+        catalog.write_bytes(data)
+
+    before = (node / LOG).read_bytes()
+    mark_deleted(2)  # the consensus module's part of the first snapshot
+    code, out, err = call("cluster", node, INVALIDATE)
+    assert (code, out) == (0, [" invalidate latest snapshot: true", ""])
+    assert "what is lost: recording.log: this snapshot: a start loads that at position 128736" in err
+    assert "it finds no recording 2 of consensus-module in the archive" in err
+    changed = (node / LOG).read_bytes()
+    code, out, err = call("cluster", node, SEED)
+    assert (code, out, (node / LOG).read_bytes()) == (1, [""], changed)
+    assert "found no recording 2 of consensus-module in the archive" in err
+    assert not (node / f"{LOG}.bak").exists()
+    (node / LOG).write_bytes(before)
+    assert call("cluster", node, SEED)[0] == 0  # the latest one is whole
+
+
 def test_a_service_count_may_be_given(call: Call, node: Path) -> None:
     code, _, err = call("cluster", node, SEED, "2")
     assert (code, "no snapshot of service 1 at position 791904" in err) == (1, True)

@@ -98,7 +98,7 @@ def seed_from_snapshot(data: bytes, service_count: int = 0) -> Change | None:
             RECORDING_LOG_NAME, found="no valid snapshot", expected="one in the node's own archive", hint=hint
         )
     own = log.entries[index]
-    parts = {entry.service_id: entry for entry in log.entries if entry.is_valid and _is_part(entry, own)}
+    parts = {entry.service_id: entry for entry in log.entries if entry.is_valid and is_part(entry, own)}
     services = range(max(service_count, *(service_id + 1 for service_id in parts)))
     missing = next((service_id for service_id in services if service_id not in parts), None)
     if missing is not None:
@@ -154,10 +154,10 @@ def _latest_parts(log: RecordingLog) -> list[Entry]:
         if latest and entry.log_position > latest[0].log_position:
             latest.clear()
         latest.append(entry)
-    return [entry for entry in log.entries if entry.is_valid and any(_is_part(entry, own) for own in latest)]
+    return [entry for entry in log.entries if entry.is_valid and any(is_part(entry, own) for own in latest)]
 
 
-def _is_part(entry: Entry, own: Entry) -> bool:
+def is_part(entry: Entry, own: Entry) -> bool:
     """Whether an entry is of the same snapshot as the consensus module's entry ``own``."""
     return (entry.type, entry.leadership_term_id, entry.log_position) == (
         own.type,

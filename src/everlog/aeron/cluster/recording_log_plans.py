@@ -16,17 +16,19 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 
 from everlog.aeron.cluster.mark_file import MARK_NAME, load_mark, service_mark_names
-from everlog.aeron.cluster.recording_log import RECORDING_LOG_NAME, TERM, read_recording_log
+from everlog.aeron.cluster.recording_log import RECORDING_LOG_NAME, TERM, RecordingLog, read_recording_log
 from everlog.aeron.cluster.recording_log_changes import (
     Change,
     invalidate_latest_snapshot,
+    is_part,
     seed_from_snapshot,
     sort_entries,
 )
+from everlog.aeron.cluster.snapshot import service_label
 from everlog.aeron.mark_file import Clock
 from everlog.aeron.mark_file import now_ms as system_ms
 from everlog.core.repair import Backup, RepairPlan, RepairStep
@@ -176,15 +178,37 @@ def plan_sort(storage: Storage, *, now_ms: Clock = system_ms) -> RepairPlan:
     return _plan(folder, data, sort_entries(data), now_ms)
 
 
-def plan_invalidate(storage: Storage, *, log_start: int = 0, now_ms: Clock = system_ms) -> RepairPlan:
+def _service_count(storage: Storage, log: RecordingLog) -> int:
+    """As many as there are mark files and valid snapshots of."""
+    ids = [entry.service_id for entry in log.entries if entry.is_valid and entry.type != TERM]
+    return max([len(service_mark_names(storage.names())), *(service_id + 1 for service_id in ids)])
+
+
+def _lacking(log: RecordingLog, index: int, service_count: int, given: Collection[int] | None) -> list[str]:
+    """What keeps a node from loading the snapshot of the consensus module's entry at ``index``, in words."""
+    own = log.entries[index]
+    parts = {entry.service_id: entry for entry in log.entries if entry.is_valid and is_part(entry, own)}
+    lacking = [f"no snapshot of {service_label(i)}" for i in range(service_count) if i not in parts]
+    return lacking + [
+        f"no recording {part.recording_id} of {service_label(part.service_id)} in the archive"
+        for part in parts.values()
+        if given is not None and part.recording_id not in given
+    ]
+
+
+def plan_invalidate(
+    storage: Storage, *, log_start: int = 0, given: Collection[int] | None = None, now_ms: Clock = system_ms
+) -> RepairPlan:
     """Mark the latest snapshot as invalid; empty when there is none.
 
     ``log_start``: where the recording of the log begins. Raises :class:`CorruptData` when a start would need what is
-    before it.
+    before it. ``given``: the recordings that the archive gives to the node, ``None`` where that is not known; ``loses``
+    says when the snapshot that a start then loads lacks one, or a service's part.
     """
     folder, data = _read(storage)
     change = invalidate_latest_snapshot(data)
     if change is not None:
+        before = read_recording_log(data)
         log = read_recording_log(change.data)
         index = log.latest_snapshot()
         needed = 0 if index is None else log.entries[index].log_position
@@ -192,20 +216,39 @@ def plan_invalidate(storage: Storage, *, log_start: int = 0, now_ms: Clock = sys
             found, expected = f"a log that begins at {log_start}", f"one from {needed} on, where a start would replay"
             hint = "this snapshot is the only one that the node can start from; nothing was changed"
             raise CorruptData(RECORDING_LOG_NAME, found=found, expected=expected, hint=hint)
+        lacking = [] if index is None else _lacking(log, index, _service_count(storage, before), given)
+        if lacking:
+            warning = f"which fails: it finds {', '.join(lacking)}; invalidate that snapshot, too, or undo this"
+            change = replace(change, loses=f"{change.loses}, {warning}")
     return _plan(folder, data, change, now_ms)
 
 
-def plan_seed(storage: Storage, *, service_count: int | None = None, now_ms: Clock = system_ms) -> RepairPlan:
+def plan_seed(
+    storage: Storage,
+    *,
+    service_count: int | None = None,
+    given: Collection[int] | None = None,
+    now_ms: Clock = system_ms,
+) -> RepairPlan:
     """Start anew from the latest snapshot; empty when nothing else is there. The old file is kept as
     ``recording.log.bak``, too; one of that name is replaced, and goes to the backup.
 
     ``service_count``: of the node's services; by default as many as there are mark files and valid snapshots of.
+    ``given``: the recordings that the archive gives to the node, ``None`` where that is not known. Raises
+    :class:`CorruptData` when one of the snapshot is not among them: there would be nothing to start from.
     """
     folder, data = _read(storage)
+    log = read_recording_log(data)
     if service_count is None:
-        ids = [entry.service_id for entry in read_recording_log(data).entries if entry.is_valid and entry.type != TERM]
-        service_count = max([len(service_mark_names(storage.names())), *(service_id + 1 for service_id in ids)])
-    plan = _plan(folder, data, seed_from_snapshot(data, service_count), now_ms)
+        service_count = _service_count(storage, log)
+    change, index = seed_from_snapshot(data, service_count), log.latest_snapshot()
+    lacking = [] if change is None or index is None else _lacking(log, index, 0, given)
+    if lacking:
+        expected = "the recordings of the snapshot that a start would load"
+        hint = "--archive-dir says where the archive is; invalidate-latest-snapshot makes an earlier one the latest"
+        hint += "; nothing was changed"
+        raise CorruptData(RECORDING_LOG_NAME, found=lacking[0], expected=expected, hint=hint)
+    plan = _plan(folder, data, change, now_ms)
     former = storage.read_all(BACKUP_NAME) if storage.exists(BACKUP_NAME) else None
     if plan.is_empty or former == data:
         return plan

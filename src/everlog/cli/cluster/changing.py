@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from everlog.aeron.cluster.recovery_plan import UNGIVEN_STATES
 from everlog.aeron.cluster.store import ClusterStore
 from everlog.cli.cluster.node import Node, json_option
 from everlog.cli.repair import print_plan
@@ -63,6 +64,18 @@ class Choice:
         return FolderBackup(path)
 
 
+def given_recordings(store: ClusterStore) -> frozenset[int] | None:
+    """The recordings that the node's archive gives to it; ``None`` where its catalog is not here, or is damaged."""
+    try:
+        archive = store.archive
+        if archive is None or archive.catalog is None or archive.catalog.is_damaged:
+            return None
+        recordings = archive.recordings().values()
+        return frozenset(item.recording_id for item in recordings if item.state not in UNGIVEN_STATES)
+    except EverlogError:
+        return None
+
+
 def _holds_something(path: str) -> bool:
     return not os.path.isdir(path) or bool(os.listdir(path))
 
@@ -86,6 +99,8 @@ def change(node: Node, choice: Choice, make_plan: Callable[[ClusterStore], Repai
         click.echo(json_line(result))
     for line in done:
         complain(line)
+    for line in plan.loses if done else ():
+        complain(f"what is lost: {line}")
     if kept is not None:
         complain(f"kept the old file in {kept.path}; to undo: {undo}")
     if plan.is_empty:

@@ -8,7 +8,7 @@ import click
 
 from everlog.aeron.cluster.recording_log_plans import plan_invalidate
 from everlog.aeron.cluster.store import ClusterStore
-from everlog.cli.cluster.changing import Choice, change, change_options
+from everlog.cli.cluster.changing import Choice, change, change_options, given_recordings
 from everlog.cli.cluster.node import NOT_DONE, Node
 from everlog.core.repair import RepairPlan
 from everlog.errors import EverlogError
@@ -29,7 +29,7 @@ def invalidate_latest_snapshot(node: Node, /, **given: Any) -> int:
 
 
 def _plan(store: ClusterStore) -> RepairPlan:
-    return plan_invalidate(store.storage, log_start=_log_start(store))
+    return plan_invalidate(store.storage, log_start=_log_start(store), given=given_recordings(store))
 
 
 def _log_start(store: ClusterStore) -> int:

@@ -7,8 +7,10 @@ from typing import Any
 import click
 
 from everlog.aeron.cluster.recording_log_plans import plan_seed
-from everlog.cli.cluster.changing import Choice, change, change_options
+from everlog.aeron.cluster.store import ClusterStore
+from everlog.cli.cluster.changing import Choice, change, change_options, given_recordings
 from everlog.cli.cluster.node import Node
+from everlog.core.repair import RepairPlan
 
 
 @click.command
@@ -21,4 +23,8 @@ def seed_recording_log_from_snapshot(node: Node, /, services: int | None, **give
     as there are mark files and valid snapshots of.
     """
     nothing = "the recording log has nothing but the latest snapshot already"
-    change(node, Choice(**given), lambda store: plan_seed(store.storage, service_count=services), nothing=nothing)
+
+    def plan(store: ClusterStore) -> RepairPlan:
+        return plan_seed(store.storage, service_count=services, given=given_recordings(store))
+
+    change(node, Choice(**given), plan, nothing=nothing)
