@@ -15,7 +15,7 @@ from everlog.core.report import Fault, Report, Severity
 if TYPE_CHECKING:
     from everlog.aeron.cluster.store import ClusterStore
 
-INVALIDATE = "ClusterTool invalidate-latest-snapshot, if it is the latest: the one before is used"
+INVALIDATE = "everlog cluster DIR invalidate-latest-snapshot, if it is the latest: the one before is used"
 
 
 @dataclass(slots=True)
