@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,29 @@ def test_the_new_file_has_the_old_ones_mode(plan: Plan, tmp_path: Path) -> None:
     plan(LocalStorage(path)).apply()
     assert [(path / name).stat().st_mode & 0o777 for name in (LOG, BAK) if (path / name).exists()][-1] == 0o604
     assert (path / LOG).stat().st_mode & 0o777 == 0o604
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_a_file_that_would_be_another_users_is_left(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = Node.make().write(tmp_path)
+    (path / LOG).write_bytes(unsorted())
+    owner = (path / LOG).stat().st_uid
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "geteuid", lambda: owner + 1)
+        with pytest.raises(StoreUnavailable, match=f"found a file of user {owner}, expected one of user {owner + 1}"):
+            plan(LocalStorage(path)).apply()
+        if owner == 0:  # root may make it another user's, whose folder it is
+            os.chown(path, 1, 1)
+            patch.setattr(os, "geteuid", lambda: 0)
+            with pytest.raises(StoreUnavailable, match="found a file of user 0, expected one of user 1"):
+                plan(LocalStorage(path)).apply()
+            os.chown(path / LOG, 1, 1)
+    assert (path / LOG).read_bytes() == unsorted()
+    assert not (path / BAK).exists()
+    plan(LocalStorage(path)).apply()
+    assert (path / LOG).stat().st_uid == path.stat().st_uid
 
 
 def test_a_new_start_wants_a_part_of_each_service() -> None:

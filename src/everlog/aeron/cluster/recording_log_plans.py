@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
@@ -32,7 +33,7 @@ from everlog.aeron.cluster.snapshot import service_label
 from everlog.aeron.mark_file import Clock
 from everlog.aeron.mark_file import now_ms as system_ms
 from everlog.core.repair import Backup, RepairPlan, RepairStep
-from everlog.core.storage import Storage
+from everlog.core.storage import LocalStorage, Storage
 from everlog.core.writable import WritableFile, WritableStorage, writable
 from everlog.errors import CorruptData, EverlogError, FileChanged, LimitExceeded, StoreUnavailable, WriteFailed
 
@@ -65,6 +66,22 @@ def refuse_live(storage: Storage, now_ms: Clock = system_ms) -> None:
             raise StoreUnavailable(mark.name, found=found, expected="a node that does not run", hint=hint)
 
 
+def refuse_other_owner(storage: Storage) -> None:
+    """Raises :class:`StoreUnavailable` when the new recording log would be another user's than the old one, which the
+    node could not write then: a new file is its maker's, and that of root is the folder's owner's."""
+    if not isinstance(storage, LocalStorage):
+        return
+    folder = storage.root
+    try:
+        owner, maker = os.stat(storage.path(RECORDING_LOG_NAME)).st_uid, os.geteuid() or os.stat(folder).st_uid
+    except OSError:
+        return  # whoever reads the file next tells what is wrong with it
+    if owner != maker:
+        found, expected = f"a file of user {owner}", f"one of user {maker}, whose the new one would be"
+        hint = f"run it as the node's user, such as with sudo -u '#{owner}'; nothing was changed"
+        raise StoreUnavailable(f"{folder}/{RECORDING_LOG_NAME}", found=found, expected=expected, hint=hint)
+
+
 @dataclass(frozen=True, kw_only=True)
 class ReplaceFile(RepairStep):
     """A file of the folder gets new content at once, while ``recording.log`` is as it was when it was planned.
@@ -81,6 +98,7 @@ class ReplaceFile(RepairStep):
     def check(self) -> None:
         """See :class:`RepairStep`."""
         refuse_live(self.storage, self.now_ms)
+        refuse_other_owner(self.storage)
         if self.storage.is_open_elsewhere(RECORDING_LOG_NAME):
             found, expected = "a process that has it open", "none while it is changed"
             hint = "stop the node first; nothing was changed"
