@@ -183,6 +183,18 @@ def test_a_node_that_runs_is_left_alone(call: Call, node: Path, verb: str, mark:
     assert files(node.parent) == before
 
 
+def test_where_the_system_does_not_tell_who_has_the_file_open_that_is_said(
+    call: Call, node: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from everlog.core.writable import LocalWritableStorage
+
+    told = "does not tell whether a process has recording.log open"
+    assert told not in call("cluster", node, INVALIDATE)[2]
+    monkeypatch.setattr(LocalWritableStorage, "is_open_elsewhere", lambda self, name: None)
+    code, _, err = call("cluster", node, INVALIDATE)
+    assert (code, told in err) == (0, True)
+
+
 def test_the_only_snapshot_of_a_purged_log_is_left_alone(call: Call, node: Path) -> None:
     # The log's recording begins at 131072, behind the first snapshot.
     catalog = node.parent / "archive" / "archive.catalog"

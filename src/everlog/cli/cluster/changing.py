@@ -10,12 +10,14 @@ from typing import Any, TypeVar
 
 import click
 
+from everlog.aeron.cluster.recording_log import RECORDING_LOG_NAME
 from everlog.aeron.cluster.recovery_plan import UNGIVEN_STATES
 from everlog.aeron.cluster.store import ClusterStore
 from everlog.cli.cluster.node import Node, json_option
 from everlog.cli.repair import print_plan
 from everlog.cli.text import complain, json_line, warn
 from everlog.core.repair import FolderBackup, RepairPlan
+from everlog.core.writable import writable
 from everlog.errors import EverlogError, UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -90,6 +92,8 @@ def change(node: Node, choice: Choice, make_plan: Callable[[ClusterStore], Repai
         if choice.dry_run:
             _show(plan, choice)
         elif not plan.is_empty:
+            if writable(store.storage).is_open_elsewhere(RECORDING_LOG_NAME) is None:
+                complain(f"note: the system does not tell whether a process has {RECORDING_LOG_NAME} open; none should")
             kept = choice.folder(store)
             done = _apply(plan, kept)
         undo = None if kept is None else _undo(store, kept)
