@@ -264,6 +264,21 @@ def test_damage_is_a_warning_and_exit_code_1(call: Call, node: Node, tmp_path: P
     assert code in (1, 2)
 
 
+@pytest.mark.parametrize("verb", ["recording-log", "recovery-plan", "describe-latest-cm-snapshot"])
+def test_a_recording_log_that_is_missing_or_damaged_is_told_of(call: Call, tmp_path: Path, verb: str) -> None:
+    folder = cluster_folder.Node.make().write(tmp_path)
+    log = folder / "recording.log"
+    assert call("cluster", folder, verb)[0] == 0
+    data = bytearray(log.read_bytes())
+    data[44] = 9  # the type of the first entry
+    log.write_bytes(data)
+    code, lines, err = call("cluster", folder, verb)
+    assert (code, len(lines) > 1, err.count("recording-log-entry")) == (1, True, 1)
+    log.unlink()
+    code, lines, err = call("cluster", folder, verb)
+    assert (code, lines, "recording.log: found no file, expected a recording log" in err) == (2, [""], True)
+
+
 def test_read_prints_one_decoded_message_a_line(call: Call, node: Node) -> None:
     code, lines, _ = call(
         "read", node("cluster-3node/node0"), "--stream", "log", "--json", "--limit", 4, "--no-payload"

@@ -15,7 +15,7 @@ from everlog.aeron.cluster.snapshot import snapshot_stream
 from everlog.aeron.cluster.store import ClusterStore
 from everlog.aeron.frames import HEADER_LENGTH
 from everlog.aeron.layouts import SbeMessageHeader
-from everlog.cli.cluster.node import NOT_DONE, Node, json_option, require_mark
+from everlog.cli.cluster.node import NOT_DONE, Node, json_option, require_mark, require_recording_log
 from everlog.cli.faults import FaultPrinter
 from everlog.cli.text import complain, json_line, printable
 from everlog.errors import CorruptData
@@ -33,13 +33,15 @@ def describe_latest_cm_snapshot(node: Node, as_json: bool) -> int:
     """Print what is in the consensus module's latest valid snapshot: sessions, timers, pending messages. With --json
     one object for each message. Exit code 1 when there is none, or it is not whole.
     """
+    faults = FaultPrinter()
     with node.open() as store:
-        index = store.recording_log.latest_snapshot()
+        log = require_recording_log(store, faults)
+        index = log.latest_snapshot()
         if index is None:
             click.echo("Snapshot not found")
+            faults.close()
             return NOT_DONE
-        entry = store.recording_log.entries[index]
-        faults = FaultPrinter()
+        entry = log.entries[index]
         end = None
         for raw, message in _messages(store, entry, faults):
             if as_json:

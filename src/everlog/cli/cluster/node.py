@@ -19,8 +19,10 @@ from everlog.aeron.cluster.mark_file import (
     load_mark,
     service_mark_names,
 )
+from everlog.aeron.cluster.recording_log import RECORDING_LOG_NAME, RecordingLog
 from everlog.aeron.cluster.store import ClusterStore
 from everlog.cli.aeron_text import Name, clock_text, sbe_text
+from everlog.cli.faults import FaultPrinter
 from everlog.cli.text import printable
 from everlog.core.storage import LocalStorage, Storage
 from everlog.errors import EverlogError, NotAStore, StoreUnavailable
@@ -53,6 +55,15 @@ def open_node(folder: str, archive_dir: str | None = None) -> ClusterStore:
 def json_option(command: F) -> F:
     """Decorator: ``--json``."""
     return click.option("--json", "as_json", is_flag=True, help="One JSON object.")(command)
+
+
+def require_recording_log(store: ClusterStore, faults: FaultPrinter) -> RecordingLog:
+    """The recording log; what can't be read of it is told. Raises :class:`StoreUnavailable` where there is none."""
+    if not store.has_recording_log:
+        raise StoreUnavailable(f"{store.path}/{RECORDING_LOG_NAME}", found="no file", expected="a recording log")
+    for fault in store.recording_log.faults:
+        faults(fault)
+    return store.recording_log
 
 
 def require_mark(store: ClusterStore) -> ClusterMark:

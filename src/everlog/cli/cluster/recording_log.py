@@ -6,10 +6,9 @@ import click
 
 from everlog.aeron.cluster.recording_log import TERM, TYPE_NAMES, Entry
 from everlog.cli.cluster.java_map import java_map_order
-from everlog.cli.cluster.node import NOT_DONE, Node, json_option
+from everlog.cli.cluster.node import NOT_DONE, Node, json_option, require_recording_log
 from everlog.cli.faults import FaultPrinter
 from everlog.cli.text import json_line, printable
-from everlog.errors import StoreUnavailable
 
 
 @click.command
@@ -17,13 +16,9 @@ from everlog.errors import StoreUnavailable
 @click.pass_obj
 def recording_log(node: Node, as_json: bool) -> int:
     """Print leadership terms and snapshots, in the order in which the node uses them. Exit code 1 for faults."""
-    with node.open() as store:
-        if not store.has_recording_log:
-            raise StoreUnavailable(f"{store.path}/recording.log", found="no file", expected="a recording log")
-        log = store.recording_log
     faults = FaultPrinter()
-    for fault in log.faults:
-        faults(fault)
+    with node.open() as store:
+        log = require_recording_log(store, faults)
     faults.close()
     if as_json:
         found = {

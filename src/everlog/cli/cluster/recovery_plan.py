@@ -7,7 +7,8 @@ import click
 from everlog.aeron.cluster.recovery_plan import RecoveryPlan, plan_recovery
 from everlog.aeron.cluster.state import service_count
 from everlog.cli.aeron_text import camel
-from everlog.cli.cluster.node import Node, json_option
+from everlog.cli.cluster.node import Node, json_option, require_recording_log
+from everlog.cli.faults import FaultPrinter
 from everlog.cli.text import json_line
 from everlog.errors import StoreUnavailable
 
@@ -16,17 +17,22 @@ from everlog.errors import StoreUnavailable
 @click.argument("services", metavar="[SERVICE_COUNT]", type=click.IntRange(min=0, max=128), required=False)
 @json_option
 @click.pass_obj
-def recovery_plan(node: Node, services: int | None, as_json: bool) -> None:
+def recovery_plan(node: Node, services: int | None, as_json: bool) -> int:
     """Print which snapshots a start would load, and which part of the log it would replay. SERVICE_COUNT: by default as
-    many as there are mark files and snapshots of. Exit code 1 when the node could not start so.
+    many as there are mark files and snapshots of. Exit code 1 when the node could not start so, or where the recording
+    log can't be read in part.
     """
+    faults = FaultPrinter()
     with node.open() as store:
+        log = require_recording_log(store, faults)
         if store.archive is None:
             expected, hint = "the node's archive beside it", "--archive-dir"
             raise StoreUnavailable(store.path, found="no archive", expected=expected, hint=hint)
         count = services if services is not None else service_count(store, len(store.service_mark_names()))
-        plan = plan_recovery(store.recording_log.entries, store.archive.recordings(), count)
+        plan = plan_recovery(log.entries, store.archive.recordings(), count)
+    faults.close()
     click.echo(json_line(plan.to_dict()) if as_json else plan_text(plan))
+    return faults.exit_code
 
 
 def plan_text(plan: RecoveryPlan) -> str:
