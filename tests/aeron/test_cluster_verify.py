@@ -306,6 +306,16 @@ def test_each_file_is_checked(tmp_path: Path, name: str, data: bytes | None, exp
     assert found(node.write(tmp_path)) == expected
 
 
+def test_a_file_that_cant_be_read_is_told_of_once(tmp_path: Path) -> None:
+    path = Node.make().write(tmp_path)
+    with open(path / "recording.log", "ab") as file:
+        file.truncate(1 << 29)  # over the limit of small files; its bytes are a hole
+    with everlog.open_store(path) as store:
+        (fault,) = (fault for fault in store.verify().faults if fault.code == "unreadable")
+    assert (fault.file, fault.expected) == ("recording.log", "at most 268435456")
+    assert "a copy" in fault.repair
+
+
 def test_marks_of_two_members_in_one_folder(tmp_path: Path) -> None:
     node = Node.make()
     mark = bytearray(node.files["cluster-mark-service-0.dat"])

@@ -32,6 +32,7 @@ CONSENSUS_MODULE_TYPE = 1
 CONTAINER_TYPE = 2
 BACKUP_TYPES = (3, 4)
 COPIES = "what a change kept (recording.log.bak, DIR.repair-TIME), or a copy from another node"
+UNREADABLE = "make it readable for this user; else a copy: of what a change kept, or from another node"
 
 
 @dataclass(slots=True)
@@ -42,6 +43,7 @@ class Verification:
     report: Report
     progress: Progress | None
     marks: dict[str, ClusterMark] = field(default_factory=dict)
+    _unreadable: set[str] = field(default_factory=set)
 
     def run(self) -> None:
         """Everything, one part after the other."""
@@ -55,8 +57,11 @@ class Verification:
             check()
         except EverlogError as error:
             where = error.where.removeprefix(self.store.path).lstrip("/") or file
-            code = "unreadable"
-            self.add(code, where, error.offset, error.found or str(error), error.expected or "a readable file", "it")
+            if where in self._unreadable:
+                return  # several checks need the file
+            self._unreadable.add(where)
+            found, expected = error.found or str(error), error.expected or "a readable file"
+            self.add("unreadable", where, error.offset, found, expected, "it", UNREADABLE)
 
     # Mark files
 
