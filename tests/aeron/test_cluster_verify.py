@@ -75,6 +75,19 @@ def test_a_term_twice_and_of_another_recording(tmp_path: Path) -> None:
     assert {"term-duplicate", "term-recording"} <= codes
 
 
+def test_an_invalid_term_of_another_recording_keeps_a_node_from_starting_too(tmp_path: Path) -> None:
+    node = Node.make()
+    invalid = bytearray(term(1, node.base, recording_id=8))
+    invalid[47] |= 0x80
+    node.entries.insert(1, bytes(invalid))
+    path = node.write(tmp_path)
+    assert ("fault", "term-recording") in found(path)
+    with everlog.open_store(path) as store:
+        info = store.info()
+    assert info["recovery_plan"] is None
+    assert any("offset 64: found recording 8 in a term, expected 0" in text for text in info["problems"])
+
+
 def test_a_log_that_has_no_start_of_a_term(tmp_path: Path) -> None:
     node = Node.make()
     node.entries[3] = term(1, node.base, node.log.end)

@@ -66,7 +66,8 @@ class RecoveryPlan:
 def plan_recovery(entries: list[Entry], recordings: Mapping[int, Recording], service_count: int) -> RecoveryPlan:
     """The plan of a node with ``service_count`` services. ``entries`` are in the order in which a node uses them.
     Raises :class:`CorruptData` where the node would not start: a service's snapshot or the log's recording is
-    missing, or the archive does not give that."""
+    missing, the archive does not give that, or terms name several recordings."""
+    _check_terms(entries)
     snapshot_index = _last(entries, SNAPSHOT, CONSENSUS_MODULE)
     snapshots: list[Snapshot] = []
     term_id, base, appended, committed = NULL_VALUE, 0, 0, 0
@@ -82,6 +83,16 @@ def plan_recovery(entries: list[Entry], recordings: Mapping[int, Recording], ser
         term_id, base, appended = log.leadership_term_id, log.term_base_log_position, log.stop_position
         committed = committed if log.log_position == NULL_POSITION else log.log_position
     return RecoveryPlan(term_id, base, appended, committed, tuple(snapshots), log)
+
+
+def _check_terms(entries: list[Entry]) -> None:
+    """A node reads the entries in the order of writing, and throws at a term, valid or not, of another recording."""
+    terms = sorted((entry for entry in entries if entry.type == TERM), key=lambda entry: entry.entry_index)
+    other = next((entry for entry in terms if entry.recording_id != terms[0].recording_id), None)
+    if other is not None:
+        found, expected = f"recording {other.recording_id} in a term", f"{terms[0].recording_id}, as in the first one"
+        hint = "seed-recording-log-from-snapshot starts anew"
+        raise CorruptData(RECORDING_LOG_NAME, offset=other.offset, found=found, expected=expected, hint=hint)
 
 
 def _last(entries: list[Entry], kind: int, service_id: int) -> int | None:
