@@ -26,6 +26,7 @@ class ClusterFollower(PositionalFollower):
         self._options = options
         self._recording_log: bytes | None = None
         self._recordings: dict[str, str] = {}
+        self._former: dict[str, str] = {}  # the recording that each stream had last, also of those that are gone by now
         self._anew: set[str] = set()
         self._archive: ArchiveFollower | None = None
         self._store = ClusterStore.open(storage, options)
@@ -56,12 +57,13 @@ class ClusterFollower(PositionalFollower):
         self._recording_log = recording_log
         every = store.options.include_all
         snapshots = store.snapshots(include_invalid=every)
-        before = self._recordings
         self._recordings = {name: str(entry.recording_id) for name, entry in snapshots.items()}
         if store.log_recording_id is not None:
             self._recordings[LOG] = str(store.log_recording_id)
-        # A node that was seeded from a snapshot goes on with a log of its own, from its beginning.
-        self._anew = {name for name, stream in self._recordings.items() if before.get(name, stream) != stream}
+        # A node that was seeded from a snapshot goes on with a log of its own, from its beginning; until it starts it
+        # has none.
+        self._anew |= {name for name, stream in self._recordings.items() if self._former.get(name, stream) != stream}
+        self._former |= self._recordings
         if self._archive is None and store.archive_folder is not None:
             self._archive = ArchiveFollower(store.archive_folder.storage, {"checksum": store.options.checksum})
 
