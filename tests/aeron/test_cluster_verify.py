@@ -10,6 +10,7 @@ import pytest
 from cluster_folder import (
     T0,
     Node,
+    Recording,
     mark_of,
     new_term,
     node_state_of,
@@ -345,6 +346,16 @@ def test_without_a_recording_log_streams_are_found_by_their_first_messages(tmp_p
     with everlog.open_store(path) as store:
         assert [info.name for info in store.streams()] == ["log", "snapshot-1", "snapshot-2"]
         assert len(list(store.read("log"))) == 17
+
+
+def test_without_a_recording_log_the_latest_log_is_the_nodes(tmp_path: Path) -> None:
+    node = Node.make()
+    node.entries.clear()
+    seeded = Recording(3)
+    seeded.add(new_term(2, 0, 0))
+    node.snapshots.append(seeded)  # the log that the node began when it was seeded from a snapshot
+    with everlog.open_store(node.write(tmp_path)) as store:
+        assert next(stream.details["recording_id"] for stream in store.streams() if stream.name == "log") == 3
 
 
 def test_without_an_archive_there_is_one_fault_and_the_rest_is_told(tmp_path: Path) -> None:

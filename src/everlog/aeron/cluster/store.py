@@ -118,7 +118,8 @@ class ClusterStore(PositionalStore):
 
     @cached_property
     def _guessed(self) -> tuple[int | None, list[Entry]]:
-        """The log's recording and the snapshots, by each recording's first message."""
+        """The log's recording and the snapshots, by each recording's first message. Of several logs the latest: a node
+        that was seeded from a snapshot has a new one."""
         log, snapshots = None, []
         archive = self.archive
         for recording in list(archive.recordings().values())[:MAX_PROBED] if archive is not None else []:
@@ -126,7 +127,7 @@ class ClusterStore(PositionalStore):
             if message is None:
                 continue
             kind, fields = message
-            if kind == "new-leadership-term" and log is None:
+            if kind == "new-leadership-term":
                 log = recording.recording_id
             elif kind == "snapshot-marker" and fields.get("mark") == "BEGIN":
                 service_id = -1 if fields["type_id"] == 1 else 0
