@@ -85,7 +85,8 @@ class WritableStorage(Storage, Protocol):
 
     def publish(self, name: str, data: bytes, *, replace: bool, mode: int = 0o640, sync: bool = False) -> bool:
         """Make a file appear with its content at once; never seen empty or in part, after a crash either it is there or
-        it is not. False when there is one and ``replace`` is false. With ``sync`` it is on disk on return."""
+        it is not. False when there is one and ``replace`` is false. With ``sync`` it is on disk on return. One that
+        takes another's place has its owner and group, as far as this user may give them."""
 
     def rename(self, draft: str, name: str) -> None:
         """Give a file that is complete its name, at once, in place of a file that has it. Raises :class:`WriteFailed`;
@@ -267,12 +268,18 @@ class LocalWritableStorage(LocalStorage):
             self._own(file, mode)
         return file
 
-    def _own(self, file: LocalWritableFile, mode: int) -> None:
-        """Give a new file its mode, whatever the umask is; made by root, it goes to the folder's owner, so that the
-        owner's processes can go on."""
+    def _own(self, file: LocalWritableFile, mode: int, replaced: str | None = None) -> None:
+        """Give a new file its mode, whatever the umask is, and owner and group of the file that it replaces; made by
+        root where there was none, it goes to the folder's owner: so the owner's processes can go on."""
         with contextlib.suppress(OSError):
             os.fchmod(file.fileno(), mode)
-            if os.geteuid() == 0:
+        with contextlib.suppress(OSError):
+            is_root = os.geteuid() == 0
+            if replaced is not None and os.path.lexists(replaced):
+                like = os.stat(replaced, follow_symlinks=False)
+                if is_root or like.st_gid != os.fstat(file.fileno()).st_gid:
+                    os.fchown(file.fileno(), like.st_uid if is_root else -1, like.st_gid)
+            elif is_root:
                 folder = os.stat(self.root)
                 os.fchown(file.fileno(), folder.st_uid, folder.st_gid)
 
@@ -281,7 +288,7 @@ class LocalWritableStorage(LocalStorage):
         path, draft = self.path(name), self.path(f"{DRAFT_PREFIX}{os.getpid()}-{os.urandom(4).hex()}")
         try:
             with LocalWritableFile(draft, name, os.O_CREAT | os.O_EXCL, mode) as file:
-                self._own(file, mode)
+                self._own(file, mode, path if replace else None)
                 file.write_at(0, data)
                 file.sync()  # always: after a power cut the name could be there, and the content not
             if replace:

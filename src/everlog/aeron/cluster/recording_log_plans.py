@@ -68,12 +68,13 @@ def refuse_live(storage: Storage, now_ms: Clock = system_ms) -> None:
 
 def refuse_other_owner(storage: Storage) -> None:
     """Raises :class:`StoreUnavailable` when the new recording log would be another user's than the old one, which the
-    node could not write then: a new file is its maker's, and that of root is the folder's owner's."""
-    if not isinstance(storage, LocalStorage):
+    node could not write then: a new file is its maker's, but root's has the owner of the one that it replaces."""
+    maker = os.geteuid()
+    if maker == 0 or not isinstance(storage, LocalStorage):
         return
     folder = storage.root
     try:
-        owner, maker = os.stat(storage.path(RECORDING_LOG_NAME)).st_uid, os.geteuid() or os.stat(folder).st_uid
+        owner = os.stat(storage.path(RECORDING_LOG_NAME)).st_uid
     except OSError:
         return  # whoever reads the file next tells what is wrong with it
     if owner != maker:
