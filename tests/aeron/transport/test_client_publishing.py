@@ -230,6 +230,33 @@ def test_an_asyncio_loop_that_is_left_amid_a_message_goes_on_with_it(driver: Scr
     assert asyncio.run(asyncio.wait_for(first(), 5)) == long
 
 
+def test_half_a_message_of_an_image_that_has_gone_is_forgotten(driver: ScriptedDriver) -> None:
+    heard = Heard(driver, 1)
+    long = bytes(range(256)) * 12
+    heard.sources[0].send_many([long, b"behind it"])
+    source_log = heard.sources[0].log
+    assert source_log is not None
+    source_log.terms[0].put_i32(2 * 1408, 0)
+
+    async def read() -> list[bytes]:
+        got: list[bytes] = []
+        async for payload, _ in heard.subscription.messages():
+            got.append(payload)
+        return got
+
+    async def main() -> list[bytes]:
+        reading = asyncio.create_task(read())
+        await asyncio.sleep(0.05)
+        (image,) = heard.subscription.images
+        assert image.position == 2 * 1408
+        heard.subscription.remove_image(image.correlation_id)
+        heard.subscription.close()
+        return await reading
+
+    assert asyncio.run(main()) == []
+    assert not heard.subscription._assembler.free_session_buffer(SESSION_ID), "it was freed before"
+
+
 def test_an_asyncio_program_sends_and_reads_without_standing_still(driver: ScriptedDriver) -> None:
     heard = Heard(driver, 1)
     (source,) = heard.sources

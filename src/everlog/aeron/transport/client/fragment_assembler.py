@@ -64,7 +64,7 @@ class FragmentAssembler:
             return None
         # The term too: an image that came anew may go on at the same offset of a later one.
         if header.term_offset != message.next_term_offset or header.term_id != message.first.term_id:
-            del self._unfinished[session_id]
+            self._unfinished.pop(session_id, None)
             return None
         if not header.flags & FLAG_END:
             message.add(payload, header)
@@ -72,13 +72,14 @@ class FragmentAssembler:
         return self._finish(message, payload, header)
 
     def _finish(self, message: _Unfinished, payload: bytes, header: Header) -> object:
-        del self._unfinished[header.session_id]
+        self._unfinished.pop(header.session_id, None)  # another thread may have freed it
         message.add(payload, header)
         whole = message.first.assembled(header, message.length)
         return self.handler(b"".join(message.parts), whole)
 
     def free_session_buffer(self, session_id: int) -> bool:
-        """Forget what a session began: for a handler of unavailable images. Whether there was something."""
+        """Forget what a session began: for a handler of unavailable images, in any thread. Whether there was
+        something."""
         return self._unfinished.pop(session_id, None) is not None
 
     def clear(self) -> None:

@@ -228,6 +228,7 @@ class Subscription(ChannelState):
         if found is not None:
             self._images = tuple(image for image in self._images if image is not found)
             found.detach()
+            self._assembler.free_session_buffer(found.session_id)  # the rest of its last message does not come
         return found
 
     def detach(self) -> tuple[Image, ...]:
