@@ -120,6 +120,24 @@ def test_a_schema_takes_time_by_its_length_not_by_its_square() -> None:
     assert schema.message("m").block.size == 30_000
 
 
+def test_constants_of_a_large_enum_take_time_by_their_number_not_by_its_square() -> None:
+    values = "".join(f"<validValue name='v{i}'>{i}</validValue>" for i in range(20_000))
+    values += "<validValue name='v7'>30000</validValue>"
+    fields = "".join(
+        f"<field name='e{i}' id='1' type='e' presence='constant' valueRef='e.v{i}'/>" for i in range(20_000)
+    )
+    began = time.monotonic()
+    schema = schema_of(
+        f"<message name='m' id='1'><field name='c' id='1' type='uint16' presence='constant' valueRef='e.v7'/>{fields}"
+        "</message>",
+        f"<enum name='e' encodingType='uint16'>{values}</enum>",
+    )
+    assert time.monotonic() - began < 15
+    first, *constants = schema.message("m").block.members
+    assert first.value == 7, "of two values of a name the first"
+    assert [constant.value for constant in constants] == [f"v{i}" for i in range(20_000)]
+
+
 def field(name: str, kind: str = "int8", more: str = "") -> str:
     return f"<field name='{name}' id='{ord(name)}' type='{kind}' {more}/>"
 

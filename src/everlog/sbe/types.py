@@ -65,6 +65,7 @@ class Types:
         self._by_name: dict[str, Element] = {}
         # By the element's id: fields of one enum share its names, of which there may be as many as fields.
         self._enums: dict[int, tuple[str, int | float, Enumeration]] = {}
+        self._numbers: dict[int, dict[str, int]] = {}
         self._left = MAX_MEMBERS
         for section in root.named("types"):
             for element in section.named("type", "composite", "enum", "set"):
@@ -125,23 +126,26 @@ class Types:
     def _constant(self, element: Element, place: Place, code: str) -> int | float | str:
         reference = place.value_ref or element.get("valueRef")
         if reference is not None:
-            name, enum = self._referenced(element, reference)
-            value = next(value for value, known in enum.names.items() if known == name)
-            return chr(value) if enum.is_char else value
+            _, value, is_char = self._referenced(element, reference)
+            return chr(value) if is_char else value
         if not element.text:
             raise element.error(f"constant {place.name} without a value", "a value or a valueRef")
         if code == "s":
             return element.text
         return _value(element, element.text, code)
 
-    def _referenced(self, user: Element, reference: str) -> tuple[str, Enumeration]:
-        """``Enum.value``: the value's name and its enumeration."""
-        name, _, value = reference.partition(".")
+    def _referenced(self, user: Element, reference: str) -> tuple[str, int, bool]:
+        """``Enum.value``: the value's name, its number, and whether that stands for a character."""
+        name, _, wanted = reference.partition(".")
         element = self.named(name, user)
         if element.tag == "enum":
             enum = self._names(element)[2]
-            if value in enum.names.values():
-                return value, enum
+            numbers = self._numbers.setdefault(id(element), {})
+            if not numbers:
+                for number, known in enum.names.items():
+                    numbers.setdefault(known, number)  # of two of one name the first
+            if wanted in numbers:
+                return wanted, numbers[wanted], enum.is_char
         raise user.error(f"valueRef {reference!r}", "an enum and one of its values, with a dot between")
 
     def _encoding(self, element: Element) -> tuple[str, int | float]:
