@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import everlog as package
+from everlog import jlog
 from everlog.testing.toy_store import toy_line
 
 HEAD = "from everlog import stores\nstores.FAMILIES = {'toy': ('everlog.testing.toy_store', 'ToyStore', '')}\n"
@@ -108,3 +110,51 @@ def test_a_table_on_a_terminal_is_drawn(large: Path) -> None:
     os.close(host)
     assert "─" in output
     assert "4999" in output
+
+
+def redirected(redirections: str, *arguments: object) -> subprocess.CompletedProcess[bytes]:
+    """A command with its streams as a shell makes them."""
+    script = f'"{sys.executable}" -c "$@" {redirections}'
+    return subprocess.run(
+        ["bash", "-c", script, "bash", MAIN, *map(str, arguments)], capture_output=True, check=False, timeout=60
+    )
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> Path:
+    """Good records and damaged lines by turns."""
+    folder = tmp_path / "damaged"
+    folder.mkdir()
+    (folder / "s.toy").write_bytes(b"".join(toy_line(n, n, "t", b"x" * 100) + b"damaged\n" for n in range(20)))
+    return folder
+
+
+@pytest.mark.parametrize("redirections", ["2> >(exec true)", "2>/dev/full", "2>&-"])
+def test_warnings_that_nobody_takes_end_no_reading(damaged: Path, redirections: str) -> None:
+    done = redirected(redirections, "read", damaged, "--json")
+    assert done.returncode == 1
+    assert [json.loads(line)["address"] for line in done.stdout.splitlines()] == [str(n) for n in range(20)]
+
+
+@pytest.mark.parametrize("redirections", ["2>/dev/full", "2>&-"])
+def test_the_exit_code_is_the_same_where_the_reason_can_not_be_told(tmp_path: Path, redirections: str) -> None:
+    done = redirected(redirections, "read", tmp_path / "nowhere")
+    assert (done.returncode, done.stdout) == (2, b"")
+
+
+def test_a_closed_stdout_is_an_error_of_one_line(large: Path) -> None:
+    for command_line in (["ls", large], ["read", large, "--json"], ["verify", large], ["--version"]):
+        done = redirected(">&-", *command_line)
+        assert (done.returncode, done.stderr) == (2, b"everlog: system: bad file descriptor\n")
+
+
+def test_a_closed_stdin_is_nobody_to_ask(tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    jlog.create(journal)
+    with jlog.Writer(journal) as writer:
+        writer.append(b"one")
+    (journal / "metastore").unlink()
+    script = f'"{sys.executable}" -m everlog repair "$1" <&-'
+    done = subprocess.run(["bash", "-c", script, "bash", str(journal)], capture_output=True, check=False, timeout=60)
+    assert done.returncode == 2
+    assert done.stderr == b"everlog: nothing was changed: pass --yes to repair without being asked\n"

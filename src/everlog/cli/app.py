@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import click
 
 from everlog import __version__
-from everlog.cli.text import complain
+from everlog.cli.text import complain, say
 from everlog.errors import EverlogError
 
 COMMANDS = {
@@ -82,6 +82,7 @@ def cli() -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command line (``sys.argv`` by default); the exit code."""
+    _replace_closed_streams()
     warnings.showwarning = lambda message, *rest, **more: complain(f"warning: {message}")
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -93,7 +94,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         code = 0
         _discard_stdout()
     except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message(), err=True)
+        say(error.format_message())
         code = EXIT_USAGE
     except click.UsageError as error:
         place = error.ctx.command_path if error.ctx else "everlog"
@@ -111,6 +112,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         complain(f"{error.filename or 'system'}: {(error.strerror or str(error)).lower()}")
         code = EXIT_USAGE
+        _discard_stdout()
     except MemoryError:
         complain("out of memory")
         code = EXIT_USAGE
@@ -120,6 +122,14 @@ def run(arguments: Sequence[str] | None = None) -> int:
         complain(f"internal error, please report: {type(error).__name__}: {error} (EVERLOG_TRACEBACK=1 shows where)")
         code = EXIT_USAGE
     return code
+
+
+def _replace_closed_streams() -> None:
+    # For each that was closed (2>&-) Python has none: what goes to stderr would be printed on stdout, and the next file
+    # that is opened, one of a store perhaps, would get its number. Writing to such a stdout fails, as it must.
+    for name, flags, mode in (("stdin", os.O_RDONLY, "r"), ("stdout", os.O_RDONLY, "w"), ("stderr", os.O_WRONLY, "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, flags), mode))
 
 
 def _discard_stdout() -> None:

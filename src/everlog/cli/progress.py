@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from types import TracebackType
@@ -29,8 +30,7 @@ class ProgressLine:
         self._next = time.monotonic() + SECONDS_BETWEEN
         share = min(1.0, done / total) if total > 0 else 0.0
         bar = "#" * round(share * BAR_WIDTH)
-        sys.stderr.write(f"\r\x1b[K[{bar:<{BAR_WIDTH}}] {share:4.0%} {printable(what)[:40]}")
-        sys.stderr.flush()
+        _draw(f"\r\x1b[K[{bar:<{BAR_WIDTH}}] {share:4.0%} {printable(what)[:40]}")
         self._drawn = True
 
     def __enter__(self) -> Self:
@@ -40,5 +40,10 @@ class ProgressLine:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._drawn:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+            _draw("\r\x1b[K")
+
+
+def _draw(text: str) -> None:
+    with contextlib.suppress(OSError):  # a terminal that was hung up ends no work
+        sys.stderr.write(text)
+        sys.stderr.flush()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -19,9 +20,16 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
 
 
+def say(text: str) -> None:
+    """Text, safe for a terminal already, and a line break on stderr. Where it can't be told (the reader has gone, the
+    disk is full) the work goes on without: what stdout gets, or what is changed, must not end midway for that."""
+    with contextlib.suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
+
+
 def complain(message: str) -> None:
     """One line on stderr."""
-    print(f"everlog: {printable(message)}", file=sys.stderr, flush=True)
+    say(f"everlog: {printable(message)}")
 
 
 def warn(message: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +19,7 @@ from everlog.cli.jlogctl.arguments import (
 )
 from everlog.cli.jlogctl.inspection import inspect_segment
 from everlog.cli.jlogctl.ownership import check_ownership
-from everlog.cli.text import warn
+from everlog.cli.text import say, warn
 from everlog.core.report import Fault, Severity
 from everlog.core.storage import Storage
 from everlog.errors import EverlogError, UsageError
@@ -113,7 +112,7 @@ def _show_segment(
     for fault in faults:
         warn(str(fault))
     if not is_sound or faults:
-        print(FOUND_ERRORS, file=sys.stderr, flush=True)
+        say(FOUND_ERRORS)
     return is_sound and not faults
 
 

@@ -3,12 +3,12 @@ go to stderr, in the original's words."""
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from everlog.cli.jlogctl.arguments import Printer
+from everlog.cli.text import say
 from everlog.jlog.framing import Framing, Provider
 from everlog.jlog.journal import Journal
 from everlog.jlog.layouts import JlogCompressedHeader, JlogHeader
@@ -61,12 +61,12 @@ def inspect_segment(journal: Journal, segment: Segment, out: Printer, *, verbose
         framing = journal.preferred or journal.framing_of(file, 0, size)
         for step in follow_headers(SegmentData(file, 0, size), framing):
             if step.wrong:
-                _say(step.wrong)
+                say(step.wrong)
                 return False
             if verbose and out.as_json:
                 out("", step.to_dict(segment.log))
             elif verbose:
-                _say(step.text())
+                say(step.text())
     return True
 
 
@@ -99,7 +99,3 @@ def _wrong(step: Step, text: str) -> Step:
     return Step(
         step.number, step.offset, step.header_bytes, step.stored, step.length, step.seconds, step.microseconds, text
     )
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

@@ -4,9 +4,8 @@ with them."""
 from __future__ import annotations
 
 import os
-import sys
 
-from everlog.cli.text import printable
+from everlog.cli.text import printable, say
 
 
 def check_ownership(path: str) -> bool:
@@ -38,5 +37,5 @@ def check_ownership(path: str) -> bool:
             "",
             f"  chown -R {owner.st_uid}:{owner.st_gid} {printable(os.path.realpath(path))}",
         ]
-        print("\n".join(lines), file=sys.stderr, flush=True)
+        say("\n".join(lines))
     return not lines

@@ -6,7 +6,6 @@ one.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
@@ -23,7 +22,7 @@ from everlog.cli.jlogctl.arguments import (
 )
 from everlog.cli.jlogctl.data import Wanted, show_segments
 from everlog.cli.jlogctl.ownership import check_ownership
-from everlog.cli.text import complain, printable, warn
+from everlog.cli.text import complain, printable, say, warn
 from everlog.core.repair import FolderBackup, RepairPlan, RepairStep
 from everlog.core.report import Severity
 from everlog.errors import StoreUnavailable
@@ -140,4 +139,4 @@ def _tell_as_original(step: RepairStep) -> None:
     elif isinstance(step, CutTail | RewriteSegment | DeleteSegment):
         lines.append(RECONSTRUCTED)
     for line in lines:
-        print(line, file=sys.stderr, flush=True)
+        say(line)
