@@ -82,6 +82,7 @@ def test_payloads_are_lines(everlog: Any, small: Path) -> None:
         (("-n", "1"), b"d\0e\n"),
         (("-n", "3"), b"... empty message ...\nc\nd\0e\n"),
         (("-n", "99"), b"a\nb\n... empty message ...\nc\nd\0e\n"),
+        (("-n", "9" * 30), b"a\nb\n... empty message ...\nc\nd\0e\n"),
     ],
 )
 def test_it_begins_where_it_is_told_to(everlog: Any, small: Path, arguments: tuple[str, ...], expected: bytes) -> None:

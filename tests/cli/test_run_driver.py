@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -16,6 +17,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from everlog.cli.aeron_stream.pub import lines
+from everlog.cli.app import run
+from everlog.errors import UsageError
 
 SECONDS = 30
 SMALL = ("-D", "aeron.counters.buffer.length=1m", "-D", "aeron.ipc.term.buffer.length=64k")
@@ -172,6 +177,57 @@ def test_a_number_of_messages_is_published_and_the_rest_left(folder: str, driver
         everlog("aeron", "pub", "--dir", folder, "--wait", SECONDS, "--count", "2", stdin=b"1\n2\n3\n").returncode == 0
     )
     assert sub.printed() == b"1\n2\n"
+
+
+def test_what_was_published_before_a_message_that_is_too_long_is_told(
+    folder: str, driver: subprocess.Popen[bytes]
+) -> None:
+    sub = Sub(folder, "--until-end")
+    pub = everlog("aeron", "pub", "--dir", folder, "--wait", SECONDS, stdin=b"1\n2\n" + b"x" * 8193 + b"\n3\n")
+    assert pub.returncode == 2
+    told, reason = pub.stderr.decode().splitlines()
+    assert told == "everlog: 2 messages published"
+    assert "expected at most 8192 bytes" in reason
+    assert sub.printed() == b"1\n2\n"
+
+
+class Endless(io.BytesIO):
+    """Three lines, then bytes of one that never ends."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.taken = 0
+
+    def read1(self, size: int | None = -1, /) -> bytes:
+        self.taken += 1
+        return b"one\ntwo\n" + b"x" * 10 if self.taken == 1 else b"x" * 10
+
+
+def test_a_line_without_an_end_is_refused_before_it_fills_memory() -> None:
+    stdin = Endless()
+    found = lines(stdin, b"\n", 30)
+    assert next(found) == [b"one", b"two"]
+    with pytest.raises(UsageError, match="expected at most 30 bytes"):
+        next(found)
+    assert stdin.taken == 4
+    assert list(lines(io.BytesIO(b"x" * 30 + b"\r\n" + b"y" * 30), b"\r\n", 30)) == [[b"x" * 30], [b"y" * 30]]
+
+
+@pytest.mark.parametrize("length", ["nan", "inf", "1e10", "1e400", "x"])
+@pytest.mark.parametrize(
+    "command_line",
+    [
+        *(["aeron", "pub", "--wait"], ["aeron", "sub", "--wait"], ["aeron", "sub", "--timeout"]),
+        *(["driver", "DIR", "stat", "--watch"], ["archive", "DIR", "purge", "0", "--script-timeout"]),
+    ],
+)
+def test_a_length_of_time_is_one_that_can_be_waited_for(
+    command_line: list[str], length: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*command_line, length]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"everlog: Invalid value for '{command_line[-1]}': '{length}' is no number of seconds from")
+    assert err.count("\n") == 1
 
 
 def test_who_waits_in_vain_says_for_what(folder: str, driver: subprocess.Popen[bytes]) -> None:

@@ -177,7 +177,7 @@ def before_last(journal: Journal, count: int) -> Address:
     for segment in reversed(journal.segments):
         bounds = Address.of(segment.log, 0), (segment.log + 1) << 32
         scan = store.scan(STREAM, columns=("log", "marker"), start=bounds[0], end=bounds[1], on_fault=lambda _: None)
-        part: deque[Address] = deque(maxlen=count - len(found))
+        part: deque[Address] = deque(maxlen=min(count - len(found), sys.maxsize))
         for batch in scan:
             part.extend(map(Address.of, batch.to_list("log"), batch.to_list("marker")))
         found.extendleft(reversed(part))

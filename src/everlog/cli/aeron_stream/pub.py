@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
+from everlog.aeron.transport.client.appending import too_long
 from everlog.cli.aeron_stream.connection import connect, connection_options
 from everlog.cli.read import unescaped
+from everlog.cli.seconds import Seconds
 from everlog.cli.text import complain
-from everlog.errors import UsageError
+from everlog.errors import EverlogError, UsageError
 
 if TYPE_CHECKING:
     from everlog.aeron.transport.client.publication import ExclusivePublication
@@ -28,7 +30,9 @@ POLL_SECONDS = 0.001
 @click.option("--delimiter", metavar="TEXT", help=r"What ends a message instead of \n; \t, \0, \xHH are known.")
 @click.option("--block", type=click.IntRange(min=1), metavar="BYTES", help="Messages of so many bytes, of any content.")
 @click.option("--count", type=click.IntRange(min=0), metavar="N", help="At most so many messages.")
-@click.option("--wait", "seconds", default=WAIT_SECONDS, show_default=True, help="Seconds for driver and subscriber.")
+@click.option(
+    "--wait", "seconds", type=Seconds(), default=WAIT_SECONDS, show_default=True, help="For driver and subscriber."
+)
 def pub(
     folder: str | None,
     channel: str,
@@ -47,11 +51,13 @@ def pub(
     if not ending:
         raise click.UsageError("--delimiter needs a text")
     stdin = sys.stdin.buffer
-    batches = blocks(stdin, block) if block is not None else lines(stdin, ending)
     with connect(folder, seconds) as aeron, aeron.add_exclusive_publication(channel, stream_id) as publication:
+        longest = publication.max_message_length
+        if block is not None and block > longest:
+            raise too_long(longest)
         _await_subscriber(publication, seconds)
-        sent = _publish(publication, batches, count, seconds)
-    complain(f"{sent} messages published")
+        batches = blocks(stdin, block) if block is not None else lines(stdin, ending, longest)
+        _publish(publication, batches, count, seconds)
     return 0
 
 
@@ -66,26 +72,32 @@ def _await_subscriber(publication: ExclusivePublication, seconds: float) -> None
 
 def _publish(
     publication: ExclusivePublication, batches: Iterator[list[bytes]], count: int | None, seconds: float
-) -> int:
+) -> None:
+    """Publish, and tell how many messages were: also where one can't be."""
     sent = 0
-    if count == 0:
-        return 0
-    for batch in batches:
-        messages = batch if count is None else batch[: count - sent]
-        publication.send_many(messages, timeout=seconds)
-        sent += len(messages)
-        if sent == count:
-            break
-    return sent
+    try:
+        for batch in batches if count != 0 else ():
+            messages = batch if count is None else batch[: count - sent]
+            publication.send_many(messages, timeout=seconds)
+            sent += len(messages)
+            if sent == count:
+                break
+    except EverlogError as error:
+        complain(f"{sent + error.appended} messages published")
+        raise
+    complain(f"{sent} messages published")
 
 
-def lines(stdin: BinaryIO, ending: bytes) -> Iterator[list[bytes]]:
-    """What is there already, cut behind each ``ending``; what follows the last one is a message too."""
+def lines(stdin: BinaryIO, ending: bytes, longest: int) -> Iterator[list[bytes]]:
+    """What is there already, cut behind each ``ending``; what follows the last one is a message too. Raises
+    :class:`UsageError` for one of more than ``longest`` bytes before all of it is read: it may have no end."""
     rest = b""
     while chunk := stdin.read1(CHUNK_BYTES):  # type: ignore[attr-defined]
         *found, rest = (rest + chunk).split(ending)
         if found:
             yield found
+        if len(rest) >= longest + len(ending):
+            raise too_long(longest)
     if rest:
         yield [rest]
 

@@ -15,6 +15,7 @@ import click
 from everlog.aeron.transport.client.fragment_assembler import FragmentAssembler
 from everlog.cli.aeron_stream.connection import connect, connection_options
 from everlog.cli.read import unescaped
+from everlog.cli.seconds import Seconds
 from everlog.cli.text import complain, is_terminal, printable
 
 if TYPE_CHECKING:
@@ -34,11 +35,13 @@ Format = Callable[[bytes, "Header"], bytes]
 @connection_options
 @click.option("--count", type=click.IntRange(min=0), metavar="N", help="End after so many messages.")
 @click.option("--until-end", is_flag=True, help="End when the publishers that came have gone.")
-@click.option("--timeout", type=float, metavar="SECONDS", help="Exit code 1 when nothing comes for so long.")
+@click.option("--timeout", type=Seconds(), metavar="SECONDS", help="Exit code 1 when nothing comes for so long.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line; payloads in base64.")
 @click.option("--raw", is_flag=True, help="Payload bytes one after another, nothing between them.")
 @click.option("--delimiter", metavar="TEXT", help=r"With --raw: follows each payload; \n, \t, \0, \xHH are known.")
-@click.option("--wait", "seconds", default=WAIT_SECONDS, show_default=True, help="Seconds for a driver to be there.")
+@click.option(
+    "--wait", "seconds", type=Seconds(), default=WAIT_SECONDS, show_default=True, help="For a driver to be there."
+)
 def sub(
     folder: str | None,
     channel: str,

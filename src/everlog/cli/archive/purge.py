@@ -17,10 +17,12 @@ from everlog.aeron.archive.upkeep.rehearsal import Rehearsal
 from everlog.cli.archive.keeping import Outcome, counted, keeping_options, kept
 from everlog.cli.archive.recordings import open_archive
 from everlog.cli.opening import sbe_schema_option
+from everlog.cli.seconds import Seconds
 from everlog.cli.text import complain
 from everlog.core.storage import LocalStorage
 from everlog.errors import UsageError
 
+MIN_TIMEOUT_S = 0.001
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -51,7 +53,7 @@ class Limits:
 @click.option("--archive-script", metavar="CMD", help="Run CMD FILE RECORDING START END before a segment is freed.")
 @click.option(
     "--script-timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Seconds(MIN_TIMEOUT_S),
     metavar="SECONDS",
     help=f"Kill a script that runs longer, and keep the segment (default: {DEFAULT_TIMEOUT_S:g}).",
 )

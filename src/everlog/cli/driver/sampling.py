@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from everlog.aeron.transport.cnc_file import CNC_NAME, CncFile
+from everlog.cli.seconds import Seconds
 from everlog.cli.text import complain, is_terminal, warn
 from everlog.core.storage import LocalStorage, Storage
 from everlog.errors import StoreUnavailable
@@ -35,7 +36,7 @@ def stat_options(command: F) -> F:
         "--watch",
         is_flag=False,
         flag_value=1.0,
-        type=click.FloatRange(min=MIN_WATCH_SECONDS),
+        type=Seconds(MIN_WATCH_SECONDS),
         metavar="[SECONDS]",
         help="Look again and again, each second or so many, until interrupted.",
     )(command)
