@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -141,3 +142,45 @@ def test_a_failure_leaves_no_half_file(everlog, clean: Path, tmp_path: Path, mon
     result = everlog("export", clean, out / "x.parquet")
     assert (result.code, result.stderr) == (2, "everlog: system: no space left on device\n")
     assert list(out.iterdir()) == []
+
+
+def test_a_file_that_another_process_writes_is_left_alone(everlog, clean: Path, tmp_path: Path) -> None:
+    others = tmp_path / f".x.jsonl.{os.getpid()}.part"
+    others.write_text("theirs")
+    assert everlog("export", clean, tmp_path / "x.jsonl").code == 0
+    assert len((tmp_path / "x.jsonl").read_bytes().splitlines()) == 5
+    assert others.read_text() == "theirs"
+    assert sorted(path.name for path in tmp_path.glob("*x.jsonl*")) == [others.name, "x.jsonl"]
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.EOPNOTSUPP])
+def test_a_file_system_without_links_gets_the_file_too(
+    everlog, clean: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def link(*paths: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "link", link)
+    assert everlog("export", clean, tmp_path / "x.jsonl").code == 0
+    assert len((tmp_path / "x.jsonl").read_bytes().splitlines()) == 5
+    assert list(tmp_path.glob(".*")) == []
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_a_file_that_comes_meanwhile_is_not_replaced(
+    everlog, clean: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_links: bool
+) -> None:
+    out, link = tmp_path / "x.jsonl", os.link
+
+    def late(source: str, target: str) -> None:
+        out.write_text("theirs")
+        if not has_links:
+            raise PermissionError(errno.EPERM, "no links")
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", late)
+    result = everlog("export", clean, out)
+    said = f"everlog: {out}: found a file of that name, expected a new one (--force replaces it)\n"
+    assert (result.code, result.stderr) == (2, said)
+    assert out.read_text() == "theirs"
+    assert list(tmp_path.glob(".*")) == []

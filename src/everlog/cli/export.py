@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,6 +29,9 @@ SUFFIXES = {".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow", ".jso
 ROW_GROUP_ROWS = 256 << 10
 ROW_GROUP_BYTES = 64 << 20
 """A Parquet row group closes at one of these: readers want large groups, memory wants small ones."""
+
+NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+"""What file systems without hard links say, such as those of memory cards and some of networks."""
 
 Sink = Callable[[str, Batch], None]
 
@@ -119,7 +123,7 @@ def _target(path: str, out: str, force: bool) -> Path:
     if target.exists() and not target.is_file():
         raise UsageError(out, found="a device, a pipe or a socket", expected="the name of a file")
     if target.exists() and not force:
-        raise UsageError(out, found="a file of that name", expected="a new one", hint="--force replaces it")
+        raise _is_there(out)
     target = Path(os.path.realpath(target)) if target.is_symlink() else target
     folder = target.parent.resolve()
     if os.path.isdir(path) and folder.is_relative_to(Path(path).resolve()):
@@ -130,22 +134,53 @@ def _target(path: str, out: str, force: bool) -> Path:
 @contextmanager
 def _named_when_complete(target: Path, force: bool) -> Iterator[BinaryIO]:
     """A file beside ``target`` that takes its name at the end. A crash before that leaves ``.NAME.PID.part`` behind and
-    ``target`` as it was; after it, the whole file, for it is synced first.
+    ``target`` as it was; after it, the whole file, for it is synced first. Raises :class:`UsageError` for a file that
+    has come there meanwhile, without ``force``.
     """
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    part, file = _new_part(target)
     try:
-        with open(part, "xb") as file:
+        with file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         if force:
             os.replace(part, target)
         else:
-            os.link(part, target)  # unlike a rename, this never replaces what has come there meanwhile
-            part.unlink()
+            _name_new(part, target)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+
+
+def _new_part(target: Path) -> tuple[Path, BinaryIO]:
+    """A file that nobody else writes: in containers, every process may have the same number."""
+    number = 1
+    while True:
+        part = target.with_name(f".{target.name}.{os.getpid()}{'' if number == 1 else f'-{number}'}.part")
+        try:
+            return part, open(part, "xb")
+        except FileExistsError:
+            number += 1
+
+
+def _name_new(part: Path, target: Path) -> None:
+    """Give ``part`` its name, which no other file may have. Unlike a rename, a link never replaces one; where the file
+    system has no links, one that comes between the look and the rename would be."""
+    try:
+        os.link(part, target)
+        part.unlink()
+    except FileExistsError:
+        raise _is_there(str(target)) from None
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+        if os.path.lexists(target):
+            raise _is_there(str(target)) from None
+        os.rename(part, target)
+
+
+def _is_there(out: str) -> UsageError:
+    return UsageError(out, found="a file of that name", expected="a new one", hint="--force replaces it")
 
 
 def _copy(store: Store, table: Table, given: dict[str, Any], sink: Sink, faults: FaultPrinter) -> int:
