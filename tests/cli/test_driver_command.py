@@ -176,6 +176,23 @@ def test_an_overrunning_frame_is_a_warning_not_a_crash(call: Call, made: Callabl
     assert "found frame length 1073741824, expected a frame within its term" in done.err
 
 
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_log_buffer_that_can_not_be_read_keeps_none_of_the_others(
+    call: Call, made: Callable[..., Path], form: list[str]
+) -> None:
+    path = made()
+    (path / "publications" / "8.logbuffer").write_bytes(b"cut")
+    (path / "publications" / "10.logbuffer").symlink_to("nowhere")
+    done = call(path, "log-inspect", "--limit", 0, *form)
+    assert (done.code, done.out.count("publications/9.logbuffer")) == (1, 1)
+    assert [line.partition(": found ")[0] for line in done.err.splitlines()] == [
+        "everlog: warning: publications/8.logbuffer at offset 0",
+        f"everlog: warning: {path}",
+    ]
+    done = call(path, "log-inspect", "publications/9", "publications/11")
+    assert (done.code, len(done.err.splitlines())) == (2, 1)
+
+
 def test_json_says_what_the_lines_say(call: Call, golden: Path) -> None:
     truth = json.loads(gzip.decompress((GOLDEN / "cnc-truth.json.gz").read_bytes()))
     (stat,) = call(golden, "stat", "--json").objects
@@ -277,7 +294,7 @@ def test_what_is_damaged_is_left_out_with_a_warning(call: Call, made: Callable[.
     assert (lost.code, lost.lines[-1]) == (1, "0 loss entries")
 
 
-@pytest.mark.parametrize("verb", [*STATS, "pid", None])
+@pytest.mark.parametrize("verb", [*STATS, "pid", "log-inspect", None])
 def test_what_is_no_drivers_folder_is_one_line_and_exit_code_2(call: Call, tmp_path: Path, verb: str | None) -> None:
     for path in (tmp_path, tmp_path / "missing"):
         done = call(path, *([verb] if verb else []))

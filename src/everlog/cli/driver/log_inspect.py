@@ -13,11 +13,13 @@ import click
 
 from everlog.aeron.frames import FRAME_ALIGNMENT, HEADER_LENGTH, TYPE_DATA, align
 from everlog.aeron.layouts import DataHeader
+from everlog.aeron.transport.cnc_file import CNC_NAME
 from everlog.aeron.transport.log_buffers import SUFFIX, TERM_COUNT, LogBuffer, list_names
 from everlog.aeron.transport.store import DriverStore, Options
 from everlog.cli.driver.sampling import FAULTS_FOUND, storage_at
 from everlog.cli.text import json_line, printable, warn
 from everlog.core.storage import ReadableFile
+from everlog.errors import CorruptData, EverlogError, NotAStore
 
 RULER = "=" * 70
 CHUNK_BYTES = 1 << 20
@@ -33,12 +35,21 @@ CHUNK_BYTES = 1 << 20
 @click.pass_obj
 def log_inspect(folder: str, /, logs: tuple[str, ...], as_json: bool, **given: Any) -> int:
     """Print log buffers: metadata, raw tails, every frame. LOG is a name as ls lists it, such as publications/9;
-    without any, all are printed."""
+    without any, all are printed. One that can't be read is a warning, and the others are printed."""
     store = DriverStore(storage_at(folder), Options())
     names = [name.removesuffix(SUFFIX) for name in logs] or list_names(store.storage)
+    if not names and not DriverStore.detect(store.storage):
+        raise NotAStore(folder, found=f"neither {CNC_NAME} nor log buffers", expected="a media driver's folder")
     code = 0
     for name in names:
-        file, log = store.open_log(name)
+        try:
+            file, log = store.open_log(name)
+        except EverlogError as error:
+            if logs and not isinstance(error, CorruptData):
+                raise  # it was asked for by a name that is wrong; else a driver that runs has just deleted it
+            warn(str(error))
+            code = FAULTS_FOUND
+            continue
         with file:
             inspection = Inspection(file, log, os.path.join(folder, log.file_name), **given)
             code = max(code, inspection.print_json() if as_json else inspection.print())
