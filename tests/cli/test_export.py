@@ -184,3 +184,14 @@ def test_a_file_that_comes_meanwhile_is_not_replaced(
     assert (result.code, result.stderr) == (2, said)
     assert out.read_text() == "theirs"
     assert list(tmp_path.glob(".*")) == []
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "jsonl"])
+def test_a_store_whose_name_is_no_text_is_exported(everlog, clean: Path, tmp_path: Path, kind: str) -> None:
+    store = tmp_path / os.fsdecode(b"st\xffre")
+    clean.rename(store)
+    out = tmp_path / f"x.{kind}"
+    result = everlog("export", store, out)
+    assert (result.code, result.stderr) == (0, f"everlog: wrote 5 records as {kind} to {out}\n")
+    if kind == "parquet":
+        assert set(pq.read_table(out)["store"].to_pylist()) == {f"{tmp_path}/st\\udcffre"}

@@ -66,11 +66,12 @@ _constants: dict[str, tuple[int, ColumnData]] = {}
 
 
 def constant_text(text: str, row_count: int) -> ColumnData:
-    """The same text in every row. The buffers of the last few texts are kept and shared by batches."""
+    """The same text in every row, with what is no text in it escaped: a folder's name may be no UTF-8. The buffers of
+    the last few texts are kept and shared by batches."""
     kept = _constants.get(text)
     if kept is None or kept[0] < row_count:
         rows = max(row_count, 1024)
-        offsets, values = kernel.repeated_text(text.encode(), rows)
+        offsets, values = kernel.repeated_text(text.encode(errors="backslashreplace"), rows)
         kept = rows, ColumnData(ColumnType.UTF8, values, offsets)
         while len(_constants) >= _KEPT_CONSTANTS:
             _constants.pop(next(iter(_constants)))
