@@ -242,6 +242,42 @@ def test_a_full_disk_is_told_with_what_stands_and_the_verb_goes_on_when_there_is
     assert (code, lines[0]) == (0, "Compaction result: deleted 2 records and reclaimed 576 bytes")
 
 
+def test_a_backup_inside_of_the_archive_is_refused(call: Call, unpack: Unpack) -> None:
+    folder = unpack(BASIC)
+    before = files(folder)
+    for way in ([], ["--dry-run"]):
+        code, lines, err = call("archive", folder, "mark-invalid", "12", "--backup", folder / "kept", *way)
+        assert (code, lines) == (2, [""])
+        assert err == (
+            f"everlog: --backup: found {folder}/kept, which is inside of {folder}, expected a folder outside of it\n"
+        )
+    assert files(folder) == before
+
+
+def test_who_interrupts_a_change_is_told_what_was_done_and_how_to_undo_it(
+    call: Call, unpack: Unpack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from everlog.core.writable import LocalWritableStorage
+
+    folder = unpack(BASIC)
+    before = files(folder)
+    call("archive", folder, "mark-invalid", "12", "--no-backup")
+    marked = files(folder)
+
+    def interrupt(self: object, *rest: object, **more: object) -> bool:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalWritableStorage, "publish", interrupt)
+        code, _, err = call("archive", folder, "compact", "--yes")
+    assert code == 130
+    assert "warning: 2 of 3 steps were done, the next one at most in part: run compact again to go on; to undo" in err
+    assert len(files(folder)) < len(before)
+    undo = shlex.split(err.rpartition("to undo: everlog ")[2])
+    assert call(*undo)[0] == 0
+    assert files(folder) == marked
+
+
 # verify --fix
 
 

@@ -112,6 +112,32 @@ def test_a_backup_that_can_not_be_made_stops_the_repair_before_it_begins(jlog, u
     assert snapshot(journal) == before
 
 
+@pytest.mark.parametrize("place", [".", "kept", "link/kept"])
+def test_a_backup_inside_of_the_journal_is_refused(jlog, unpack, tmp_path, place: str) -> None:
+    journal = unpack("e_cp_short")
+    (tmp_path / "link").symlink_to(journal)
+    before = snapshot(journal)
+    folder = tmp_path / place if place.startswith("link") else journal / place
+    result = jlog("repair", journal, "--yes", "--backup", folder)
+    said = f"everlog: --backup: found {folder}, which is inside of {journal}, expected a folder outside of it\n"
+    assert (result.code, result.stdout, result.stderr) == (2, b"", said)
+    assert snapshot(journal) == before
+
+
+def test_who_interrupts_a_repair_is_told_where_the_backup_is(jlog, unpack, monkeypatch) -> None:
+    from everlog.jlog.repair_steps import MoveCheckpoint
+
+    def interrupt(self: object, backup: object) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(MoveCheckpoint, "apply", interrupt)
+    journal = unpack("e_cp_short")
+    result = jlog("repair", journal, "--yes")
+    (kept,) = backups(journal)
+    said = f"the repair did not come to its end; what it took out is in {kept}; repair again"
+    assert (result.code, result.stderr.rstrip()) == (130, f"everlog: warning: {said}")
+
+
 def test_what_remains_makes_exit_code_1(jlog, unpack) -> None:
     journal = unpack("e_seg_empty_closed")
     result = jlog("repair", journal, "--yes")

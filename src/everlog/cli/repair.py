@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -13,7 +15,7 @@ from everlog.cli.text import complain, is_terminal, json_line, printable, styled
 from everlog.cli.verify import BOLD, print_fault, print_summary
 from everlog.core.repair import FolderBackup, RepairPlan
 from everlog.core.report import Report
-from everlog.errors import EverlogError
+from everlog.errors import UsageError
 
 EXIT_FAULTS, EXIT_USAGE = 1, 2
 
@@ -42,6 +44,7 @@ def repair(
     """
     if backup is not None and no_backup:
         raise click.UsageError("--backup and --no-backup exclude each other")
+    check_backup(backup, path)
     with ProgressLine() as progress, open_given(path, family, options) as store:
         plan = store.plan_repair(progress)
         if not as_json:
@@ -58,12 +61,19 @@ def repair(
         kept = None if no_backup else FolderBackup(backup) if backup else FolderBackup.beside(store.path)
         done = _apply(plan, kept, progress)
         report = store.verify(progress)
-    place = kept.path if kept is not None and kept.is_made else None
-    if as_json:
-        _print_json(as_json, plan, done, place, report)
-    else:
-        _print_result(done, place, report)
+        place = kept.path if kept is not None and kept.is_made else None
+        if as_json:
+            _print_json(as_json, plan, done, place, report)
+        else:
+            _print_result(done, place, report)
     return report.exit_code
+
+
+def check_backup(folder: str | None, store: str) -> None:
+    """Raises :class:`UsageError` for a backup inside of the store: what is kept there has names that a store's files
+    have, and is taken for some of its own."""
+    if folder and Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(store)):
+        raise UsageError("--backup", found=f"{folder}, which is inside of {store}", expected="a folder outside of it")
 
 
 def _ask() -> int | None:
@@ -80,7 +90,7 @@ def _ask() -> int | None:
 def _apply(plan: RepairPlan, kept: FolderBackup | None, progress: ProgressLine) -> list[str]:
     try:
         return plan.apply(progress, backup=kept)
-    except EverlogError:
+    except BaseException:  # Ctrl-C, too: who pressed it wants to know what stands
         if kept is not None and kept.is_made:
             warn(f"the repair did not come to its end; what it took out is in {kept.path}; repair again")
         raise

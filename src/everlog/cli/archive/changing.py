@@ -14,11 +14,11 @@ import click
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.archive.tool.folder import alone
 from everlog.cli.progress import ProgressLine
-from everlog.cli.repair import print_plan
+from everlog.cli.repair import check_backup, print_plan
 from everlog.cli.text import complain, is_terminal, json_line, warn
 from everlog.core.repair import FolderBackup, RepairPlan
 from everlog.core.storage import Storage
-from everlog.errors import EverlogError, NotAStore, UsageError
+from everlog.errors import NotAStore, UsageError
 from everlog.stores import storage_of
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -99,7 +99,9 @@ class Change:
     is_done: bool = False
 
     def perform(self, question: str = "") -> int:
-        """Print the plan, or ask where the verb does, and do it; the exit code. Raises as the plan."""
+        """Print the plan, or ask where the verb does, and do it; the exit code. Raises as the plan, and
+        :class:`UsageError` for a backup inside of the folder."""
+        check_backup(self.way.backup, self.folder)
         if self.way.dry_run:
             if not self.way.as_json:
                 print_plan(self.plan)
@@ -145,7 +147,7 @@ class Change:
             try:
                 with alone(local_archive(self.folder)):
                     self.done = self.plan.apply(progress, backup=kept)
-            except EverlogError:
+            except BaseException:  # Ctrl-C, too: who pressed it wants to know what stands
                 if kept is not None and kept.is_made:
                     text = f"{begun} of {len(self.plan.steps)} steps were done, the next one at most in part"
                     warn(f"{text}: run {self.verb} again to go on; to undo: {_undo(self.folder, kept.path)}")
