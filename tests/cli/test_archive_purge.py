@@ -10,7 +10,9 @@ value n seconds after 2024-01-01T00:00:00Z:
 from __future__ import annotations
 
 import json
+import os
 import stat
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -413,3 +415,13 @@ def test_checksums_of_the_catalogs_entries_are_renewed(call: Call, tmp_path: Pat
     assert call("archive", path, "purge", 0, "--keep-bytes", 0)[0] == 0
     with open_store(path) as opened:
         assert opened.verify().faults == []
+
+
+def test_all_recordings_are_purged_where_nobody_reads_of_it(folder: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "everlog", "archive", str(folder), "purge", "1", "0", "--keep-bytes", "0"]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, check=False, timeout=60)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert messages(folder)[0] == 192

@@ -112,6 +112,21 @@ def test_a_backup_that_can_not_be_made_stops_the_repair_before_it_begins(jlog, u
     assert snapshot(journal) == before
 
 
+@pytest.mark.parametrize(
+    "command",
+    [["repair", "LOG", "--yes", "--no-backup"], ["jlogctl", "repair", "-f", "-j", "LOG"], ["jlogctl", "-r", "LOG"]],
+)
+def test_a_repair_is_done_where_nobody_reads_of_it(unpack, command: list[str]) -> None:
+    journal = unpack("e_trunc_then_append")
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [*EVERLOG, *(str(journal) if word == "LOG" else word for word in command)]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, check=False, timeout=60)
+    os.close(writing)
+    assert (done.returncode, b"Broken" in done.stderr) == (0, False)
+    assert (journal / "00000002").stat().st_size == 1510
+
+
 @pytest.mark.parametrize("place", [".", "kept", "link/kept"])
 def test_a_backup_inside_of_the_journal_is_refused(jlog, unpack, tmp_path, place: str) -> None:
     journal = unpack("e_cp_short")

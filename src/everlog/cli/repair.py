@@ -12,6 +12,7 @@ import click
 from everlog.cli.opening import open_given, store_options
 from everlog.cli.progress import ProgressLine
 from everlog.cli.text import complain, is_terminal, json_line, printable, styled, warn
+from everlog.cli.unread import done_unread
 from everlog.cli.verify import BOLD, print_fault, print_summary
 from everlog.core.repair import FolderBackup, RepairPlan
 from everlog.core.report import Report
@@ -45,7 +46,7 @@ def repair(
     if backup is not None and no_backup:
         raise click.UsageError("--backup and --no-backup exclude each other")
     check_backup(backup, path)
-    with ProgressLine() as progress, open_given(path, family, options) as store:
+    with done_unread(), ProgressLine() as progress, open_given(path, family, options) as store:
         plan = store.plan_repair(progress)
         if not as_json:
             print_plan(plan)

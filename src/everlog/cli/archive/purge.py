@@ -19,6 +19,7 @@ from everlog.cli.archive.recordings import open_archive
 from everlog.cli.opening import sbe_schema_option
 from everlog.cli.seconds import Seconds
 from everlog.cli.text import complain
+from everlog.cli.unread import done_unread
 from everlog.core.storage import LocalStorage
 from everlog.errors import UsageError
 
@@ -66,7 +67,7 @@ def purge(folder: str, /, recordings: tuple[int, ...], dry_run: bool, as_json: b
     each one is handed over first, and stays where that fails. TIME is ISO 8601, in UTC unless it says otherwise.
     """
     limits, hand_over = _limits(given), _hand_over(given)
-    with kept(folder, dry_run) as keeper:
+    with done_unread(), kept(folder, dry_run) as keeper:
         for recording_id in dict.fromkeys(recordings):
             target = limits.target(folder, keeper, recording_id)
             run = _Run(folder, keeper, recording_id, target, as_json=as_json)

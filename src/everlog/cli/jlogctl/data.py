@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ from everlog.cli.jlogctl.arguments import (
 from everlog.cli.jlogctl.inspection import inspect_segment
 from everlog.cli.jlogctl.ownership import check_ownership
 from everlog.cli.text import say, warn
+from everlog.cli.unread import done_unread
 from everlog.core.report import Fault, Severity
 from everlog.core.storage import Storage
 from everlog.errors import EverlogError, UsageError
@@ -64,7 +66,8 @@ def data(
         raise UsageError("--dry-run" if dry_run else "--no-backup", expected="with -r")
     way = Way(dry_run=dry_run, backup=not no_backup, verbose=verbose > 0) if repair else None
     wanted = Wanted(index, analyze or repair, way, verbose > 0)
-    code = attempt(lambda: show_segments(path, wanted, Printer(path, as_json)))
+    with done_unread() if repair else nullcontext():
+        code = attempt(lambda: show_segments(path, wanted, Printer(path, as_json)))
     check_ownership(path)
     return code
 

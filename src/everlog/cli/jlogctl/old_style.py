@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import click
@@ -14,6 +15,7 @@ from everlog.cli.jlogctl import subscriber as subscribers
 from everlog.cli.jlogctl.arguments import AddressType, Printer, Way, attempt, open_journal, repair_options
 from everlog.cli.jlogctl.ownership import check_ownership
 from everlog.cli.text import printable
+from everlog.cli.unread import done_unread
 from everlog.errors import UsageError
 from everlog.jlog.addresses import Address
 
@@ -45,6 +47,12 @@ class Request:
         return Way(dry_run=self.dry_run, backup=not self.no_backup, verbose=self.verbose > 0)
 
     @property
+    def changes(self) -> bool:
+        """Whether anything but looking was asked for."""
+        names = (self.add, self.update, self.erase)
+        return self.repair or self.repair_data or self.clean or any(name is not None for name in names)
+
+    @property
     def shows_segments(self) -> bool:
         """Whether segments are listed."""
         return self.list_segments or self.index or self.analyze or self.repair_data
@@ -74,7 +82,8 @@ def old_style(paths: tuple[str, ...], **given: object) -> int:
         raise UsageError("-C", expected="with -a or -u")
     if (request.dry_run or request.no_backup) and not (request.repair or request.repair_data):
         raise UsageError("--dry-run" if request.dry_run else "--no-backup", expected="with -r or -R")
-    return max([_process(path, request) for path in paths])
+    with done_unread() if request.changes else nullcontext():
+        return max([_process(path, request) for path in paths])
 
 
 def _process(path: str, request: Request) -> int:

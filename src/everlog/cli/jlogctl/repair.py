@@ -23,6 +23,7 @@ from everlog.cli.jlogctl.arguments import (
 from everlog.cli.jlogctl.data import Wanted, show_segments
 from everlog.cli.jlogctl.ownership import check_ownership
 from everlog.cli.text import complain, printable, say, warn
+from everlog.cli.unread import done_unread
 from everlog.core.repair import FolderBackup, RepairPlan, RepairStep
 from everlog.core.report import Severity
 from everlog.errors import StoreUnavailable
@@ -51,7 +52,8 @@ def repair(path: str, verbose: int, as_json: bool, full: bool, dry_run: bool, no
     """Repair the metastore and the checkpoints; with -f the segments, too. No intact message is lost."""
     way = Way(dry_run=dry_run, backup=not no_backup, verbose=verbose > 0)
     out = Printer(path, as_json)
-    code = attempt(lambda: repair_all(path, out, way) if full else repair_metadata(path, out, way))
+    with done_unread():
+        code = attempt(lambda: repair_all(path, out, way) if full else repair_metadata(path, out, way))
     check_ownership(path)
     return code
 
