@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 import shutil
 import sys
@@ -208,3 +209,29 @@ def test_every_verb_has_json(call: Call, unpack: Callable[[str], Path], verb: st
     _, lines, _ = call("archive", unpack("archive-basic/archive"), verb, "--json")
     assert all(isinstance(json.loads(line), dict) for line in lines[:-1])
     assert len(lines) == {"describe": 14, "describe-all": 15, "verify": 15}.get(verb, 2)
+
+
+@pytest.mark.parametrize(
+    "command", ["read PATH --json", "export PATH OUT", "ls PATH --count", "archive PATH dump --json"]
+)
+def test_a_segment_that_the_system_does_not_let_be_read_keeps_no_other_recording(
+    call: Call, unpack: Callable[[str], Path], tmp_path: Path, command: str
+) -> None:
+    folder = tmp_path / "archive"
+    shutil.copytree(unpack("archive-basic/archive"), folder)
+    (folder / "3-0.rec").unlink()
+    os.mkfifo(folder / "3-0.rec")
+    out = tmp_path / "out.jsonl"
+    paths = {"PATH": folder, "OUT": out}
+    code, lines, err = call(*(paths.get(word, word) for word in command.split()))
+    assert (code, err.count(f"{folder}/3-0.rec: found no regular file")) == (1, 1)
+    assert err.startswith(
+        "everlog: warning: stream 3: " if "archive" not in command else "everlog: warning: recording 3 "
+    )
+    if command.startswith("ls"):
+        assert [line.split()[4] for line in lines if line.startswith(("2 ", "13 "))] == ["70", "43"]
+    else:
+        rows = map(json.loads, out.read_text().splitlines() if out.exists() else lines[:-1])
+        found = {int(row.get("stream", row.get("recording_id"))) for row in rows}
+        assert found >= {0, 1, 2, 4, 5, 6, 7, 9, 11, 12, 13}
+        assert 3 not in found

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from everlog.cli.text import complain, warn
 from everlog.core.report import Fault, Severity
-from everlog.errors import CorruptData
+from everlog.errors import CorruptData, StoreUnavailable
 
 MAX_WARNINGS = 50
 """More faults than this are counted, not printed."""
@@ -39,10 +39,11 @@ class FaultPrinter:
 
     @contextmanager
     def of(self, stream: str) -> Iterator[None]:
-        """Around the reading of one stream: damage that ends it is a warning, and the others are read."""
+        """Around the reading of one stream: damage that ends it, or a file that the system does not let be read, is a
+        warning, and the others are read."""
         try:
             yield
-        except CorruptData as error:
+        except (CorruptData, StoreUnavailable) as error:
             self.exit_code = 1
             warn(f"stream {stream}: {error}")
 

@@ -37,6 +37,7 @@ from everlog.cli.archive.recordings import (
 )
 from everlog.cli.faults import FaultPrinter
 from everlog.cli.text import json_line, printable, warn
+from everlog.errors import StoreUnavailable
 
 NO_LIMIT = (1 << 63) - 1
 HEX_WIDTH = 16
@@ -182,6 +183,9 @@ class _Frames:
                 data = reader.read(position + HEADER_LENGTH, length - HEADER_LENGTH) if is_data else b""
                 yield Frame(position, header, offset + HEADER_LENGTH, data)
                 position += align(length)
+        except StoreUnavailable as error:
+            self.exit_code = NOT_DONE
+            warn(f"recording {recording.recording_id} at position {position}: {error}")
         finally:
             reader.close()
 
