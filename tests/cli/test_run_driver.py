@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from everlog.cli.aeron_stream.pub import lines
+from everlog.cli.aeron_stream.pub import blocks, lines
 from everlog.cli.app import run
 from everlog.errors import UsageError
 
@@ -189,6 +189,30 @@ def test_what_was_published_before_a_message_that_is_too_long_is_told(
     assert told == "everlog: 2 messages published"
     assert "expected at most 8192 bytes" in reason
     assert sub.printed() == b"1\n2\n"
+
+
+@pytest.mark.parametrize("options", [["--block", "2"], ["--delimiter", "|"]])
+def test_what_is_there_is_published_before_more_comes(
+    folder: str, driver: subprocess.Popen[bytes], options: list[str]
+) -> None:
+    sub = Sub(folder, "--count", "2")
+    arguments = command("aeron", "pub", "--dir", folder, "--wait", SECONDS, *options)
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as pub:
+        assert pub.stdin is not None
+        pub.stdin.write(b"1|2|")
+        pub.stdin.flush()
+        printed = sub.printed()  # stdin is still open
+        pub.communicate(timeout=SECONDS)
+    assert (pub.returncode, printed.replace(b"|", b"")) == (0, b"1\n2\n")
+
+
+def test_blocks_are_whole_but_for_the_last_one() -> None:
+    data = bytes(range(256)) * 1000
+    for length in (1, 7, 65536, 100_000):
+        found = [block for part in blocks(io.BytesIO(data), length) for block in part]
+        assert b"".join(found) == data
+        assert {len(block) for block in found[:-1]} <= {length}
+    assert list(blocks(io.BytesIO(b""), 3)) == []
 
 
 class Endless(io.BytesIO):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from itertools import islice
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
@@ -103,8 +102,13 @@ def lines(stdin: BinaryIO, ending: bytes, longest: int) -> Iterator[list[bytes]]
 
 
 def blocks(stdin: BinaryIO, length: int) -> Iterator[list[bytes]]:
-    """``length`` bytes each; the last one may be shorter."""
-    many = max(1, CHUNK_BYTES // length)
-    each = iter(lambda: stdin.read(length), b"")
-    while found := list(islice(each, many)):
-        yield found
+    """What is there already, ``length`` bytes each; the last one of all may be shorter."""
+    rest = bytearray()
+    while chunk := stdin.read1(CHUNK_BYTES):  # type: ignore[attr-defined]
+        rest += chunk
+        whole = len(rest) - len(rest) % length
+        if whole:
+            yield [bytes(rest[at : at + length]) for at in range(0, whole, length)]
+            del rest[:whole]
+    if rest:
+        yield [bytes(rest)]
