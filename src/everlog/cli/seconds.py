@@ -6,11 +6,13 @@ from typing import Any
 
 import click
 
+from everlog.cli.param_type import ParamType
+
 MAX_SECONDS = 1e9
 """Some thirty years: the system's calls take no length of time without end."""
 
 
-class Seconds(click.ParamType[float]):
+class Seconds(ParamType[float]):
     """A number of seconds, from ``least`` to ``MAX_SECONDS``: no ``nan``, which no range of click's leaves out, and no
     ``inf``."""
 

@@ -22,6 +22,7 @@ from everlog.aeron.transport.counters import (
     Counter,
 )
 from everlog.cli.driver.sampling import now_ms, open_cnc, repeat, stat_options, tell_problem
+from everlog.cli.param_type import ParamType
 from everlog.cli.text import json_line, printable
 
 STREAM_TYPES = {*range(PUBLISHER_LIMIT, RECEIVER_POSITION + 1), SENDER_LIMIT, PER_IMAGE, PUBLISHER_POSITION}
@@ -29,7 +30,7 @@ CHANNEL_TYPES = {SEND_CHANNEL_STATUS, RECEIVE_CHANNEL_STATUS}
 RULER = "=" * 70
 
 
-class Pattern(click.ParamType[re.Pattern[str]]):
+class Pattern(ParamType[re.Pattern[str]]):
     """A regular expression."""
 
     name = "regex"

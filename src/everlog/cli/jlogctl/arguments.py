@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from everlog.cli.param_type import ParamType
 from everlog.cli.text import complain, json_line
 from everlog.cli.text import printable as escaped
 from everlog.errors import (
@@ -60,7 +61,7 @@ def repair_options(command: F) -> F:
     return click.option("--dry-run", is_flag=True, help="Show what would be repaired, and change nothing.")(command)
 
 
-class AddressType(click.ParamType[Address]):
+class AddressType(ParamType[Address]):
     """An address on the command line."""
 
     name = "address"
