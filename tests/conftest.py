@@ -1,13 +1,18 @@
-"""Which tests run in one process where pytest has several: those of a file, or of Spark."""
+"""Which tests run in one process where pytest has several: those of a file, or of Spark; how long examples may take."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 HERE = Path(__file__).parent
 TOGETHER = ("spark", "interop")
+
+# A machine that is busy with other things makes no test fail; pytest-timeout ends what hangs.
+settings.register_profile("everlog", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("everlog")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
