@@ -15,6 +15,7 @@ from everlog.core.columns import Batch, Column, ColumnData, ColumnType
 from everlog.errors import CorruptData, UsageError
 from everlog.spark import folding
 from everlog.spark.aggregation import check_aggregation, parse_aggregation, partial_schema
+from everlog.spark.arrow_batches import arrow_schema
 from everlog.spark.options import ScanOptions
 
 MINUTE = 60 * 10**9
@@ -89,9 +90,7 @@ def table_of(values: list[int | None], kind: ColumnType = ColumnType.INT64) -> l
 def fold(batches: list[Batch], kind: ColumnType, *calls: str):
     wanted = parse_aggregation("aggregate", option([], **{f"x{i}": call for i, call in enumerate(calls)}))
     schema = partial_schema(wanted, [Column("v", kind)])
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    held = folding._Groups(wanted, to_arrow_schema(schema, timezone="UTC"))
+    held = folding._Groups(wanted, arrow_schema(schema))
     for batch in batches:
         held.add(batch, ScanOptions(paths=("x",)))
     held.merge()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any
 
 from everlog.core.columns import Batch, ColumnData, ColumnType
@@ -9,6 +10,17 @@ from everlog.errors import UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """What Spark makes of a schema, with timestamps in UTC."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    # Before 4.2 Spark takes no zone here, and means UTC.
+    takes_zone = "timezone" in inspect.signature(to_arrow_schema).parameters
+    found: pa.Schema = to_arrow_schema(schema, **({"timezone": "UTC"} if takes_zone else {}))
+    return found
 
 
 class ArrowBatches:

@@ -20,7 +20,7 @@ from everlog.errors import (
     UnsupportedVersion,
 )
 from everlog.sbe.columns import SbeColumns
-from everlog.spark.arrow_batches import ArrowBatches, in_time
+from everlog.spark.arrow_batches import ArrowBatches, arrow_schema, in_time
 from everlog.spark.options import SKIP, ScanOptions
 from everlog.spark.partitions import StorePartition, StoreSplits
 from everlog.spark.schema import sbe_columns
@@ -51,9 +51,7 @@ LOG = logging.getLogger("everlog.spark")
 def read_partition(partition: StorePartition, schema: StructType, scan: ScanOptions) -> Iterator[pa.RecordBatch]:
     """Record batches of ``schema``, in the order of the partition's splits. Damage and what vanished since the query
     was planned are errors or warnings, as ``onFault`` and ``failOnDataLoss`` say."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    batches = ArrowBatches(to_arrow_schema(schema, timezone="UTC"))
+    batches = ArrowBatches(arrow_schema(schema))
     for _, _, batch in scan_partition(partition, batches.schema.names, scan):
         made = batches.convert(batch)
         if scan.has_time_range:

@@ -161,13 +161,12 @@ class FaultReader(EverlogReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """A row for each fault."""
-        from pyspark.sql.pandas.types import to_arrow_schema
-
+        from everlog.spark.arrow_batches import arrow_schema
         from everlog.spark.fault_table import FaultPartition, read_faults
 
         if not isinstance(partition, FaultPartition):
             return iter(())
-        return read_faults(partition, to_arrow_schema(self.schema, timezone="UTC"), self.scan)
+        return read_faults(partition, arrow_schema(self.schema), self.scan)
 
 
 class FoldingReader(EverlogReader):
@@ -175,11 +174,10 @@ class FoldingReader(EverlogReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Rows for the groups that were met; several may be of one group."""
-        from pyspark.sql.pandas.types import to_arrow_schema
-
+        from everlog.spark.arrow_batches import arrow_schema
         from everlog.spark.folding import fold_partition
         from everlog.spark.partitions import StorePartition
 
         if not isinstance(partition, StorePartition):
             return iter(())
-        return fold_partition(partition, to_arrow_schema(self.schema, timezone="UTC"), self.scan)
+        return fold_partition(partition, arrow_schema(self.schema), self.scan)

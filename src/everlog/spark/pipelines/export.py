@@ -215,8 +215,7 @@ class _Run:
 
     def run(self) -> ExportSummary:
         """Wave by wave."""
-        from pyspark.sql.pandas.types import to_arrow_schema
-
+        from everlog.spark.arrow_batches import arrow_schema
         from everlog.spark.schema import to_struct
 
         table, columns = self.table, self.columns
@@ -227,7 +226,7 @@ class _Run:
             columns = columns_of_all(manifest, columns, self.options)
         if manifest is not None:
             self.stores = named_as_before(self.stores, manifest)
-        schema = to_arrow_schema(to_struct(columns), timezone="UTC")
+        schema = arrow_schema(to_struct(columns))
         types = tuple((field.name, str(field.type)) for field in schema)
         query = self._query() if manifest is None else query_beside(manifest, self._query(), self.options)
         manifest = manifest or Manifest(kind=self.wish.kind, query=query, columns=types)

@@ -297,11 +297,10 @@ def _of_each_type() -> list[Column]:
 
 
 def _fields(columns: Iterable[Column]) -> list[pa.Field]:
-    from pyspark.sql.pandas.types import to_arrow_schema
-
+    from everlog.spark.arrow_batches import arrow_schema
     from everlog.spark.schema import to_struct
 
-    return list(to_arrow_schema(to_struct(columns), timezone="UTC"))
+    return list(arrow_schema(to_struct(columns)))
 
 
 def check_query(manifest: Manifest, query: Mapping[str, Any], kind: str, columns: Sequence[tuple[str, str]]) -> None:

@@ -69,12 +69,13 @@ def verify_paths(spark: SparkSession, paths: Sequence[str], options: Mapping[str
     """All stores at or below the paths, checked now: one row of :data:`SCHEMA` for each; ``options`` are the data
     source's. Raises :class:`NotAStore`, :class:`UsageError`."""
     import pyarrow as pa
-    from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StructType
+
+    from everlog.spark.arrow_batches import arrow_schema
 
     stores = stores_to_verify(parse_options({**options, "paths": json.dumps(list(paths))}))
     schema = StructType.fromDDL(SCHEMA)
-    return spark.createDataFrame(pa.Table.from_pylist(verify_stores(spark, stores), to_arrow_schema(schema)), schema)
+    return spark.createDataFrame(pa.Table.from_pylist(verify_stores(spark, stores), arrow_schema(schema)), schema)
 
 
 def verify_stores(
