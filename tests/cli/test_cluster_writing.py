@@ -249,6 +249,31 @@ def test_what_is_no_node_or_no_backup_is_refused(call: Call, node: Path, tmp_pat
     assert [call("cluster", node, verb)[0] for verb in (SORT, SEED, INVALIDATE)] == [2, 2, 2]
 
 
+def test_a_backup_inside_of_the_node_s_folder_is_refused(call: Call, node: Path) -> None:
+    before = files(node)
+    for way in ([], ["--dry-run"]):
+        code, _, err = call("cluster", node, INVALIDATE, "--backup", node / "kept", *way)
+        assert (code, "kept, which is inside of" in err) == (2, True)
+    assert files(node) == before
+
+
+def test_who_interrupts_a_change_is_told_where_the_old_file_is(
+    call: Call, node: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from everlog.core.writable import LocalWritableStorage
+
+    publish = LocalWritableStorage.publish
+
+    def interrupt(self: LocalWritableStorage, name: str, data: bytes, **how: bool) -> bool:
+        if name == LOG:
+            raise KeyboardInterrupt
+        return publish(self, name, data, **how)
+
+    monkeypatch.setattr(LocalWritableStorage, "publish", interrupt)
+    code, _, err = call("cluster", node, INVALIDATE)
+    assert (code, "the change did not come to its end; what was there before is in" in err) == (130, True)
+
+
 def test_a_failure_says_where_the_old_file_is(call: Call, node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from everlog.core.writable import LocalWritableStorage
     from everlog.errors import WriteFailed

@@ -14,7 +14,7 @@ from everlog.aeron.cluster.recording_log import RECORDING_LOG_NAME
 from everlog.aeron.cluster.recovery_plan import UNGIVEN_STATES
 from everlog.aeron.cluster.store import ClusterStore
 from everlog.cli.cluster.node import Node, json_option
-from everlog.cli.repair import print_plan
+from everlog.cli.repair import check_backup, print_plan
 from everlog.cli.text import complain, json_line, warn
 from everlog.core.repair import FolderBackup, RepairPlan
 from everlog.core.writable import writable
@@ -88,6 +88,7 @@ def change(node: Node, choice: Choice, make_plan: Callable[[ClusterStore], Repai
     done: list[str] = []
     kept: FolderBackup | None = None
     with node.open() as store:
+        check_backup(choice.backup, store.path)
         plan = make_plan(store)
         if choice.dry_run:
             _show(plan, choice)
@@ -125,7 +126,7 @@ def _show(plan: RepairPlan, choice: Choice) -> None:
 def _apply(plan: RepairPlan, kept: FolderBackup | None) -> list[str]:
     try:
         return plan.apply(backup=kept)
-    except EverlogError:
+    except BaseException:  # Ctrl-C, too: who pressed it wants to know what stands
         if kept is not None and kept.is_made:
             warn(f"the change did not come to its end; what was there before is in {kept.path}")
         raise
