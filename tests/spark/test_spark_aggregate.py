@@ -73,6 +73,16 @@ def test_without_keys_there_is_one_group(store):
     ]
 
 
+def test_what_each_record_of_a_split_has_is_counted_for_each_record(store):
+    asked = {"stores": "count(store)", "families": "count(family)", "streams": "count(stream)"}
+    counts = {"count_of_store": 5, "count_of_family": 5, "count_of_stream": 5}
+    assert groups(store, [], **asked) == [counts]
+    assert groups(store, ["stream"], n="count(stream)", all="count(topic)") == [
+        {"stream": "a", "count_of_stream": 3, "count_of_topic": 2},
+        {"stream": "b", "count_of_stream": 2, "count_of_topic": 2},
+    ]
+
+
 def test_ranges_and_streams_choose_records(store):
     reader = reader_of(store, aggregate=option(["stream"], n="count"), startTime=str(START + 1), stream="a")
     assert rows_of(reader) == [("a", 2)]

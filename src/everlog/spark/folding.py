@@ -218,6 +218,8 @@ def _key_array(key: Key, batch: Batch, kind: pa.DataType) -> pa.Array:
 def _value_array(name: str, batch: Batch) -> pa.Array:
     import pyarrow as pa
 
+    if name in CONSTANT:  # not read, as a key is not; each record has one, and texts are only counted
+        return pa.repeat(pa.scalar(1, pa.int64()), batch.row_count)
     data = batch.data.get(name)
     if data is None:
         return pa.nulls(batch.row_count, pa.int64())
