@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import PySparkException
 from test_spark_partitions import damage, reader_of, rows_of
 
-from everlog.errors import CorruptData, KeyRefused, StoreUnavailable, UsageError
+from everlog.errors import CorruptData, KeyRefused, StoreUnavailable, UnsupportedVersion, UsageError
 
 FIELDS = ("store", "stream", "address", "code", "severity", "file", "offset")
 
@@ -61,6 +61,19 @@ def test_faults_of_a_store_that_does_not_open_are_rows_too(tmp_path, golden):
     assert {row[0] for row in rows_of(reader_of(str(tmp_path / "all"), ("store",), onFault="skip"))} == {
         str(tmp_path / "all" / "good")
     }
+
+
+def test_a_stream_that_a_store_may_have_that_does_not_open_is_not_unknown(tmp_path, golden, toy, caplog):
+    bad = tmp_path / "all" / "bad"
+    shutil.copytree(next(golden("jlog/basic/log").iterdir()), bad)
+    (bad / "metastore").write_bytes((bad / "metastore").read_bytes()[:12] + bytes([0x66, 0x3A, 0x73, 0x18]))
+    assert [row["store"] for row in fault_rows(str(bad), stream="journal")] == [str(bad)]
+    toy("all/good", {"s": [(1, None, None, b"")]})
+    assert [row["code"] for row in fault_rows(str(tmp_path / "all"), stream="journal")] == ["store-unreadable"]
+    assert rows_of(reader_of(str(tmp_path / "all"), ("stream",), stream="s,journal", onFault="skip")) == [("s",)]
+    assert f"{bad} left out" in caplog.text
+    with pytest.raises(UnsupportedVersion, match="onFault=skip"):
+        rows_of(reader_of(str(tmp_path / "all"), ("stream",), stream="journal"))
 
 
 def test_a_key_that_does_not_fit_is_told_with_the_store_and_a_row_of_its_faults(golden, tmp_path, monkeypatch):

@@ -20,6 +20,7 @@ from pyspark.sql.datasource import (
 )
 from test_spark_partitions import reader_of, rows_of
 
+from everlog.errors import UnknownStream
 from everlog.spark.filters import narrow
 from everlog.spark.options import ScanOptions
 
@@ -87,6 +88,19 @@ def test_filters_hold_together():
     )
     assert (scan.start_ns, scan.end_ns) == (6, 100)
     assert [scan.bounds.may_hold("stream", name) for name in ("a", "b", "bc")] == [False, True, False]
+
+
+def test_a_stream_of_a_store_that_a_filter_leaves_out_is_not_unknown(toy, tmp_path):
+    row = [(1, None, None, b"")]
+    left, right = toy("left", {"s": row}), toy("right", {"t": row})
+    for stream, expected in (("s", [("s",)]), ("t", []), ("s,t", [("s",)])):
+        reader = reader_of(str(tmp_path), ("stream",), stream=stream)
+        reader.scan = narrow(reader.scan, [EqualTo(("store",), left)])
+        assert rows_of(reader) == expected
+    reader = reader_of(str(tmp_path), ("stream",), stream="s,u")
+    reader.scan = narrow(reader.scan, [EqualTo(("store",), right)])
+    with pytest.raises(UnknownStream, match="'u'.*s, t"):
+        reader.partitions()
 
 
 def test_two_columns_that_make_an_address_are_bounded_by_the_first(golden):

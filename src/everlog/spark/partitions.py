@@ -72,24 +72,47 @@ def plan(
 ) -> list[StorePartition]:
     """Partitions that hold every record of the query once. Damaged and vanished stores are errors, or left out, as the
     options say; with ``on_error`` they are told to it. Raises :class:`UnknownStream` when no store has a stream that
-    was asked for."""
+    was asked for, unless one that may have it is left out."""
     found: list[tuple[FoundStore, Split]] = []
     matched: set[str] = set()
     names: list[str] = []
-    wanted = [store for store in stores if scan.bounds.may_hold("store", store.path)]
-    looks = look_at_each(lambda store: _look(store, scan, options), wanted, (store.path for store in wanted))
-    for store, seen in zip(wanted, looks, strict=True):
+    is_all_known = True
+    wanted, others = [], []
+    for store in stores:
+        (wanted if scan.bounds.may_hold("store", store.path) else others).append(store)
+    for store, seen in _look_at(wanted, scan, options):
         if isinstance(seen, EverlogError):
             _left_out(store, seen, is_left_out(scan, seen), on_error)
+            is_all_known = False
             continue
         names += seen.names
         matched |= seen.matched
         found += [(store, split) for split in seen.splits]
-    if missing := [pattern for pattern in scan.streams if pattern not in matched]:
-        raise UnknownStream(
-            "stream", found=", ".join(map(repr, missing)), expected=f"a name or pattern of {_few(names)}"
-        )
+    if is_all_known and (missing := [pattern for pattern in scan.streams if pattern not in matched]):
+        # A filter that leaves stores out does not make a name wrong that is theirs.
+        _check_names(missing, names, _look_at(others, scan, options))
     return deal(found, scan, options)
+
+
+def _look_at(
+    stores: list[FoundStore], scan: ScanOptions, options: FamilyOptions
+) -> Iterator[tuple[FoundStore, _Looked | EverlogError]]:
+    looks = look_at_each(lambda store: _look(store, scan, options), stores, (store.path for store in stores))
+    return zip(stores, looks, strict=True)
+
+
+def _check_names(
+    missing: list[str], names: list[str], others: Iterator[tuple[FoundStore, _Looked | EverlogError]]
+) -> None:
+    """Raise :class:`UnknownStream` for patterns that fit no stream of the ``others`` either."""
+    for _, seen in others:
+        if isinstance(seen, EverlogError):
+            return  # it may have them, and the query does without it
+        names += seen.names
+        missing = [pattern for pattern in missing if pattern not in seen.matched]
+        if not missing:
+            return
+    raise UnknownStream("stream", found=", ".join(map(repr, missing)), expected=f"a name or pattern of {_few(names)}")
 
 
 @dataclass(frozen=True, slots=True)
