@@ -125,6 +125,8 @@ def test_each_option_of_a_family_reaches_it():
         ("1970-01-01 00:00:00.123456789", 123_456_789),
         ("1970-01-01T02:00:00+02:00", 0),
         ("1969-12-31T23:59:59.5Z", -500_000_000),
+        ("19700101T000001,25", 1_250_000_000),
+        ("1970-W01-4 00:00:00.000000001-00:30", 1800 * 10**9 + 1),
         ("1700000000000000001", 1_700_000_000_000_000_001),
     ],
 )
@@ -137,6 +139,10 @@ def test_times_keep_their_nanoseconds(text, nanoseconds):
     [
         ("startTime", "yesterday"),
         ("startTime", "2024-01-01T00:00:00.1234567890"),
+        ("startTime", "2024-01-01T10:30.5"),  # half a minute, not half a second
+        ("startTime", "2024-01-01T10.5"),
+        ("endTime", "2024-01-01.5"),
+        ("endTime", "2024-01-01.10"),
         ("level", "message"),
         ("onFault", "ignore"),
         ("failOnDataLoss", "maybe"),
@@ -146,6 +152,8 @@ def test_times_keep_their_nanoseconds(text, nanoseconds):
         ("checksum", "md5"),
         ("maxMsgs", "many"),
         ("stream", " "),
+        ("stream", ", ,"),  # not all of them
+        ("columns", ","),
     ],
 )
 def test_a_wrong_value_names_its_option(name, value):

@@ -28,7 +28,10 @@ _TRUE, _FALSE = {"true", "1", "yes"}, {"false", "0", "no"}
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _PASSWORD = re.compile(r"://[^/@:]*:(?!\d+(?:/|$))[^@]+@")
 """A secret may have slashes; a port, behind which there may be an ``@`` in a path, is a number."""
-_FRACTION = re.compile(r"[.,](\d+)")
+_FRACTION = re.compile(r"(?:(?<=\d:\d\d:\d\d)|(?<=[T ]\d{6}))[.,](\d+)")
+"""Of a second, behind ``10:00:00`` or ``T100000``. ISO 8601 has fractions of minutes and hours, too: those are refused."""
+_DATE_AND_TIME = re.compile(r"[0-9W-]{7,10}(?:[T ][^.,]+)?")
+"""Python takes any character between them, ``2024-05-01.10`` for ten o'clock, and passes over fractions of a minute."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +85,10 @@ def _text(name: str, value: str) -> str:
 
 
 def _names(name: str, value: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in _text(name, value).split(",") if part.strip())
+    names = tuple(part.strip() for part in _text(name, value).split(",") if part.strip())
+    if not names:  # nothing chosen would be all of them
+        raise UsageError(name, found=repr(value), expected="a name, or several with commas between")
+    return names
 
 
 def _flag(name: str, value: str) -> bool:
@@ -129,9 +135,10 @@ def _time(name: str, value: str) -> int:
     fraction = _FRACTION.search(text)
     digits = fraction[1] if fraction else ""
     try:
-        if len(digits) > 9:
-            raise ValueError(digits)
-        moment = datetime.fromisoformat(_FRACTION.sub("", text, count=1))
+        whole = _FRACTION.sub("", text, count=1)
+        if len(digits) > 9 or not _DATE_AND_TIME.fullmatch(whole):
+            raise ValueError(text)
+        moment = datetime.fromisoformat(whole)
     except ValueError:
         expected = "a time such as 2024-05-01T10:00:00Z, or nanoseconds since 1970"
         raise UsageError(name, found=repr(value), expected=expected) from None
