@@ -45,6 +45,14 @@ def test_several_paths_with_commas_between_and_none_twice(folder):
     assert [s.path for s in find_stores((text,))] == [f"{folder}/one", f"{folder}/deep/two"]
 
 
+@pytest.mark.parametrize("name", ["behind ", " before", "a, b", "[x]*", "new\nline", "100%?#"])
+def test_a_folder_is_meant_as_it_is_called(folder, toy, name):
+    toy(name, {"s": [ROW]})
+    assert names(folder, name) == [name]
+    assert [store.path for store in find_stores((f"file://{folder}/{name}",))] == [f"{folder}/{name}"]
+    assert [store.path for store in find_stores((f" {folder}/one ",))] == [f"{folder}/one"]
+
+
 def test_a_store_is_found_once_however_its_path_is_written(folder, monkeypatch):
     (folder / "alias").symlink_to(folder / "deep" / "two")
     ways = ("deep/two", "deep/two/", "deep//two", "./deep/./two", "one/../deep/two", "deep/t*", "alias", "deep")

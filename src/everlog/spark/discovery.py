@@ -104,6 +104,8 @@ def _plain(path: str) -> str:
 
 
 def _expand(path: str) -> list[str]:
+    if os.path.exists(_without_scheme(path)):  # as it is, before commas, patterns and spaces mean anything
+        return [_without_scheme(path)]
     path = _without_scheme(path.strip())
     if os.path.exists(path):
         return [path]
