@@ -99,7 +99,7 @@ def test_a_stream_of_a_store_that_a_filter_leaves_out_is_not_unknown(toy, tmp_pa
         assert rows_of(reader) == expected
     reader = reader_of(str(tmp_path), ("stream",), stream="s,u")
     reader.scan = narrow(reader.scan, [EqualTo(("store",), right)])
-    with pytest.raises(UnknownStream, match="'u'.*s, t"):
+    with pytest.raises(UnknownStream, match=r"'u'.*s, t"):
         reader.partitions()
 
 

@@ -77,7 +77,8 @@ def plan(
     matched: set[str] = set()
     names: list[str] = []
     is_all_known = True
-    wanted, others = [], []
+    wanted: list[FoundStore] = []
+    others: list[FoundStore] = []
     for store in stores:
         (wanted if scan.bounds.may_hold("store", store.path) else others).append(store)
     for store, seen in _look_at(wanted, scan, options):
