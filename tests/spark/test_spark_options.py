@@ -52,6 +52,17 @@ def test_a_password_in_a_url_is_refused_whatever_is_in_it_and_a_port_is_none():
         assert parse_options({"path": url}).paths == (url,)
 
 
+def test_a_password_is_refused_in_any_option_and_not_repeated():
+    for given in (
+        {"archiveDir": "s3://KEY:sesame@bucket"},
+        {"paths": "s3://KEY:sesame@bucket"},
+        {"sbeSchema": "s3://:sesame@b"},
+    ):
+        with pytest.raises(UsageError, match=next(iter(given)).lower()) as error:
+            parse(**given)
+        assert "sesame" not in str(error.value)
+
+
 def test_a_table_in_a_catalog_is_refused_with_what_works_instead():
     with pytest.raises(UsageError, match="CREATE TEMPORARY VIEW"):
         parse(owner="root", provider="everlog", location="file:/stores")

@@ -250,6 +250,9 @@ def parse_options(options: Mapping[str, str]) -> ScanOptions:
         )
     if unknown := sorted(name for name in options if name.lower() not in known):
         raise UsageError("options", found=", ".join(unknown), expected=f"names out of {', '.join(OPTION_NAMES)}")
+    for name, value in given.items():
+        if name != "paths":  # a list: each of them by itself
+            _check_secret(f"option {name}" if name != "path" else name, value)
     paths = _paths(given)
     family_options = _parse(given, FAMILY_OPTIONS)
     chosen = _parse(given, SCAN_OPTIONS)
@@ -299,15 +302,24 @@ def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
         except ValueError:
             several = None
         if not isinstance(several, list) or not all(isinstance(path, str) for path in several):
-            raise UsageError("paths", found=repr(given["paths"]), expected="a JSON list of paths")
+            # What is there may have a password in it.
+            raise UsageError(
+                "paths", found="no JSON list", expected="a JSON list of paths", hint="one path: load(path)"
+            )
         found += several
     if not found:
         raise UsageError("path", found="none", expected="a store, a folder of stores, a pattern or a list: load(path)")
-    if any(_PASSWORD.search(path) for path in found):
+    for path in found:
+        _check_secret("path", path)
+    return tuple(found)
+
+
+def _check_secret(name: str, value: str) -> None:
+    """Raises :class:`UsageError` for a URL with a password."""
+    if _PASSWORD.search(value):
         raise UsageError(
-            "path",
+            name,
             found="a password in a URL",
             expected="one without",
             hint="paths show in plans, logs and results; fsspec's settings are the place for it",
         )
-    return tuple(found)
