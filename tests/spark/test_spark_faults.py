@@ -5,7 +5,10 @@ from __future__ import annotations
 import shutil
 
 import pytest
+import toy_source
 from pyspark.errors import PySparkException
+from pyspark.sql.datasource import CaseInsensitiveDict
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 from test_spark_partitions import damage, reader_of, rows_of
 
 from everlog.errors import CorruptData, KeyRefused, StoreUnavailable, UnsupportedVersion, UsageError
@@ -61,6 +64,24 @@ def test_faults_of_a_store_that_does_not_open_are_rows_too(tmp_path, golden):
     assert {row[0] for row in rows_of(reader_of(str(tmp_path / "all"), ("store",), onFault="skip"))} == {
         str(tmp_path / "all" / "good")
     }
+
+
+def test_a_schema_chooses_columns_of_faults_and_none_of_groups(toy):
+    path = toy("store", {"s": [(1, None, None, b"")]})
+    damage(path)
+
+    def rows(schema: StructType, **options: str) -> list[tuple]:
+        return rows_of(toy_source.ToySource(CaseInsensitiveDict({"path": path, **options})).reader(schema))
+
+    code, offset = StructField("code", StringType()), StructField("offset", LongType())
+    assert rows(StructType([offset, code]), faults="true") == [(20, "toy-bad-line")]
+    for options in ({"faults": "true"}, {}):
+        with pytest.raises(UsageError, match="column nothing"):
+            rows(StructType([StructField("nothing", StringType())]), **options)
+        with pytest.raises(UsageError, match="no columns"):
+            rows(StructType([]), **options)
+    with pytest.raises(UsageError, match="stream:string,rows:bigint"):
+        rows(StructType([StructField("rows", LongType())]), aggregate='{"by": ["stream"], "values": {"n": "count"}}')
 
 
 def test_a_stream_that_a_store_may_have_that_does_not_open_is_not_unknown(tmp_path, golden, toy, caplog):

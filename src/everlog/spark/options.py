@@ -29,7 +29,7 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _PASSWORD = re.compile(r"://[^/@:]*:(?!\d+(?:/|$))[^@]+@")
 """A secret may have slashes; a port, behind which there may be an ``@`` in a path, is a number."""
 _FRACTION = re.compile(r"(?:(?<=\d:\d\d:\d\d)|(?<=[T ]\d{6}))[.,](\d+)")
-"""Of a second, behind ``10:00:00`` or ``T100000``. ISO 8601 has those of minutes and hours, too: they are refused."""
+"""Of a second, behind ``10:00:00`` or ``T100000``. Those of minutes and hours, which ISO 8601 has too, are refused."""
 _DATE_AND_TIME = re.compile(r"[0-9W-]{7,10}(?:[T ][^.,]+)?")
 """Python takes any character between them, ``2024-05-01.10`` for ten o'clock, and passes over fractions of a minute."""
 

@@ -146,7 +146,9 @@ def to_struct(columns: Iterable[Column]) -> StructType:
 
 def check_schema(schema: StructType, table: tuple[Column, ...]) -> None:
     """Raise :class:`UsageError` when a schema names a column that the stores don't have, in any case of letters, or
-    gives it another type."""
+    gives it another type, or names none."""
+    if not schema.fields:  # batches without columns have no rows
+        raise UsageError("schema", found="no columns", expected="at least one")
     types = {column.name: SPARK_TYPES[column.type] for column in table}
     nullable = {column.name: column.nullable for column in table}
     for field in schema.fields:
@@ -157,3 +159,10 @@ def check_schema(schema: StructType, table: tuple[Column, ...]) -> None:
             raise UsageError(f"schema: column {field.name}", found="NOT NULL", expected="a column that may be null")
         if types[field.name] != wanted:
             raise UsageError(f"schema: column {field.name}", found=wanted, expected=types[field.name])
+
+
+def check_groups(schema: StructType, made: StructType) -> None:
+    """Raise :class:`UsageError` for a schema other than the one that an aggregation makes: its keys and partial
+    results belong together."""
+    if schema.simpleString() != made.simpleString():
+        raise UsageError("schema", found=schema.simpleString(), expected=f"{made.simpleString()}, or none")

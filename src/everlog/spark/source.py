@@ -69,14 +69,18 @@ class EverlogDataSource(DataSource):  # type: ignore[misc]
         """A reader of any subset of the columns. Raises :class:`UsageError` for a schema that does not fit, or an
         option that would choose records only in a live query."""
         from everlog.spark.options import check_batch
-        from everlog.spark.schema import check_schema
+        from everlog.spark.schema import check_groups, check_schema
 
         scan, stores, options, table = self._look()
         check_batch(scan)
         if scan.faults:
-            return FaultReader(self.schema(), scan, stores, options)
+            from everlog.spark.fault_table import COLUMNS
+
+            check_schema(schema, COLUMNS)
+            return FaultReader(schema, scan, stores, options)
         if scan.aggregation is not None:
-            return FoldingReader(self.schema(), scan, stores, options)
+            check_groups(schema, self.schema())
+            return FoldingReader(schema, scan, stores, options)
         check_schema(schema, table)
         kind = FilteringReader if scan.push_filters else EverlogReader
         return kind(schema, scan, stores, options)
