@@ -1,4 +1,4 @@
-# make setup | demo | test | interop | check | bench | bench-jlog | bench-archive | bench-transport | bench-spark | soak-spark | soak-jlog | soak-archive | soak-spark-writing | soak-spark-export | fuzz | fuzz-packets | sanitize | formats | wheel | sdist | clean
+# make setup | demo | test | interop | check | bench | bench-jlog | bench-archive | bench-transport | bench-spark | soak-spark | soak-jlog | soak-archive | soak-spark-writing | soak-spark-export | fuzz | fuzz-packets | sanitize | test-lowest | formats | wheel | sdist | clean
 # PYTHON chooses the interpreter that .venv is made from.
 
 PYTHON ?= python3
@@ -8,7 +8,7 @@ SETUP := $(VENV)/.everlog-setup
 BUILT := $(VENV)/.everlog-built
 COMPILED := $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi')
 
-.PHONY: setup demo test interop check bench bench-jlog bench-archive bench-transport bench-spark soak-spark soak-jlog soak-archive soak-spark-writing soak-spark-export soak-transport fuzz fuzz-packets sanitize formats wheel sdist clean
+.PHONY: setup demo test interop check bench bench-jlog bench-archive bench-transport bench-spark soak-spark soak-jlog soak-archive soak-spark-writing soak-spark-export soak-transport fuzz fuzz-packets sanitize test-lowest formats wheel sdist clean
 
 setup: $(BUILT)
 
@@ -111,13 +111,23 @@ fuzz-packets: setup
 	EVERLOG_FUZZ_SECONDS=$$(($(or $(SECONDS),3600) / 2)) EVERLOG_FUZZ_SEED=$(or $(SEED),1) \
 		$(BIN)/python -m pytest -q --timeout 0 tests/aeron/transport/test_hostile_packets.py
 
+# With the lowest versions that pyproject.toml allows of what everlog needs; TESTS=... are others. What needs the tests'
+# own tools in newer versions (moto, s3fs), or a later Spark (live queries), is left out.
+test-lowest: setup
+	mkdir -p build
+	$(BIN)/python tools/lowest_versions.py > build/lowest.txt
+	rm -rf build/lowest
+	$(BIN)/python -m pip install --quiet --target build/lowest -r build/lowest.txt
+	PYTHONPATH=$(CURDIR)/build/lowest $(BIN)/python -m pytest -q --numprocesses 2 --dist loadgroup --ignore tests/spark/test_spark_remote.py \
+		--ignore-glob 'tests/spark/test_live_*' $(or $(TESTS),tests/cli tests/nats_streaming tests/spark)
+
 # The compiled modules, built anew to stop at a memory error or at undefined behaviour, in the tests that give them the
 # most to do; TESTS=... are others. Needs gcc's libasan and libubsan. Programs that such tests start get the libraries, too:
 # Java does not run with them.
 sanitize: setup
 	CFLAGS='-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer' LDFLAGS='-fsanitize=address,undefined' \
 		$(BIN)/python setup.py --quiet build --build-lib build/sanitized --build-temp build/sanitized-objects
-	PYTHONPATH=build/sanitized ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+	PYTHONPATH=$(CURDIR)/build/sanitized ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 		LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
 		$(BIN)/python -m pytest -q $(or $(TESTS),tests/kernel tests/sbe tests/jlog tests/nats_streaming tests/aeron/transport)
 

@@ -74,7 +74,7 @@ def test_a_disk_that_is_full_leaves_no_file_no_handle_and_no_word(tmp_path, monk
         return opened[-1]
 
     monkeypatch.setattr("everlog.spark.pipelines.export_files.open", full, raising=False)
-    batch = pa.record_batch({"payload": [os.urandom(1000) for _ in range(20)]})
+    batch = pa.RecordBatch.from_pydict({"payload": [os.urandom(1000) for _ in range(20)]})
     files = HourFiles(str(tmp_path), "part", kind, batch.schema)
     with pytest.raises(WriteFailed, match="no space left"):
         write_hours(files, batch)

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spark
 def repeated(factor: int, piece: tuple[int, bytes]) -> Iterator[pa.RecordBatch]:
     number, ballast = piece
     for _ in range(number % 3):
-        yield pa.record_batch({"number": [number * factor], "size": [len(ballast)]})
+        yield pa.RecordBatch.from_pydict({"number": [number * factor], "size": [len(ballast)]})
 
 
 @pytest.mark.parametrize("size", [10, 1 << 20])
@@ -38,7 +38,7 @@ def test_no_pieces_are_an_empty_table(spark):
 
 def frozen(piece: int) -> Iterator[pa.RecordBatch]:
     settle()
-    yield pa.record_batch({"count": [gc.get_freeze_count()]})
+    yield pa.RecordBatch.from_pydict({"count": [gc.get_freeze_count()]})
 
 
 def test_a_worker_keeps_its_modules_out_of_garbage_collection_and_nobody_else_does(spark):

@@ -43,7 +43,7 @@ def times(*values: int | None) -> pa.Array:
 
 def rows(**columns: pa.Array) -> pa.RecordBatch:
     count = len(next(iter(columns.values())))
-    return pa.record_batch({"payload": pa.array([b"x"] * count), **columns})
+    return pa.RecordBatch.from_pydict({"payload": pa.array([b"x"] * count), **columns})
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_times_are_ordered_as_they_passed_where_clocks_are_set_back_and_after_th
     shuffled = [[at(1, 45), at(0, 30)], [at(1, 15), year_10000, at(0, 50)]]
     folder, parts = CrashingStorage(root="staging"), list[Part]()
     for partition, keys in enumerate(shuffled):
-        batch = pa.record_batch({"payload": pa.array([b"%d" % key for key in keys]), "at": times(*keys)})
+        batch = pa.RecordBatch.from_pydict({"payload": pa.array([b"%d" % key for key in keys]), "at": times(*keys)})
         ordered = to_staged([batch], layout("payload binary, at timestamp", order_by="at"))
         part = stage(folder, part_name("q.0", partition, "x"), partition, ordered)
         assert part is not None
