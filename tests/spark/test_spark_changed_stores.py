@@ -3,12 +3,14 @@ that are not those of the recording."""
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 from test_spark_partitions import reader_of, rows_of
 
 from everlog import jlog
 from everlog.aeron import archive
-from everlog.errors import CorruptData, DataLost
+from everlog.errors import CorruptData, DataLost, StoreUnavailable
 from everlog.stores import open_store
 
 COUNT = 2000
@@ -76,6 +78,37 @@ def test_a_recording_truncated_since_the_query_was_planned_is_no_damage(tmp_path
     caplog.clear()
     assert rows_of(lenient, others) == kept
     assert "gone since the query was planned" in caplog.text
+
+
+@pytest.mark.parametrize("on_fault", ["fail", "skip"])
+def test_a_server_that_does_not_answer_is_no_loss(journal, monkeypatch, caplog, on_fault):
+    from fsspec.implementations.memory import MemoryFileSystem
+
+    files = MemoryFileSystem()
+    files.put(str(journal), "/far/journal", recursive=True)
+    try:
+        reader = reader_of("memory://far/journal", ("log",), failOnDataLoss="false", onFault=on_fault)
+        partitions = reader.partitions()
+
+        def failing(error):
+            def cat_file(self, path, start=None, end=None, **others):
+                raise error
+
+            return cat_file
+
+        for error in (
+            ConnectionResetError(errno.ECONNRESET, "reset"),
+            PermissionError(errno.EACCES, "denied"),
+            ValueError(),
+        ):
+            monkeypatch.setattr(MemoryFileSystem, "cat_file", failing(error))
+            with pytest.raises(StoreUnavailable, match=f"memory://far/journal.*{type(error).__name__}.*may be there"):
+                rows_of(reader, partitions)
+        monkeypatch.setattr(MemoryFileSystem, "cat_file", failing(FileNotFoundError(errno.ENOENT, "gone")))
+        assert rows_of(reader, partitions) == []
+        assert "gone since the query was planned" in caplog.text
+    finally:
+        files.rm("/far", recursive=True)
 
 
 def test_zeros_inside_of_a_recording_are_damage_all_the_same(tmp_path):

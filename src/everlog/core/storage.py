@@ -21,7 +21,7 @@ from everlog.errors import FileChanged, LimitExceeded, NotAStore, StoreUnavailab
 MAX_SMALL_FILE_BYTES = 256 << 20
 """``read_all`` refuses more: it is for metadata, not for segments."""
 
-_ABSENT = frozenset((errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG))
+ABSENT = frozenset((errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG))
 """What the system says where there is no such file; anything else is a look that failed."""
 
 
@@ -92,7 +92,7 @@ def _look(path: str) -> os.stat_result | None:
     try:
         return os.stat(path)
     except OSError as error:
-        if error.errno in _ABSENT:
+        if error.errno in ABSENT:
             return None
         raise _unavailable(path, error) from error
 
@@ -224,7 +224,7 @@ class LocalStorage:
                 return Entry(entry.name, False, False, 0, 0)
             status = entry.stat()
         except OSError as error:
-            if error.errno not in _ABSENT:
+            if error.errno not in ABSENT:
                 raise  # who takes it for no file reads past what is in it
             return Entry(entry.name, False, False, 0, 0)  # a dangling link, or gone since it was listed
         mode = status.st_mode

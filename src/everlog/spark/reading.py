@@ -24,7 +24,7 @@ from everlog.spark.arrow_batches import ArrowBatches, arrow_schema, in_time
 from everlog.spark.options import SKIP, ScanOptions
 from everlog.spark.partitions import StorePartition, StoreSplits
 from everlog.spark.schema import sbe_columns
-from everlog.spark.store_errors import at_store, damage, refused
+from everlog.spark.store_errors import at_store, damage, is_missing, out_of_reach, refused
 from everlog.stores import open_store
 
 if TYPE_CHECKING:
@@ -77,6 +77,8 @@ def scan_partition(
                     for batch in _scan_split(store, part, split, names, scan, sbe, max_rows):
                         yield part, split, batch
         except (StoreUnavailable, FileChanged, UnknownStream) as error:
+            if isinstance(error, StoreUnavailable) and not is_missing(error):
+                raise out_of_reach(part.store, error) from error
             if scan.fail_on_data_loss:
                 raise _lost(part, error) from error
             LOG.warning("%s: gone since the query was planned: %s", part.store.path, error)
