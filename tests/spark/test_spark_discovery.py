@@ -122,6 +122,24 @@ def test_a_store_behind_a_url_is_found(toy):
     assert [s.path for s in find_stores(("memory://lake",))] == ["memory://lake/a", "memory://lake/b"]
 
 
+def test_the_root_of_a_file_system_is_looked_through(toy):
+    files = pytest.importorskip("fsspec").filesystem("memory")
+    files.pipe("/ocean/a/s.toy", b"")
+    for root in ("memory://", "memory:///"):
+        assert f"{root}ocean/a" in [store.path for store in find_stores((root,))]
+    files.rm("/ocean", recursive=True)
+
+
+def test_a_file_system_that_can_not_be_had_is_one_clear_error(toy, tmp_path):
+    pytest.importorskip("fsspec")
+    url = f"zip://store::{tmp_path}/gone.zip"
+    with pytest.raises(StoreUnavailable, match="no such file"):
+        find_stores((url,))
+    (tmp_path / "gone.zip").write_bytes(b"no archive")
+    with pytest.raises(StoreUnavailable, match=r"gone\.zip: found BadZipFile"):
+        find_stores((url,))
+
+
 def test_a_remote_store_is_found_once_with_and_without_a_slash(toy):
     fsspec = pytest.importorskip("fsspec")
     fsspec.filesystem("memory").pipe("/pond/a/s.toy", b"")

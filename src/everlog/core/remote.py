@@ -33,6 +33,8 @@ def _file_system(url: str) -> tuple[AbstractFileSystem, str]:
         raise MissingDependency(url, found=str(error)) from error
     except ValueError as error:
         raise UsageError(url, found=str(error), expected="a URL that fsspec knows") from error
+    except Exception as error:  # some look at once whether they can do it
+        raise _unavailable(url, error) from error
     return found
 
 

@@ -154,7 +154,7 @@ def _stores_below(place: str) -> Iterator[FoundStore]:
             if family:
                 yield FoundStore(path, family)
             elif depth < MAX_DEPTH:
-                below += (f"{path.rstrip('/')}/{name}" for name in folders)
+                below += (f"{path}{'' if path.endswith('/') else '/'}{name}" for name in folders)
         level, depth = below, depth + 1
 
 
