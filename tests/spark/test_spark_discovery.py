@@ -122,6 +122,38 @@ def test_a_store_behind_a_url_is_found(toy):
     assert [s.path for s in find_stores(("memory://lake",))] == ["memory://lake/a", "memory://lake/b"]
 
 
+def test_a_folder_that_could_not_be_looked_at_is_not_taken_for_one_without_stores(toy, monkeypatch, caplog):
+    pytest.importorskip("fsspec")
+    from fsspec.implementations.memory import MemoryFileSystem
+
+    files = MemoryFileSystem()
+    for name in ("a", "b", "c"):
+        files.pipe(f"/lagoon/{name}/s.toy", b"")
+    whole = ["memory://lagoon/a", "memory://lagoon/b", "memory://lagoon/c"]
+    listed = MemoryFileSystem.ls
+
+    def fail_with(error: Exception) -> None:
+        def ls(self, path, detail=True, **more):
+            if path.rstrip("/").endswith("lagoon/b"):
+                raise error
+            return listed(self, path, detail, **more)
+
+        monkeypatch.setattr(MemoryFileSystem, "ls", ls)
+
+    others = [path for path in whole if not path.endswith("b")]
+    assert [s.path for s in find_stores(("memory://lagoon",))] == whole
+    fail_with(TimeoutError("no answer"))
+    with pytest.raises(StoreUnavailable, match=r"lagoon/b.*no answer"):
+        find_stores(("memory://lagoon",))
+    fail_with(FileNotFoundError("gone"))
+    assert [s.path for s in find_stores(("memory://lagoon",))] == others
+    assert not caplog.records
+    fail_with(PermissionError("not yours"))
+    assert [s.path for s in find_stores(("memory://lagoon",))] == others
+    assert "lagoon/b" in caplog.text
+    files.rm("/lagoon", recursive=True)
+
+
 def test_the_root_of_a_file_system_is_looked_through(toy):
     files = pytest.importorskip("fsspec").filesystem("memory")
     files.pipe("/ocean/a/s.toy", b"")

@@ -21,7 +21,7 @@ from everlog.errors import FileChanged, LimitExceeded, NotAStore, StoreUnavailab
 MAX_SMALL_FILE_BYTES = 256 << 20
 """``read_all`` refuses more: it is for metadata, not for segments."""
 
-ABSENT = frozenset((errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG))
+_ABSENT = frozenset((errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG))
 """What the system says where there is no such file; anything else is a look that failed."""
 
 
@@ -70,6 +70,15 @@ def _unavailable(path: str, error: OSError) -> StoreUnavailable:
     return StoreUnavailable(path, found=(error.strerror or str(error)).lower(), expected="a readable file or folder")
 
 
+def is_missing(error: StoreUnavailable) -> bool:
+    """Whether it says that a store or a file of it, of any storage, is not there. Else it can't be looked at now, and
+    may be there: who goes on without what is gone must not go on without that."""
+    cause = error.__cause__
+    if isinstance(cause, OSError):
+        return isinstance(cause, FileNotFoundError) or cause.errno in _ABSENT | {errno.ESTALE}
+    return cause is None
+
+
 def open_patiently(path: str, flags: int, mode: int = 0o777) -> int:
     """``os.open``, tried again for a second where another process holds a lease: it only asks, for a moment, whether
     the file is open (:meth:`everlog.core.writable.WritableStorage.is_open_elsewhere`)."""
@@ -92,7 +101,7 @@ def _look(path: str) -> os.stat_result | None:
     try:
         return os.stat(path)
     except OSError as error:
-        if error.errno in ABSENT:
+        if error.errno in _ABSENT:
             return None
         raise _unavailable(path, error) from error
 
@@ -224,7 +233,7 @@ class LocalStorage:
                 return Entry(entry.name, False, False, 0, 0)
             status = entry.stat()
         except OSError as error:
-            if error.errno not in ABSENT:
+            if error.errno not in _ABSENT:
                 raise  # who takes it for no file reads past what is in it
             return Entry(entry.name, False, False, 0, 0)  # a dangling link, or gone since it was listed
         mode = status.st_mode

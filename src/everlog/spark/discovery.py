@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import glob
+import logging
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from everlog.core.storage import Storage
+from everlog.core.storage import Storage, is_missing
 from everlog.errors import EverlogError, LimitExceeded, NotAStore, StoreUnavailable
 from everlog.spark.looking import look_at_each
 from everlog.stores import detect, storage_of, store_class
@@ -17,6 +18,7 @@ MAX_FOLDERS = 100_000
 """How deep and in how many folders stores are looked for below a folder that is none."""
 
 _MAGIC = "*?["
+LOG = logging.getLogger("everlog.spark")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ def find_stores(paths: tuple[str, ...], family: str | None = None) -> list[Found
     store they are looked for in its folders; inside a store no others are. With ``family`` those of it are taken, and a
     folder that is no store, nor has any below it, is taken as a store of it. What a pattern matches may have none, but
     for all of it. Raises :class:`NotAStore` where a path leads to none, :class:`StoreUnavailable` where it leads
-    nowhere."""
+    nowhere, or a folder can't be looked at; one that may not be looked into is a warning."""
     if family is not None:
         store_class(family)
     found: dict[str, FoundStore] = {}
@@ -147,15 +149,26 @@ def _stores_below(place: str) -> Iterator[FoundStore]:
         below: list[str] = []
         for path, seen in zip(level, look_at_each(_look, level, [place]), strict=True):
             if isinstance(seen, EverlogError):
-                if depth == 0:
+                if depth == 0 or not _is_passed_over(seen):
                     raise seen
-                continue  # a folder below that can't be looked at is no store of ours
+                continue
             family, folders = seen
             if family:
                 yield FoundStore(path, family)
             elif depth < MAX_DEPTH:
                 below += (f"{path}{'' if path.endswith('/') else '/'}{name}" for name in folders)
         level, depth = below, depth + 1
+
+
+def _is_passed_over(error: EverlogError) -> bool:
+    """Whether a folder below with that error is taken for none of ours: one that may not be looked into, or is gone by
+    now. One that could not be looked at this once may be a store, whose records would be left out in silence."""
+    if not isinstance(error, StoreUnavailable) or is_missing(error):
+        return True
+    if isinstance(error.__cause__, PermissionError):
+        LOG.warning("%s: not looked into for stores: %s", error.where, error.found)
+        return True
+    return False
 
 
 def _look(path: str) -> tuple[str | None, list[str]] | EverlogError:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from everlog.core.columns import Batch
 from everlog.core.report import Fault, Severity
+from everlog.core.storage import is_missing
 from everlog.core.store import PAYLOAD, FaultSink, Split, Store
 from everlog.errors import (
     CorruptData,
@@ -24,7 +25,7 @@ from everlog.spark.arrow_batches import ArrowBatches, arrow_schema, in_time
 from everlog.spark.options import SKIP, ScanOptions
 from everlog.spark.partitions import StorePartition, StoreSplits
 from everlog.spark.schema import sbe_columns
-from everlog.spark.store_errors import at_store, damage, is_missing, out_of_reach, refused
+from everlog.spark.store_errors import at_store, damage, out_of_reach, refused
 from everlog.stores import open_store
 
 if TYPE_CHECKING:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 
 from everlog.core.report import Fault
-from everlog.core.storage import ABSENT
 from everlog.errors import CorruptData, EverlogError, KeyRefused, StoreUnavailable, UnsupportedVersion
 from everlog.spark.discovery import FoundStore
 from everlog.spark.options import SKIP, ScanOptions
@@ -29,15 +27,6 @@ def at_store(store: FoundStore, error: EverlogError) -> EverlogError:
 def refused(store: FoundStore, error: KeyRefused) -> EverlogError:
     """The error with the store's path: no option goes on without a key that fits."""
     return _named(store, error, error.hint)
-
-
-def is_missing(error: StoreUnavailable) -> bool:
-    """Whether it says that a store or a file of it is not there. Else it can't be looked at now, and may be there: who
-    goes on without what is gone must not go on without that."""
-    cause = error.__cause__
-    if isinstance(cause, OSError):
-        return isinstance(cause, FileNotFoundError) or cause.errno in ABSENT | {errno.ESTALE}
-    return cause is None
 
 
 def out_of_reach(store: FoundStore, error: StoreUnavailable) -> EverlogError:
