@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from pathlib import Path
 
@@ -51,6 +52,14 @@ def test_a_folder_is_meant_as_it_is_called(folder, toy, name):
     assert names(folder, name) == [name]
     assert [store.path for store in find_stores((f"file://{folder}/{name}",))] == [f"{folder}/{name}"]
     assert [store.path for store in find_stores((f" {folder}/one ",))] == [f"{folder}/one"]
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="names are text there")
+def test_a_store_whose_name_is_no_text_is_one_clear_error(folder, toy):
+    toy("deep/caf\udce9", {"s": [ROW]})  # a name in Latin-1, as Python tells of it
+    with pytest.raises(StoreUnavailable, match=r"deep/caf\\udce9': found a name that is no UTF-8"):
+        names(folder, "deep")
+    assert names(folder, "one") == ["one"]
 
 
 def test_a_store_is_found_once_however_its_path_is_written(folder, monkeypatch):

@@ -154,10 +154,19 @@ def _stores_below(place: str) -> Iterator[FoundStore]:
                 continue
             family, folders = seen
             if family:
+                _check_text(path)
                 yield FoundStore(path, family)
             elif depth < MAX_DEPTH:
                 below += (f"{path}{'' if path.endswith('/') else '/'}{name}" for name in folders)
         level, depth = below, depth + 1
+
+
+def _check_text(path: str) -> None:
+    """Raise :class:`StoreUnavailable` for a path that no text column can hold: Linux takes any bytes for a name."""
+    try:
+        path.encode()
+    except UnicodeEncodeError as error:
+        raise StoreUnavailable(ascii(path), found="a name that is no UTF-8", expected="a name that is text") from error
 
 
 def _is_passed_over(error: EverlogError) -> bool:
