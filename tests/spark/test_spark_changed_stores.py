@@ -88,7 +88,8 @@ def test_a_server_that_does_not_answer_is_no_loss(journal, monkeypatch, caplog, 
     files.put(str(journal), "/far/journal", recursive=True)
     try:
         reader = reader_of("memory://far/journal", ("log",), failOnDataLoss="false", onFault=on_fault)
-        partitions = reader.partitions()
+        table = reader_of("memory://far/journal", faults="true", failOnDataLoss="false", onFault=on_fault)
+        partitions, parts = reader.partitions(), table.partitions()
 
         def failing(error):
             def cat_file(self, path, start=None, end=None, **others):
@@ -104,8 +105,11 @@ def test_a_server_that_does_not_answer_is_no_loss(journal, monkeypatch, caplog, 
             monkeypatch.setattr(MemoryFileSystem, "cat_file", failing(error))
             with pytest.raises(StoreUnavailable, match=f"memory://far/journal.*{type(error).__name__}.*may be there"):
                 rows_of(reader, partitions)
+            with pytest.raises(StoreUnavailable, match="may be there"):
+                rows_of(table, parts)
         monkeypatch.setattr(MemoryFileSystem, "cat_file", failing(FileNotFoundError(errno.ENOENT, "gone")))
         assert rows_of(reader, partitions) == []
+        assert {row[4] for row in rows_of(table, parts)} == {"store-gone"}
         assert "gone since the query was planned" in caplog.text
     finally:
         files.rm("/far", recursive=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from everlog.core.columns import Column, ColumnType
 from everlog.core.report import Fault
+from everlog.core.storage import is_missing
 from everlog.core.store import PAYLOAD
 from everlog.errors import (
     CorruptData,
@@ -21,6 +22,7 @@ from everlog.errors import (
 from everlog.spark.discovery import FoundStore
 from everlog.spark.options import ScanOptions
 from everlog.spark.partitions import StorePartition, StoreSplits, plan
+from everlog.spark.store_errors import out_of_reach
 from everlog.stores import open_store
 
 if TYPE_CHECKING:
@@ -130,6 +132,8 @@ def _rows(partition: FaultPartition, scan: ScanOptions) -> Iterator[list[dict[st
                         yield collector.take()
                     yield collector.rest()
         except (StoreUnavailable, FileChanged, UnknownStream) as error:
+            if isinstance(error, StoreUnavailable) and not is_missing(error):
+                raise out_of_reach(part.store, error) from error
             if scan.fail_on_data_loss:
                 raise
             yield [*collector.rest(), _of_error(part.store, error)]
