@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from everlog.core.columns import ColumnData
 from everlog.core.report import Fault, Severity
+from everlog.core.storage import is_missing
 from everlog.core.store import PAYLOAD, Split, Store
 from everlog.errors import (
     CorruptData,
@@ -95,8 +96,10 @@ def run_task(work: Work, splits: list[SplitToExport]) -> Iterator[SplitResult]:
 
 
 def _is_gone(error: EverlogError) -> bool:
-    """Whether the store, or a part of it, has vanished."""
-    return isinstance(error, StoreUnavailable | FileChanged | UnknownStream) and not isinstance(error, WriteFailed)
+    """Whether the store, or a part of it, has vanished; what only can't be read now has not."""
+    if isinstance(error, StoreUnavailable):
+        return not isinstance(error, WriteFailed) and is_missing(error)
+    return isinstance(error, FileChanged | UnknownStream)
 
 
 def _passed_over(scan: ScanOptions, error: EverlogError) -> str | None:

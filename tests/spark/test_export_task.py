@@ -1,0 +1,36 @@
+"""What a task of an export goes on behind, and what ends it."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import pytest
+
+from everlog.errors import EverlogError, FileChanged, StoreUnavailable, UnknownStream, WriteFailed
+from everlog.spark.options import parse_options
+from everlog.spark.pipelines.export_task import _passed_over
+
+LENIENT = parse_options({"path": "/x", "failOnDataLoss": "false"})
+STRICT = parse_options({"path": "/x"})
+
+
+def failed(kind: type[EverlogError], code: int) -> EverlogError:
+    error = kind("/x/segment", found=os.strerror(code).lower(), expected="a readable file")
+    error.__cause__ = OSError(code, os.strerror(code))
+    return error
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ETIMEDOUT, errno.EACCES, errno.ECONNRESET])
+def test_what_can_not_be_read_now_is_no_loss_to_go_on_behind(code: int) -> None:
+    assert _passed_over(LENIENT, failed(StoreUnavailable, code)) is None
+
+
+def test_what_has_gone_is_passed_over_where_the_options_say_so() -> None:
+    gone = failed(StoreUnavailable, errno.ENOENT), FileChanged("/x/1"), UnknownStream("/x")
+    assert all(_passed_over(STRICT, error) is None for error in gone)
+    assert [_passed_over(LENIENT, error) for error in gone] == [str(error) for error in gone]
+
+
+def test_a_file_that_can_not_be_written_ends_the_export() -> None:
+    assert _passed_over(LENIENT, failed(WriteFailed, errno.ENOENT)) is None
