@@ -2,12 +2,48 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 HERE = Path(__file__).parent
+
+
+class Owners:
+    """Files that seem to be other users', to a process that seems to be root; ``given`` are owner and group of each
+    file that it gave away."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.given: list[tuple[int, int]] = []
+        self._seeming: dict[str, tuple[int, int]] = {}
+        self._stat = os.stat
+        monkeypatch.setattr(os, "stat", self._look)
+        monkeypatch.setattr(os, "geteuid", lambda: 0)
+        monkeypatch.setattr(os, "fchown", lambda fd, uid, gid: self.given.append((uid, gid)))
+
+    def seem(self, path: Path, uid: int, gid: int) -> None:
+        """Let a file or folder seem to have that owner and group."""
+        self._seeming[str(path)] = uid, gid
+
+    def _look(self, path: Any, **how: Any) -> Any:
+        found = self._stat(path, **how)
+        seeming = None if isinstance(path, int) else self._seeming.get(os.fspath(path))
+        if seeming is None:
+            return found
+        names = {name: getattr(found, name) for name in dir(found) if name.startswith("st_")}
+        return SimpleNamespace(**names | {"st_uid": seeming[0], "st_gid": seeming[1]})
+
+
+@pytest.fixture
+def owners(monkeypatch: pytest.MonkeyPatch) -> Owners:
+    """See :class:`Owners`."""
+    return Owners(monkeypatch)
+
+
 TOGETHER = ("spark", "interop")
 
 # A machine that is busy with other things makes no test fail; pytest-timeout ends what hangs.

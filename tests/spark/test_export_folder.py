@@ -184,6 +184,17 @@ def test_names_that_a_killed_run_gave_are_on_disk_before_its_manifest_is_replace
     assert storage.synced() >= ABOVE
 
 
+def test_behind_a_run_that_came_to_its_end_nothing_is_synced_again(tmp_path: Path) -> None:
+    with ExportFolder(str(tmp_path)) as folder:
+        manifest = staged(folder, None, ["a", "b"])
+        folder.commit(manifest)
+        folder.unstage(manifest.placing.staging)
+    storage = Noting(str(tmp_path))
+    with ExportFolder(str(tmp_path), storage) as folder:
+        assert folder.load().generation == 1
+    assert storage.done == []
+
+
 def test_a_table_that_took_the_commit_before_a_crash_gets_it_once(tmp_path: Path) -> None:
     """Killed between the table's commit and ours."""
     table = Table()

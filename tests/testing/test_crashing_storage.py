@@ -197,6 +197,18 @@ def test_names_are_kept_by_syncing_the_folder_only() -> None:
     assert {tuple(storage.crash(seed).names()) for seed in SEEDS} == {("new", "replaced")}
 
 
+def test_a_folder_inside_keeps_its_own_names() -> None:
+    storage = CrashingStorage({})
+    storage.publish("a/one", b"1", replace=True)
+    storage.publish("b/two", b"2", replace=True)
+    storage.sync_folder("a")
+    after = [storage.crash(seed) for seed in SEEDS]
+    assert all(crashed.exists("a/one") for crashed in after)
+    assert {crashed.exists("b/two") for crashed in after} == {True, False}
+    storage.publish("b/three", b"3", replace=True, sync=True)
+    assert all(storage.crash(seed).exists("b/three") for seed in SEEDS)
+
+
 def test_where_names_are_ordered_a_rename_is_done_or_not() -> None:
     storage = CrashingStorage({"a": b"1", "b": b"2"})
     storage.rename("a", "b")

@@ -19,6 +19,8 @@ MAX_FOLDERS = 100_000
 
 _MAGIC = "*?["
 LOG = logging.getLogger("everlog.spark")
+_told: set[str] = set()
+"""Folders that may not be looked into, of which there was a warning in this process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +108,10 @@ def _plain(path: str) -> str:
 
 
 def _expand(path: str) -> list[str]:
-    if os.path.exists(_without_scheme(path)):  # as it is, before commas, patterns and spaces mean anything
-        return [_without_scheme(path)]
-    path = _without_scheme(path.strip())
-    if os.path.exists(path):
-        return [path]
+    whole, path = _without_scheme(path), _without_scheme(path.strip())
+    for found in (whole, path):
+        if os.path.exists(found):  # as it is, before spaces, commas and patterns mean anything
+            return [found]
     if "," in path:
         return [place for part in path.split(",") if part.strip() for place in _expand(part)]
     if not any(letter in path for letter in _MAGIC):
@@ -175,7 +176,9 @@ def _is_passed_over(error: EverlogError) -> bool:
     if not isinstance(error, StoreUnavailable) or is_missing(error):
         return True
     if isinstance(error.__cause__, PermissionError):
-        LOG.warning("%s: not looked into for stores: %s", error.where, error.found)
+        if error.where not in _told and len(_told) < MAX_FOLDERS:  # a live query looks again and again
+            _told.add(error.where)
+            LOG.warning("%s: not looked into for stores: %s", error.where, error.found)
         return True
     return False
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from everlog.core.columns import Column, ColumnType
 from everlog.core.report import Fault
-from everlog.core.storage import is_missing
 from everlog.core.store import PAYLOAD
 from everlog.errors import (
     CorruptData,
@@ -22,7 +21,7 @@ from everlog.errors import (
 from everlog.spark.discovery import FoundStore
 from everlog.spark.options import ScanOptions
 from everlog.spark.partitions import StorePartition, StoreSplits, plan
-from everlog.spark.store_errors import out_of_reach
+from everlog.spark.store_errors import is_gone, out_of_reach
 from everlog.stores import open_store
 
 if TYPE_CHECKING:
@@ -132,7 +131,7 @@ def _rows(partition: FaultPartition, scan: ScanOptions) -> Iterator[list[dict[st
                         yield collector.take()
                     yield collector.rest()
         except (StoreUnavailable, FileChanged, UnknownStream) as error:
-            if isinstance(error, StoreUnavailable) and not is_missing(error):
+            if not is_gone(error):
                 raise out_of_reach(part.store, error) from error
             if scan.fail_on_data_loss:
                 raise

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from everlog.core.columns import Batch
 from everlog.core.report import Fault, Severity
-from everlog.core.storage import is_missing
 from everlog.core.store import PAYLOAD, FaultSink, Split, Store
 from everlog.errors import (
     CorruptData,
@@ -25,7 +24,7 @@ from everlog.spark.arrow_batches import ArrowBatches, arrow_schema, in_time
 from everlog.spark.options import SKIP, ScanOptions
 from everlog.spark.partitions import StorePartition, StoreSplits
 from everlog.spark.schema import sbe_columns
-from everlog.spark.store_errors import at_store, damage, out_of_reach, refused
+from everlog.spark.store_errors import at_store, damage, is_gone, out_of_reach, refused
 from everlog.stores import open_store
 
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ def scan_partition(
                     for batch in _scan_split(store, part, split, names, scan, sbe, max_rows):
                         yield part, split, batch
         except (StoreUnavailable, FileChanged, UnknownStream) as error:
-            if isinstance(error, StoreUnavailable) and not is_missing(error):
+            if not is_gone(error):
                 raise out_of_reach(part.store, error) from error
             if scan.fail_on_data_loss:
                 raise _lost(part, error) from error

@@ -5,7 +5,17 @@ from __future__ import annotations
 import logging
 
 from everlog.core.report import Fault
-from everlog.errors import CorruptData, EverlogError, KeyRefused, StoreUnavailable, UnsupportedVersion
+from everlog.core.storage import is_missing
+from everlog.errors import (
+    CorruptData,
+    EverlogError,
+    FileChanged,
+    KeyRefused,
+    StoreUnavailable,
+    UnknownStream,
+    UnsupportedVersion,
+    WriteFailed,
+)
 from everlog.spark.discovery import FoundStore
 from everlog.spark.options import SKIP, ScanOptions
 
@@ -29,7 +39,15 @@ def refused(store: FoundStore, error: KeyRefused) -> EverlogError:
     return _named(store, error, error.hint)
 
 
-def out_of_reach(store: FoundStore, error: StoreUnavailable) -> EverlogError:
+def is_gone(error: EverlogError) -> bool:
+    """Whether a store, or a part of it, has vanished. What only can't be read now has not: who goes on without what is
+    gone must not go on without that."""
+    if isinstance(error, StoreUnavailable):
+        return not isinstance(error, WriteFailed) and is_missing(error)
+    return isinstance(error, FileChanged | UnknownStream)
+
+
+def out_of_reach(store: FoundStore, error: EverlogError) -> EverlogError:
     """The error with the store's path: no option goes on without what may be there."""
     return _named(
         store, error, error.hint or "failOnDataLoss=false goes on without what is gone, and this may be there"

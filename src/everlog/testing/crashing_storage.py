@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import errno
 import os
+import posixpath
 import random
 import threading
 import time
@@ -312,7 +313,7 @@ class CrashingStorage:
             self._set(draft, None)
             self.done("remove draft")
         if sync:
-            self.sync_folder()
+            self.sync_folder(posixpath.dirname(name))
         return True
 
     def rename(self, draft: str, name: str) -> None:
@@ -335,11 +336,10 @@ class CrashingStorage:
         return True
 
     def sync_folder(self, folder: str = "") -> None:
-        """See :class:`WritableStorage`. Keeps the names, not the content; there are no folders inside."""
-        if folder:
-            raise NotImplementedError(f"folder {folder}")
+        """See :class:`WritableStorage`. Keeps the names right in the folder, not the content. Folders themselves are
+        there as soon as a name in them is."""
         with self.changed:
-            self._renamed = []
+            self._renamed = [change for change in self._renamed if posixpath.dirname(change[0]) != folder]
             self.done("sync folder")
 
     def is_open_elsewhere(self, name: str) -> bool | None:

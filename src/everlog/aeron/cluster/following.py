@@ -26,8 +26,8 @@ class ClusterFollower(PositionalFollower):
         self._options = options
         self._recording_log: bytes | None = None
         self._recordings: dict[str, str] = {}
-        self._former: dict[str, str] = {}  # the recording that each stream had last, also of those that are gone by now
-        self._anew: set[str] = set()
+        self._last_log: int | None = None
+        self._is_anew = False
         self._archive: ArchiveFollower | None = None
         self._store = ClusterStore.open(storage, options)
 
@@ -47,9 +47,9 @@ class ClusterFollower(PositionalFollower):
             return {}
         reaches = self._archive.look()
         found = {name: reaches[stream] for name, stream in self._recordings.items() if stream in reaches}
-        for name in self._anew & found.keys():
-            found[name] = replace(found[name], is_anew=True)
-        self._anew -= found.keys()
+        if self._is_anew and LOG in found:
+            found[LOG] = replace(found[LOG], is_anew=True)
+            self._is_anew = False
         return found
 
     def _open(self, recording_log: bytes | None) -> None:
@@ -60,10 +60,10 @@ class ClusterFollower(PositionalFollower):
         self._recordings = {name: str(entry.recording_id) for name, entry in snapshots.items()}
         if store.log_recording_id is not None:
             self._recordings[LOG] = str(store.log_recording_id)
-        # A node that was seeded from a snapshot goes on with a log of its own, from its beginning; until it starts it
-        # has none.
-        self._anew |= {name for name, stream in self._recordings.items() if self._former.get(name, stream) != stream}
-        self._former |= self._recordings
+            # A node that was seeded from a snapshot goes on with a log of its own, from its beginning; until it starts
+            # it has none. A snapshot's name has its recording in it.
+            self._is_anew |= self._last_log not in (None, store.log_recording_id)
+            self._last_log = store.log_recording_id
         if self._archive is None and store.archive_folder is not None:
             self._archive = ArchiveFollower(store.archive_folder.storage, {"checksum": store.options.checksum})
 

@@ -17,6 +17,13 @@ UNGIVEN_STATES = ("INVALID", "DELETED")
 """An archive does not give recordings of these states: a node takes them for unknown."""
 
 
+def ungiven_repair(recording: Recording) -> str:
+    """What makes the archive give a recording of such a state again."""
+    if recording.state == "DELETED":
+        return "a copy of the archive"
+    return f"everlog archive DIR mark-valid {recording.recording_id}, once its frames are verified"
+
+
 class Snapshot(NamedTuple):
     """A snapshot to load."""
 
@@ -127,8 +134,7 @@ def _log(entry: Entry, recordings: Mapping[int, Recording], snapshots: list[Snap
         raise CorruptData(RECORDING_LOG_NAME, offset=entry.offset, found=found, expected=expected)
     if recording.state in UNGIVEN_STATES:
         found, expected = f"recording {entry.recording_id} of state {recording.state}", "the log's recording, VALID"
-        hint = f"everlog archive DIR mark-valid {entry.recording_id}, once its frames are verified"
-        hint = hint if recording.state == "INVALID" else "a copy of the archive"
+        hint = ungiven_repair(recording)
         raise CorruptData(RECORDING_LOG_NAME, offset=entry.offset, found=found, expected=expected, hint=hint)
     return Log(
         entry.recording_id,

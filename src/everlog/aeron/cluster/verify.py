@@ -15,7 +15,7 @@ from everlog.aeron.cluster.layouts import COMPONENTS
 from everlog.aeron.cluster.mark_file import FAILED, MARK_NAME, ClusterMark, load_mark
 from everlog.aeron.cluster.node_state_file import NODE_STATE_NAME
 from everlog.aeron.cluster.recording_log import RECORDING_LOG_NAME, Entry
-from everlog.aeron.cluster.recovery_plan import UNGIVEN_STATES
+from everlog.aeron.cluster.recovery_plan import UNGIVEN_STATES, ungiven_repair
 from everlog.aeron.cluster.scanning import LOG
 from everlog.aeron.cluster.state import explain_killed, service_count, time_ms
 from everlog.aeron.cluster.verify_log import LogCheck
@@ -197,7 +197,7 @@ class Verification:
             found=f"recording {recording.recording_id} of state {recording.state}",
             expected="one that the archive gives to the node",
             loses=f"nothing by itself; {'the node does not start' if stream == LOG else 'a node can not load it'}",
-            repair=f"everlog archive DIR mark-valid {recording.recording_id}, once its frames are verified",
+            repair=ungiven_repair(recording),
         )
         self.report.add(fault)
 

@@ -77,7 +77,7 @@ class ExportFolder:
             elif manifest is None or manifest.generation < following.generation:
                 self._remove([path for _, path in following.placing.files])
                 self._storage.remove(NEXT)
-        elif manifest is not None:
+        elif manifest is not None and self._is_folder(manifest.placing.staging):  # else the run came to its end
             self._place(manifest)
         for name in _names(os.path.join(self.path, OURS)):
             if name.startswith(STAGING):
@@ -123,13 +123,16 @@ class ExportFolder:
     def _place(self, manifest: Manifest) -> None:
         """Give the last commit's files their names. One that has gone from staging has its name already, but a run that
         was killed may not have synced it: the next commit's manifest tells of staged files no more."""
-        folders: set[str] = set()
+        folders = {posixpath.dirname(path) for _, path in manifest.placing.files}
+        made: set[str] = set()
         for staged, path in manifest.placing.files:
             source, folder = f"{manifest.placing.staging}/{staged}", posixpath.dirname(path)
-            if self._storage.exists(source):
+            if not self._storage.exists(source):
+                continue
+            if folder not in made:
                 self._make(folder)
-                self._storage.rename(source, path)
-            folders.add(folder)
+                made.add(folder)
+            self._storage.rename(source, path)
         for above in sorted({above for folder in folders for above in _upwards(folder)}):
             self._sync(above)
 
@@ -140,8 +143,11 @@ class ExportFolder:
             raise write_failed(os.path.join(self.path, folder), error) from error
 
     def _sync(self, folder: str) -> None:
-        if os.path.isdir(os.path.join(self.path, folder)):
+        if self._is_folder(folder):
             self._storage.sync_folder(folder)
+
+    def _is_folder(self, name: str) -> bool:
+        return os.path.isdir(os.path.join(self.path, name))
 
     def _remove(self, paths: list[str]) -> None:
         for path in paths:

@@ -9,23 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from everlog.core.columns import ColumnData
 from everlog.core.report import Fault, Severity
-from everlog.core.storage import is_missing
 from everlog.core.store import PAYLOAD, Split, Store
 from everlog.errors import (
     CorruptData,
     EverlogError,
     FileChanged,
-    StoreUnavailable,
-    UnknownStream,
     UnsupportedVersion,
-    WriteFailed,
 )
 from everlog.spark.arrow_batches import ArrowBatches, in_time
 from everlog.spark.discovery import FoundStore
 from everlog.spark.options import SKIP, ScanOptions
 from everlog.spark.pipelines.export_files import HourFiles, StagedFile, by_hour
 from everlog.spark.pipelines.export_manifest import StreamKey
-from everlog.spark.store_errors import damage, warn_of_sealed
+from everlog.spark.store_errors import damage, is_gone, warn_of_sealed
 from everlog.stores import open_store
 
 if TYPE_CHECKING:
@@ -92,19 +88,12 @@ def run_task(work: Work, splits: list[SplitToExport]) -> Iterator[SplitResult]:
             if (lost := _passed_over(work.scan, error)) is not None:
                 yield SplitResult(split.number, split.key, lost=lost)
             else:
-                yield SplitResult(split.number, split.key, error=_gone(split, error) if _is_gone(error) else error)
-
-
-def _is_gone(error: EverlogError) -> bool:
-    """Whether the store, or a part of it, has vanished; what only can't be read now has not."""
-    if isinstance(error, StoreUnavailable):
-        return not isinstance(error, WriteFailed) and is_missing(error)
-    return isinstance(error, FileChanged | UnknownStream)
+                yield SplitResult(split.number, split.key, error=_gone(split, error) if is_gone(error) else error)
 
 
 def _passed_over(scan: ScanOptions, error: EverlogError) -> str | None:
     """What is told of an error that the options say to go on behind; else ``None``."""
-    if _is_gone(error):
+    if is_gone(error):
         return None if scan.fail_on_data_loss else str(error)
     is_damage = isinstance(error, CorruptData | UnsupportedVersion)
     return str(error) if is_damage and scan.on_fault == SKIP else None

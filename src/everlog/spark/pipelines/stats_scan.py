@@ -35,6 +35,7 @@ from everlog.spark.pipelines.stats_fold import (
     missing_sequences,
 )
 from everlog.spark.pipelines.stats_rows import EDGE, FAULT, GAP, LOST, StreamName, detail_rows, fold_rows
+from everlog.spark.store_errors import is_gone, out_of_reach
 from everlog.spark.tasks import frame_of
 from everlog.stores import open_store
 
@@ -132,6 +133,8 @@ def scan_hand(hand: Hand, how: Folding) -> Iterator[pa.RecordBatch]:
             for split, width in zip(hand.splits, hand.widths, strict=True):
                 yield from _scan_split(store, split, width, how)
     except (StoreUnavailable, FileChanged, UnknownStream) as error:
+        if not is_gone(error):
+            raise out_of_reach(hand.store, error) from error
         if how.fail_on_data_loss:
             raise
         yield _lost(hand, error)

@@ -12,7 +12,7 @@ from typing import Any
 
 from everlog.core.following import Follower, Reach
 from everlog.core.options import option_names
-from everlog.core.storage import is_folder
+from everlog.core.storage import is_folder, is_missing
 from everlog.errors import CorruptData, EverlogError, FileChanged, NotAStore, StoreUnavailable, UnsupportedVersion
 from everlog.spark.discovery import FoundStore, find_stores, identity
 from everlog.spark.options import SKIP, ScanOptions
@@ -61,6 +61,7 @@ class Tracker:
         self._discovery_s = discovery_s
         self._discovered_at: float | None = None
         self._left_out: set[str] = set()
+        self._missed: set[str] = set()
         self._keys: dict[str, str] = {}
         self.stores: dict[str, TrackedStore] = {}
 
@@ -94,6 +95,14 @@ class Tracker:
             self.look()
         return self.stores.get(key)
 
+    def _tell_missed(self, path: str, error: EverlogError) -> None:
+        """Once until it can be looked at again: a folder that fails keeps new stores beside it from being found."""
+        if not isinstance(error, StoreUnavailable) or is_missing(error):
+            LOG.debug("%s: no stores now: %s", path, error)
+        elif path not in self._missed:
+            self._missed.add(path)
+            LOG.warning("%s: no new stores are found there for now: %s", path, error)
+
     def _discover(self) -> None:
         found: list[FoundStore] = []
         for path in self._scan.paths:
@@ -101,7 +110,9 @@ class Tracker:
                 found += find_stores((path,), self._scan.family)
             except (NotAStore, StoreUnavailable) as error:
                 # Stores that were found there before are still looked at, and missed.
-                LOG.debug("%s: no stores now: %s", path, error)
+                self._tell_missed(path, error)
+            else:
+                self._missed.discard(path)
         for store in found:
             key = self._keys.setdefault(identity(store.path), store_key(store.path))
             if key in self.stores:

@@ -55,11 +55,13 @@ class WriteOptions:
 
     def staging_storage(self) -> LocalWritableStorage:
         """The staging folder, made where there is none. Raises :class:`WriteFailed`."""
-        make_folder(self.staging)
+        if not os.path.isdir(self.staging):  # each task of each batch comes here
+            make_folder(self.staging)
         return LocalWritableStorage(self.staging)
 
     def committer(self) -> Committer:
         """Of the driver's commits."""
+        make_folder(self.staging)  # its name is on disk before a note in it counts, whoever made it
         return Committer(self.staging_storage(), self.target, self.open_target, on_uncertain=self.on_uncertain)
 
     def open_target(self) -> Target:

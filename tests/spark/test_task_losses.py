@@ -1,4 +1,4 @@
-"""What a task of an export goes on behind, and what ends it."""
+"""What a task of an export, or of statistics, goes on behind, and what ends it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ import os
 
 import pytest
 
+from everlog.core.store import Level
 from everlog.errors import EverlogError, FileChanged, StoreUnavailable, UnknownStream, WriteFailed
+from everlog.spark.discovery import FoundStore
 from everlog.spark.options import parse_options
+from everlog.spark.pipelines import stats_scan
 from everlog.spark.pipelines.export_task import _passed_over
+from everlog.spark.pipelines.stats_scan import Folding, Hand, scan_hand
 
 LENIENT = parse_options({"path": "/x", "failOnDataLoss": "false"})
 STRICT = parse_options({"path": "/x"})
@@ -34,3 +38,21 @@ def test_what_has_gone_is_passed_over_where_the_options_say_so() -> None:
 
 def test_a_file_that_can_not_be_written_ends_the_export() -> None:
     assert _passed_over(LENIENT, failed(WriteFailed, errno.ENOENT)) is None
+
+
+def test_statistics_of_what_can_not_be_read_now_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    hand = Hand(FoundStore("/x", "jlog"), {}, (), ())
+    how = Folding(60 * 10**9, Level.RECORD, None, None, fail_on_data_loss=False)
+
+    def fail(code: int) -> None:
+        def open_none(*_: object, **__: object) -> None:
+            raise failed(StoreUnavailable, code)
+
+        monkeypatch.setattr(stats_scan, "open_store", open_none)
+
+    fail(errno.EIO)
+    with pytest.raises(StoreUnavailable, match="input/output error"):
+        list(scan_hand(hand, how))
+    fail(errno.ENOENT)
+    (batch,) = scan_hand(hand, how)
+    assert "no such file" in str(batch.to_pylist())
