@@ -1,4 +1,4 @@
-"""Which tests run in one process where pytest has several: those of a file, or of Spark; how long examples may take."""
+"""Which tests run in one process where pytest has several (those of a file, or of Spark), and files of other users."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from everlog.spark.options import parse_options
 from everlog.spark.pipelines import stats_scan
 from everlog.spark.pipelines.export_task import _passed_over
 from everlog.spark.pipelines.stats_scan import Folding, Hand, scan_hand
+from everlog.spark.streaming import tracking
 
 LENIENT = parse_options({"path": "/x", "failOnDataLoss": "false"})
 STRICT = parse_options({"path": "/x"})
@@ -56,3 +57,26 @@ def test_statistics_of_what_can_not_be_read_now_fail(monkeypatch: pytest.MonkeyP
     fail(errno.ENOENT)
     (batch,) = scan_hand(hand, how)
     assert "no such file" in str(batch.to_pylist())
+
+
+def test_a_live_query_warns_once_of_a_folder_that_can_not_be_looked_at(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """New stores are not found there meanwhile; that one is gone is no news, its stores are missed one by one."""
+    answers = [errno.EIO, errno.EIO, None, errno.EIO, errno.ENOENT]
+
+    def look(*_: object) -> list[FoundStore]:
+        code = answers.pop(0)
+        if code is not None:
+            raise failed(StoreUnavailable, code)
+        return []
+
+    monkeypatch.setattr(tracking, "find_stores", look)
+    tracker = tracking.Tracker(LENIENT, {}, discovery_s=0)
+    told = []
+    while answers:
+        caplog.clear()
+        tracker.look()
+        told.append([record.getMessage() for record in caplog.records if record.levelname == "WARNING"])
+    assert [len(messages) for messages in told] == [1, 0, 0, 1, 0]
+    assert "/x: no new stores are found there for now: /x/segment: found input/output error" in told[0][0]
