@@ -20,7 +20,7 @@ def test_numbers_that_json_lacks_are_texts_and_what_follows_is_read_back(tmp_pat
     place = tmp_path / "x.jsonl"
     file = SummedFile(str(place))
     numbers = [1.5, math.nan, math.inf, -math.inf, None]
-    batch = pa.record_batch(
+    batch = pa.RecordBatch.from_pydict(
         {"number": pa.array(numbers), "small": pa.array(numbers, pa.float32()), "n": [0, 1, 2, 3, 4]}
     )
     rows = JsonRows(file, batch.schema)
