@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from everlog.testing.series import Series
+
 HERE = Path(__file__).parent
 
 
@@ -44,17 +46,32 @@ def owners(monkeypatch: pytest.MonkeyPatch) -> Owners:
     return Owners(monkeypatch)
 
 
-TOGETHER = ("spark", "interop")
+SERIES = Series.from_environment()
+
+
+@pytest.fixture
+def series() -> Series:
+    """The part of a long series that this run tries. ``make test-long`` runs the tests that ask for it in full."""
+    return SERIES
+
 
 # A machine that is busy with other things makes no test fail; pytest-timeout ends what hangs.
-settings.register_profile("everlog", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "everlog", max_examples=SERIES.rounds(100), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("everlog")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Fixtures of a module or a session are made once for each process; Spark's session, and what is downloaded and
-    compiled of the real systems, once in all."""
+    """Mark the tests for ``make test``, ``test-long`` and ``interop``, and say which of them run in one process.
+
+    Fixtures of a module are made once for each process: a file's tests stay together, and so do all that use Spark's
+    session."""
     for item in items:
-        path = item.path.relative_to(HERE) if item.path.is_relative_to(HERE) else item.path
-        group = path.parts[0] if path.parts[0] in TOGETHER else str(path)
-        item.add_marker(pytest.mark.xdist_group(group))
+        path = item.path.relative_to(HERE)
+        names = getattr(item, "fixturenames", ())
+        if "series" in names or getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+            item.add_marker(pytest.mark.series)
+        if path.parts[0] == "interop":
+            item.add_marker(pytest.mark.peer)
+        item.add_marker(pytest.mark.xdist_group("spark" if "spark" in names else str(path)))

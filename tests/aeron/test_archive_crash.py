@@ -17,6 +17,7 @@ from everlog.errors import WriteFailed
 from everlog.testing.crashing_storage import CrashingStorage
 from everlog.testing.faulty_writes import FaultyWrites, WriteFaults
 from everlog.testing.ledger import Ledger
+from everlog.testing.series import Series
 
 POWER_CUTS = 2
 """At each moment, each with a seed of its own; every other one on a file system that keeps names in order."""
@@ -59,15 +60,15 @@ def append_all(ledger: Ledger, recorder: Recorder, messages: list[bytes], many: 
             ledger.append(recorder, message)
 
 
-def at_each_moment(storage: CrashingStorage, scenario: Scenario, check: Check) -> int:
-    """Run a scenario; ``check`` the folder as it is when the process dies after each of its operations, with what was
-    acknowledged until then. How many moments there were."""
+def at_each_moment(storage: CrashingStorage, scenario: Scenario, check: Check, stride: int) -> int:
+    """Run a scenario; ``check`` the folder as it is when the process dies after every ``stride``-th of its operations,
+    with what was acknowledged until then. How many operations there were."""
     ledgers, problems, count = Ledgers(), list[str](), 0
 
     def note(what: str) -> None:
         nonlocal count
         moment, count = f"{count}: {what}", count + 1
-        if not problems:
+        if not problems and (what == "end" or count % stride == 1 % stride):
             try:
                 check(moment, storage.kill(), ledgers.copy())
             except Exception as error:  # not through the archive, which would go on in another way
@@ -103,19 +104,21 @@ def goes_on(storage: CrashingStorage, ledgers: Ledgers, **options: Any) -> Ledge
 
 
 @pytest.mark.parametrize("options", [{}, {"checksum": "crc32"}, {"durability": "synced"}], ids=str)
-def test_after_the_death_of_the_process_every_acknowledged_message_is_there(options: dict[str, Any]) -> None:
+def test_after_the_death_of_the_process_every_acknowledged_message_is_there(
+    options: dict[str, Any], series: Series
+) -> None:
     def check(moment: str, killed: CrashingStorage, ledgers: Ledgers) -> None:
         after = goes_on(killed, ledgers, **options)
         assert after.complaints(recordings(killed)) == []
         assert faults(killed) == []
 
     scenario = partial(session, **options)
-    assert at_each_moment(CrashingStorage(edge_bytes=4096), scenario, check) > 80
+    assert at_each_moment(CrashingStorage(edge_bytes=4096), scenario, check, series.stride) > 80
 
 
 @pytest.mark.parametrize("many", [False, True], ids=["one by one", "many at once"])
 @pytest.mark.parametrize("checksum", ["none", "crc32c"])
-def test_after_a_power_cut_every_synced_message_is_there(checksum: str, many: bool) -> None:
+def test_after_a_power_cut_every_synced_message_is_there(checksum: str, many: bool, series: Series) -> None:
     options = {"durability": "synced", "checksum": checksum}
 
     def check(moment: str, killed: CrashingStorage, ledgers: Ledgers) -> None:
@@ -129,7 +132,7 @@ def test_after_a_power_cut_every_synced_message_is_there(checksum: str, many: bo
             assert damage == [], f"seed {seed}"
 
     scenario = partial(session, many=many, **options)
-    assert at_each_moment(CrashingStorage(), scenario, check) > 100
+    assert at_each_moment(CrashingStorage(), scenario, check, series.stride) > 100
 
 
 def lost(ledgers: Ledgers, storage: CrashingStorage, checksum: str) -> list[str]:
@@ -139,7 +142,7 @@ def lost(ledgers: Ledgers, storage: CrashingStorage, checksum: str) -> list[str]
 
 
 @pytest.mark.parametrize("checksum", ["none", "crc32"])
-def test_what_was_written_before_a_sync_survives_a_power_cut(checksum: str) -> None:
+def test_what_was_written_before_a_sync_survives_a_power_cut(checksum: str, series: Series) -> None:
     """At the level ``written``, with what of the catalog it takes to find it again."""
     storage, ledgers = CrashingStorage(), Ledgers()
     archive = opened(storage, checksum=checksum)
@@ -153,19 +156,19 @@ def test_what_was_written_before_a_sync_survives_a_power_cut(checksum: str) -> N
             ledger.append(recorder, payload(number, 350))
             if number % 9 == 0:
                 recorder.sync()
-                for seed in range(20):
+                for seed in range(series.rounds(20)):
                     after = storage.crash(seed, ordered_names=seed % 2 == 0)
                     opened(after, checksum=checksum).close()
                     assert lost(ledgers, after, "none") == [], f"{number}, seed {seed}"
         recorder.sync()
         recorder.stop()
-        for seed in range(20):
+        for seed in range(series.rounds(20)):
             after = storage.crash(seed)
             opened(after, checksum=checksum).close()
             assert lost(ledgers, after, "none") == [], f"stopped, seed {seed}"
 
 
-def test_a_power_cut_under_written_leaves_an_archive_that_can_be_opened_and_recorded_to() -> None:
+def test_a_power_cut_under_written_leaves_an_archive_that_can_be_opened_and_recorded_to(series: Series) -> None:
     """Messages may be lost, or have pages of zeros; recordings, too, or the file in which one stops: it is not extended
     then, for verify and repair to tell."""
 
@@ -189,17 +192,15 @@ def test_a_power_cut_under_written_leaves_an_archive_that_can_be_opened_and_reco
             last = [messages[recording_id][-1] for recording_id in (*extended, new.recording_id)]
             assert set(last) == {b"after the crash"}, f"seed {seed}"
 
-    assert at_each_moment(CrashingStorage(), session, check) > 80
+    assert at_each_moment(CrashingStorage(), session, check, series.stride) > 80
 
 
 @pytest.mark.parametrize("durability", ["written", "synced"])
-def test_a_crash_in_recovery_is_recovered_as_well(durability: str) -> None:
+def test_a_crash_in_recovery_is_recovered_as_well(durability: str, series: Series) -> None:
     checksum = "crc32"
     options = {"durability": durability, "checksum": checksum}
 
     def check(moment: str, killed: CrashingStorage, ledgers: Ledgers) -> None:
-        if int(moment.split(":")[0]) % 5:
-            return
         for seed in seeds(moment)[:2]:
             folder = killed.crash(seed) if durability == "synced" else killed
 
@@ -208,20 +209,20 @@ def test_a_crash_in_recovery_is_recovered_as_well(durability: str) -> None:
                 after = goes_on(later, ledgers, **options)
                 assert lost(after, later, checksum) == [], f"seed {seed}, then after {again}"
 
-            at_each_moment(folder, lambda storage, _: opened(storage, **options).close(), check_again)
+            at_each_moment(folder, lambda storage, _: opened(storage, **options).close(), check_again, series.stride)
 
     scenario = partial(session, many=False, **options)
-    at_each_moment(CrashingStorage(edge_bytes=4096), scenario, check)
+    at_each_moment(CrashingStorage(edge_bytes=4096), scenario, check, 5 * series.stride)
 
 
 @pytest.mark.parametrize("checksum", ["none", "crc32c"])
-def test_a_power_cut_after_a_sync_that_failed_costs_only_what_was_refused(checksum: str) -> None:
-    for fail_at in range(4, 40):
+def test_a_power_cut_after_a_sync_that_failed_costs_only_what_was_refused(checksum: str, series: Series) -> None:
+    for fail_at in series.points(range(4, 40)):
         inner, ledgers = CrashingStorage(), Ledgers()
         storage = FaultyWrites(inner, WriteFaults(fail_at=fail_at, operations=frozenset({"sync", "sync_folder"})))
         with suppress(WriteFailed):
             session(storage, ledgers, durability="synced", checksum=checksum)
-        for seed in range(6):
+        for seed in range(series.rounds(6)):
             after = inner.crash(seed)
             opened(after, checksum=checksum).close()
             complaints = [text for text in ledgers.complaints(recordings(after)) if "lost" in text]

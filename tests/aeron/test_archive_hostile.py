@@ -16,6 +16,7 @@ from everlog.aeron.archive import scan
 from everlog.core.report import Fault
 from everlog.errors import EverlogError
 from everlog.kernel import columns_twin
+from everlog.testing.series import Series
 
 Unpack = Callable[[str], Path]
 NAMES = ["position", "end_position", "payload", "flags", "reserved_value"]
@@ -49,7 +50,7 @@ def everything(path: Path, **options: Any) -> dict[str, list[tuple[Any, ...]]]:
 
 
 def test_a_segment_with_flipped_bits_gives_only_what_was_written_where_checksums_tell(
-    small_archive: Path, tmp_path: Path
+    small_archive: Path, tmp_path: Path, series: Series
 ) -> None:
     path = Path(shutil.copytree(small_archive, tmp_path / "store"))
     written = {stream: set(rows) for stream, rows in everything(path).items()}
@@ -57,7 +58,7 @@ def test_a_segment_with_flipped_bits_gives_only_what_was_written_where_checksums
     generator = random.Random(5)
     for name, stream, end in (("9-0.rec", "9", 32672), ("13-0.rec", "13", 4032)):
         good = (path / name).read_bytes()
-        for _ in range(120):
+        for _ in range(series.rounds(120)):
             data = bytearray(good)
             at = generator.randrange(end)
             data[at] ^= 1 << generator.randrange(8)
@@ -73,11 +74,13 @@ def test_a_segment_with_flipped_bits_gives_only_what_was_written_where_checksums
         (path / name).write_bytes(good)
 
 
-def test_a_segment_cut_anywhere_gives_the_records_before_the_cut(small_archive: Path, tmp_path: Path) -> None:
+def test_a_segment_cut_anywhere_gives_the_records_before_the_cut(
+    small_archive: Path, tmp_path: Path, series: Series
+) -> None:
     path = Path(shutil.copytree(small_archive, tmp_path / "store"))
     written = everything(path)["13"]
     good = (path / "13-0.rec").read_bytes()
-    for cut in [*range(300), *range(300, 4100, 37)]:
+    for cut in series.points([*range(300), *range(300, 4100, 37)]):
         (path / "13-0.rec").write_bytes(good[:cut])
         found = everything(path)["13"]
         assert found == written[: len(found)]
@@ -85,7 +88,7 @@ def test_a_segment_cut_anywhere_gives_the_records_before_the_cut(small_archive: 
 
 
 def test_a_catalog_cut_or_flipped_anywhere_costs_no_record_and_never_raises_but_for_its_version(
-    small_archive: Path, tmp_path: Path
+    small_archive: Path, tmp_path: Path, series: Series
 ) -> None:
     path = Path(shutil.copytree(small_archive, tmp_path / "store"))
     written = everything(path)
@@ -97,7 +100,7 @@ def test_a_catalog_cut_or_flipped_anywhere_costs_no_record_and_never_raises_but_
         at = generator.randrange(6000)
         data[at] ^= 1 << generator.randrange(8)
         damaged.append(bytes(data))
-    for data in damaged:
+    for data in series.points(damaged):
         (path / "archive.catalog").write_bytes(data)
         try:
             found = everything(path)

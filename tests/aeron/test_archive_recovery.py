@@ -20,6 +20,7 @@ from everlog.errors import CorruptData, UnsupportedVersion, WriteFailed
 from everlog.testing.crashing_storage import CrashingStorage
 from everlog.testing.faulty_writes import FaultyWrites, WriteFaults
 from everlog.testing.memory_storage import MemoryStorage
+from everlog.testing.series import Series
 
 SEGMENT = 131072
 GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "aeron"
@@ -132,20 +133,22 @@ def case(name: str, recording_id: int, last: str | None) -> tuple[dict[str, byte
 
 @pytest.mark.parametrize(("name", "recording_id", "last"), CASES)
 def test_a_file_that_ends_anywhere_in_the_last_two_frames_is_cut_at_the_last_whole_one(
-    name: str, recording_id: int, last: str | None
+    name: str, recording_id: int, last: str | None, series: Series
 ) -> None:
     files, last, base = case(name, recording_id, last)
     first, second, end = last_frames(files[last])
-    for size in range(first, end + 1):
+    for size in series.points(range(first, end + 1)):
         expected = end if size == end else second if size >= second else first
         assert end_of(files, recording_id, **{last: files[last][:size]}) == base + expected, size
 
 
-def test_zeros_from_any_byte_of_the_last_two_frames_on_cut_the_torn_one_where_there_are_checksums() -> None:
+def test_zeros_from_any_byte_of_the_last_two_frames_on_cut_the_torn_one_where_there_are_checksums(
+    series: Series,
+) -> None:
     files, last, base = case("archive-crash/crash-crc", 2, None)
     data = files[last]
     first, second, end = last_frames(data)
-    for at in range(first, end):
+    for at in series.points(range(first, end)):
         torn = data[:at] + bytes(len(data) - at)
         begin = first if at < second else second
         behind = second if at < second else end
@@ -153,24 +156,24 @@ def test_zeros_from_any_byte_of_the_last_two_frames_on_cut_the_torn_one_where_th
         assert end_of(files, 2, **{last: torn}) == base + expected, at
 
 
-def test_each_bit_of_the_last_frame_that_is_flipped_cuts_it_and_of_the_one_before_costs_nothing() -> None:
+def test_each_bit_of_the_last_frame_that_is_flipped_cuts_it_and_of_the_one_before_costs_nothing(series: Series) -> None:
     files, last, base = case("archive-crash/crash-crc", 2, None)
     data = files[last]
     first, second, end = last_frames(data)
     # Version, flags and reserved value are under no checksum; of the length only what leads to another place shows.
     free = {4, 5, *range(24, 32)}
-    for at in range(first, end):
-        for bit in range(8):
-            flipped = data[:at] + bytes([data[at] ^ 1 << bit]) + data[at + 1 :]
-            found = end_of(files, 2, **{last: flipped}) - base
-            if at < second or at - second in free:
-                assert found == end, (at, bit)
-            elif at == second:
-                length = int.from_bytes(flipped[second : second + 4], "little")
-                is_same = second + ((length + 31) & -32) == end and not any(data[second + length : end])
-                assert found == (end if is_same else second), (at, bit)
-            else:
-                assert found == second, (at, bit)
+    for number in series.points(range(8 * first, 8 * end)):
+        at, bit = divmod(number, 8)
+        flipped = data[:at] + bytes([data[at] ^ 1 << bit]) + data[at + 1 :]
+        found = end_of(files, 2, **{last: flipped}) - base
+        if at < second or at - second in free:
+            assert found == end, (at, bit)
+        elif at == second:
+            length = int.from_bytes(flipped[second : second + 4], "little")
+            is_same = second + ((length + 31) & -32) == end and not any(data[second + length : end])
+            assert found == (end if is_same else second), (at, bit)
+        else:
+            assert found == second, (at, bit)
 
 
 # What is no torn tail, and what is
@@ -291,7 +294,7 @@ def is_recovered(storage: CrashingStorage, before: dict[str, list[tuple[str, byt
     return records(storage) == before
 
 
-def test_a_recovery_that_is_stopped_anywhere_is_finished_by_the_next_one() -> None:
+def test_a_recovery_that_is_stopped_anywhere_is_finished_by_the_next_one(series: Series) -> None:
     before = records(CrashingStorage(broken()))
     storage = CrashingStorage(broken())
     plan = plan_recovery(ArchiveStore.open(storage, {}))
@@ -308,7 +311,7 @@ def test_a_recovery_that_is_stopped_anywhere_is_finished_by_the_next_one() -> No
     storage.after_each = None
     assert is_recovered(storage, before)
     assert len(moments) > 60
-    for where, crashed in moments:
+    for where, crashed in series.points(moments):
         assert records(crashed) == before, where
         recover(crashed)
         assert is_recovered(crashed, before), where
@@ -324,9 +327,11 @@ def test_a_power_cut_after_a_recovery_takes_nothing_of_it_back() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 1 << 30])
-def test_a_disk_that_fails_at_any_operation_of_a_recovery_leaves_what_the_next_one_finishes(count: int) -> None:
+def test_a_disk_that_fails_at_any_operation_of_a_recovery_leaves_what_the_next_one_finishes(
+    count: int, series: Series
+) -> None:
     before = records(CrashingStorage(broken()))
-    for number in range(1000):
+    for number in series.numbers():
         storage = CrashingStorage(broken())
         faulty = FaultyWrites(storage, WriteFaults(fail_at=number, count=count, part_bytes=0))
         plan = plan_recovery(ArchiveStore.open(faulty, {}))

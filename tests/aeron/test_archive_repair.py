@@ -28,6 +28,7 @@ from everlog.testing.crashing_storage import CrashingStorage
 from everlog.testing.faulty_writes import FaultyWrites, WriteFaults
 from everlog.testing.memory_storage import MemoryStorage
 from everlog.testing.mutations import mutate
+from everlog.testing.series import Series
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "aeron"
 CATALOG, MARK = "archive.catalog", "archive-mark.dat"
@@ -380,7 +381,7 @@ def finish(storage: CrashingStorage, before: dict[str, list[tuple[int, bytes]]],
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_repair_that_is_stopped_anywhere_is_finished_by_the_next_one(case: str) -> None:
+def test_a_repair_that_is_stopped_anywhere_is_finished_by_the_next_one(case: str, series: Series) -> None:
     storage = CrashingStorage(broken(case))
     before = records(storage)
     plan = open_archive(storage).plan_repair()
@@ -397,16 +398,16 @@ def test_a_repair_that_is_stopped_anywhere_is_finished_by_the_next_one(case: str
     storage.after_each = None
     finish(storage, before, "not stopped")
     assert len(moments) > 20
-    for where, crashed in moments:
+    for where, crashed in series.points(moments):
         assert lost(before, crashed) == [], where
         finish(crashed, before, where)
 
 
 @pytest.mark.parametrize("count", [1, 1 << 30])
 @pytest.mark.parametrize("case", CASES)
-def test_a_disk_that_fails_at_any_operation_leaves_the_archive_no_worse(case: str, count: int) -> None:
+def test_a_disk_that_fails_at_any_operation_leaves_the_archive_no_worse(case: str, count: int, series: Series) -> None:
     before = records(CrashingStorage(broken(case)))
-    for number in range(1000):
+    for number in series.numbers():
         storage = CrashingStorage(broken(case))
         plan = open_archive(FaultyWrites(storage, WriteFaults(fail_at=number, count=count, part_bytes=0))).plan_repair()
         try:
@@ -420,9 +421,11 @@ def test_a_disk_that_fails_at_any_operation_leaves_the_archive_no_worse(case: st
 
 
 @pytest.mark.parametrize("name", [WORK, "archive-crash/torn-half-crc"])
-def test_whatever_is_wrong_a_repair_loses_no_record_and_the_next_one_has_nothing_to_do(name: str) -> None:
+def test_whatever_is_wrong_a_repair_loses_no_record_and_the_next_one_has_nothing_to_do(
+    name: str, series: Series
+) -> None:
     whole = unpacked(name)
-    for seed in range(40):
+    for seed in range(series.rounds(40)):
         files, words = mutate(whole, random.Random(seed))
         storage = CrashingStorage(files)
         before = records(storage)

@@ -20,6 +20,7 @@ from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.archive.writing.recorder import Recorder
 from everlog.errors import EverlogError, UsageError
 from everlog.testing.crashing_storage import CrashingStorage
+from everlog.testing.series import Series
 
 NUMBERS = st.integers(0, 1 << 16)
 SIZES = st.one_of(st.integers(0, 200), st.integers(0, TERM // 8))
@@ -335,7 +336,12 @@ class CheckedArchiveMachine(ArchiveMachine):
     options: ClassVar[dict[str, Any]] = {"durability": "synced", "checksum": "crc32c"}
 
 
-CALM = settings(max_examples=15, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck))
+CALM = settings(
+    max_examples=Series.from_environment().rounds(15),
+    stateful_step_count=25,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
 TestArchive = ArchiveMachine.TestCase
 TestArchive.settings = CALM
 TestSyncedArchive = SyncedArchiveMachine.TestCase

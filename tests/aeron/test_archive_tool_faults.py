@@ -17,6 +17,7 @@ from everlog.core.writable import DRAFT_PREFIX
 from everlog.errors import EverlogError, WriteFailed
 from everlog.testing.crashing_storage import CrashingStorage
 from everlog.testing.faulty_writes import FaultyWrites, WriteFaults
+from everlog.testing.series import Series
 
 Signs = set[tuple[str, str | None]]
 SEEDS = range(3)
@@ -74,9 +75,10 @@ def check_and_finish(storage: CrashingStorage, verb: Verb) -> None:
 
 @pytest.mark.parametrize("count", [1, 1000], ids=["once", "for good"])
 @pytest.mark.parametrize("verb", VERBS, ids=str)
-def test_whatever_fails_the_error_says_so_and_the_verb_finishes_when_the_disk_is_whole(verb: Verb, count: int) -> None:
-    number = 0
-    while True:
+def test_whatever_fails_the_error_says_so_and_the_verb_finishes_when_the_disk_is_whole(
+    verb: Verb, count: int, series: Series
+) -> None:
+    for number in series.numbers():
         inner = CrashingStorage(verb.files())
         plan = verb.plan(inner)
         storage = FaultyWrites(inner, WriteFaults(fail_at=number, count=count))
@@ -90,12 +92,11 @@ def test_whatever_fails_the_error_says_so_and_the_verb_finishes_when_the_disk_is
             assert not storage.failed
             break
         check_and_finish(inner, verb)
-        number += 1
     assert number >= 2
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=str)
-def test_a_verb_that_is_killed_at_any_point_can_be_run_again(verb: Verb) -> None:
+def test_a_verb_that_is_killed_at_any_point_can_be_run_again(verb: Verb, series: Series) -> None:
     left: list[CrashingStorage] = []
     storage = CrashingStorage(verb.files())
     plan = verb.plan(storage)
@@ -103,12 +104,12 @@ def test_a_verb_that_is_killed_at_any_point_can_be_run_again(verb: Verb) -> None
     plan.apply()
     storage.after_each = None
     assert len(left) >= 2
-    for folder in left:
+    for folder in series.points(left):
         check_and_finish(folder, verb)
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=str)
-def test_after_a_power_cut_at_any_point_the_verb_can_be_run_again(verb: Verb) -> None:
+def test_after_a_power_cut_at_any_point_the_verb_can_be_run_again(verb: Verb, series: Series) -> None:
     # Names appear in the order in which they were given, as on file systems with a journal: see docs/durability.md.
     left: list[CrashingStorage] = []
     storage = CrashingStorage(verb.files())
@@ -116,19 +117,19 @@ def test_after_a_power_cut_at_any_point_the_verb_can_be_run_again(verb: Verb) ->
     storage.after_each = lambda _: left.extend(storage.crash(seed, ordered_names=True) for seed in SEEDS)
     plan.apply()
     storage.after_each = None
-    for folder in left:
+    for folder in series.points(left):
         check_and_finish(folder, verb)
 
 
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if "migrate" not in verb.name], ids=str)
-def test_without_a_journal_only_renamed_files_are_at_risk(verb: Verb) -> None:
+def test_without_a_journal_only_renamed_files_are_at_risk(verb: Verb, series: Series) -> None:
     left: list[CrashingStorage] = []
     storage = CrashingStorage(verb.files())
     plan = verb.plan(storage)
     storage.after_each = lambda _: left.extend(storage.crash(seed) for seed in SEEDS)
     plan.apply()
     storage.after_each = None
-    for folder in left:
+    for folder in series.points(left):
         check_and_finish(folder, verb)
 
 
@@ -156,12 +157,12 @@ class FullBackup:
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=str)
-def test_what_could_not_be_kept_is_not_removed_nor_written_over(verb: Verb) -> None:
+def test_what_could_not_be_kept_is_not_removed_nor_written_over(verb: Verb, series: Series) -> None:
     storage = CrashingStorage(verb.files())
     with pytest.raises(WriteFailed):
         verb.plan(storage).apply(backup=FullBackup(0))
     assert contents(storage) == verb.files()
-    for fails in range(1, 100):
+    for fails in series.numbers():
         storage = CrashingStorage(verb.files())
         try:
             verb.plan(storage).apply(backup=FullBackup(fails))
@@ -174,11 +175,10 @@ def test_what_could_not_be_kept_is_not_removed_nor_written_over(verb: Verb) -> N
 
 @pytest.mark.parametrize("verb", VERBS, ids=str)
 def test_a_verb_that_was_broken_off_is_undone_and_an_undo_that_was_broken_off_goes_on(
-    verb: Verb, tmp_path: Path
+    verb: Verb, tmp_path: Path, series: Series
 ) -> None:
     before = verb.files()
-    number = 0
-    while True:
+    for number in series.numbers():
         storage = CrashingStorage(before)
         plan = verb.plan(storage)
         failing = FaultyWrites(storage, WriteFaults(fail_at=number, count=1000))
@@ -201,4 +201,3 @@ def test_a_verb_that_was_broken_off_is_undone_and_an_undo_that_was_broken_off_go
         except WriteFailed:
             plan_undo(storage, LocalStorage(str(kept))).apply()
         assert contents(storage) == before, number
-        number += 1

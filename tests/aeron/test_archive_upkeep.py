@@ -28,6 +28,7 @@ from everlog.errors import UnknownStream, WriteFailed
 from everlog.testing.crashing_storage import CrashingStorage
 from everlog.testing.faulty_writes import FaultyWrites, WriteFaults
 from everlog.testing.memory_storage import MemoryStorage
+from everlog.testing.series import Series
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "aeron"
 MANY = 1 << 30
@@ -203,7 +204,7 @@ def test_an_operation_leaves_what_it_should(name: str) -> None:
 @pytest.mark.parametrize("sync_level", [0, 1])
 @pytest.mark.parametrize("name", CASES)
 def test_a_process_that_is_killed_at_any_point_leaves_sound_recordings_and_the_same_again_finishes(
-    name: str, sync_level: int
+    name: str, sync_level: int, series: Series
 ) -> None:
     case = CASES[name]
     storage = CrashingStorage(prepared(case))
@@ -213,7 +214,7 @@ def test_a_process_that_is_killed_at_any_point_leaves_sound_recordings_and_the_s
     case.run(folder)
     storage.after_each = None
     assert killed
-    for left in killed:
+    for left in series.points(killed):
         check_between(left, case)
         finish(left, case, sync_level)
         check(left, case)
@@ -226,7 +227,7 @@ POWER_CUTS = [(name, True) for name in CASES] + [(name, False) for name in CASES
 @pytest.mark.parametrize("sync_level", [0, 1])
 @pytest.mark.parametrize(("name", "ordered_names"), POWER_CUTS)
 def test_after_a_power_cut_at_any_point_the_same_again_finishes(
-    name: str, ordered_names: bool, sync_level: int
+    name: str, ordered_names: bool, sync_level: int, series: Series
 ) -> None:
     case = CASES[name]
     storage = CrashingStorage(prepared(case))
@@ -238,13 +239,13 @@ def test_after_a_power_cut_at_any_point_the_same_again_finishes(
     storage.after_each = lambda what: cut.extend(storage.crash(seed, ordered_names=ordered_names) for seed in SEEDS)
     case.run(folder)
     storage.after_each = None
-    for left in cut:
+    for left in series.points(cut):
         finish(left, case, sync_level)
         check(left, case)
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if not name.startswith("truncate")])
-def test_after_a_power_cut_at_any_point_recordings_are_sound(name: str) -> None:
+def test_after_a_power_cut_at_any_point_recordings_are_sound(name: str, series: Series) -> None:
     """But for a truncation, whose file is cut and lengthened: there that is so once the archive was opened."""
     case = CASES[name]
     storage = CrashingStorage(prepared(case))
@@ -252,16 +253,15 @@ def test_after_a_power_cut_at_any_point_recordings_are_sound(name: str) -> None:
     cut: list[CrashingStorage] = []
     storage.after_each = lambda what: cut.extend(storage.crash(seed, ordered_names=True) for seed in SEEDS)
     case.run(folder)
-    for left in cut:
+    for left in series.points(cut):
         check_between(left, case)
 
 
 @pytest.mark.parametrize("count", [1, MANY], ids=["once", "for good"])
 @pytest.mark.parametrize("name", CASES)
-def test_whatever_fails_the_folder_is_sound_and_the_same_again_finishes(name: str, count: int) -> None:
+def test_whatever_fails_the_folder_is_sound_and_the_same_again_finishes(name: str, count: int, series: Series) -> None:
     case = CASES[name]
-    number = 0
-    while True:
+    for number in series.numbers():
         inner = CrashingStorage(prepared(case))
         storage = FaultyWrites(inner)
         folder = Folder(storage, 1)
@@ -277,15 +277,13 @@ def test_whatever_fails_the_folder_is_sound_and_the_same_again_finishes(name: st
         storage.faults = WriteFaults()
         finish(inner, case, 1)
         check(inner, case)
-        number += 1
     assert number >= 3
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_after_one_failure_the_open_archive_can_do_it_again(name: str) -> None:
+def test_after_one_failure_the_open_archive_can_do_it_again(name: str, series: Series) -> None:
     case = CASES[name]
-    number = 0
-    while True:
+    for number in series.numbers():
         storage = FaultyWrites(CrashingStorage(prepared(case)))
         folder = Folder(storage, 1)
         storage.faults = WriteFaults(fail_at=storage.operation_count + number)
@@ -295,7 +293,6 @@ def test_after_one_failure_the_open_archive_can_do_it_again(name: str) -> None:
         except WriteFailed:
             do_again(folder, case)
             check(storage, case)
-        number += 1
 
 
 # What is not to be
@@ -525,7 +522,9 @@ def _sizes(note: dict[str, Any], count: int) -> list[int]:
 
 @pytest.mark.parametrize("checksum", ["crc32", "none"])
 @pytest.mark.parametrize("change", ["purge", "truncate", "extend"])
-def test_a_kill_at_any_point_of_a_change_leaves_no_wrong_checksum_of_an_entry(change: str, checksum: str) -> None:
+def test_a_kill_at_any_point_of_a_change_leaves_no_wrong_checksum_of_an_entry(
+    change: str, checksum: str, series: Series
+) -> None:
     storage = CrashingStorage()
     options = ArchiveOptions(segment_length=SEGMENT, catalog_capacity=4096, liveness_timeout_s=0, checksum="crc32")
     with Archive.create(storage, options) as owner, owner.start_recording("aeron:ipc?term-length=64k", 1) as recorder:
@@ -541,7 +540,7 @@ def test_a_kill_at_any_point_of_a_change_leaves_no_wrong_checksum_of_an_entry(ch
             owner.extend_recording(0).stop()
         storage.after_each = None
     assert len(left) > 3
-    for folder in left:
+    for folder in series.points(left):
         assert not [
             fault for fault in ArchiveStore.open(folder, {}).verify().faults if fault.code == "catalog-checksum"
         ]

@@ -30,6 +30,7 @@ from everlog.aeron.cluster.recording_log import (
 from everlog.core.report import Fault
 from everlog.errors import CorruptData, UnsupportedVersion
 from everlog.testing.contract import Subject, check_store
+from everlog.testing.series import Series
 
 Unpack = Callable[[str], Path]
 compiled = importlib.import_module("everlog.aeron.cluster._decode")
@@ -278,7 +279,7 @@ def everything(path: Path) -> list[tuple[str, str, bytes]]:
 
 
 @pytest.mark.parametrize("name", ["recording.log", "node-state.dat", "cluster-mark.dat"])
-def test_a_folder_with_any_damaged_file_is_still_told_of(tmp_path: Path, name: str) -> None:
+def test_a_folder_with_any_damaged_file_is_still_told_of(tmp_path: Path, name: str, series: Series) -> None:
     path = Node.make().write(tmp_path)
     written = set(everything(path))
     good = (path / name).read_bytes()
@@ -288,21 +289,21 @@ def test_a_folder_with_any_damaged_file_is_still_told_of(tmp_path: Path, name: s
         data = bytearray(good)
         data[generator.randrange(min(len(data), 256))] ^= 1 << generator.randrange(8)
         damaged.append(bytes(data))
-    for data in damaged:
+    for data in series.points(damaged):
         (path / name).write_bytes(data)
         assert {row[1:] for row in everything(path)} <= {row[1:] for row in written}
 
 
-def test_a_log_cut_or_flipped_anywhere_gives_only_what_was_written(tmp_path: Path) -> None:
+def test_a_log_cut_or_flipped_anywhere_gives_only_what_was_written(tmp_path: Path, series: Series) -> None:
     path = Node.make().write(tmp_path)
     written = everything(path)
     segment = tmp_path / "archive" / "0-0.rec"
     good = segment.read_bytes()
-    for cut in (*range(600), *range(600, 2300, 37)):
+    for cut in series.points([*range(600), *range(600, 2300, 37)]):
         segment.write_bytes(good[:cut])
         assert set(everything(path)) <= set(written)
     segment.write_bytes(good)
-    for at in range(400):
+    for at in series.points(range(400)):
         data = bytearray(good)
         data[at] ^= 1 << at % 8
         segment.write_bytes(data)

@@ -19,6 +19,7 @@ from everlog.core.store import Store
 from everlog.errors import CorruptData, EverlogError, LimitExceeded, StoreUnavailable, UnsupportedVersion
 from everlog.stores import open_store
 from everlog.testing.memory_storage import MemoryStorage
+from everlog.testing.series import Series
 
 MESSAGES = {
     "publications/9": [b"a" * 20, b"0" * 30, b"1" * 30, b"2" * 30],
@@ -67,12 +68,12 @@ def test_the_folder_made_by_hand_is_right() -> None:
     assert state["errors"][0]["observation_count"] == 2
 
 
-def test_cnc_cut_at_every_byte_is_an_error_or_gives_what_is_left() -> None:
+def test_cnc_cut_at_every_byte_is_an_error_or_gives_what_is_left(series: Series) -> None:
     whole = cnc()
     with CncFile.open(MemoryStorage({"cnc.dat": whole})) as file:
         labels = [counter.label for counter in file.counters()]
         values_start, values_end, used = file.counters_values.start, file.counters_values.end, file.error_log.end
-    for end in range(len(whole)):
+    for end in series.points(range(len(whole))):
         storage = MemoryStorage({"cnc.dat": whole[:end]})
         if end < 128:
             with pytest.raises(CorruptData, match="found"):
@@ -86,14 +87,14 @@ def test_cnc_cut_at_every_byte_is_an_error_or_gives_what_is_left() -> None:
         if end >= values_end:
             assert len(counters) == len(labels)
             driver_errors(storage)
-    for end in (*range(130), *range(130, len(whole), 61)):
+    for end in series.points([*range(130), *range(130, len(whole), 61)]):
         with opened(cnc=whole[:end]) as store:
             assert exercise(store) == MESSAGES
             assert store.verify().ok == (end >= used)
 
 
-def test_cnc_with_flipped_bits_costs_no_message() -> None:
-    for data in damaged(cnc(), 1500, 11):
+def test_cnc_with_flipped_bits_costs_no_message(series: Series) -> None:
+    for data in damaged(cnc(), series.rounds(1500), 11):
         with opened(cnc=data) as store:
             assert exercise(store) == MESSAGES
 
@@ -156,13 +157,13 @@ def test_lengths_that_lead_far_beyond_the_file_are_refused_or_read_as_far_as_it_
                 assert not store.verify().ok
 
 
-def test_a_log_buffer_cut_at_any_byte_is_a_fault_and_costs_only_itself() -> None:
+def test_a_log_buffer_cut_at_any_byte_is_a_fault_and_costs_only_itself(series: Series) -> None:
     whole = publication()
     # Every byte of the frames, which are around the first term's end, and of the metadata; some of the room between.
     metadata = len(whole) - 4096
     cuts = [*range(0, metadata, 499), *range(65536 - 200, 65536 + 300), *range(metadata - 40, metadata + 700)]
     cuts += range(metadata + 700, len(whole), 13)
-    for end in cuts:
+    for end in series.points(cuts):
         with opened(pub=whole[:end]) as store:
             found = exercise(store)
             assert found["images/11"] == MESSAGES["images/11"]
@@ -170,14 +171,14 @@ def test_a_log_buffer_cut_at_any_byte_is_a_fault_and_costs_only_itself() -> None
             assert not store.verify().ok
 
 
-def test_a_log_buffer_with_flipped_bits_gives_no_message_from_elsewhere() -> None:
+def test_a_log_buffer_with_flipped_bits_gives_no_message_from_elsewhere(series: Series) -> None:
     # Payloads are under no checksum: what is given has the place and, but for one bit, the bytes of what was written.
     # The length of the image's first frame is left alone: a hole is behind it, so nothing tells where it ends.
     for make, name, stream in ((publication, "pub", "publications/9"), (image, "image", "images/11")):
         whole = make()
         used = [i for i, byte in enumerate(whole) if byte and not (name == "image" and i < 4)]
         rng = random.Random(12)
-        for _ in range(1500):
+        for _ in range(series.rounds(1500)):
             at = rng.choice(used) if rng.random() < 0.9 else rng.randrange(4, len(whole))
             data = bytearray(whole)
             data[at] ^= 1 << rng.randrange(8)

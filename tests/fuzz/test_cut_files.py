@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from everlog.testing.guided_fuzz import SURFACES, base_of, exercise, with_input
+from everlog.testing.series import Series
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 MOST_CUTS = 1300
@@ -21,13 +22,13 @@ def used_length(data: bytes) -> int:
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_a_small_file_cut_at_any_byte_is_read_or_refused(name: str) -> None:
+def test_a_small_file_cut_at_any_byte_is_read_or_refused(name: str, series: Series) -> None:
     surface = SURFACES[name]
     files = base_of(surface, GOLDEN)
     whole = files[surface.file]
     used = used_length(whole)
     assert 0 < used <= MOST_CUTS
-    for cut in range(used + 1):
+    for cut in series.points(range(used + 1)):
         exercise({**files, surface.file: whole[:cut]}, surface.family)
 
 
@@ -41,6 +42,7 @@ def test_the_intact_file_is_what_fuzzing_begins_with(name: str) -> None:
     exercise(files, surface.family)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["jlog-segment", "nats-slice", "aeron-segment", "aeron-loss-report"])
 def test_a_guided_fuzzer_finds_nothing_in_a_moment(name: str, tmp_path: Path) -> None:
     pytest.importorskip("atheris", reason="atheris has no wheel for this machine")

@@ -1,8 +1,8 @@
 """Seeded fuzzing of every parser through whole stores: damage in, no crash, no hang, no unbounded memory, and no
 message that nobody wrote.
 
-``EVERLOG_FUZZ_SECONDS`` (default 6) is the time for each family, ``EVERLOG_FUZZ_SEED`` where it starts; a failure
-names its seed.
+``EVERLOG_FUZZ_SECONDS`` (default 6) is the time for each family in a full run, ``EVERLOG_FUZZ_SEED`` where it starts; a
+failure names its seed.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from everlog.errors import EverlogError
 from everlog.stores import FAMILIES, open_store
 from everlog.testing.memory_storage import MemoryStorage
 from everlog.testing.mutations import mutate
+from everlog.testing.series import Series
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 SECONDS = float(os.environ.get("EVERLOG_FUZZ_SECONDS", "6"))
@@ -80,7 +81,7 @@ def exercise(storage: MemoryStorage, family: str) -> set[bytes]:
 
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))
-def test_damage_never_crashes_hangs_or_makes_up_messages(family: str) -> None:
+def test_damage_never_crashes_hangs_or_makes_up_messages(family: str, series: Series) -> None:
     stores = [store_in(GOLDEN / name) for name in STORES[family]]
     written = []
     for storage in stores:
@@ -88,7 +89,7 @@ def test_damage_never_crashes_hangs_or_makes_up_messages(family: str) -> None:
             written.append(all_messages(store))
         assert written[-1], f"{storage.root}: the intact store gives no message"
     seed = FIRST_SEED
-    until = time.monotonic() + SECONDS
+    until = time.monotonic() + SECONDS * series.effort
     while time.monotonic() < until:
         rng = random.Random(seed)
         index = seed % len(stores)

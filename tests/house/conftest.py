@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import tarfile
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -68,20 +69,28 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture(scope="session")
-def unpacked() -> dict[str, GoldenStore]:
-    """What has been unpacked so far."""
-    return {}
+def unpack(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], GoldenStore]:
+    """Unpacks a golden store once. Tests only read it, so they share it."""
+    unpacked: dict[str, GoldenStore] = {}
+
+    def store(name: str) -> GoldenStore:
+        if name not in unpacked:
+            folder = tmp_path_factory.mktemp("golden")
+            with tarfile.open(archives()[name]) as tar:
+                tar.extractall(folder, filter="data")
+            unpacked[name] = GoldenStore(name, store_folder(folder), OPTIONS.get(name, {}))
+        return unpacked[name]
+
+    return store
 
 
 @pytest.fixture
-def golden(
-    request: pytest.FixtureRequest, unpacked: dict[str, GoldenStore], tmp_path_factory: pytest.TempPathFactory
-) -> GoldenStore:
-    """One golden store. Tests only read it, so they share it."""
-    name: str = request.param
-    if name not in unpacked:
-        folder = tmp_path_factory.mktemp("golden")
-        with tarfile.open(archives()[name]) as tar:
-            tar.extractall(folder, filter="data")
-        unpacked[name] = GoldenStore(name, store_folder(folder), OPTIONS.get(name, {}))
-    return unpacked[name]
+def golden(request: pytest.FixtureRequest, unpack: Callable[[str], GoldenStore]) -> GoldenStore:
+    """One golden store."""
+    return unpack(request.param)
+
+
+@pytest.fixture
+def golden_stores(unpack: Callable[[str], GoldenStore]) -> list[GoldenStore]:
+    """All of them."""
+    return [unpack(name) for name in sorted(archives())]

@@ -69,7 +69,7 @@ def test_a_recording_is_parted_by_its_segments_and_all_are_sound(recorded: Path)
     check_same(whole, in_parts(recorded, 1))
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(6, 60))])
 def test_damage_anywhere_is_told_as_by_the_whole(recorded: Path, seed: int) -> None:
     """Bits, runs of zeros, cut and missing files; near the borders of segments more often than elsewhere."""
     chance = random.Random(seed)

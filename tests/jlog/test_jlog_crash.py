@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,6 +16,7 @@ from everlog.jlog.store import JlogStore
 from everlog.testing.crashing_storage import CrashingStorage
 from everlog.testing.faulty_writes import FaultyWrites, WriteFaults
 from everlog.testing.ledger import Ledger
+from everlog.testing.series import Series
 
 SEGMENT_BYTES = 2048
 POWER_CUTS = 12
@@ -65,7 +66,7 @@ def journal(make: Any, **values: int) -> CrashingStorage:
     return CrashingStorage({"metastore": make.metastore(limit=SEGMENT_BYTES, **values), "pre_commit": bytes(4)})
 
 
-def moments(storage: CrashingStorage, scenario: Scenario) -> Iterator[tuple[str, CrashingStorage, Ledger]]:
+def moments(storage: CrashingStorage, scenario: Scenario) -> list[tuple[str, CrashingStorage, Ledger]]:
     """The folder after each operation of a scenario, as it is when the process dies there, and what was acknowledged
     until then."""
     ledger = Ledger()
@@ -79,7 +80,7 @@ def moments(storage: CrashingStorage, scenario: Scenario) -> Iterator[tuple[str,
     scenario(storage, ledger)
     note("end")
     storage.after_each = None
-    return iter(found)
+    return found
 
 
 def seeds(moment: str) -> range:
@@ -96,8 +97,10 @@ def goes_on(storage: CrashingStorage, ledger: Ledger, context: str, *, durabilit
 
 
 @pytest.mark.parametrize("durability", ["written", "synced"])
-def test_after_the_death_of_the_process_every_acknowledged_message_is_there(durability: str, make: Any) -> None:
-    for moment, killed, ledger in moments(journal(make), appends(durability)):
+def test_after_the_death_of_the_process_every_acknowledged_message_is_there(
+    durability: str, make: Any, series: Series
+) -> None:
+    for moment, killed, ledger in series.points(moments(journal(make), appends(durability))):
         context = f"{durability}, killed after operation {moment}"
         assert ledger.complaints(read(killed)) == [], context
         assert [text for text in faults(killed) if "torn-" not in text] == [], context
@@ -108,9 +111,9 @@ def test_after_the_death_of_the_process_every_acknowledged_message_is_there(dura
 
 @pytest.mark.parametrize("next_writer", ["written", "synced", "buffered"])
 def test_what_was_buffered_when_the_process_died_is_written_once_by_the_next_writer(
-    next_writer: str, make: Any
+    next_writer: str, make: Any, series: Series
 ) -> None:
-    for moment, killed, ledger in moments(journal(make), buffered):
+    for moment, killed, ledger in series.points(moments(journal(make), buffered)):
         context = f"killed after operation {moment}"
         assert ledger.complaints(read(killed), must_hold=False) == [], context
         after = goes_on(killed, ledger, context, durability=next_writer)
@@ -118,19 +121,19 @@ def test_what_was_buffered_when_the_process_died_is_written_once_by_the_next_wri
         assert faults(killed) == [], context
 
 
-def test_who_writes_out_a_dead_writers_buffer_may_die_in_it_too(make: Any) -> None:
-    for first, killed, ledger in moments(journal(make), buffered):
+def test_who_writes_out_a_dead_writers_buffer_may_die_in_it_too(make: Any, series: Series) -> None:
+    for first, killed, ledger in series.points(moments(journal(make), buffered)):
         if "write" not in first:
             continue
-        for second, again, _ in moments(killed, lambda storage, _: Writer(storage).close()):
+        for second, again, _ in series.points(moments(killed, lambda storage, _: Writer(storage).close())):
             context = f"killed after operation {first}, and again after {second}"
             after = goes_on(again, ledger, context)
             assert after.complaints(read(again)) == [], context
 
 
 @pytest.mark.parametrize("many", [False, True], ids=["one by one", "many at once"])
-def test_after_a_power_cut_every_synced_message_is_there(many: bool, make: Any) -> None:
-    for moment, killed, ledger in moments(journal(make), appends("synced", many=many)):
+def test_after_a_power_cut_every_synced_message_is_there(many: bool, make: Any, series: Series) -> None:
+    for moment, killed, ledger in series.points(moments(journal(make), appends("synced", many=many))):
         for seed in seeds(moment):
             context = f"power cut after operation {moment}, seed {seed}"
             storage = killed.crash(seed)
@@ -148,14 +151,16 @@ def lost(ledger: Ledger, storage: CrashingStorage) -> list[str]:
     return [text for text in ledger.complaints(read(storage)) if not text.startswith("invented: b'message")]
 
 
-def test_a_synced_message_is_safe_in_a_segment_that_another_writer_made_without_a_sync(make: Any) -> None:
+def test_a_synced_message_is_safe_in_a_segment_that_another_writer_made_without_a_sync(
+    make: Any, series: Series
+) -> None:
     def scenario(storage: WritableStorage, ledger: Ledger) -> None:
         with Writer(storage, durability="written") as other, Writer(storage, durability="synced") as writer:
             for number in range(12):
                 other.append(b"not noted" + payload(number, 300))
                 ledger.append(writer, payload(number))
 
-    for moment, killed, ledger in moments(journal(make), scenario):
+    for moment, killed, ledger in series.points(moments(journal(make), scenario)):
         for seed in seeds(moment):
             storage = killed.crash(seed)
             found = [message for message in read(storage) if not message.startswith(b"not noted")]
@@ -164,19 +169,19 @@ def test_a_synced_message_is_safe_in_a_segment_that_another_writer_made_without_
 
 
 @pytest.mark.parametrize("durability", ["written", "buffered"])
-def test_what_was_appended_before_a_sync_survives_a_power_cut(durability: str, make: Any) -> None:
+def test_what_was_appended_before_a_sync_survives_a_power_cut(durability: str, make: Any, series: Series) -> None:
     storage, ledger = journal(make), Ledger()
     with Writer(storage, durability=durability) as writer:
         for number in range(20):
             ledger.append(writer, payload(number))
             if number % 7 == 0:
                 writer.sync()
-                for seed in range(100):
+                for seed in range(series.rounds(100)):
                     assert lost(ledger, storage.crash(seed)) == [], f"{number} messages, seed {seed}"
 
 
-def test_a_power_cut_under_written_leaves_a_journal_that_can_be_written_and_read(make: Any) -> None:
-    for moment, killed, ledger in moments(journal(make), appends("written")):
+def test_a_power_cut_under_written_leaves_a_journal_that_can_be_written_and_read(make: Any, series: Series) -> None:
+    for moment, killed, ledger in series.points(moments(journal(make), appends("written"))):
         for seed in seeds(moment):
             context = f"power cut after operation {moment}, seed {seed}"
             storage = killed.crash(seed)
@@ -187,9 +192,9 @@ def test_a_power_cut_under_written_leaves_a_journal_that_can_be_written_and_read
             assert read(storage)[-2:] == [b"after the crash", b"the last one"], context
 
 
-def test_a_power_cut_under_buffered_leaves_a_journal_that_can_be_written_and_read(make: Any) -> None:
+def test_a_power_cut_under_buffered_leaves_a_journal_that_can_be_written_and_read(make: Any, series: Series) -> None:
     """Messages may be lost, or be there twice."""
-    for moment, killed, ledger in moments(journal(make), buffered):
+    for moment, killed, ledger in series.points(moments(journal(make), buffered)):
         for seed in seeds(moment):
             context = f"power cut after operation {moment}, seed {seed}"
             storage = killed.crash(seed)
@@ -199,8 +204,8 @@ def test_a_power_cut_under_buffered_leaves_a_journal_that_can_be_written_and_rea
             assert all(message.startswith(b"message") for message in found[:-1]), context
 
 
-def test_a_power_cut_after_a_sync_that_failed_costs_only_what_was_refused(make: Any) -> None:
-    for fail_at in range(12):
+def test_a_power_cut_after_a_sync_that_failed_costs_only_what_was_refused(make: Any, series: Series) -> None:
+    for fail_at in series.points(range(12)):
         inner, ledger = journal(make), Ledger()
         storage = FaultyWrites(inner, WriteFaults(fail_at=fail_at, operations=frozenset({"sync"})))
         writer = Writer(storage, durability="synced")
@@ -213,11 +218,11 @@ def test_a_power_cut_after_a_sync_that_failed_costs_only_what_was_refused(make: 
             assert complaints == [], f"sync {fail_at} failed ({storage.failed}), power cut with seed {seed}"
 
 
-def test_making_a_journal_leaves_it_or_what_can_be_made_one(make: Any) -> None:
+def test_making_a_journal_leaves_it_or_what_can_be_made_one(make: Any, series: Series) -> None:
     def scenario(storage: WritableStorage, _: Ledger) -> None:
         fill_folder(storage, make.metastore(), buffer_bytes=500, mode=0o640)
 
-    for moment, killed, ledger in moments(CrashingStorage(), scenario):
+    for moment, killed, ledger in series.points(moments(CrashingStorage(), scenario)):
         for storage in (killed, *(killed.crash(seed) for seed in seeds(moment))):
             if moment.endswith("end"):
                 assert storage.read_all("metastore") == make.metastore()
@@ -227,11 +232,11 @@ def test_making_a_journal_leaves_it_or_what_can_be_made_one(make: Any) -> None:
             assert faults(storage) == [], moment
 
 
-def test_settings_are_the_old_or_the_new_ones_after_a_crash(make: Any) -> None:
+def test_settings_are_the_old_or_the_new_ones_after_a_crash(make: Any, series: Series) -> None:
     def scenario(storage: WritableStorage, _: Ledger) -> None:
         alter(storage, segment_bytes=5000, safety="safe", buffer_bytes=100)
 
-    for moment, killed, _ in moments(journal(make), scenario):
+    for moment, killed, _ in series.points(moments(journal(make), scenario)):
         for storage in (killed, *(killed.crash(seed) for seed in seeds(moment))):
             _log, limit, safety, _magic = struct.unpack("<IIII", storage.read_all("metastore"))
             assert limit in (SEGMENT_BYTES, 5000), moment

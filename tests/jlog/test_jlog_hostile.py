@@ -11,6 +11,7 @@ from everlog.errors import EverlogError
 from everlog.jlog.health import WARNINGS
 from everlog.jlog.store import JlogStore
 from everlog.testing.memory_storage import MemoryStorage
+from everlog.testing.series import Series
 
 SMALL = ["basic", "broken_base", "e_garbage_middle_current", "e_legacy_12byte", "e_trunc_then_append_noidx", "lz4"]
 BUFFERED = "precommit_unflushed"
@@ -48,7 +49,7 @@ def exercise(storage):
 
 
 @pytest.mark.parametrize("case", SMALL)
-def test_a_segment_cut_at_any_byte_gives_the_messages_before_the_cut(golden, case):
+def test_a_segment_cut_at_any_byte_gives_the_messages_before_the_cut(golden, case, series: Series):
     storage = golden(case)
     whole, _ = messages(storage)
     name = max(n for n in storage.files if len(n) == 8 and storage.files[n])
@@ -60,7 +61,7 @@ def test_a_segment_cut_at_any_byte_gives_the_messages_before_the_cut(golden, cas
     starts = sorted(ends.values())
     before = [row for row in whole if not row[0].startswith(name)]
     step = 1 if case.startswith("e_trunc") else 7
-    for cut in range(0, len(data), step):
+    for cut in series.points(range(0, len(data), step)):
         rows, _ = messages(with_file(storage, name, data[:cut]))
         count = sum(1 for start, following in zip(starts, [*starts[1:], len(data)], strict=True) if following <= cut)
         assert set(rows) <= set(whole), cut
@@ -71,15 +72,15 @@ def test_a_segment_cut_at_any_byte_gives_the_messages_before_the_cut(golden, cas
 
 
 @pytest.mark.parametrize("case", SMALL)
-def test_one_changed_bit_of_a_segment_costs_at_most_the_message_it_is_in(golden, case):
+def test_one_changed_bit_of_a_segment_costs_at_most_the_message_it_is_in(golden, case, series: Series):
     dice = random.Random(case)
     storage = golden(case)
     whole, _ = messages(storage)
     is_damaged = case.startswith("e_") and "legacy" not in case
     for name in [n for n in storage.files if len(n) == 8 and storage.files[n]]:
         data = storage.files[name]
-        for _ in range(120):
-            at, bit = dice.randrange(len(data)), dice.randrange(8)
+        spots = [(dice.randrange(len(data)), dice.randrange(8)) for _ in range(120)]
+        for at, bit in series.points(spots):
             changed = bytearray(data)
             changed[at] ^= 1 << bit
             rows, _ = messages(with_file(storage, name, bytes(changed)))
@@ -95,19 +96,19 @@ def test_one_changed_bit_of_a_segment_costs_at_most_the_message_it_is_in(golden,
 
 
 @pytest.mark.parametrize("case", ["basic", "lz4", "e_legacy_12byte", BUFFERED])
-def test_no_cut_of_any_file_is_more_than_an_error(golden, case):
+def test_no_cut_of_any_file_is_more_than_an_error(golden, case, series: Series):
     storage = golden(case)
     for name, data in storage.files.items():
-        for cut in range(0, len(data), max(1, len(data) // 24)):
+        for cut in series.points(range(0, len(data), max(1, len(data) // 24))):
             exercise(with_file(storage, name, data[:cut]))
 
 
 @pytest.mark.parametrize("case", ["basic", "lz4", "e_legacy_12byte", BUFFERED])
-def test_no_changed_bit_of_any_file_is_more_than_an_error(golden, case):
+def test_no_changed_bit_of_any_file_is_more_than_an_error(golden, case, series: Series):
     dice = random.Random(case)
     storage = golden(case)
     for name, data in storage.files.items():
-        for _ in range(24 if data else 0):
+        for _ in range(series.rounds(24) if data else 0):
             changed = bytearray(data)
             changed[dice.randrange(len(data))] ^= 1 << dice.randrange(8)
             exercise(with_file(storage, name, bytes(changed)))

@@ -16,6 +16,7 @@ from everlog.errors import StoreUnavailable
 from everlog.jlog import Subscriber, Writer, add_subscriber, alter, clean, list_subscribers, remove_subscriber
 from everlog.jlog.store import JlogStore
 from everlog.testing.crashing_storage import CrashingStorage
+from everlog.testing.series import Series
 
 MAGICS = {"none": 0x663A7318, "null": 0x15106A00, "lz4": 0x15106A01}
 
@@ -255,8 +256,11 @@ class Lz4JournalMachine(JournalMachine):
         self.storage = CrashingStorage({"metastore": magic, "pre_commit": bytes(4)})
 
 
-CALM = settings(max_examples=40, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck))
+SERIES = Series.from_environment()
+CALM = settings(
+    max_examples=SERIES.rounds(40), stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+)
 TestJournal = JournalMachine.TestCase
 TestJournal.settings = CALM
 TestLz4Journal = Lz4JournalMachine.TestCase
-TestLz4Journal.settings = settings(CALM, max_examples=15)
+TestLz4Journal.settings = settings(CALM, max_examples=SERIES.rounds(15))

@@ -14,6 +14,7 @@ from everlog.jlog.repair_steps import DRAFT_PREFIX
 from everlog.jlog.store import JlogStore
 from everlog.testing.crashing_storage import CrashingStorage
 from everlog.testing.faulty_writes import FaultyWrites, WriteFaults
+from everlog.testing.series import Series
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "jlog"
 CASES = [
@@ -125,13 +126,13 @@ def moments(storage):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_repair_that_is_stopped_anywhere_is_finished_by_the_next_one(broken, case):
+def test_a_repair_that_is_stopped_anywhere_is_finished_by_the_next_one(broken, case, series: Series):
     before = Watched(CrashingStorage(broken(case)))
     storage = CrashingStorage(broken(case))
     found = moments(storage)
     assert len(found) > len(SEEDS)
     assert Watched(storage).lost_of(before) == []
-    for where, crashed in found:
+    for where, crashed in series.points(found):
         assert Watched(crashed).lost_of(before) == [], where
         finish(crashed, before, where)
 

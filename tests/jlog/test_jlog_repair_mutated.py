@@ -13,6 +13,7 @@ from everlog.jlog.repair import plan_repair
 from everlog.jlog.store import JlogStore
 from everlog.testing.crashing_storage import CrashingStorage
 from everlog.testing.mutations import mutate
+from everlog.testing.series import Series
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "jlog"
 CASES = sorted(path.name for path in GOLDEN.iterdir() if path.is_dir())
@@ -42,8 +43,8 @@ def checkpoints(storage):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_repair_loses_nothing_that_could_be_read(golden, case):
-    for seed in range(SEEDS):
+def test_a_repair_loses_nothing_that_could_be_read(golden, case, series: Series):
+    for seed in range(series.rounds(SEEDS)):
         files, what = mutate(golden(case).files, random.Random(f"{case} {seed}"))
         where = f"{case}, seed {seed}: {what}"
         storage = CrashingStorage(files)

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from everlog.core.store import LENGTH, PAYLOAD, TIMESTAMP_NS, Level, Split, Stor
 from everlog.errors import EverlogError, UnknownStream, UsageError
 from everlog.stores import open_store
 from everlog.testing.faulty_storage import Faults, FaultyStorage
+from everlog.testing.series import Series
 
 Row = tuple[Any, ...]
 
@@ -36,7 +37,8 @@ BATCH_BOUNDS = ((1, 1 << 20), (7, 1 << 20), (1000, 1), (1000, 700), (16_384, 4 <
 """(max_rows, max_bytes) that must all give the same rows."""
 SPLIT_BYTES = (1, 5_000, 1 << 40)
 MAX_FAILING_READS = 12
-"""At how many places ``check_failing_reads`` lets reads fail."""
+"""At how many places :func:`check_failing_reads` lets reads fail."""
+FULL = Series(1)
 STOPPED_NS = 4_000_000_000_000_000_000
 """What the clock says in the processes of ``check_kernels``."""
 
@@ -55,15 +57,17 @@ class Subject:
         return open_store(storage or LocalStorage(self.path), family=self.family, **self.options)
 
 
-def check_store(subject: Subject, *, kernels: bool = True) -> None:
-    """All checks. ``kernels=False`` leaves out the comparison with the Python twins, which starts two processes."""
+def check_store(subject: Subject, *, kernels: bool = True, series: Series = FULL) -> None:
+    """All checks. ``kernels=False`` leaves out the comparison with the Python twins, which starts two processes: see
+    :func:`check_kernels`, which takes many stores at once. ``series`` says how many of the streams, and of the places
+    at which reads may fail, are tried."""
     before = snapshot(subject.path)
     with subject.open() as store:
         for level in subject.levels:
             check_schema(store, level)
         check_streams(store)
         check_wrong_names(store)
-        for stream in [info.name for info in store.streams()]:
+        for stream in series.points([info.name for info in store.streams()]):
             for level in subject.levels:
                 rows = read_rows(store, stream, level)
                 check_derived_columns(store, stream, level)
@@ -73,9 +77,9 @@ def check_store(subject: Subject, *, kernels: bool = True) -> None:
                 check_splits(store, stream, level, rows)
                 check_read_equals_scan(store, stream, level, rows)
         check_info_and_report(store)
-    check_failing_reads(subject)
+    check_failing_reads(subject, series.rounds(MAX_FAILING_READS))
     if kernels:
-        check_kernels(subject)
+        check_kernels([subject])
     assert snapshot(subject.path) == before, "reading changed the store's folder"
 
 
@@ -236,8 +240,9 @@ def check_info_and_report(store: Store) -> None:
     assert all(fault.code and not fault.file.startswith("/") for fault in first.faults)
 
 
-def check_failing_reads(subject: Subject) -> None:
-    """When reads fail or files are cut meanwhile, there is an error or a loss, never a row that was not there."""
+def check_failing_reads(subject: Subject, most: int = MAX_FAILING_READS) -> None:
+    """When reads fail or files are cut meanwhile, there is an error or a loss, never a row that was not there. Tried at
+    about ``most`` places, evenly spread over all reads."""
     counter = FaultyStorage(LocalStorage(subject.path))
     with subject.open(counter) as store:
         streams = [info.name for info in store.streams()]
@@ -245,17 +250,20 @@ def check_failing_reads(subject: Subject) -> None:
         # What numbers a record may lie in the part that is gone: JLog counts messages, and an index may say otherwise.
         kept = [i for i, name in enumerate(names) if name != "address" and name not in store.address_columns]
         true_rows = {tuple(row[i] for i in kept) for stream in streams for row in read_rows(store, stream)}
-    step = max(1, counter.read_count // MAX_FAILING_READS)
+    step = max(1, counter.read_count // most)
     for number in range(0, counter.read_count, step):
         _survives(subject, Faults(fail_read=number), kept, true_rows)
         for offset in (0, 1, 50, 5000):
             _survives(subject, Faults(cut_read=number, cut_offset=offset), kept, true_rows)
 
 
-def check_kernels(subject: Subject) -> None:
-    """The compiled modules and their Python twins give the same rows, streams and reports (a process for each)."""
-    digests = [_digest_in_process(subject, pure) for pure in ("0", "1")]
-    assert digests[0] == digests[1], f"compiled and Python twins differ at {subject.path}"
+def check_kernels(subjects: Sequence[Subject]) -> None:
+    """The compiled modules and their Python twins give the same rows, streams and reports of each store. One process of
+    each kind reads all stores."""
+    compiled, twins = (_digests_in_process(subjects, pure) for pure in ("0", "1"))
+    assert len(compiled) == len(twins) == len(subjects)
+    differing = [str(one.path) for one, a, b in zip(subjects, compiled, twins, strict=True) if a != b]
+    assert differing == [], f"compiled modules and Python twins differ at {', '.join(differing)}"
 
 
 def digest(subject: Subject) -> str:
@@ -271,22 +279,23 @@ def digest(subject: Subject) -> str:
     return total.hexdigest()
 
 
-def _digest_in_process(subject: Subject, pure: str) -> str:
+def _digests_in_process(subjects: Sequence[Subject], pure: str) -> list[str]:
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", "from everlog.testing.contract import _main; _main()"],
-        input=pickle.dumps(subject),
+        input=pickle.dumps(list(subjects)),
         capture_output=True,
         env=os.environ | {"EVERLOG_PURE_PYTHON": pure},
         check=False,
     )
     assert done.returncode == 0, done.stderr.decode()
-    return done.stdout.decode()
+    return done.stdout.decode().split()
 
 
 def _main() -> None:
     time.time_ns = lambda: STOPPED_NS  # ages, such as a subscriber's lag, must not tell the two processes apart
     # The parent pickled it: both ends are this module.
-    print(digest(pickle.load(sys.stdin.buffer)))
+    for subject in pickle.load(sys.stdin.buffer):
+        print(digest(subject))
 
 
 def _survives(subject: Subject, faults: Faults, kept: list[int], true_rows: set[Row]) -> None:
