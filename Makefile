@@ -1,4 +1,4 @@
-# make setup | demo | test | interop | check | bench | bench-jlog | bench-archive | bench-transport | bench-spark | soak-spark | soak-jlog | soak-archive | soak-spark-writing | soak-spark-export | fuzz | fuzz-packets | sanitize | test-lowest | formats | wheel | sdist | clean
+# make setup | demo | test | test-long | interop | check | bench | bench-jlog | bench-archive | bench-transport | bench-spark | soak-spark | soak-jlog | soak-archive | soak-spark-writing | soak-spark-export | fuzz | fuzz-packets | sanitize | test-lowest | formats | wheel | sdist | clean
 # PYTHON chooses the interpreter that .venv is made from.
 
 PYTHON ?= python3
@@ -8,7 +8,7 @@ SETUP := $(VENV)/.everlog-setup
 BUILT := $(VENV)/.everlog-built
 COMPILED := $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi')
 
-.PHONY: setup demo test interop check bench bench-jlog bench-archive bench-transport bench-spark soak-spark soak-jlog soak-archive soak-spark-writing soak-spark-export soak-transport fuzz fuzz-packets sanitize test-lowest formats wheel sdist clean
+.PHONY: setup demo test test-long interop check bench bench-jlog bench-archive bench-transport bench-spark soak-spark soak-jlog soak-archive soak-spark-writing soak-spark-export soak-transport fuzz fuzz-packets sanitize test-lowest formats wheel sdist clean
 
 setup: $(BUILT)
 
@@ -31,19 +31,24 @@ $(BUILT): $(SETUP) $(COMPILED)
 demo: setup
 	$(BIN)/python -m everlog.spark.demo
 
-# In two processes, Spark's tests in one of them (tests/conftest.py); those beside the real systems, which wait more than
-# they work, one by one.
+# Tests and what they start write compiled Python beside its source, which every later start reads.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q --dist loadgroup
+
+# What one waits for between two edits: a part of each long series (EVERLOG_EFFORT=1 is all of it), and one test beside
+# each real system that is here already.
 test: setup
-	$(BIN)/python -m pytest -q --numprocesses 2 --dist loadgroup --ignore tests/interop
-	$(BIN)/python -m pytest -q tests/interop
+	$(PYTEST) --numprocesses 2 -m 'not long and (not peer or smoke)'
+
+# Every long series in full, and what takes long: processes that are killed, programs with a JVM of their own.
+test-long: setup
+	EVERLOG_EFFORT=1 $(PYTEST) --numprocesses 2 -m '(long or series) and not peer'
 
 # Beside the real systems, on the same files at the same time. JLog's C library (2.0) is downloaded by pip to
 # ~/.cache/everlog-interop and built with gcc; EVERLOG_JLOG_SOURCE=folder adds another version, configured, such as 2.6
 # (EVERLOG_JLOG_FLAGS: its flags for gcc). Aeron's archive (Java 17) comes from Maven Central by mvn to the same folder;
-# EVERLOG_AERON_JAR=file is another release. Chromium, which shows the page of `everlog spark stats --report`, is the machine's,
-# EVERLOG_CHROMIUM=program, or comes by playwright. What can't be had is skipped; `make test` runs most of it with what is there already.
+# EVERLOG_AERON_JAR=file is another release. Their JVMs wait more than they work: four at a time.
 interop: setup
-	EVERLOG_INTEROP=download $(BIN)/python -m pytest -q tests/interop tests/spark/test_report_in_chromium.py tests/spark/test_spark_cluster.py
+	EVERLOG_INTEROP=download $(PYTEST) --numprocesses 4 -m peer
 
 check: setup
 	$(BIN)/ruff check .

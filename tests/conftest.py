@@ -1,8 +1,12 @@
-"""Which tests run in one process where pytest has several (those of a file, or of Spark), and files of other users."""
+"""Which tests a run chooses, and which of them run in one process; skips that a complete run may have; files of other
+users."""
 
 from __future__ import annotations
 
 import os
+import re
+import signal
+import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -75,3 +79,36 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if path.parts[0] == "interop":
             item.add_marker(pytest.mark.peer)
         item.add_marker(pytest.mark.xdist_group("spark" if "spark" in names else str(path)))
+
+
+def pytest_configure() -> None:
+    # A job that a shell starts in the background ignores Ctrl-C, and so would the programs that tests interrupt.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def unexpected_skips(reports: list[pytest.TestReport]) -> list[str]:
+    """Those that ``expected_skips.toml`` does not list, a line each."""
+    listed = tomllib.loads((HERE / "expected_skips.toml").read_text())["skip"]
+    found = []
+    for report in reports:
+        file = report.nodeid.split("::")[0]
+        reason = str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr)
+        reason = reason.removeprefix("Skipped: ")
+        if not any(re.fullmatch(one["tests"], file) and re.fullmatch(one["reason"], reason) for one in listed):
+            found.append(f"{report.nodeid}: {reason}")
+    return found
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """With ``EVERLOG_SKIPS=expected``, a skip that is not expected fails the run."""
+    terminal: Any = session.config.pluginmanager.get_plugin("terminalreporter")
+    if os.environ.get("EVERLOG_SKIPS") != "expected" or terminal is None or hasattr(session.config, "workerinput"):
+        return
+    if found := unexpected_skips(terminal.stats.get("skipped", [])):
+        terminal.write_line("")
+        terminal.write_line("skipped, and not listed in tests/expected_skips.toml:", red=True)
+        for line in found:
+            terminal.write_line(f"  {line}")
+        session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED

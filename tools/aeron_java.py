@@ -7,11 +7,14 @@ where there is one, and held against the SHA-256 below before each use.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -31,9 +34,8 @@ COMPILE_SECONDS = 120
 
 
 def may_download() -> bool:
-    """Whether peers that are not here are fetched: ``EVERLOG_INTEROP`` is ``download`` (and long tests run) or
-    ``peers``."""
-    return os.environ.get("EVERLOG_INTEROP") in ("download", "peers")
+    """Whether peers that are not here are fetched: ``EVERLOG_INTEROP`` is ``download``."""
+    return os.environ.get("EVERLOG_INTEROP") == "download"
 
 
 class Missing(Exception):
@@ -45,6 +47,14 @@ def cache_folder() -> Path:
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "everlog-interop"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """One process at a time downloads and builds what others then find."""
+    with open(cache_folder() / "lock", "wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 @cache
@@ -65,10 +75,11 @@ def jar(*, download: bool) -> Path:
             raise Missing(f"EVERLOG_AERON_JAR names {named}, which is no file")
         return Path(named)
     path = cache_folder() / f"aeron-all-{VERSION}.jar"
-    if not path.exists():
-        if not download:
-            raise Missing("the Aeron jar was not downloaded yet: make interop does")
-        _download(path)
+    with alone():
+        if not path.exists():
+            if not download:
+                raise Missing("the Aeron jar was not downloaded yet: make interop does")
+            _download(path)
     found = hashlib.sha256(path.read_bytes()).hexdigest()
     if found != SHA256:
         path.unlink()
@@ -111,15 +122,20 @@ def classes(source: Path, jar_path: Path) -> Path:
     :class:`Missing`."""
     key = hashlib.sha256(source.read_bytes() + str(jar_path).encode() + java().encode()).hexdigest()[:12]
     target = cache_folder() / f"{source.stem}-{key}"
-    if not target.exists():
-        draft = target.with_suffix(f".{os.getpid()}")
-        compiler = [java(), "--module", "jdk.compiler/com.sun.tools.javac.Main", "-nowarn", "-Xlint:-options"]
-        command = [*compiler, "-cp", str(jar_path), "-d", str(draft), str(source)]
-        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=COMPILE_SECONDS)
-        if ended.returncode:
-            raise Missing(f"{source.name} could not be compiled with {jar_path.name}: {(ended.stderr)[:600]}")
-        draft.replace(target)
+    with alone():
+        if not target.exists():
+            _compile(source, jar_path, target)
     return target
+
+
+def _compile(source: Path, jar_path: Path, target: Path) -> None:
+    draft = target.with_suffix(f".{os.getpid()}")
+    compiler = [java(), "--module", "jdk.compiler/com.sun.tools.javac.Main", "-nowarn", "-Xlint:-options"]
+    command = [*compiler, "-cp", str(jar_path), "-d", str(draft), str(source)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=COMPILE_SECONDS)
+    if ended.returncode:
+        raise Missing(f"{source.name} could not be compiled with {jar_path.name}: {(ended.stderr)[:600]}")
+    draft.replace(target)
 
 
 def command(

@@ -16,9 +16,6 @@ import everlog
 from everlog.aeron.archive import Archive, Recorder
 from everlog.core.report import Fault
 
-IS_LONG = os.environ.get("EVERLOG_INTEROP") == "download"
-"""Whether ``make interop`` runs; ``make test`` takes less of each."""
-
 TERM = 64 << 10
 SEGMENT = 128 << 10
 CHANNEL = "aeron:ipc?term-length=64k"

@@ -27,24 +27,11 @@ import aeron_java
 pytest.register_assert_rewrite("both_archives")
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "interop_only: make interop runs it, make test leaves it out")
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    asked = os.environ.get("EVERLOG_INTEROP")
-    if asked != "download":
-        left_out = [item for item in items if item.get_closest_marker("interop_only")]
-        if asked == "peers":  # CI has the time for the transport's
-            left_out = [item for item in left_out if not item.path.name.startswith("test_transport_")]
-        items[:] = [item for item in items if item not in left_out]
-        config.hook.pytest_deselected(items=left_out)
-
-
 def _library(version: str) -> c_library.Library:
     try:
-        found = c_library.from_pypi() if version == "2.0" else c_library.from_environment()
-        c_library.program(found)
+        with aeron_java.alone():
+            found = c_library.from_pypi() if version == "2.0" else c_library.from_environment()
+            c_library.program(found)
     except c_library.Missing as missing:
         pytest.skip(str(missing))
     return found

@@ -17,7 +17,6 @@ import pytest
 from both_archives import (
     CHANNEL,
     CUT_OFF,
-    IS_LONG,
     SEGMENT,
     Shape,
     begin,
@@ -33,10 +32,11 @@ from java_archive import MIXED, ArchiveOptions, JavaArchive, Messages, PeerError
 import everlog
 from everlog.aeron import archive
 from everlog.errors import StoreUnavailable
+from everlog.testing.series import Series
 
 Start = Callable[..., JavaArchive]
-CHECKSUMS = [None, "crc32"] if IS_LONG else ["crc32"]
-ROUNDS = 2 if IS_LONG else 1
+CHECKSUMS = [None, "crc32"]
+ROUNDS = Series.from_environment().rounds(2)
 PART = Messages(seed=2, sizes=MIXED, count=100)
 STRADDLES = "incomplete last fragment straddling page boundary"
 
@@ -46,6 +46,7 @@ sys.path[:0] = {[str(Path(__file__).parent)]!r}
 from dataclasses import replace
 from both_archives import SEGMENT, Shape, begin, write
 from java_archive import MIXED, Messages
+from everlog.testing.series import Series
 from everlog.aeron import archive
 folder, checksum, first = sys.argv[1], sys.argv[2], int(sys.argv[3])
 opening = archive.open_archive if first else archive.create
@@ -208,7 +209,7 @@ TEARS = [
 ]
 
 
-@pytest.mark.parametrize(("tear", "checksum", "frames", "own_end", "java_end"), TEARS if IS_LONG else TEARS[:1])
+@pytest.mark.parametrize(("tear", "checksum", "frames", "own_end", "java_end"), TEARS)
 def test_torn_ends_as_either_finds_them(
     start_archive: Start,
     aeron_jar: Path,
@@ -249,7 +250,7 @@ def test_torn_ends_as_either_finds_them(
         assert theirs(java, 0) == ours(folder, 0)
 
 
-@pytest.mark.interop_only
+@pytest.mark.long
 def test_a_message_that_ends_in_zeros_over_a_page_is_kept_by_both_after_a_kill(
     start_archive: Start, aeron_jar: Path, tmp_path: Path
 ) -> None:
@@ -275,7 +276,7 @@ def test_a_message_that_ends_in_zeros_over_a_page_is_kept_by_both_after_a_kill(
     verified(aeron_jar, folder, None)
 
 
-@pytest.mark.interop_only
+@pytest.mark.long
 @pytest.mark.parametrize("checksum", [None, "crc32"])
 def test_a_message_whose_last_fragment_is_missing_is_given_by_nobody(
     start_archive: Start, aeron_jar: Path, tmp_path: Path, checksum: str | None
@@ -324,7 +325,7 @@ def test_our_open_archive_keeps_the_real_one_out_and_lets_it_in_once_it_is_close
         assert contents(theirs(java, 0)) == replace(PART, count=3 * PART.count).rows()
 
 
-@pytest.mark.interop_only
+@pytest.mark.long
 def test_a_killed_owner_keeps_the_folder_for_ten_seconds_from_either(start_archive: Start, tmp_path: Path) -> None:
     own_folder, java_folder = tmp_path / "own", tmp_path / "java"
     recorded_until_killed(own_folder, None, 0, 3)

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 from both_archives import (
-    IS_LONG,
     KILOBYTE,
     SEGMENT,
     Shape,
@@ -162,7 +161,7 @@ def test_segments_migrate_alike(start_archive: Start, tmp_path: Path) -> None:
         assert each.do("purge", 0) == 0
 
 
-@pytest.mark.interop_only
+@pytest.mark.long
 def test_a_truncation_that_is_refused_changes_nothing_here(start_archive: Start, tmp_path: Path) -> None:
     folder = kilobytes(tmp_path / "a", (0, 300))
     other = copied(folder, "java")
@@ -178,7 +177,7 @@ def test_a_truncation_that_is_refused_changes_nothing_here(start_archive: Start,
         assert {fault.code for fault in store.verify().faults} == {"segment-beyond-stop", "stop-position"}
 
 
-@pytest.mark.interop_only
+@pytest.mark.long
 def test_a_recording_that_was_cut_to_a_segments_beginning_is_extended_by_either(
     start_archive: Start, aeron_jar: Path, tmp_path: Path
 ) -> None:
@@ -230,7 +229,7 @@ def each_tool(jar: Path, own: Path, java: Path, *words: str) -> str:
     return said.stdout
 
 
-@pytest.mark.parametrize("kind", ["crc32", "crc32c"] if IS_LONG else ["crc32"])
+@pytest.mark.parametrize("kind", ["crc32", "crc32c"])
 def test_both_tools_leave_the_same_bytes_and_the_real_archive_starts_on_them(
     start_archive: Start, aeron_jar: Path, tmp_path: Path, kind: str
 ) -> None:
@@ -281,7 +280,7 @@ OLD_RELEASES = ["1.9.3-stopped", "1.7.0-stopped", "1.24.0-killed"]
 
 
 @pytest.mark.parametrize("name", OLD_RELEASES)
-@pytest.mark.interop_only
+@pytest.mark.long
 def test_an_archive_of_an_old_release_that_we_migrated_is_replayed_and_extended_by_todays(
     start_archive: Start, aeron_jar: Path, tmp_path: Path, name: str
 ) -> None:

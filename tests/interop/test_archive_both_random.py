@@ -15,7 +15,6 @@ from typing import Protocol
 
 from both_archives import (
     CHANNEL,
-    IS_LONG,
     KILOBYTE,
     SEGMENT,
     TERM,
@@ -33,9 +32,10 @@ from both_archives import (
 from java_archive import MIXED, SMALL, ArchiveOptions, JavaArchive, Messages
 
 from everlog.aeron import archive
+from everlog.testing.series import Series
 
 Start = Callable[..., JavaArchive]
-SECONDS = float(os.environ.get("EVERLOG_INTEROP_SECONDS") or (20 if IS_LONG else 1))
+SECONDS = float(os.environ.get("EVERLOG_INTEROP_SECONDS") or 20 * Series.from_environment().effort)
 SEED = int(os.environ.get("EVERLOG_INTEROP_SEED") or random.randrange(1 << 32))
 TURNS = 12
 """Of one folder; then comes another one."""

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from both_archives import (
     CHANNEL,
-    IS_LONG,
     KILOBYTE,
     SEGMENT,
     TERM,
@@ -28,9 +27,10 @@ from both_archives import (
 from java_archive import MIXED, SMALL, ArchiveOptions, JavaArchive, Messages
 
 from everlog.aeron import archive
+from everlog.testing.series import Series
 
 Start = Callable[..., JavaArchive]
-CHECKSUMS = [None, "crc32", "crc32c"] if IS_LONG else ["crc32c"]
+CHECKSUMS = [None, "crc32", "crc32c"]
 
 SHAPES = {
     "small messages": Shape(messages=Messages(seed=1, count=400)),
@@ -104,7 +104,7 @@ def test_the_real_archive_serves_and_extends_whatever_we_recorded(
 
 
 @pytest.mark.parametrize("checksum", CHECKSUMS)
-@pytest.mark.parametrize("sizes", [MIXED, SMALL, KILOBYTE] if IS_LONG else [MIXED])
+@pytest.mark.parametrize("sizes", [MIXED, SMALL, KILOBYTE])
 def test_both_write_the_same_bytes_to_the_same_files(
     start_archive: Start, tmp_path: Path, checksum: str | None, sizes: tuple[int, ...]
 ) -> None:
@@ -134,7 +134,7 @@ def test_both_write_the_same_bytes_to_the_same_files(
     assert (tmp_path / "own/archive.catalog").stat().st_size == (tmp_path / "java/archive.catalog").stat().st_size
 
 
-@pytest.mark.interop_only
+@pytest.mark.long
 def test_frames_that_the_real_archive_recorded_are_recorded_again_as_they_are(
     start_archive: Start, aeron_jar: Path, tmp_path: Path
 ) -> None:
@@ -159,10 +159,10 @@ def sorted_bytes(folder: Path) -> list[bytes]:
     return [(folder / name).read_bytes() for name in names]
 
 
-TURNS = 10 if IS_LONG else 2
+TURNS = 1 + Series.from_environment().rounds(9)
 
 
-@pytest.mark.parametrize("checksum", [None, "crc32c"] if IS_LONG else ["crc32c"])
+@pytest.mark.parametrize("checksum", [None, "crc32c"])
 def test_both_go_on_with_one_recording_in_turns(
     start_archive: Start, aeron_jar: Path, tmp_path: Path, checksum: str | None
 ) -> None:

@@ -50,7 +50,7 @@ def killed_and_completed(store: Path, target: str, moved: Any) -> list[dict[str,
     return rows
 
 
-@pytest.mark.interop_only
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["jlog", "aeron-archive"])
 def test_a_killed_driver_costs_no_record_of_our_stores(kind: str, store: Path, tmp_path: Path) -> None:
     notes = tmp_path / "to.everlog-migrate"
@@ -70,7 +70,7 @@ def test_a_killed_driver_costs_no_record_of_our_stores(kind: str, store: Path, t
         assert told == [str(n) for n in range(1, COUNT + 1)]
 
 
-@pytest.mark.interop_only
+@pytest.mark.long
 def test_a_killed_driver_costs_no_message_in_jetstream(store: Path, tmp_path: Path) -> None:
     try:
         find_server()

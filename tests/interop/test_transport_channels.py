@@ -16,7 +16,7 @@ from our_transport import await_that, in_thread
 
 from everlog.aeron.transport.driver.settings.properties import load
 
-pytestmark = pytest.mark.interop_only  # more than seconds
+pytestmark = pytest.mark.long
 
 STREAM = 1001
 SIZES = (32, 1, 1000, 3000, 0, 1376)

@@ -162,7 +162,7 @@ def test_udp_destinations_come_and_go(connect: Connect) -> None:
     heard.remove_destination("aeron:udp?endpoint=127.0.0.1:20571")
 
 
-@pytest.mark.interop_only
+@pytest.mark.long
 def test_a_rejected_image_is_told_to_its_publisher(start_driver: Start) -> None:
     driver = start_driver({"aeron.image.liveness.timeout": "1s"})
     refusals: list[OnPublicationError] = []
@@ -304,7 +304,7 @@ def test_a_call_that_keeps_the_interpreter_does_not_cost_the_client_its_life(
         assert got == [b"alive"]
 
 
-@pytest.mark.interop_only
+@pytest.mark.long
 def test_a_client_that_was_stopped_for_too_long_is_told_so(start_driver: Start) -> None:
     driver = start_driver({"aeron.client.liveness.timeout": "1s", "aeron.timer.interval": "100ms"})
     program = """if True:

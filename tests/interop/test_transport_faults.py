@@ -18,7 +18,7 @@ from our_transport import OurClient, await_that
 from everlog.aeron.transport.driver.folder import DriverIsActive
 from everlog.aeron.transport.driver.media_driver import MediaDriver
 
-pytestmark = pytest.mark.interop_only  # more than seconds
+pytestmark = pytest.mark.long
 
 IPC = "aeron:ipc?term-length=64k"
 STREAM = 1001

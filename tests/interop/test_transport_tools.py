@@ -16,7 +16,7 @@ from java_archive import Messages
 from java_transport import JavaClient, expected, tool
 from our_transport import await_that, free_port, in_thread
 
-pytestmark = pytest.mark.interop_only  # more than seconds
+pytestmark = pytest.mark.long
 
 CHANNEL = "aeron:ipc?term-length=64k|alias=tools"
 SIZES = (1, 31, 32, 33, 1000, 1376, 1377, 3000, 0, 8192, 64, 1408)

@@ -14,7 +14,7 @@ from our_transport import OurClient, free_port, in_thread
 
 from everlog.aeron.transport.media.interfaces import system_interfaces
 
-pytestmark = pytest.mark.interop_only  # more than seconds
+pytestmark = pytest.mark.long
 
 SIZES = (1, 31, 32, 33, 1000, 1376, 1377, 3000, 0, 8192, 64, 1408)
 """Of one fragment and of many; 8192 is the longest for terms of 64 KiB."""
