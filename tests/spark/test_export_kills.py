@@ -21,8 +21,6 @@ from everlog import jlog
 from everlog.aeron import archive
 from everlog.spark.pipelines.export_folder import placed, read_manifest
 
-pytestmark = pytest.mark.spark
-
 KILLS = int(os.environ.get("EVERLOG_EXPORT_KILLS", "2"))
 SEED = int(os.environ.get("EVERLOG_EXPORT_SEED", str(time.time_ns() % 10**6)))
 MESSAGES = 12_000
@@ -124,6 +122,7 @@ def told(out: Path) -> Counter[int]:
     return numbers([Path(placed(str(out), manifest, path)) for path in files])
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300 + 60 * KILLS)
 @pytest.mark.parametrize("kind", ["parquet", *(["delta"] if "EVERLOG_EXPORT_KILLS" in os.environ else [])])
 def test_a_killed_exporter_that_is_run_again_has_each_record_once(tmp_path: Path, kind: str) -> None:

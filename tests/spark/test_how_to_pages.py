@@ -30,7 +30,7 @@ def here(golden, tmp_path):
     return tmp_path
 
 
-@pytest.mark.spark
+@pytest.mark.long
 def test_an_archive_is_loaded_as_the_page_says(spark, here, capsys):
     exec(compile(_python("load-an-archive.md", here), "load-an-archive.md", "exec"), {"__name__": "page"})
     with everlog.open_store(here / "archive") as store:
@@ -39,7 +39,6 @@ def test_an_archive_is_loaded_as_the_page_says(spark, here, capsys):
     assert "Payload sizes" in (here / "report.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.spark
 def test_a_journal_is_followed_into_parquet_as_the_page_says(spark, here):
     from everlog import jlog
 
@@ -58,7 +57,7 @@ def test_a_journal_is_followed_into_parquet_as_the_page_says(spark, here):
     assert spark.read.parquet(str(here / "copy/messages")).count() == 91
 
 
-@pytest.mark.spark
+@pytest.mark.long
 def test_the_notebook_runs_and_shows_the_page(golden, tmp_path, monkeypatch):
     import nbformat
     from nbclient import NotebookClient

@@ -19,18 +19,12 @@ from everlog.testing.spark_live_soak import check, message, number_of, soak
 KILLS = int(os.environ.get("EVERLOG_SPARK_KILLS", "2"))
 
 
-@pytest.mark.spark
-def test_a_killed_query_goes_on_without_loss_or_doubles(tmp_path):
-    seed = random.SystemRandom().randrange(1 << 32)
-    counts = soak(tmp_path, KILLS, "foreach", seed)
+@pytest.mark.long
+@pytest.mark.parametrize("sink", ["foreach", "parquet"] if KILLS >= 20 else ["foreach"])
+def test_a_killed_query_goes_on_without_loss_or_doubles(tmp_path, sink):
+    counts = soak(tmp_path, KILLS, sink, random.SystemRandom().randrange(1 << 32))
     assert set(counts) == {"journal", "0", "1", "orders", "events"}
     assert min(counts.values()) > 100
-
-
-@pytest.mark.spark
-@pytest.mark.skipif(KILLS < 20, reason="Spark's own Parquet sink: EVERLOG_SPARK_KILLS=20, or make soak-spark")
-def test_a_killed_query_into_sparks_parquet_sink_goes_on_without_loss_or_doubles(tmp_path):
-    soak(tmp_path, KILLS, "parquet", random.SystemRandom().randrange(1 << 32))
 
 
 def output(folder: Path, *batches: list[bytes]) -> Path:

@@ -15,8 +15,6 @@ from everlog.aeron import archive
 from everlog.spark.streaming import progress
 from everlog.testing import nats_channel
 
-pytestmark = pytest.mark.spark
-
 SMALL = {"segment_length": 1 << 16, "durability": "written"}
 TERM = {"term_length": 1 << 16, "mtu_length": 1408, "initial_term_id": 7, "session_id": 5}
 

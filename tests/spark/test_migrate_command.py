@@ -14,8 +14,6 @@ from everlog.cli.app import run as run_command
 from everlog.testing.nats_channel import Channel, make_store
 from everlog.testing.nats_server import Missing, NatsServer, find_server
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.fixture
 def run(spark: Any, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:

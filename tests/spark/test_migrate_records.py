@@ -23,6 +23,7 @@ from everlog.spark.discovery import FoundStore
 from everlog.spark.pipelines.migrate import RecordTarget, move_streams, plan_streams, rehearse
 from everlog.spark.pipelines.migrate_notes import Note
 from everlog.spark.pipelines.migrate_targets import JournalTarget, RecordingTarget, Row, TargetOptions
+from everlog.testing.series import Series
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 KILLS = int(os.environ.get("EVERLOG_MIGRATE_KILLS", "2"))
@@ -170,7 +171,7 @@ def numbered(count: int) -> list[tuple[int, int, str, bytes]]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_migration_that_breaks_off_anywhere_is_completed_by_the_next_one(
-    kind: str, toy: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, toy: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, series: Series
 ) -> None:
     sent = numbered(15)
     source = toy("from", {"s": sent})
@@ -179,7 +180,7 @@ def test_a_migration_that_breaks_off_anywhere_is_completed_by_the_next_one(
     cls: Any = JournalTarget if kind == "jlog" else RecordingTarget
     append, publish, accept = cls.append, Note.publish, Note.accept
     steps = 0
-    for step in range(100):
+    for step in series.numbers():
         target = RecordTarget(kind=kind, folder=str(tmp_path / f"to{step}"), options=SMALL)
         left = step
 
@@ -350,6 +351,7 @@ def test_a_manifest_can_be_parquet(toy: Callable[..., str], tmp_path: Path) -> N
 PROGRAM = """
 import sys
 from everlog.spark.discovery import FoundStore
+from everlog.testing.series import Series
 from everlog.spark.pipelines import migrate, migrate_moving
 migrate_moving.BATCH_ROWS = 100
 target = migrate.RecordTarget(kind=sys.argv[2], folder=sys.argv[3])
@@ -359,7 +361,7 @@ for row in migrate.move_streams(list(enumerate(moves)), target):
 """
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["jlog", pytest.param("aeron-archive", marks=pytest.mark.long)])
 def test_each_record_is_moved_once_however_often_the_migration_is_killed(kind: str, tmp_path: Path) -> None:
     from everlog import jlog
 

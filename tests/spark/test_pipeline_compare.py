@@ -19,8 +19,6 @@ from everlog.stores import open_store
 
 SBE_SCHEMA = Path(__file__).parents[1] / "golden" / "sbe" / "every-feature.xml"
 
-pytestmark = pytest.mark.spark
-
 
 def copy(path: Path, name: str) -> Path:
     return Path(shutil.copytree(path, path.with_name(name)))

@@ -25,8 +25,6 @@ from everlog.spark.pipelines.export_manifest import StreamKey
 from everlog.stores import open_store
 from everlog.testing.nats_channel import Channel, make_store
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.mark.parametrize("kind", ["parquet", "arrow", "jsonl"])
 def test_every_record_is_exported_once_and_the_manifest_tells_of_each_file(spark, tmp_path, kind):

@@ -14,11 +14,10 @@ from everlog import jlog
 from everlog.cli.app import run
 from everlog.spark.pipelines.export_folder import MANIFEST
 
-pytestmark = pytest.mark.spark
-
 PATIENCE_S = 240
 
 
+@pytest.mark.long
 def test_an_export_that_is_interrupted_says_so_in_one_line_and_goes_on(spark, tmp_path):
     path, out = tmp_path / "journal", tmp_path / "out"
     jlog.create(path, segment_bytes=1 << 20)

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 SBE_SCHEMA = Path(__file__).parents[1] / "golden" / "sbe" / "every-feature.xml"
 
-pytestmark = pytest.mark.spark
-
 
 def content(folder: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}

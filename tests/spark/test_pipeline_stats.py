@@ -58,7 +58,6 @@ def _about(value):
     return pytest.approx(value * 0.999, rel=0.00101, abs=1e-9)
 
 
-@pytest.mark.spark
 def test_streams_have_the_sizes_and_times_that_the_server_kept(found):
     rows = _streams(found, "basic_sigterm")
     truth = _truth("basic_sigterm")
@@ -78,7 +77,6 @@ def test_streams_have_the_sizes_and_times_that_the_server_kept(found):
         assert (row["gaps"], row["missing"], row["faults"], row["axis"]) == (0, 0, 0, "time")
 
 
-@pytest.mark.spark
 def test_buckets_have_what_the_server_kept_in_each_second(found):
     rows = found.buckets.where("family = 'nats-streaming' AND store LIKE '%basic_sigterm%'").collect()
     counted = {(row.stream, row.bucket): (row.records, row.bytes, row.size_max) for row in rows}
@@ -92,7 +90,6 @@ def test_buckets_have_what_the_server_kept_in_each_second(found):
     assert {row.width for row in rows} == {SECOND}
 
 
-@pytest.mark.spark
 def test_a_damaged_message_is_a_fault_and_a_gap_at_its_sequence(found):
     row = _streams(found, "msgs_bad_crc_mid")["foo"]
     assert (row["records"], row["gaps"], row["missing"], row["faults"]) == (36, 1, 1, 1)
@@ -103,7 +100,6 @@ def test_a_damaged_message_is_a_fault_and_a_gap_at_its_sequence(found):
     assert not found.ok
 
 
-@pytest.mark.spark
 def test_recordings_without_times_are_told_by_position(found):
     rows = _streams(found, "torn-page-plain")
     # As in the truth of the archive: 314 and 2002 messages, and 551 before the torn one.
@@ -118,7 +114,6 @@ def test_recordings_without_times_are_told_by_position(found):
     assert [cell.bucket for cell in cells] == list(range(0, 192_224, 4096)), "192,224 bytes, as the catalog has it"
 
 
-@pytest.mark.spark
 def test_clients_are_those_that_the_clusters_service_heard(found):
     sent, size = Counter(), Counter()
     for line in (GOLDEN / "aeron/cluster-3node/service-log-0.txt").read_text().splitlines():
@@ -130,7 +125,6 @@ def test_clients_are_those_that_the_clusters_service_heard(found):
     assert [row["rank"] for row in found.clients] == sorted(row["rank"] for row in found.clients)
 
 
-@pytest.mark.spark
 def test_readers_lag_as_they_were_left(found):
     # The golden journal's note: of 90 messages alpha has read 12, beta 55, ~tail 30.
     behind = {row["reader"]: row["lag_records"] for row in found.readers if row["family"] == "jlog"}
@@ -139,7 +133,6 @@ def test_readers_lag_as_they_were_left(found):
     assert (queue["reader"], queue["at"]) == ("dqo:off", "14")
 
 
-@pytest.mark.spark
 def test_segments_are_the_files_on_disk(found, folder):
     held = {(row["family"], row["stream"]): row for row in found.segments if "msgs_bad" not in row["store"]}
     assert held["jlog", "journal"]["strip"] == [4144, 4224, 2192], "as its truth lists them"
@@ -184,7 +177,6 @@ def _fold(name, times_s, *, width_s=60):
     return list(fold_rows(StreamName("/store", "jlog", name), fold))
 
 
-@pytest.mark.spark
 def test_a_burst_is_more_than_five_times_the_median_of_five_minutes_or_more(spark):
     import pyarrow as pa
 
@@ -249,7 +241,6 @@ def test_what_is_between_two_splits_is_an_interval_only_where_both_its_ends_are_
     assert between(edge(None, 10, 1, 5), edge(10, 20, None, None), edge(20, None, 7, 9)) == []
 
 
-@pytest.mark.spark
 def test_a_store_whose_key_is_wrong_is_told_beside_the_others(spark, golden, tmp_path):
     (tmp_path / "key").write_text("WRONG")
     paths = [str(golden(f"nats_streaming/{name}")) for name in ("encrypted_AES", "basic_sigterm")]
@@ -261,7 +252,6 @@ def test_a_store_whose_key_is_wrong_is_told_beside_the_others(spark, golden, tmp
     assert not made.ok
 
 
-@pytest.mark.spark
 def test_tasks_read_what_there_is_once(spark):
     runs = spark.sparkContext.accumulator(0)
     batches = _fold("busy", range(0, 600, 7)) + _fold("other", range(9))
@@ -278,7 +268,6 @@ def test_tasks_read_what_there_is_once(spark):
     assert runs.value == 1
 
 
-@pytest.mark.spark
 def test_only_the_buckets_stay_in_the_session(spark, folder, tmp_path):
     def kept_now():  # plans: what is computed of one Spark may give back
         return spark._jsparkSession.sharedState().cacheManager().numCachedEntries()
@@ -297,7 +286,6 @@ def test_buckets_of_positions_are_powers_of_two_about_a_hundred_to_a_stream():
     assert [position_width(count) for count in (0, 10_000, 1 << 30)] == [4096, 4096, 1 << 24]
 
 
-@pytest.mark.spark
 def test_the_command_tells_all_rows_as_json_and_ends_with_1_for_damage(spark, folder, capsys):
     assert run(["spark", "stats", str(folder / "msgs_bad_crc_mid"), "--json", "--bucket", "1s"]) == 1
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -310,7 +298,6 @@ def test_the_command_tells_all_rows_as_json_and_ends_with_1_for_damage(spark, fo
     assert sum(row["records"] for row in rows if row["row"] == "bucket") == 108, "109 messages and one is damaged"
 
 
-@pytest.mark.spark
 def test_the_command_prints_a_table_and_the_page(spark, folder, tmp_path, capsys):
     page = tmp_path / "report.html"
     assert run(["spark", "stats", str(folder / "basic"), "--report", str(page)]) == 0
@@ -327,13 +314,11 @@ def test_wrong_usage_is_told_before_spark_starts(tmp_path, capsys):
         assert said in line
 
 
-@pytest.mark.spark
 def test_a_bucket_below_a_millisecond_is_refused(spark, folder):
     with pytest.raises(UsageError, match="bucket"):
         stats(spark, str(folder / "basic"), bucket_ns=1000)
 
 
-@pytest.mark.spark
 def test_a_bucket_that_no_time_reaches_is_refused(spark, folder):
     with pytest.raises(UsageError, match=r"bucket: found 100000000000000000000 ns, expected .* at most"):
         stats(spark, str(folder / "basic"), bucket_ns=10**20)

@@ -18,8 +18,6 @@ from everlog.spark.pipelines.spread import spread, task_count
 from everlog.spark.pipelines.verify import StoreToVerify, check, plan, verify_stores
 from everlog.stores import open_store
 
-pytestmark = pytest.mark.spark
-
 
 def recorded(path: Path, messages: int = 700) -> Path:
     with (

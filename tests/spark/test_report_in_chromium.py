@@ -127,7 +127,7 @@ def _overlap(one, other):
     return width > 1 and height > 3
 
 
-@pytest.mark.spark
+@pytest.mark.long
 def test_bars_are_as_high_as_the_rates_and_where_the_minutes_are(show):
     tab, _ = show()
     found = tab.evaluate(MARKS, "Records over time: 2023-11-14 22:14:00 to 22:21:59")
@@ -145,7 +145,7 @@ def test_bars_are_as_high_as_the_rates_and_where_the_minutes_are(show):
     assert any(text["text"].startswith("3.33/s") for text in found["texts"]), "200 in a minute"
 
 
-@pytest.mark.spark
+@pytest.mark.long
 def test_gaps_bursts_and_damage_have_their_marks(show):
     tab, _ = show()
     over_time = tab.evaluate(MARKS, "Records over time")["marks"]
@@ -166,7 +166,7 @@ def test_gaps_bursts_and_damage_have_their_marks(show):
     assert damage["x"] + damage["w"] / 2 == pytest.approx(left + (right - left) * 12800 / 28672, abs=2)
 
 
-@pytest.mark.spark
+@pytest.mark.long
 def test_sizes_times_segments_and_faults_are_drawn(show):
     tab, _ = show()
     says = {
@@ -181,7 +181,7 @@ def test_sizes_times_segments_and_faults_are_drawn(show):
     assert all(mark["h"] > 0 for mark in says["Bytes a second"])
 
 
-@pytest.mark.spark
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_texts_are_inside_do_not_overlap_and_stand_out(show, scheme):
     tab, _ = show(scheme)
@@ -214,7 +214,7 @@ def _contrast(*colours):
     return (bright + 0.05) / (dark + 0.05)
 
 
-@pytest.mark.spark
+@pytest.mark.long
 def test_nothing_is_loaded_nothing_runs_and_names_are_only_text(show, page):
     tab, events = show()
     assert events == [page.as_uri()]
@@ -223,7 +223,7 @@ def test_nothing_is_loaded_nothing_runs_and_names_are_only_text(show, page):
     assert HOSTILE in tab.inner_text("body"), "in the table of faults"
 
 
-@pytest.mark.spark
+@pytest.mark.long
 def test_a_notebook_shows_the_same_without_a_page_around_it(page):
     text = page.read_text()
     assert text.count("<body>") == 1

@@ -17,11 +17,8 @@ import everlog
 
 HERE = Path(__file__).parent
 KEY = "mykey"  # told in the golden stores' README
-ASKED = os.environ.get("EVERLOG_SPARK_CLUSTER") or os.environ.get("EVERLOG_INTEROP") == "download"
 
-pytestmark = pytest.mark.skipif(
-    not ASKED, reason="starts a cluster, which takes a minute: make interop, or EVERLOG_SPARK_CLUSTER=1"
-)
+pytestmark = pytest.mark.long
 
 
 def packed(folder: Path) -> Path:

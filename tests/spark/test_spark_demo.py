@@ -96,7 +96,6 @@ def test_without_golden_stores_the_demo_ends_with_one_line(tmp_path, capsys):
     assert "golden" in capsys.readouterr().err
 
 
-@pytest.mark.spark
 def test_the_pipeline_counts_what_is_whole_and_shows_what_is_not(spark, few, tmp_path):
     output = tmp_path / "out"
     demo.prepare_output(output)
@@ -135,7 +134,6 @@ def _service_log(name, pattern, unit):
     return dict(found)
 
 
-@pytest.mark.spark
 def test_client_messages_over_time_are_those_that_the_clusters_services_got(spark, clusters):
     output, _ = clusters
     spark.read.parquet(str(output / "parquet")).createOrReplaceTempView("messages")
@@ -153,7 +151,6 @@ def test_client_messages_over_time_are_those_that_the_clusters_services_got(spar
     assert {(row.fewest, row.most) for row in rows if row.cluster == "cluster-3node"} == {(2, 2)}
 
 
-@pytest.mark.spark
 def test_the_members_of_each_cluster_are_compared_with_the_one_that_went_on_longest(clusters):
     output, shown = clusters
     plain = output / "stores" / "plain" / "aeron"
@@ -181,7 +178,6 @@ def _ends_of_logs(folder):
             yield {"store": store, "family": "aeron-cluster", "stream": "snapshot-1", "last_address": "99"}
 
 
-@pytest.mark.spark
 def test_the_drivers_counters_are_those_that_the_real_tool_printed(clusters):
     output, shown = clusters
     path = str(output / "stores" / "plain" / "aeron" / "transport" / "aeron-dir")
@@ -196,7 +192,6 @@ def test_the_drivers_counters_are_those_that_the_real_tool_printed(clusters):
     assert re.search(r"NAKs received +│ +0 │ +305 │", shown)
 
 
-@pytest.mark.spark
 def test_clusters_and_drivers_are_verified_loaded_and_written_like_all_others(spark, clusters):
     output, shown = clusters
     assert "aeron-cluster: 5 stores" in shown
@@ -210,7 +205,6 @@ def test_clusters_and_drivers_are_verified_loaded_and_written_like_all_others(sp
     assert written.where("family = 'aeron-driver'").count() > 0
 
 
-@pytest.mark.spark
 def test_verify_gives_a_row_for_each_store_with_its_faults(spark, golden, tmp_path):
     good, bad = golden("jlog/basic/log"), golden("jlog/e_trunc_last/before")
     stores = [StoreToVerify(store) for path in (good, bad) for store in find_stores((str(path),))]

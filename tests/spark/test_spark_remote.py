@@ -55,6 +55,7 @@ def test_stores_are_found_below_a_bucket(bucket):
     assert [store.family for store in find_stores(("s3://records/jour*",))] == ["jlog"]
 
 
+@pytest.mark.long
 def test_spark_reads_the_same_from_s3_as_from_the_disk(spark, bucket, golden):
     columns = "family,stream,address,length,payload"
     local = [str(golden(case)) for case in CASES.values()]

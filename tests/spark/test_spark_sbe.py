@@ -38,7 +38,6 @@ def read(spark, store, **options):
     return reader.load(store)
 
 
-@pytest.mark.spark
 def test_template_and_json_text_are_added(spark, store):
     table = read(spark, store)
     assert table.dtypes[-2:] == [("sbe_template", "string"), ("sbe", "string")]
@@ -50,7 +49,6 @@ def test_template_and_json_text_are_added(spark, store):
     assert rows[-1].sbe is None
 
 
-@pytest.mark.spark
 def test_a_messages_block_has_typed_columns(spark, store):
     table = read(spark, store, sbeMessage="Everything")
     types = dict(table.dtypes)
@@ -73,7 +71,6 @@ def test_a_messages_block_has_typed_columns(spark, store):
         assert row.sbe_motor_booster_power == fields["motor"]["booster"]["power"]
 
 
-@pytest.mark.spark
 def test_decoded_columns_are_read_without_the_payload_and_filtered_as_any(spark, store):
     table = read(spark, store, sbeMessage="Small", columns="number,sbe_a,sbe")
     assert table.columns == ["number", "sbe_a", "sbe"]
@@ -81,7 +78,6 @@ def test_decoded_columns_are_read_without_the_payload_and_filtered_as_any(spark,
     assert [row.sbe_a for row in table.where("sbe_a is not null").orderBy("sbe_a").collect()] == expected
 
 
-@pytest.mark.spark
 def test_only_records_of_the_message_come_and_its_required_fields_are_not_null(spark, store):
     table = read(spark, store, sbeMessage="Small", sbeOnly="true")
     nullable = {field.name: field.nullable for field in table.schema.fields if field.name.startswith("sbe")}
@@ -109,7 +105,6 @@ def test_only_records_of_the_message_come_and_its_required_fields_are_not_null(s
     ]
 
 
-@pytest.mark.spark
 def test_unsigned_numbers_are_bigints_where_that_was_asked_for(spark, toy):
     lines = [line for line in messages() if line["fields"].get("time", 0) < 2**63]
     expected = [line["fields"]["time"] if line["template"] == "Everything" else None for line in lines]
@@ -132,7 +127,6 @@ def test_unsigned_numbers_are_bigints_where_that_was_asked_for(spark, toy):
     assert {row.last for row in found.collect()} == {None, max(value for value in expected if value is not None)}
 
 
-@pytest.mark.spark
 def test_a_number_beyond_a_bigint_fails_the_query_and_says_what_to_do(spark, store):
     chosen = {"sbeMessage": "Everything", "columns": "sbe_time"}
     largest = max(line["fields"].get("time", 0) for line in messages())
@@ -142,7 +136,6 @@ def test_a_number_beyond_a_bigint_fails_the_query_and_says_what_to_do(spark, sto
         read(spark, store, **chosen, sbeUint64="bigint").collect()
 
 
-@pytest.mark.spark
 def test_an_export_has_only_records_of_the_message_each_once(spark, tmp_path):
     lines = messages()
     payloads = [bytes.fromhex(line["payload"]) for line in lines]
@@ -162,7 +155,6 @@ def test_an_export_has_only_records_of_the_message_each_once(spark, tmp_path):
         assert all(row.sbe_template == "Small" and row.sbe_a is not None for row in rows)
 
 
-@pytest.mark.spark
 def test_times_of_an_aeron_recording_come_out_of_its_messages(spark, tmp_path):
     payloads = [bytes.fromhex(line["payload"]) for line in messages()]
     segment = bytearray()

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.spark
-
 GOLDEN = Path(__file__).parent.parent / "golden"
 KEY = "mykey"
 

@@ -12,8 +12,6 @@ import pytest
 from everlog.spark.tasks import frame_of
 from everlog.spark.workers import settle
 
-pytestmark = pytest.mark.spark
-
 
 def repeated(factor: int, piece: tuple[int, bytes]) -> Iterator[pa.RecordBatch]:
     number, ballast = piece

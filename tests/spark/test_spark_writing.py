@@ -11,7 +11,6 @@ import pytest
 from everlog import jlog, open_store
 from everlog.aeron import archive
 
-pytestmark = pytest.mark.spark
 T0 = 1_700_000_000_000_000_000
 
 

@@ -20,7 +20,6 @@ import pytest
 from everlog import open_store
 from everlog.errors import EverlogError
 
-pytestmark = pytest.mark.spark
 KILLS = int(os.environ.get("EVERLOG_SPARK_KILLS", "2"))
 SCRIPT = Path(__file__).parent / "killed_writer.py"
 LINES = 8000
@@ -73,6 +72,7 @@ def records(folder: Path, name: str, stream: str) -> list[bytes]:
         return []
 
 
+@pytest.mark.long
 @pytest.mark.timeout(SECONDS * (KILLS + 2))
 def test_a_killed_query_that_is_started_again_leaves_each_record_once(tmp_path: Path) -> None:
     seed = random.randrange(1 << 30)

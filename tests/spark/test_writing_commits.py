@@ -6,7 +6,7 @@ from __future__ import annotations
 import errno
 import os
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -31,6 +31,7 @@ from everlog.spark.writing.staging import Part, part_name, stage
 from everlog.spark.writing.targets import Target, Uncertain
 from everlog.testing.crashing_storage import CrashingStorage
 from everlog.testing.faulty_writes import FaultyWrites, WriteFaults
+from everlog.testing.series import Series
 
 QUERY = "1738ea29-450b-4b9a-ad39-a41da0a1b08e"
 THE_TARGET = journal_name("the target")
@@ -160,7 +161,7 @@ def staged_names(folder: Storage) -> list[str]:
 Moment = tuple[str, CrashingStorage, CrashingStorage]
 
 
-def moments(kind: Kind, *, cut: int | None = None) -> Iterator[Moment]:
+def moments(kind: Kind, *, cut: int | None = None) -> list[Moment]:
     """Both folders as they are when the process is killed after each operation of batch 1's commit, or, with ``cut``,
     the power is cut there."""
     folder, target = CrashingStorage(root="staging"), kind.fresh()
@@ -180,7 +181,7 @@ def moments(kind: Kind, *, cut: int | None = None) -> Iterator[Moment]:
     first_try(kind, folder, target, 1)
     folder.after_each = target.after_each = None
     note("end")
-    yield from found
+    return found
 
 
 def check_each_once(
@@ -198,23 +199,26 @@ def check_each_once(
     assert notes.read_note(folder, QUERY) == notes.Note(QUERY, "the target", 1), moment
 
 
-def test_a_commit_killed_after_any_operation_and_done_again_leaves_each_message_once(kind: Kind) -> None:
-    count = 0
-    for moment, folder, target in moments(kind):
+def test_a_commit_killed_after_any_operation_and_done_again_leaves_each_message_once(
+    kind: Kind, series: Series
+) -> None:
+    killed = moments(kind)
+    assert len(killed) > 50
+    for moment, folder, target in series.points(killed):
         second_try(kind, folder, target, 1)
         check_each_once(kind, moment, folder, target)
-        count += 1
-    assert count > 50
 
 
 @pytest.mark.parametrize("cut", range(SEEDS))
-def test_a_power_cut_after_any_operation_and_a_retry_leave_each_message_once(kind: Kind, cut: int) -> None:
-    for moment, folder, target in moments(kind, cut=cut):
+def test_a_power_cut_after_any_operation_and_a_retry_leave_each_message_once(
+    kind: Kind, cut: int, series: Series
+) -> None:
+    for moment, folder, target in series.points(moments(kind, cut=cut)):
         second_try(kind, folder, target, 1)
         check_each_once(kind, moment, folder, target, is_cut=True)
 
 
-def test_a_retry_that_is_killed_too_is_taken_up_by_a_third(kind: Kind) -> None:
+def test_a_retry_that_is_killed_too_is_taken_up_by_a_third(kind: Kind, series: Series) -> None:
     half_done = [m for m in moments(kind) if (note := notes.read_note(m[1], QUERY)) and note.plan is not None]
     assert len(half_done) > 20
     for moment, folder, target in half_done[:: max(1, len(half_done) // 4)]:
@@ -223,13 +227,15 @@ def test_a_retry_that_is_killed_too_is_taken_up_by_a_third(kind: Kind) -> None:
             (f"{m}, {len(found)}: {what}", f.kill(), t.kill())
         )
         second_try(kind, folder, target, 1)
-        for third in found[::4]:
+        for third in series.points(found[::4]):
             second_try(kind, *third[1:], 1)
             check_each_once(kind, *third)
 
 
-def test_what_others_append_between_a_kill_and_the_retry_stays_and_takes_no_messages_place(kind: Kind) -> None:
-    for moment, folder, target in moments(kind):
+def test_what_others_append_between_a_kill_and_the_retry_stays_and_takes_no_messages_place(
+    kind: Kind, series: Series
+) -> None:
+    for moment, folder, target in series.points(moments(kind)):
         kind.append_foreign(target)
         second_try(kind, folder, target, 1)
         found = kind.read(target)
@@ -239,9 +245,9 @@ def test_what_others_append_between_a_kill_and_the_retry_stays_and_takes_no_mess
         assert own[ROWS:] in (payloads(1), payloads(1)[::-1]), moment
 
 
-def test_the_next_commit_of_any_query_finishes_what_a_dead_one_began(kind: Kind) -> None:
+def test_the_next_commit_of_any_query_finishes_what_a_dead_one_began(kind: Kind, series: Series) -> None:
     other = Transaction("another-query", 0)
-    for moment, folder, target in moments(kind):
+    for moment, folder, target in series.points(moments(kind)):
         was_begun = (note := notes.read_note(folder, QUERY)) is not None and note.plan is not None
         name = part_name(notes.batch_key(other.query, 0), 0, "x")
         batch = pa.RecordBatch.from_arrays([pa.array([b"other"]), pa.nulls(1, pa.int64())], names=["payload", "number"])
@@ -275,26 +281,23 @@ def open_by_id(storage: WritableStorage) -> RecordingTarget:
     ],
 )
 def test_a_batch_begun_under_another_spelling_of_the_recording_is_finished_before_equal_messages_come(
-    noted: str, name: TargetName, opened: Callable[[WritableStorage], Target]
+    noted: str, name: TargetName, opened: Callable[[WritableStorage], Target], series: Series
 ) -> None:
-    kind, count = KINDS["recording"], 0
-    for moment, folder, target in moments(kind):
-        note = notes.read_note(folder, QUERY)
-        if note is None or note.plan is None:
-            continue
-        count += 1
+    kind = KINDS["recording"]
+    half_done = [(*m, note) for m in moments(kind) if (note := notes.read_note(m[1], QUERY)) and note.plan is not None]
+    assert len(half_done) > 20
+    for moment, folder, target, note in series.points(half_done):
         notes.publish(folder, replace(note, target=noted))
         other = [replace(part, partition=0) for part in staged(folder, 1, [payloads(1)], "other")]
         Committer(folder, name, lambda target=target: opened(target), wait_s=0).commit(other, Transaction("other", 0))
         assert kind.read(target) == payloads(0) + payloads(1) * 2, moment
         assert notes.read_note(folder, QUERY) == notes.Note(QUERY, noted, 1), moment
-    assert count > 20
 
 
-def test_a_query_goes_on_from_its_note_under_the_name_that_an_earlier_version_gave_its_target() -> None:
+def test_a_query_goes_on_from_its_note_under_the_name_that_an_earlier_version_gave_its_target(series: Series) -> None:
     kind = KINDS["recording"]
     name = recording_name("archive", {"channel": "aeron:ipc", "streamId": 7})
-    for moment, folder, target in moments(kind):
+    for moment, folder, target in series.points(moments(kind)):
         note = notes.read_note(folder, QUERY)
         assert note is not None
         notes.publish(folder, replace(note, target="archive?streamId=7"))
@@ -320,10 +323,10 @@ def test_a_batch_begun_in_another_recording_stays_that_querys() -> None:
 @pytest.mark.parametrize("where", ["staging", "target"])
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
 def test_a_write_that_fails_at_any_operation_fails_the_commit_and_its_retry_leaves_each_message_once(
-    kind: Kind, where: str, error: int
+    kind: Kind, where: str, error: int, series: Series
 ) -> None:
-    number, failures = 0, 0
-    while True:
+    failures = 0
+    for number in series.numbers():
         folder, target = CrashingStorage(root="staging"), kind.fresh()
         first_try(kind, folder, target, 0)
         faults = WriteFaults(fail_at=number, error=error)
@@ -338,8 +341,7 @@ def test_a_write_that_fails_at_any_operation_fails_the_commit_and_its_retry_leav
         check_each_once(kind, f"{number}: {faulty.failed}", folder, target)
         if not faulty.failed:
             break
-        number += 1
-    assert failures > 10
+    assert failures > 10 * series.effort
 
 
 def test_a_commit_that_was_taken_for_dead_does_no_harm_when_it_goes_on(kind: Kind) -> None:
@@ -350,8 +352,8 @@ def test_a_commit_that_was_taken_for_dead_does_no_harm_when_it_goes_on(kind: Kin
     assert kind.read(target) == payloads(0)[::-1]
 
 
-def test_an_abort_deletes_its_own_parts_but_for_those_that_a_note_needs(kind: Kind) -> None:
-    for moment, folder, target in moments(kind):
+def test_an_abort_deletes_its_own_parts_but_for_those_that_a_note_needs(kind: Kind, series: Series) -> None:
+    for moment, folder, target in series.points(moments(kind)):
         note = notes.read_note(folder, QUERY)
         if note is None or note.plan is None:
             continue
