@@ -95,6 +95,7 @@ def test_we_read_every_message_that_the_real_archive_recorded_and_extended(
     assert (said.exit_code, said.stdout.splitlines()) == (0, ["(recordingId=0) OK", "(recordingId=1) OK"])
 
 
+@pytest.mark.smoke
 def test_a_part_of_a_recording_is_replayed_by_position_and_length(start_archive: Start, tmp_path: Path) -> None:
     with start_archive(tmp_path / "archive") as archive:
         recording_id = kilobytes(archive, 100)

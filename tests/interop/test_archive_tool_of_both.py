@@ -81,6 +81,7 @@ def test_its_tool_finds_our_checksums_compaction_and_states_in_order(
     assert verified.stdout == "".join(f"(recordingId={number}) OK\n" for number in kept)
 
 
+@pytest.mark.smoke
 def test_its_tool_sees_a_catalog_that_we_made_longer(aeron_jar: Path, tmp_path: Path) -> None:
     folder = unpacked("archive-basic/archive", tmp_path / "basic")
     tool(folder, "capacity", "2000000")

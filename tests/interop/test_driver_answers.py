@@ -62,6 +62,7 @@ def client(start_java_driver: Callable[..., JavaDriver]) -> RawClient:
     return RawClient(start_java_driver().dir)
 
 
+@pytest.mark.smoke
 def test_the_real_driver_refuses_publications_in_the_same_words(client: RawClient) -> None:
     for rest, code, text in answers.PUBLICATIONS:
         event = client.refused(commands.AddExclusivePublication(1, client.next_id(), 10, "aeron:ipc" + rest))

@@ -130,6 +130,7 @@ def test_an_encrypted_store_is_moved_with_the_key_of_a_file(
     assert [row[2] for row in Served(server, move.stream).rows()] == [m["data_crc32"] for m in plain]
 
 
+@pytest.mark.smoke
 def test_durables_and_queue_groups_become_consumers_where_they_stood(
     server: NatsServer, golden: Callable[[str], Path]
 ) -> None:

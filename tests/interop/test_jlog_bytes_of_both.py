@@ -46,6 +46,7 @@ def offsets_of(segment: bytes) -> list[int]:
     return offsets
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("limit", [1, 4096, 65536])
 def test_both_write_the_same_files_for_the_same_messages(start: Start, tmp_path: Path, limit: int) -> None:
     messages = mixed_messages(limit, 400)

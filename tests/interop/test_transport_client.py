@@ -112,6 +112,7 @@ def test_what_the_driver_refuses_is_told_in_its_words(connect: Connect) -> None:
     assert aeron.add_publication(IPC, 1).max_message_length == 8192
 
 
+@pytest.mark.smoke
 def test_messages_come_as_columns_that_arrow_takes(connect: Connect) -> None:
     aeron = connect()
     subscription = aeron.add_subscription(IPC, 1)

@@ -149,10 +149,9 @@ def test_a_power_cut_after_a_repair_takes_nothing_of_it_back(broken, case):
 
 @pytest.mark.parametrize("count", [1, 1 << 30])
 @pytest.mark.parametrize("case", CASES)
-def test_a_disk_that_fails_at_any_write_leaves_the_journal_no_worse(broken, case, count):
+def test_a_disk_that_fails_at_any_write_leaves_the_journal_no_worse(broken, case, count, series: Series):
     before = Watched(CrashingStorage(broken(case)))
-    number = 0
-    while True:
+    for number in series.numbers():
         storage = CrashingStorage(broken(case))
         faulty = FaultyWrites(storage)
         plan = plan_repair(faulty)
@@ -165,7 +164,6 @@ def test_a_disk_that_fails_at_any_write_leaves_the_journal_no_worse(broken, case
             where = f"{number}: {faulty.failed[0]}"
             assert Watched(storage).lost_of(before) == [], where
             finish(storage, before, where)
-            number += 1
             continue
         break
     assert number >= 2

@@ -19,6 +19,7 @@ from everlog.jlog.store import JlogStore
 from everlog.jlog.subscriptions import read_checkpoint
 from everlog.testing.crashing_storage import CrashingStorage
 from everlog.testing.faulty_writes import FaultyWrites, WriteFaults
+from everlog.testing.series import Series
 
 MESSAGES = [b"message %d" % number + b"." * 150 for number in range(30)]
 SEGMENT_BYTES = 700
@@ -142,7 +143,7 @@ def crashed(moment: str, killed: CrashingStorage, **how: bool) -> Iterator[tuple
         yield f"power cut after {moment}, seed {seed}", killed.crash(seed, **how)
 
 
-def test_a_subscriber_that_was_killed_goes_on_without_a_gap(make: Any) -> None:
+def test_a_subscriber_that_was_killed_goes_on_without_a_gap(make: Any, series: Series) -> None:
     """What one was given before it was killed and what the next is given: all, in order."""
     storage = journal(make)
     given: list[bytes] = []
@@ -152,7 +153,7 @@ def test_a_subscriber_that_was_killed_goes_on_without_a_gap(make: Any) -> None:
         given.extend(message.payload for message in subscriber)
     storage.after_each = None
     assert len(states) > 20
-    for moment, killed, before in states:
+    for moment, killed, before in series.points(states):
         after: list[bytes] = []
         drain(killed, "a", after, [])
         assert_all_in_order(before + after, f"killed after {moment}")
@@ -162,7 +163,7 @@ def test_a_subscriber_that_was_killed_goes_on_without_a_gap(make: Any) -> None:
 @pytest.mark.parametrize("ordered_names", [True, False], ids=["journaling", "strict"])
 @pytest.mark.parametrize("safety", [1, 2], ids=["almost_safe", "safe"])
 def test_after_a_power_cut_what_is_not_done_is_there_and_new_messages_arrive(
-    safety: int, ordered_names: bool, make: Any
+    safety: int, ordered_names: bool, make: Any, series: Series
 ) -> None:
     """Also where the removal of segments is on disk and the checkpoint is not, and the other way round."""
 
@@ -175,7 +176,7 @@ def test_after_a_power_cut_what_is_not_done_is_there_and_new_messages_arrive(
     storage = journal(make, safety=safety)
     add_subscriber(storage, "a")
     storage.sync_folder()
-    for moment, killed in moments(storage, work):
+    for moment, killed in series.points(list(moments(storage, work))):
         done = read_checkpoint(killed, "a")
         for context, after in crashed(moment, killed, ordered_names=ordered_names):
             with Writer(after) as writer:
@@ -190,13 +191,13 @@ def test_after_a_power_cut_what_is_not_done_is_there_and_new_messages_arrive(
             assert old[len(old) - len(waiting) :] == waiting, context
 
 
-def test_adding_and_removing_leaves_a_subscriber_whole_or_none(make: Any) -> None:
+def test_adding_and_removing_leaves_a_subscriber_whole_or_none(make: Any, series: Series) -> None:
     def work(storage: WritableStorage) -> None:
         add_subscriber(storage, "a")
         add_subscriber(storage, "b", at="end")
         remove_subscriber(storage, "a")
 
-    for moment, killed in moments(journal(make), work):
+    for moment, killed in series.points(list(moments(journal(make), work))):
         for context, after in [(moment, killed), *crashed(moment, killed)]:
             found = list_subscribers(after)
             assert {name.subscriber for name in found} <= {"a", "b"}, context

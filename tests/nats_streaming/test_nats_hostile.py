@@ -13,6 +13,7 @@ import pytest
 
 from everlog.core.storage import LocalStorage
 from everlog.nats_streaming.store import NatsStreamingStore
+from everlog.testing.series import Series
 
 Golden = Callable[[str], Path]
 Message = tuple[int, int, bytes, str]
@@ -91,12 +92,12 @@ def record_ends(data: bytes) -> set[int]:
 
 @pytest.mark.parametrize("name", FILES)
 def test_cut_anywhere_nothing_else_is_read_and_all_before_the_cut_is(
-    name: str, small: Path, written: list[Message]
+    name: str, small: Path, written: list[Message], series: Series
 ) -> None:
     whole = (small / name).read_bytes()
     ends = range(len(whole)) if len(whole) < 220 else sorted(random.Random(name).sample(range(len(whole)), 150))
     boundaries = record_ends(whole) if name in ("foo/subs.dat", "clients.dat") else set()
-    for version in damaged(small / name, (whole[:end] for end in ends)):
+    for version in damaged(small / name, (whole[:end] for end in series.points(ends))):
         rows, _, faults = exercise(small)
         assert set(rows) <= set(written)
         assert faults or len(version) in boundaries
@@ -109,13 +110,13 @@ def test_cut_anywhere_nothing_else_is_read_and_all_before_the_cut_is(
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_flipped_bit_costs_at_most_its_record(name: str, small: Path, written: list[Message]) -> None:
+def test_a_flipped_bit_costs_at_most_its_record(name: str, small: Path, written: list[Message], series: Series) -> None:
     whole = (small / name).read_bytes()
     rng = random.Random(name)
     bits = rng.sample(range(8 * len(whole)), 120)
     # The type of a record in a log is not under its checksum.
     types = {end + 3 for end in record_ends(whole)} if name in ("foo/subs.dat", "clients.dat") else set()
-    for bit in bits:
+    for bit in series.points(bits):
         version = bytearray(whole)
         version[bit >> 3] ^= 1 << (bit & 7)
         for _ in damaged(small / name, iter([bytes(version)])):
@@ -126,14 +127,16 @@ def test_a_flipped_bit_costs_at_most_its_record(name: str, small: Path, written:
             assert len(rows) >= 37 - lost, (name, bit)
 
 
-def test_without_an_index_a_flipped_bit_costs_at_most_its_record(small: Path, written: list[Message]) -> None:
+def test_without_an_index_a_flipped_bit_costs_at_most_its_record(
+    small: Path, written: list[Message], series: Series
+) -> None:
     index = small / "foo" / "msgs.2.idx"
     kept = index.read_bytes()
     index.unlink()
     try:
         whole = (small / "foo" / "msgs.2.dat").read_bytes()
         rng = random.Random(5)
-        for bit in rng.sample(range(8 * len(whole)), 150):
+        for bit in series.points(rng.sample(range(8 * len(whole)), 150)):
             version = bytearray(whole)
             version[bit >> 3] ^= 1 << (bit & 7)
             for _ in damaged(small / "foo" / "msgs.2.dat", iter([bytes(version)])):

@@ -56,6 +56,7 @@ def rows(spark, query, *columns: str) -> list[tuple]:
     return [tuple(row) for row in spark.table(query.name).select(*columns).collect()]
 
 
+@pytest.mark.long
 def test_each_family_is_followed_while_it_is_written(spark, started, tmp_path):
     folder = tmp_path / "stores"
     folder.mkdir()

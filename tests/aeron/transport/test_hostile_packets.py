@@ -19,6 +19,7 @@ from everlog.aeron.transport.driver.receiver.image_exchange import ImageState
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.kernel.udp import SocketAddress
 from everlog.testing.packet_fuzz import GUARD, TERM_LENGTH, Kernel, Mismatch, Side, fuzz, run_once
+from everlog.testing.series import Series
 
 SECONDS = float(os.environ.get("EVERLOG_FUZZ_SECONDS", "6"))
 SEED = int(os.environ.get("EVERLOG_FUZZ_SEED", "1"))
@@ -26,8 +27,8 @@ ATTACKER, TARGET = SocketAddress("10.6.6.6", 666), SocketAddress("10.0.0.2", 400
 FRAME = 1024
 
 
-def test_compiled_code_does_with_hostile_datagrams_what_its_twin_does() -> None:
-    assert fuzz(SECONDS, first_seed=SEED) > 1000
+def test_compiled_code_does_with_hostile_datagrams_what_its_twin_does(series: Series) -> None:
+    assert fuzz(SECONDS * series.effort, first_seed=SEED) > 100
 
 
 def test_a_fault_that_is_planted_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,7 +73,7 @@ def hostile(draw: random.Random, honest: list[bytes]) -> bytes:
     return draw.choice([*forms, late, far, other_end, ask, answer, *setups])
 
 
-def test_an_honest_stream_comes_through_a_flood_of_hostile_packets() -> None:
+def test_an_honest_stream_comes_through_a_flood_of_hostile_packets(series: Series) -> None:
     draw = random.Random(SEED)
     driver = ReceivingDriver(options=Options(delay=StaticDelayGenerator(0, MS)))
     driver.subscribe(SESSION)
@@ -82,7 +83,7 @@ def test_an_honest_stream_comes_through_a_flood_of_hostile_packets() -> None:
     image = driver.images[0]
     made = {at: data_frame(at, draw.randbytes(FRAME - 32), reserved=at) for at in range(0, TERM, FRAME)}
     sent, read = 0, 0
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + SECONDS * series.effort
     while time.monotonic() < end:
         count = draw.randint(1, 8)
         new = [_moved(made[at % TERM], at) for at in range(sent, min(sent + count * FRAME, read + (16 << 10)), FRAME)]
