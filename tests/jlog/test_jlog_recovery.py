@@ -153,6 +153,24 @@ def test_a_shortened_length_is_told_by_the_index(make):
     assert faults == [("damaged-bytes", "00000000", 80)]
 
 
+@pytest.mark.parametrize("missing", [1, 15])
+def test_the_rest_of_a_message_whose_length_was_shortened_takes_no_number(make, missing):
+    damaged = bytearray(make.message(b"b" * 40, 20))
+    damaged[12] -= missing
+    data = make.message(b"first", 9) + bytes(damaged) + make.message(b"c", 30)
+    rows, faults = read(make.folder({"00000000": data}))
+    assert rows == [(1, b"first"), (2, b"b" * (40 - missing)), (3, b"c")]
+    assert faults == [("damaged-bytes", "00000000", 21 + 56 - missing)]
+
+
+def test_a_stretch_that_may_have_been_a_message_takes_a_number(make):
+    damaged = bytearray(make.message(b"b" * 40, 20))
+    damaged[12] -= 16
+    data = bytes(damaged) + make.message(b"c", 30)
+    rows, _ = read(make.folder({"00000000": data}))
+    assert rows == [(1, b"b" * 24), (3, b"c")]
+
+
 def test_a_lengthened_length_that_ends_at_a_later_header_is_told_by_the_one_inside(make):
     payloads = [b"a" * 64, b"b" * 16, b"c" * 8]
     data = bytearray(b"".join(make.message(p) for p in payloads))

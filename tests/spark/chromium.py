@@ -26,7 +26,7 @@ def find() -> str:
     if (own := _playwrights()) is not None:
         return own
     if os.environ.get("EVERLOG_INTEROP") != "download":
-        raise Missing("no Chromium on this machine; EVERLOG_INTEROP=download gets one, EVERLOG_CHROMIUM=program names one")
+        raise Missing("no Chromium here: EVERLOG_INTEROP=download gets one, EVERLOG_CHROMIUM names one")
     command = [sys.executable, "-m", "playwright", "install", "--only-shell", "chromium"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     if done.returncode or (own := _playwrights()) is None:

@@ -19,6 +19,8 @@ def describe_damage(data: SegmentData, log: int, marker: int, start: int, verdic
     loses = (
         lost if verdict.code != "damaged-bytes" else f"{lost}, and those behind it in the stretch, if there were more"
     )
+    if verdict.resume - start < framing.header_bytes and not at_end:
+        loses = f"the end of the message before {log:08x}:{marker:08x}; its header has a wrong length"
     if verdict.code == "merged-records":
         loses = f"{lost}; the original gives it merged with those behind it, as one that was never written"
     elif verdict.code == "zero-bytes":

@@ -22,8 +22,9 @@ no whole one.
 * Where an index has the message and the next one, and says that it ends elsewhere, its length is wrong.
 * A header inside a message whose LZ4 payload decodes is none when its own payload does not.
 
-A damaged stretch counts as one message in the numbering, unless the index knows the number of the one behind it: so the
-addresses behind a single lost message stay what they were.
+A damaged stretch counts as one message in the numbering, unless the index knows the number of the one after it: so the
+addresses after a single lost message stay what they were. A stretch shorter than a header held no message and counts as
+none: it is the rest of the message before it, whose length is wrong.
 """
 
 from __future__ import annotations

@@ -295,4 +295,5 @@ class SegmentReader:
         if self.marker >= self.first:
             self.on_fault(describe_damage(data, self.log, self.marker, here, verdict, self.framing))
         following = index.marker_at(verdict.resume)
-        self.marker = following if following is not None and following > self.marker else self.marker + 1
+        holds_message = verdict.resume - here >= self.framing.header_bytes
+        self.marker = following if following is not None and following > self.marker else self.marker + holds_message
