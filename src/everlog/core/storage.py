@@ -26,13 +26,17 @@ _ABSENT = frozenset((errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLON
 
 
 class ReadableFile(Protocol):
-    """A file open for reading. ``read_at`` gives fewer bytes than asked for only at the end of the file."""
+    """A file open for reading. ``read_at`` gives fewer bytes than asked for only at the end of the file.
+
+    ``next_data`` gives the first offset, from ``offset`` on, that is not known to be in a hole: all bytes before it are
+    zeros, and it is the size of the file if only a hole is left. A file that can't tell gives ``offset`` itself."""
 
     name: str
 
     def size(self) -> int: ...
     def read_at(self, offset: int, length: int) -> bytes: ...
     def read_into(self, offset: int, buffer: memoryview) -> int: ...
+    def next_data(self, offset: int) -> int: ...
     def close(self) -> None: ...
     def __enter__(self) -> Self: ...
     def __exit__(
@@ -118,6 +122,10 @@ class FileBase:
             raise FileChanged(self.name, offset=offset, found=f"{len(data)} bytes", expected=f"{length} bytes")
         return data
 
+    def next_data(self, offset: int) -> int:
+        """``offset`` itself: nothing is known of holes."""
+        return offset
+
     def close(self) -> None:
         """Give back what is held; a second call does nothing."""
 
@@ -182,6 +190,15 @@ class LocalFile(FileBase):
         except OSError as error:
             raise _unavailable(self.name, error) from error
         return done
+
+    def next_data(self, offset: int) -> int:
+        """See :class:`ReadableFile`. Asks the file system, which also knows what was allocated and never written."""
+        size = self.size()  # first: what is appended between the two calls must not count as a hole
+        try:
+            return os.lseek(self._fd, offset, os.SEEK_DATA)
+        except OSError as error:
+            # Any other error is a file system that can't tell; then a read says what is wrong.
+            return max(offset, size) if error.errno == errno.ENXIO else offset
 
     def close(self) -> None:
         """Give the descriptor back; a second call does nothing."""

@@ -76,6 +76,10 @@ class FaultyFile(FileBase):
         length = self._storage.allow(self.name, offset, len(buffer))
         return self._inner.read_into(offset, buffer[:length])
 
+    def next_data(self, offset: int) -> int:
+        """As the inner file says."""
+        return self._inner.next_data(offset)
+
     def close(self) -> None:
         """Close the inner file."""
         self._inner.close()

@@ -133,6 +133,10 @@ class FaultyWritableFile(FileBase):
         """Fill ``buffer``; the count of bytes."""
         return self._inner.read_into(offset, buffer)
 
+    def next_data(self, offset: int) -> int:
+        """As the inner file says."""
+        return self._inner.next_data(offset)
+
     def write_at(self, offset: int, data: Any) -> None:
         """When it fails a part is there."""
         if self._storage.is_failing("write", self.name):

@@ -10,9 +10,12 @@ from pathlib import Path
 from everlog.core.storage import Entry, FileBase
 from everlog.errors import NotAStore, StoreUnavailable
 
+PAGE_BYTES = 4096
+
 
 class MemoryFile(FileBase):
-    """A file's bytes, with the reads of :class:`everlog.core.storage.ReadableFile`."""
+    """A file's bytes, with the reads of :class:`everlog.core.storage.ReadableFile`. Whole pages of zeros are holes, so
+    that what runs over it runs over holes, too."""
 
     def __init__(self, name: str, data: bytes) -> None:
         self.name = name
@@ -31,6 +34,16 @@ class MemoryFile(FileBase):
         part = self._data[offset : offset + len(buffer)]
         buffer[: len(part)] = part
         return len(part)
+
+    def next_data(self, offset: int) -> int:
+        """See :class:`everlog.core.storage.ReadableFile`."""
+        start, size = offset, len(self._data)
+        while start < size:
+            end = (start // PAGE_BYTES + 1) * PAGE_BYTES
+            if any(self._data[end - PAGE_BYTES : end]):
+                return start
+            start = end
+        return max(offset, size)
 
 
 class MemoryStorage:
