@@ -252,7 +252,8 @@ class PlanWalk:
         for state in plan.lost:
             self._report_state(state)
             if state.extents:
-                for _ in self._records(state, 0, 1 << 62):
+                # For its faults only: no sequence is below 0, so that nothing fills the sink.
+                for _ in self._records(state, 0, 0):
                     pass
         for part in plan.parts:
             first = max(part.first, self._start)

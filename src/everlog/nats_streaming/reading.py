@@ -17,9 +17,10 @@ from everlog.core.window import Window
 from everlog.errors import FileChanged
 from everlog.kernel.crc32 import Crc32
 from everlog.nats_streaming.blocks import BlockReader
+from everlog.nats_streaming.budget import Budget
 from everlog.nats_streaming.index import IndexLookup
 from everlog.nats_streaming.layouts import MAX_RECORD_BYTES, RecordHeader
-from everlog.nats_streaming.protobuf import BadMessage, read_varint
+from everlog.nats_streaming.search import MessageSearch
 from everlog.nats_streaming.slices import Extent
 from everlog.nats_streaming.walk import RecordWalker
 from everlog.nats_streaming.walk_status import (
@@ -36,14 +37,8 @@ from everlog.nats_streaming.walk_status import (
 HEADER = RecordHeader.size
 FIRST_RECORD = 4
 MAX_WINDOW_BYTES = MAX_RECORD_BYTES + HEADER
-SEARCH_BYTES = 1 << 20
-_ZEROS = bytes(SEARCH_BYTES)
-MAX_RETRIES = 1024
-"""How far a sequence may go back behind damage: a server writes at most this many messages before it writes their
-index."""
-
-_PREFIX_BYTES = 1 + 10 + 1 + 5
-"""Longest start of a payload up to the channel's name."""
+_CHECKED = (BAD_CRC, BAD_MESSAGE, OUT_OF_ORDER)
+"""What a walker says of a record that it read to its end."""
 
 DamageSink = Callable[[str, int, int, str, str, int], None]
 """``damage(code, start, end, found, expected, sequence)``: bytes ``start`` to ``end`` of the ``.dat`` file are passed
@@ -99,14 +94,15 @@ class SliceReader:
         self._damage = damage
         self._marks = marks
         self._blocks = BlockReader(source.file, source.size)
-        self._pattern = b"\x12" + _varint(len(source.channel)) + source.channel
-        # Checks of candidates behind damage are paid from this, so that reading takes a few passes at most.
-        self._budget = 4 * source.size + (1 << 20)
+        self._budget = Budget(source.size, MAX_RECORD_BYTES)
+        self._search = MessageSearch(source.file, source.channel, source.crc, self._budget)
+        self._walked_from = 0
         self._passed_to = -1
         self._lost = 0
 
     def run(self, walker: RecordWalker, start: int, end: int) -> Iterator[None]:
         """Go over bytes ``start`` to ``end``; yields where the sink is full. Raises :class:`FileChanged`."""
+        self._walked_from = start
         window = Window(self._file.read_into, start, end, max_bytes=MAX_WINDOW_BYTES)
         window.refill()
         while True:
@@ -146,12 +142,14 @@ class SliceReader:
         if self._lookup is not None:
             lost, after = self._by_index(at)
         elif status == ZEROS:
-            after = self._search(at, end, walker.found_sequence)
+            after = self._search.find(at + 1, end, walker.found_sequence)
             code = "zero-padding" if after is None else "zero-hole"
         else:
             after = self._by_chain(status, walker, at, end, lost)
+        if not self._pay(status, at, after, at + walker.needed):
+            after = None
         stop = end if after is None else min(after, end)
-        self._passed_to, self._lost = stop, lost
+        self._passed_to, self._walked_from, self._lost = stop, stop, lost
         self._damage(code, at, stop, found, expected, lost)
         return after if after is not None and after < end else None
 
@@ -176,94 +174,32 @@ class SliceReader:
         assert status == BAD_MESSAGE
         return "bad-message", "a payload that does not parse", "a message with a sequence"
 
+    def _pay(self, status: int, at: int, after: int | None, claimed: int) -> bool:
+        """Pay for what was checked in vain: the bytes up to ``claimed`` that are gone over again from ``after`` on.
+        False where nothing is left to pay from."""
+        self._budget.earn(at - self._walked_from)
+        if status in _CHECKED and after is not None and after < claimed:
+            self._budget.spend(claimed - after)
+        return not self._budget.is_spent
+
     def _by_index(self, at: int) -> tuple[int, int | None]:
-        """The damaged record's sequence, and where the next one starts."""
+        """The damaged record's sequence, and where the next one starts. Raises :class:`FileChanged`."""
         assert self._lookup is not None
         i = self._lookup.behind(at)
         lost = self._lookup.entry(i - 1).sequence if i > 0 else 0
-        return lost, self._lookup.entry(i).offset if i < self._lookup.count else None
+        if i == self._lookup.count:
+            return lost, None
+        after = self._lookup.entry(i).offset
+        if after <= at:  # a good index rises: without progress, reading would not end
+            raise FileChanged(self._file.name, offset=at, found=f"an index entry for {after}", expected=f"above {at}")
+        return lost, after
 
     def _by_chain(self, status: int, walker: RecordWalker, at: int, end: int, lost: int) -> int | None:
-        if status in (BAD_CRC, BAD_MESSAGE, OUT_OF_ORDER):
+        if status in _CHECKED:
             claimed = at + walker.needed
-            if claimed == end or self._follows(claimed, end, lost):
+            if claimed == end or self._search.follows(claimed, end, lost):
                 return claimed
-        return self._search(at + 1, end, walker.found_sequence)
-
-    def _follows(self, at: int, end: int, lost: int) -> bool:
-        """Whether the message behind ``lost`` seems to start at ``at``; the walker looks closer. Any other one there
-        would mean that the damaged length leads too far."""
-        head = self._blocks.get(at, min(HEADER + _PREFIX_BYTES + len(self._pattern), end - at))
-        if len(head) < HEADER:
-            return False
-        length = RecordHeader.unpack_from(head).length
-        sequence, after = _sequence_of(head, HEADER)
-        if sequence != lost + 1:
-            return False
-        return bool(at + HEADER + length <= end and head.startswith(self._pattern, after))
-
-    def _search(self, at: int, end: int, last: int) -> int | None:
-        """The first whole message of this channel from ``at`` on, with a right checksum and a sequence that fits."""
-        overlap = HEADER + _PREFIX_BYTES + len(self._pattern)
-        base = at
-        while base < end:
-            block = self._file.read_at(base, min(SEARCH_BYTES, end - base))
-            # Long holes are common in sparse files, and comparing is much faster than searching.
-            hit = -1 if block == _ZEROS else block.find(self._pattern)
-            while hit >= 0:
-                begin = _payload_start(block, hit)
-                if begin >= HEADER and self._is_message(block, base, begin - HEADER, end, at, last):
-                    return base + begin - HEADER
-                if self._budget < 0:
-                    return None
-                hit = block.find(self._pattern, hit + 1)
-            if base + len(block) >= end or len(block) <= overlap:
-                return None
-            base += len(block) - overlap
-        return None
-
-    def _is_message(self, block: bytes, base: int, i: int, end: int, start: int, last: int) -> bool:
-        length, crc = RecordHeader.unpack_from(block, i).values
-        offset = base + i
-        if length > MAX_RECORD_BYTES or offset + HEADER + length > end:
-            return False
-        sequence, _ = _sequence_of(block, i + HEADER)
-        room = 1 + (offset - start) // (HEADER + len(self._pattern) + 2)
-        if last and not max(1, last - MAX_RETRIES) <= sequence <= last + 1 + room:
-            return False
-        self._budget -= length
-        payload = self._file.read_at(offset + HEADER, length)
-        return bool(len(payload) == length and self._crc.checksum(payload) == crc)
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def _sequence_of(data: bytes, at: int) -> tuple[int, int]:
-    """The sequence that a payload starts with and the offset behind it; 0 where it starts otherwise."""
-    if data[at : at + 1] != b"\x08":
-        return 0, at
-    try:
-        return read_varint(data, at + 1, len(data))
-    except BadMessage:
-        return 0, at
-
-
-def _payload_start(block: bytes, subject: int) -> int:
-    """Where the payload starts whose subject field is at ``subject``: a tag and a varint before it. -1 where there is
-    no such."""
-    at = subject - 1
-    if at < 1 or block[at] > 0x7F:
-        return -1
-    while at > 1 and subject - at < 10 and block[at - 1] > 0x7F:
-        at -= 1
-    return at - 1 if block[at - 1] == 0x08 else -1
+        return self._search.find(at + 1, end, walker.found_sequence)
 
 
 def fault_of(

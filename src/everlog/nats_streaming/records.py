@@ -13,12 +13,15 @@ from everlog.core.storage import ReadableFile
 from everlog.core.store import FaultSink
 from everlog.kernel.crc32 import Crc32
 from everlog.nats_streaming.blocks import BlockReader
+from everlog.nats_streaming.budget import Budget
 from everlog.nats_streaming.layouts import MAX_TYPED_BYTES, SUPPORTED_VERSION, FileVersion, RecordHeader
 
 FIRST_RECORD = FileVersion.size
 HEADER = RecordHeader.size
 _SEARCHED_PAYLOAD_BYTES = 64 << 10
 """A record that is searched for behind damage is not larger than this: the store's own never are."""
+_FIRST_SEARCH_BYTES = 1 << 10
+_SEARCH_BYTES = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,8 @@ class TypedLog:
         self._check = check
         self._on_fault = on_fault
         self._stream = log.stream
+        self._budget = Budget(self._size, MAX_TYPED_BYTES)
+        self._searched = BlockReader(log.file, self._size)
 
     def __iter__(self) -> Iterator[LogRecord]:
         fault = version_fault(self._name, self._blocks.get(0, FIRST_RECORD), loses="nothing: the records are read")
@@ -88,6 +93,7 @@ class TypedLog:
             if isinstance(record, LogRecord):
                 yield record
                 at += HEADER + len(record.payload)
+                self._budget.earn(HEADER + len(record.payload))
                 continue
             code, found, expected, claimed = record
             if code == "zero-padding":
@@ -97,7 +103,7 @@ class TypedLog:
                     return
                 self._fault("zero-hole", at, f"{after - at} bytes of zeros", "a record", after)
             else:
-                after = self._resume(at, claimed)
+                after = self._resume(at, code, claimed)
                 self._fault(code, at, found, expected, after)
                 if after is None:
                     return
@@ -124,48 +130,66 @@ class TypedLog:
             return "bad-crc", found, expected, end
         return LogRecord(at, kind, payload)
 
-    def _resume(self, at: int, claimed: int) -> int | None:
+    def _resume(self, at: int, code: str, claimed: int) -> int | None:
         if claimed == self._size or (claimed < self._size and self._is_sound(claimed)):
             return claimed
-        return self._search(at)
+        after = self._search(at)
+        if code == "bad-crc" and after is not None:
+            self._budget.spend(max(claimed - after, 0))  # gone over in vain, and again from there
+        return None if self._budget.is_spent else after
 
     def _is_sound(self, at: int) -> bool:
         """Whether a record with a good checksum starts there: checked even where checksums are not asked for."""
-        head = self._blocks.get(at, HEADER)
+        file = self._blocks.file  # read past the block: what is claimed may be far from what is read next
+        head = file.read_at(at, HEADER)
+        length = self._searched_length(head, at)
+        if length == 0:
+            return False
+        payload = file.read_at(at + HEADER, length)
+        if len(payload) == length and self._crc.checksum(payload) == RecordHeader.unpack_from(head).crc:
+            return True
+        self._budget.spend(length)
+        return False
+
+    def _searched_length(self, head: bytes, at: int) -> int:
+        """The payload's length by a header, where it is one that a searched record can have; else 0."""
         if len(head) < HEADER:
-            return False
-        word, crc = RecordHeader.unpack_from(head).values
+            return 0
+        word: int = RecordHeader.unpack_from(head).values[0]
         length = word & MAX_TYPED_BYTES
-        if word >> 24 not in self._types or not 0 < length <= min(_SEARCHED_PAYLOAD_BYTES, self._size - at - HEADER):
-            return False
-        return bool(self._crc.checksum(self._blocks.get(at + HEADER, length)) == crc)
+        is_likely = word >> 24 in self._types and length <= min(_SEARCHED_PAYLOAD_BYTES, self._size - at - HEADER)
+        return length if is_likely else 0
 
     def _search(self, at: int) -> int | None:
-        """The next sound record behind ``at``. A record's payload starts with the tag of a first field, which keeps
-        candidates few."""
-        end = self._size - HEADER
-        budget = max(4 * self._size, 1 << 20)
-        probe = at + 1
-        while probe < end:
-            block = self._blocks.file.read_at(probe, min(1 << 16, self._size - probe))
-            found = -1
-            for tag in (b"\x08", b"\x0a"):
-                i = block.find(tag, HEADER)
-                while i >= 0 and (found < 0 or i - HEADER < found):
-                    head = RecordHeader.unpack_from(block, i - HEADER).values[0]
-                    if head >> 24 in self._types and 0 < head & MAX_TYPED_BYTES <= _SEARCHED_PAYLOAD_BYTES:
-                        budget -= head & MAX_TYPED_BYTES
-                        if budget < 0:
-                            return None
-                        if self._is_sound(probe + i - HEADER):
-                            found = i - HEADER
-                    i = block.find(tag, i + 1)
-            if found >= 0:
-                return probe + found
-            if probe + len(block) >= self._size:
+        """The next sound record behind ``at``; ``None`` where there is none, or where the budget is spent."""
+        probe, size = at + 1, _FIRST_SEARCH_BYTES
+        while probe < self._size - HEADER:
+            data = self._searched.file.next_data(probe)
+            if data >= self._size:
                 return None
+            probe = max(probe, data - HEADER)
+            block = self._searched.get(probe, min(size, self._size - probe))
+            found = self._sound_in(block, probe)
+            if found is not None or self._budget.is_spent or probe + len(block) >= self._size:
+                return found
+            self._budget.earn(len(block))
             probe += len(block) - HEADER
+            size = min(2 * size, _SEARCH_BYTES)
         return None
+
+    def _sound_in(self, block: bytes, base: int) -> int | None:
+        """Where the first sound record starts whose header is in the block. A payload starts with the tag of a first
+        field, which keeps candidates few."""
+        end = len(block)
+        for tag in (b"\x08", b"\x0a"):
+            i = block.find(tag, HEADER, end)
+            while i >= 0 and not self._budget.is_spent:
+                start = i - HEADER
+                if self._searched_length(block[start:i], base + start) and self._is_sound(base + start):
+                    end = i
+                    break
+                i = block.find(tag, i + 1, end)
+        return base + end - HEADER if end < len(block) else None
 
     def _fault(self, code: str, at: int, found: str, expected: str, after: int | None) -> None:
         harmless = code == "zero-padding"

@@ -1,0 +1,107 @@
+"""A storage that counts what is asked of it: tests hold that against a bound, and what never ends fails at once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from everlog.core.storage import Entry, FileBase, ReadableFile, Storage
+from everlog.testing.passing_storage import PassingStorage
+
+
+class TooManyCalls(AssertionError):
+    """More was asked than the limit allows."""
+
+
+class CountingStorage(PassingStorage):
+    """Another storage, counted. ``calls`` tells how often each thing was asked for; each entry of a listing counts,
+    for it costs a system call. ``byte_count`` are the bytes that were read. Raises :class:`TooManyCalls` beyond
+    ``limit`` calls in all."""
+
+    def __init__(self, inner: Storage, limit: int | None = None) -> None:
+        super().__init__(inner)
+        self.calls: Counter[str] = Counter()
+        self.byte_count = 0
+        self.limit = limit
+
+    @property
+    def call_count(self) -> int:
+        """Calls of all kinds."""
+        return self.calls.total()
+
+    def count(self, what: str) -> None:
+        """Count one call."""
+        self.calls[what] += 1
+        if self.limit is not None and self.call_count > self.limit:
+            raise TooManyCalls(f"over {self.limit} calls: {dict(self.calls)}")
+
+    def entries(self, folder: str = "") -> Iterator[Entry]:
+        """Counts each entry."""
+        self.count("entries")
+        for entry in super().entries(folder):
+            self.count("entry")
+            yield entry
+
+    def names(self, folder: str = "") -> list[str]:
+        """Counts as one, as it is one for the system."""
+        self.count("names")
+        return super().names(folder)
+
+    def exists(self, name: str) -> bool:
+        """Counted."""
+        self.count("exists")
+        return super().exists(name)
+
+    def size(self, name: str) -> int:
+        """Counted."""
+        self.count("size")
+        return super().size(name)
+
+    def open(self, name: str) -> CountingFile:
+        """A file whose calls count."""
+        self.count("open")
+        return CountingFile(super().open(name), self)
+
+    def read_all(self, name: str) -> bytes:
+        """Counts as one."""
+        self.count("read_all")
+        data = super().read_all(name)
+        self.byte_count += len(data)
+        return data
+
+
+class CountingFile(FileBase):
+    """A file of a :class:`CountingStorage`."""
+
+    def __init__(self, inner: ReadableFile, storage: CountingStorage) -> None:
+        self.name = inner.name
+        self._inner = inner
+        self._storage = storage
+
+    def size(self) -> int:
+        """Counted."""
+        self._storage.count("file size")
+        return self._inner.size()
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """Counted, with its bytes."""
+        self._storage.count("read")
+        data = self._inner.read_at(offset, length)
+        self._storage.byte_count += len(data)
+        return data
+
+    def read_into(self, offset: int, buffer: memoryview) -> int:
+        """Counted, with its bytes."""
+        self._storage.count("read")
+        count = self._inner.read_into(offset, buffer)
+        self._storage.byte_count += count
+        return count
+
+    def next_data(self, offset: int) -> int:
+        """Counted."""
+        self._storage.count("next data")
+        return self._inner.next_data(offset)
+
+    def close(self) -> None:
+        """Close the inner file."""
+        self._inner.close()
