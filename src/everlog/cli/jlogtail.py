@@ -22,18 +22,18 @@ from everlog.cli.text import complain
 from everlog.core.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS, Batch, pick
 from everlog.core.derived import derive
 from everlog.core.storage import LocalStorage, ReadableFile, Storage
-from everlog.core.store import Level
+from everlog.core.store import Level, ScanRequest
 from everlog.core.writable import LocalWritableStorage, WritableFile, WritableStorage
 from everlog.errors import UsageError, WriteFailed
 from everlog.jlog.addresses import Address
 from everlog.jlog.cursor import Cursor, Request
 from everlog.jlog.faults import STREAM
 from everlog.jlog.framing import PLAIN
-from everlog.jlog.journal import COLUMNS, Journal
+from everlog.jlog.journal import COLUMNS, LOG, MARKER, Journal, Walk
 from everlog.jlog.layouts import JlogMetastore
 from everlog.jlog.metastore import DEFAULT_UNIT_LIMIT, read_metastore
 from everlog.jlog.metastore_file import MetastoreFile
-from everlog.jlog.names import parse_segment_name
+from everlog.jlog.names import MAX_LOG, parse_segment_name, segment_name
 from everlog.jlog.options import JlogOptions
 from everlog.jlog.store import JlogStore
 from everlog.jlog.subscriptions import BEGINNING, END, find_beginning, find_end
@@ -90,14 +90,23 @@ class SeenMetastore:
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
+        self._last: int | None = None
+
+    def _find_last(self) -> int:
+        """The last segment: listed once, then looked for behind the one that was the last."""
+        last = self._last
+        if last is None or not self._storage.exists(segment_name(last)):
+            logs = [log for log in map(parse_segment_name, self._storage.names()) if log is not None]
+            last = max(logs, default=0)
+        while last < MAX_LOG and self._storage.exists(segment_name(last + 1)):
+            last += 1
+        self._last = last
+        return last
 
     def read(self) -> JlogMetastore:
         """The fields, now."""
         found = read_metastore(self._storage)
-        log = found.storage_log
-        if log is None:
-            logs = [log for log in map(parse_segment_name, self._storage.names()) if log is not None]
-            log = max(logs, default=0)
+        log = self._find_last() if found.storage_log is None else found.storage_log
         return JlogMetastore.unpack_from(
             JlogMetastore.pack(
                 storage_log=log,
@@ -172,13 +181,13 @@ def _begin(journal: Journal, metastore: SeenMetastore, start: str | None, count:
 def before_last(journal: Journal, count: int) -> Address:
     """Before the last ``count`` messages there are. Counted by reading, a segment at a time from the last one on, for
     numbers may be missing."""
-    store = JlogStore(journal.storage, JlogOptions())
+    walk = Walk(journal, ScanRequest(columns=(LOG, MARKER), on_fault=lambda _: None), pre_commit=False)
     found: deque[Address] = deque()
     for segment in reversed(journal.segments):
-        bounds = Address.of(segment.log, 0), (segment.log + 1) << 32
-        scan = store.scan(STREAM, columns=("log", "marker"), start=bounds[0], end=bounds[1], on_fault=lambda _: None)
+        if not segment.byte_count:
+            continue
         part: deque[Address] = deque(maxlen=min(count - len(found), sys.maxsize))
-        for batch in scan:
+        for batch in walk.batches([segment.log], None):
             part.extend(map(Address.of, batch.to_list("log"), batch.to_list("marker")))
         found.extendleft(reversed(part))
         if len(found) >= count:

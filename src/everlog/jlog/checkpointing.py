@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
 from collections.abc import Callable
 
 from everlog.core.report import Fault
@@ -39,7 +40,8 @@ class Checkpointer:
         self._storage = storage
         self._metastore = metastore
         self._sync = sync
-        self._ends: dict[int, tuple[int, int]] = {}
+        # In the order in which reading went on; one that reading went back before may stay for longer.
+        self._ends: OrderedDict[int, tuple[int, int]] = OrderedDict()
         self._crossings = 0
         self._crossings_enough = 1
 
@@ -109,8 +111,8 @@ class Checkpointer:
         self.address = address
         if is_newer:
             # The end that led here stays: the last message before it may be said to be done once more.
-            for log in [log for log, (_, following) in self._ends.items() if following < address.log]:
-                del self._ends[log]
+            while self._ends and next(iter(self._ends.values()))[1] < address.log:
+                self._ends.popitem(last=False)
             self._crossings += 1
             if self._crossings >= self._crossings_enough:
                 self.remove_consumed()

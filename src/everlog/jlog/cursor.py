@@ -14,9 +14,11 @@ nobody has it open for writing. That is asked before its size is, so that what w
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 
 from everlog.core.columns import Batch, Column, ColumnData
 from everlog.core.report import Fault
@@ -27,6 +29,7 @@ from everlog.jlog.addresses import Address
 from everlog.jlog.compression import NEEDED, Decode, decompress, lz4_decoder
 from everlog.jlog.faults import fault
 from everlog.jlog.framing import Framing, Provider
+from everlog.jlog.growth import MAX_WRITTEN
 from everlog.jlog.index import read_index
 from everlog.jlog.journal import COLUMNS, SOURCES, empty_closed_segment, missing_segments
 from everlog.jlog.metastore_file import MetastoreFile
@@ -105,6 +108,9 @@ class Cursor:
         self._reader_is_lz4 = False
         self._decoded: Iterator[Batch] | None = None
         self._looked: tuple[int, bool] | None = None
+        # Segments when they were listed last; below that number none is made any more.
+        self._listed: list[int] = []
+        self._settled_below = 0
         self.log, self.first = 0, 1
         self.offset, self.marker = 0, 1
 
@@ -301,14 +307,23 @@ class Cursor:
             return None
         if self.storage.exists(segment_name(self.log + 1)):
             return self.log + 1
-        if self.metastore.read().storage_log <= self.log:
+        written = self.metastore.read().storage_log
+        if written <= self.log:
             return None
+        for log in self._listed_behind():  # many holes cost no list each
+            if log >= self._settled_below:
+                break
+            if self.storage.exists(segment_name(log)):
+                return log
         # A list of names may miss one that is made meanwhile, though not what was there before the one that it has.
-        found = None
         for _ in range(2):
-            logs = [log for log in map(parse_segment_name, self.storage.names()) if log is not None and log > self.log]
-            found = min(logs, default=None)
-        return found
+            self._listed = sorted(log for log in map(parse_segment_name, self.storage.names()) if log is not None)
+        self._settled_below = written - MAX_WRITTEN
+        return next(self._listed_behind(), None)
+
+    def _listed_behind(self) -> Iterator[int]:
+        """The segments behind this one, as they were listed last."""
+        return islice(self._listed, bisect_right(self._listed, self.log), None)
 
     def _leave_segment(self, size: int, has_rows: bool) -> bool:
         """Cross into the next segment, if there is one, and what is to be told first can be."""

@@ -6,7 +6,7 @@ says what was found and expected, and what to do. With an earlier observation it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 
 from everlog.core.report import Fault, Severity
@@ -70,11 +70,12 @@ DEFAULT_LIMITS = HealthLimits()
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """What a check is given."""
+    """What a check is given. ``places_before`` are those of the subscribers in ``before``, by checkpoint file."""
 
     now: Observation
     before: Observation | None
     limits: HealthLimits
+    places_before: Mapping[str, tuple[int, int] | None]
 
 
 def check_health(
@@ -82,7 +83,8 @@ def check_health(
 ) -> list[Fault]:
     """What is wrong with a journal as it was seen ``now``, and maybe ``before``. Notes are hints; faults want somebody
     to act."""
-    case = _Case(now, before, limits)
+    places = {} if before is None else {s.checkpoint.file: s.place for s in before.subscribers}
+    case = _Case(now, before, limits, places)
     return [fault for check in _CHECKS for fault in check(case)]
 
 
@@ -134,10 +136,11 @@ def _seconds_still(subscriber: SeenSubscriber, case: _Case, limit: float) -> flo
     written = None if subscriber.modified_ns is None else (case.now.at_ns - subscriber.modified_ns) / NS
     if case.before is not None:
         apart = (case.now.at_ns - case.before.at_ns) / NS
-        places = [s.place for s in case.before.subscribers if s.checkpoint.file == subscriber.checkpoint.file]
-        if places and places[0] != subscriber.place:
+        file = subscriber.checkpoint.file
+        was_there = file in case.places_before
+        if was_there and case.places_before[file] != subscriber.place:
             return None
-        if places and apart >= case.limits.second_look_seconds:
+        if was_there and apart >= case.limits.second_look_seconds:
             return max(apart, written or 0)
     return written if written is not None and written > limit else None
 

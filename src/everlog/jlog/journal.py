@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from everlog.core.columns import Batch, Column, ColumnData, ColumnType
 from everlog.core.report import Fault
-from everlog.core.storage import ReadableFile, Storage
+from everlog.core.storage import LocalStorage, ReadableFile, Storage, is_missing
 from everlog.core.store import LENGTH, PAYLOAD, TIMESTAMP_NS, ScanRequest
 from everlog.errors import StoreUnavailable
 from everlog.jlog import walk
@@ -18,7 +18,7 @@ from everlog.jlog.framing import PLAIN, Framing, Provider
 from everlog.jlog.index import SegmentIndex, read_index
 from everlog.jlog.layouts import JlogHeader
 from everlog.jlog.metastore import Metastore, read_metastore
-from everlog.jlog.names import PRE_COMMIT, segment_name
+from everlog.jlog.names import MAX_LOG, PRE_COMMIT, parse_segment_name, segment_name
 from everlog.jlog.pre_commit import START, PreCommit, read_pre_commit
 from everlog.jlog.recovery import SegmentData, detect_framing
 from everlog.jlog.segments import NO_STOP, Piece, Segment, SegmentReader, list_segments
@@ -63,6 +63,24 @@ class Journal:
             segments = list_segments(storage.entries())
         return cls(storage, read_metastore(storage), segments)
 
+    @classmethod
+    def read_part(cls, storage: Storage, logs: Sequence[int], following: int | None) -> Journal:
+        """As :meth:`read`, for a scan of the segments ``logs`` alone, in order: the others are not looked at, but for
+        one behind them, if there is any; ``following`` is where one was. A store that is far away is listed all the
+        same: that is one request."""
+        if not isinstance(storage, LocalStorage):
+            return cls.read(storage)
+        segments = []
+        for log in logs:
+            try:
+                segments.append(Segment(log, storage.size(segment_name(log))))
+            except StoreUnavailable as error:
+                if not is_missing(error):
+                    raise
+        metastore = read_metastore(storage)
+        later = _later_segment(storage, logs[-1], following, metastore)
+        return cls(storage, metastore, segments if later is None else [*segments, Segment(later, 0)])
+
     @property
     def preferred(self) -> Framing | None:
         """The framing that the metastore names."""
@@ -79,7 +97,7 @@ class Journal:
 
     def is_gone(self, log: int) -> bool:
         """Whether a segment that was listed is there no more: readers delete those that no subscriber needs."""
-        return segment_name(log) not in self.storage.names()
+        return not self.storage.exists(segment_name(log))
 
     def pre_commit(self) -> PreCommit | None:
         """The buffer's state."""
@@ -110,6 +128,18 @@ class Journal:
         return read_index(self.storage, segment.log, segment.byte_count, framing.header_bytes)
 
 
+def _later_segment(storage: Storage, log: int, following: int | None, metastore: Metastore) -> int | None:
+    """One behind segment ``log``, if there is any. It is looked for among all names only where it is neither
+    ``following`` nor the next one."""
+    for found in (following, min(log + 1, MAX_LOG)):
+        if found is not None and found > log and storage.exists(segment_name(found)):
+            return found
+    if metastore.storage_log is not None and metastore.storage_log <= log:
+        return None
+    last = max((log for log in map(parse_segment_name, storage.names()) if log is not None), default=log)
+    return last if last > log else None
+
+
 class Walk:
     """One scan: segments (and the pre-commit buffer, if asked for) into batches of the requested columns."""
 
@@ -121,18 +151,18 @@ class Walk:
         self._wanted = frozenset(column.name for column in request.columns)
         self._is_lz4 = False
         self._sink = self._new_sink(self._wanted)
+        self._by_log = {segment.log: segment for segment in journal.segments}
 
     def batches(self, logs: Iterable[int], previous: int | None, piece: Piece | None = None) -> Iterator[Batch]:
         """Walk the segments ``logs``; ``previous`` is the one before them, where there is one. With ``piece`` only that
         part of them, which then are one."""
-        by_log = {segment.log: segment for segment in self.journal.segments}
         for log in logs:
             if previous is not None and log > previous + 1:
                 yield from self._take()
                 self.request.on_fault(missing_segments(previous, log))
             previous = log
-            if log in by_log:
-                yield from self._segment(by_log[log], piece)
+            if log in self._by_log:
+                yield from self._segment(self._by_log[log], piece)
             else:  # planned when it was there
                 yield from self._take()
                 self.request.on_fault(segment_gone(log))

@@ -124,6 +124,7 @@ class _Meter:
         self.counting = counting
         self.budget = budget
         self.memory = memory
+        self._firsts_from: dict[int, tuple[bool, int | None]] = {}
 
     def look(self, checkpoints: Iterable[Checkpoint]) -> None:
         """Find the places of all checkpoints, a segment at a time."""
@@ -186,20 +187,30 @@ class _Meter:
 
     def _first_from(self, at: int) -> tuple[bool, int | None]:
         """Whether it is known, and the time of the first message in the segments from ``at`` on."""
-        for segment in self.journal.segments[at:]:
-            key = segment.log, segment.byte_count
-            if segment.byte_count == 0:
-                continue
-            if key not in self.memory.firsts:
-                try:
-                    if not self._find_first(segment):
-                        return False, None
-                except EverlogError:
+        segments, known = self.journal.segments, self._firsts_from
+        found: tuple[bool, int | None] | None = None
+        passed = []  # many subscribers may be before the same segments: these are looked at once
+        while found is None and at < len(segments):
+            passed.append(at)
+            found = known.get(at) or self._first_in(segments[at])
+            at += 1
+        found = found or (True, None)
+        known.update(dict.fromkeys(passed, found))
+        return found
+
+    def _first_in(self, segment: Segment) -> tuple[bool, int | None] | None:
+        """The same of one segment; ``None`` where it has no message."""
+        if segment.byte_count == 0:
+            return None
+        key = segment.log, segment.byte_count
+        if key not in self.memory.firsts:
+            try:
+                if not self._find_first(segment):
                     return False, None
-            first = self.memory.firsts[key]
-            if first is not None:
-                return True, first
-        return True, None
+            except EverlogError:
+                return False, None
+        first = self.memory.firsts[key]
+        return None if first is None else (True, first)
 
     def _find_first(self, segment: Segment) -> bool:
         key = segment.log, segment.byte_count
@@ -253,28 +264,26 @@ def _place_by_index(data: SegmentData, framing: Framing, index: SegmentIndex, ma
 def _walk_for_places(
     file: ReadableFile, log: int, size: int, framing: Framing, index: SegmentIndex, markers: Sequence[int]
 ) -> dict[int, Place]:
-    """The places behind several messages, in order, by walking the segment from the first of them on."""
+    """The places behind several messages, in rising order, by walking the segment from the first of them on."""
     columns = [(name, "q", SOURCES[name]) for name in ("marker", "offset", "timestamp_ns")]
     sink = RowSink(columns, MAX_BATCH_ROWS, MAX_BATCH_BYTES)
     reader = SegmentReader(file, log, 0, size, framing, sink, lambda _: None)
     reader.load_index = lambda: index
     reader.first = max(1, min(markers[0], index.good))
-    counts = dict.fromkeys(markers, 0)
-    firsts: dict[int, tuple[int, int]] = {}
+    firsts: list[tuple[int, int, int]] = []
+    total = 0
 
     def take() -> None:
+        nonlocal total
         rows, taken = sink.take()
         found, offsets, times = (taken[name][0] for name in ("marker", "offset", "timestamp_ns"))
-        for marker in markers:
-            at = bisect_right(found, marker, 0, rows)
-            counts[marker] += rows - at
-            if at < rows and marker not in firsts:
-                firsts[marker] = offsets[at], times[at]
+        while rows and len(firsts) < len(markers) and markers[len(firsts)] < found[rows - 1]:
+            at = bisect_right(found, markers[len(firsts)], 0, rows)
+            firsts.append((offsets[at], total + at, times[at]))
+        total += rows
 
     for _ in reader.fill():
         take()
     take()
-    return {
-        marker: Place(size - firsts[marker][0], counts[marker], firsts[marker][1]) if marker in firsts else _NOTHING
-        for marker in markers
-    }
+    places = [Place(size - offset, total - before, time_ns) for offset, before, time_ns in firsts]
+    return dict.fromkeys(markers, _NOTHING) | dict(zip(markers, places, strict=False))

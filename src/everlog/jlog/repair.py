@@ -95,6 +95,10 @@ class _Planner:
             self.codes[fault.file].add(fault.code)
         self.target: Target = choose_target(self.journal, self.report.faults)
         self.checkpoints = read_checkpoints(storage, storage.names())
+        self.markers: dict[int, set[int]] = defaultdict(set)
+        for checkpoint in self.checkpoints:
+            if checkpoint.log is not None and checkpoint.marker:
+                self.markers[checkpoint.log].add(checkpoint.marker)
         self.mended: set[tuple[str, str]] = set()
         self.states: dict[int, SegmentState] = {}
         self.renumberings: dict[int, Renumbering] = {}
@@ -168,8 +172,7 @@ class _Planner:
             size = file.size()
             framing = self.journal.framing_of(file, 0, size)
             index = read_index(self.storage, log, size, framing.header_bytes)
-            markers = {c.marker for c in self.checkpoints if c.log == log and c.marker}
-            renumbering = Renumbering(markers, index)
+            renumbering = Renumbering(self.markers[log], index)
             state = scan(file, log, framing, index, renumbering)
             to_plain = state.has_legacy and self.target.framing == PLAIN
             if state.holds_unknown_only or not (state.stretches or to_plain):

@@ -15,6 +15,7 @@ A subscriber must never be moved forward past a message that is there: what can'
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -60,8 +61,7 @@ class Places:
         if log < self.first:
             return self.first, 0, "nothing that is there; what was before it is gone"
         if log in self.deleted:
-            following = min(other for other in self.logs if other > log)
-            return following, 0, "nothing that is there; the rest of its segment is gone"
+            return self.logs[bisect_right(self.logs, log)], 0, "nothing that is there; the rest of its segment is gone"
         if log == self.last + 1:
             return self.last, self.count_of(self.last), f"nothing; it was done with segment {self.last:08x}"
         if log > self.last:
@@ -69,7 +69,8 @@ class Places:
         return self._place_inside(checkpoint.file, log, marker)
 
     def _place_inside(self, file: str, log: int, marker: int) -> tuple[int, int, str] | None:
-        if log not in self.logs or marker == 0:
+        at = bisect_right(self.logs, log) - 1
+        if self.logs[at] != log or marker == 0:
             return None  # readers step over missing segments
         if log in self.renumberings:
             place = self.renumberings[log].place_of(marker)

@@ -7,9 +7,10 @@ is in the journal already, go. Messages that the original wrote over after it ha
 from __future__ import annotations
 
 import contextlib
-from collections import defaultdict
+import hashlib
+from collections import defaultdict, deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from everlog.core.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS
 from everlog.core.repair import Backup
@@ -145,23 +146,54 @@ def _losses(state: PreCommit, messages: list[Header], kept: list[Header]) -> str
     return "; ".join(told) or "nothing"
 
 
+@dataclass(slots=True)
+class _Alike:
+    """Messages of the buffer with the same time and length. Those with the same bytes, too, are told apart when the
+    journal has one like them, so that each message there is compared once."""
+
+    messages: list[Header] = field(default_factory=list)
+    _same: dict[int, dict[bytes, deque[Header]]] | None = None
+
+    def strike(self, buffer: ReadableFile, file: ReadableFile, offset: int) -> None:
+        """Drop the first one that equals the message of a segment at an offset."""
+        if self._same is None:
+            self._same = {}
+            for message in self.messages:
+                size = message.end - message.offset
+                same = self._same.setdefault(size, {})
+                same.setdefault(_digest(buffer, message.offset, size), deque()).append(message)
+        for size, same in self._same.items():
+            found = same.get(_digest(file, offset, size))
+            if found:
+                found.popleft()
+                return
+
+    def left(self) -> list[Header]:
+        """Those that were not dropped."""
+        if self._same is None:
+            return self.messages
+        return [message for same in self._same.values() for group in same.values() for message in group]
+
+
+def _digest(file: ReadableFile, offset: int, size: int) -> bytes:
+    return hashlib.blake2b(file.read_at(offset, size)).digest()
+
+
 def _not_written(journal: Journal, buffer: ReadableFile, messages: list[Header], *, is_past: bool) -> list[Header]:
     """The messages that are not in the journal. ``is_past``: they were flushed once; those that are older than all the
     journal has were, and are deleted there since."""
-    wanted: dict[tuple[int, int], list[Header]] = defaultdict(list)
+    wanted: dict[tuple[int, int], _Alike] = defaultdict(_Alike)
     for message in messages:
-        wanted[message.timestamp_us, message.length].append(message)
+        wanted[message.timestamp_us, message.length].messages.append(message)
     earliest: int | None = None
     for segment in journal.segments:
         with journal.storage.open(segment_name(segment.log)) as file:
             for time_us, length, offset in _messages_of(journal, file, segment.log):
                 earliest = time_us if earliest is None else earliest
-                for message in wanted.get((time_us, length), ()):
-                    size = message.end - message.offset
-                    if file.read_at(offset, size) == buffer.read_at(message.offset, size):
-                        wanted[time_us, length].remove(message)
-                        break
-    left = [message for group in wanted.values() for message in group]
+                group = wanted.get((time_us, length))
+                if group is not None:
+                    group.strike(buffer, file, offset)
+    left = [message for group in wanted.values() for message in group.left()]
     if is_past and journal.segments and journal.segments[0].log:
         left = [message for message in left if earliest is not None and message.timestamp_us >= earliest]
     return sorted(left, key=lambda message: message.offset)

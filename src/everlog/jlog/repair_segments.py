@@ -139,34 +139,50 @@ class Renumbering:
 
     def __init__(self, markers: Iterable[int], index: SegmentIndex) -> None:
         self._offsets = {marker: index.offset_of(marker) for marker in markers}
-        self._by_marker = dict.fromkeys(self._offsets, 0)
-        self._by_offset = dict.fromkeys(self._offsets, 0)
-        self._surely = dict.fromkeys(self._offsets, 0)
-        self._is_sure = True
+        self._by_marker = _Counts(self._offsets)
+        self._by_offset = _Counts(offset for offset in self._offsets.values() if offset is not None)
+        self._sure_count: int | None = None
 
     def messages(self, markers: Sequence[int], offsets: Sequence[int]) -> None:
         """See :class:`Listener`."""
-        for marker, offset in self._offsets.items():
-            count = bisect_right(markers, marker)
-            self._by_marker[marker] += count
-            if self._is_sure:
-                self._surely[marker] += count
-            if offset is not None:
-                self._by_offset[marker] += bisect_right(offsets, offset)
+        self._by_marker.add(markers)
+        self._by_offset.add(offsets)
 
     def lost(self, *, is_counted: bool) -> None:
         """See :class:`Listener`."""
-        self._is_sure = self._is_sure and is_counted
+        if self._sure_count is None and not is_counted:
+            self._sure_count = self._by_marker.total
 
     def place_of(self, marker: int) -> int:
         """The number of messages behind which the checkpoint goes on."""
-        if self._offsets[marker] is not None:
-            return min(self._by_marker[marker], self._by_offset[marker])
-        return self._surely[marker]
+        count, offset = self._by_marker.up_to(marker), self._offsets[marker]
+        if offset is not None:
+            return min(count, self._by_offset.up_to(offset))
+        return count if self._sure_count is None else min(count, self._sure_count)
 
     def repeats(self, marker: int) -> int:
         """How many messages its subscriber may get again."""
-        return self._by_marker[marker] - self.place_of(marker)
+        return self._by_marker.up_to(marker) - self.place_of(marker)
+
+
+class _Counts:
+    """How many of rising numbers, which come part by part, are at most each of some bounds."""
+
+    def __init__(self, bounds: Iterable[int]) -> None:
+        self.total = 0
+        self._open = sorted(set(bounds), reverse=True)
+        self._passed: dict[int, int] = {}
+
+    def add(self, numbers: Sequence[int]) -> None:
+        """The next part, not an empty one."""
+        while self._open and self._open[-1] < numbers[-1]:
+            bound = self._open.pop()
+            self._passed[bound] = self.total + bisect_right(numbers, bound)
+        self.total += len(numbers)
+
+    def up_to(self, bound: int) -> int:
+        """How many of all were at most ``bound``, one of the bounds."""
+        return self._passed.get(bound, self.total)
 
 
 class _Scan:

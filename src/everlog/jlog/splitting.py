@@ -7,7 +7,7 @@ A piece is bounded by offsets, not by numbers of messages: whatever an index say
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from everlog.core.split_times import SplitTimes, from_firsts
 from everlog.core.storage import ReadableFile
@@ -31,54 +31,66 @@ ENTRY = JlogIndexEntry.size
 
 @dataclass(frozen=True, slots=True)
 class SplitContext:
-    """What a scan of a split needs: ``logs`` are its segments, ``previous`` the one before them, where there is one;
-    with ``piece`` there is one segment, and it is read from there on as far as the piece goes."""
+    """What a scan of a split needs: ``logs`` are its segments, ``previous`` and ``following`` those before and behind
+    them, where there are any; with ``piece`` there is one segment, and it is read from there on as far as the piece
+    goes."""
 
     previous: int | None
     logs: tuple[int, ...]
     piece: Piece | None = None
+    following: int | None = None
 
 
 def plan_splits(journal: Journal, start: int | None, end: int | None, split_bytes: int) -> Iterator[Split]:
     """Splits of about ``split_bytes`` that hold the messages ``start <= address < end``."""
-    group: list[Segment] = []
-    before_group: int | None = None
-    previous: int | None = None
-    for segment in journal.segments:
-        before, previous = previous, segment.log
+    segments = journal.segments
+    first: int | None = None  # of a run that is not given yet
+    behind = byte_count = 0
+    for at, segment in enumerate(segments):
         low = segment.log << MARKER_BITS
         if segment.log < (start or 0) >> MARKER_BITS or (end is not None and low >= end):
             continue
-        if group and sum(s.byte_count for s in group) + segment.byte_count > split_bytes:
-            yield _split(group, before_group, start, end)
-            group = []
+        if first is not None and byte_count + segment.byte_count > split_bytes:
+            yield _split(segments, first, at, start, end)
+            first = None
         if segment.byte_count > max(split_bytes, MIN_PIECE_BYTES):
             pieces = cut_segment(journal, segment, max(split_bytes, MIN_PIECE_BYTES))
             if len(pieces) > 1:
-                yield from _of_pieces(segment, before, pieces, start, end)
+                yield from _of_pieces(segments, at, pieces, start, end)
                 continue
-        if not group:
-            before_group = before
-        group.append(segment)
-    if group:
-        yield _split(group, before_group, start, end)
+        if first is None:
+            first, byte_count = at, 0
+        byte_count += segment.byte_count
+        behind = at + 1
+    if first is not None:
+        yield _split(segments, first, behind, start, end)
 
 
-def _split(group: list[Segment], previous: int | None, start: int | None, end: int | None) -> Split:
-    low = group[0].log << MARKER_BITS
-    high = (group[-1].log + 1) << MARKER_BITS
+def _context(segments: list[Segment], first: int, behind: int, piece: Piece | None = None) -> SplitContext:
+    return SplitContext(
+        segments[first - 1].log if first else None,
+        tuple(segment.log for segment in segments[first:behind]),
+        piece,
+        segments[behind].log if behind < len(segments) else None,
+    )
+
+
+def _split(segments: list[Segment], first: int, behind: int, start: int | None, end: int | None) -> Split:
+    low = segments[first].log << MARKER_BITS
+    high = (segments[behind - 1].log + 1) << MARKER_BITS
     return Split(
         STREAM,
         low if start is None else max(low, start),
         high if end is None else min(high, end),
-        sum(segment.byte_count for segment in group),
-        SplitContext(previous, tuple(segment.log for segment in group)),
+        sum(segment.byte_count for segment in segments[first:behind]),
+        _context(segments, first, behind),
     )
 
 
 def _of_pieces(
-    segment: Segment, previous: int | None, pieces: list[Piece], start: int | None, end: int | None
+    segments: list[Segment], at: int, pieces: list[Piece], start: int | None, end: int | None
 ) -> Iterator[Split]:
+    segment = segments[at]
     base = segment.log << MARKER_BITS
     high = (segment.log + 1) << MARKER_BITS
     for number, piece in enumerate(pieces):
@@ -88,13 +100,13 @@ def _of_pieces(
         if (start is not None and following + 1 < start) or (end is not None and low > end):
             continue
         size = (segment.byte_count if piece.end is None else piece.end) - piece.start
-        context = SplitContext(previous if number == 0 else None, (segment.log,), piece)
+        context = _context(segments, at, at + 1, piece)
         yield Split(
             STREAM,
             base if start is None else max(base, start),
             high if end is None else min(high, end),
             size,
-            context,
+            context if number == 0 else replace(context, previous=None),
         )
 
 

@@ -107,13 +107,14 @@ class JlogStore(Store):
         """See :meth:`Store.walk`. Without the payload, compressed messages are not decoded, so that those which can't
         be are there."""
         self._check(stream)
-        journal = Journal.read(self.storage)
         previous: int | None = None
         piece = None
         if request.split is not None:
             context: SplitContext = request.split.context
             previous, logs, piece = context.previous, list(context.logs), context.piece
+            journal = Journal.read_part(self.storage, logs, context.following)
         else:
+            journal = Journal.read(self.storage)
             logs = [segment.log for segment in journal.segments]
         first = (request.start or 0) >> MARKER_BITS
         kept = [log for log in logs if log >= first]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -161,6 +162,7 @@ def describe(journal: Journal) -> dict[str, Any]:
     summaries = summarize_segments(journal)
     pre_commit = journal.pre_commit()
     checkpoints = read_checkpoints(journal.storage, journal.storage.names())
+    places = sorted(c.log for c in checkpoints if c.log is not None)
     return {
         "family": "jlog",
         "path": journal.storage.root,
@@ -175,7 +177,7 @@ def describe(journal: Journal) -> dict[str, Any]:
                 "last_marker": s.last or None,
                 "magic": None if s.magic is None else f"{s.magic:08x}",
                 "index": s.index_state,
-                "pending_readers": sum(1 for c in checkpoints if c.log is not None and c.log <= s.segment.log),
+                "pending_readers": bisect_right(places, s.segment.log),
             }
             for s in summaries
         ],

@@ -62,10 +62,11 @@ def settle(storage: WritableStorage, log: int, file: WritableFile, framing: Fram
         check_framing(there, framing)
         faults: list[Fault] = []
         tail, found = _read(storage, log, there, framing, faults, is_live=False)
-        if any(_count_to_end(there, fault.offset or 0, found) for fault in faults):
+        dead: set[int] = set()
+        if any(_count_to_end(there, fault.offset or 0, found, dead) for fault in faults):
             # What may be whole to the last byte is not cut, though reading takes it for torn: it may be acknowledged.
             known, found = _read(storage, log, there, framing, [], is_live=True)
-            count = _count_to_end(there, known.end, found)
+            count = _count_to_end(there, known.end, found, set())
             if count:
                 return Tail(size, known.marker + count)
         if tail.end < size:
@@ -98,15 +99,20 @@ def _read(
     return Tail(header.end, last[0] + 1), reader.framing
 
 
-def _count_to_end(data: SegmentData, at: int, framing: Framing) -> int:
+def _count_to_end(data: SegmentData, at: int, framing: Framing, dead: set[int]) -> int:
     """How many messages, one behind the other by their lengths, lead from an offset to right where the data ends; 0
-    where they don't."""
-    count = 0
+    where they don't. ``dead`` are headers from which none do; more are added."""
+    path: list[int] = []
     header = data.header(at, framing)
-    while header is not None and header.end < data.end:
-        count += 1
+    while header is not None and header.offset not in dead:
+        path.append(header.offset)
+        if header.end >= data.end:
+            break
         header = data.header(header.end, framing)
-    return 0 if header is None or header.end > data.end else count + 1
+    if header is not None and header.offset not in dead and header.end == data.end:
+        return len(path)
+    dead.update(path)
+    return 0
 
 
 def _take(sink: RowSink) -> tuple[int, int] | None:

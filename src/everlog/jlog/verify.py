@@ -38,7 +38,8 @@ from everlog.kernel.columns import RowSink
 
 @dataclass(slots=True)
 class Verification:
-    """The state of one check. ``ends`` gives, for each segment that was read, the number behind its last message."""
+    """The state of one check. ``ends`` gives, for each segment that was read, the number behind its last message;
+    ``byte_count`` are the bytes of all segments."""
 
     journal: Journal
     report: Report
@@ -46,6 +47,10 @@ class Verification:
     witness: Witness | None = None
     ends: dict[int, int] = field(default_factory=dict)
     decode: Decode | None = None
+    byte_count: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.byte_count = sum(segment.byte_count for segment in self.journal.segments)
 
     @property
     def written_log(self) -> int:
@@ -209,8 +214,7 @@ def _take(check: Verification, reader: SegmentReader, indexed: IndexCheck) -> No
     check.report.record_count += count
     if check.progress is not None:
         offset = batch.column("offset").values[batch.row_count - 1]
-        total = sum(segment.byte_count for segment in check.journal.segments)
-        check.progress(STREAM, check.report.byte_count + offset, total)
+        check.progress(STREAM, check.report.byte_count + offset, check.byte_count)
 
 
 def _check_empty_messages(check: Verification, batch: Batch, reader: SegmentReader) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -75,11 +76,11 @@ def data(
 def show_segments(path: str, wanted: Wanted, out: Printer) -> int:
     """A line for each segment, and what else is wanted. Exit code 1 for faults that are still there at the end."""
     journal = open_journal(path)
-    holders = read_holders(journal.storage)
+    readers = PendingReaders(read_holders(journal.storage))
     faults = _faults_by_log(journal) if wanted.analyze else {}
     is_sound = True
     for segment in journal.segments:
-        is_sound &= _show_segment(journal, segment, wanted, holders, faults.pop(segment.log, []), out)
+        is_sound &= _show_segment(journal, segment, wanted, readers, faults.pop(segment.log, []), out)
     for fault in [fault for found in faults.values() for fault in found]:
         warn(str(fault))
         is_sound = False
@@ -91,11 +92,11 @@ def show_segments(path: str, wanted: Wanted, out: Printer) -> int:
 
 
 def _show_segment(
-    journal: Journal, segment: Segment, wanted: Wanted, holders: list[int | None], faults: list[Fault], out: Printer
+    journal: Journal, segment: Segment, wanted: Wanted, pending: PendingReaders, faults: list[Fault], out: Printer
 ) -> bool:
     """One segment. Whether nothing is wrong with it, as far as that was asked."""
     name = segment_name(segment.log)
-    readers = pending_readers(holders, segment.log)
+    readers = pending.of(segment.log)
     text = f"\t{name} [{segment.byte_count:9} bytes] {readers} pending readers"
     record: dict[str, Any] = {"segment": name, "bytes": segment.byte_count, "pending_readers": readers}
     if wanted.index:
@@ -146,9 +147,15 @@ def read_holders(storage: Storage) -> list[int | None]:
     return found
 
 
-def pending_readers(holders: list[int | None], log: int) -> int:
+class PendingReaders:
     """How many subscribers may still need a segment: one whose checkpoint does not say where it is needs all."""
-    return sum(holder is None or holder <= log for holder in holders)
+
+    def __init__(self, holders: list[int | None]) -> None:
+        self._logs = sorted(-1 if log is None else log for log in holders)
+
+    def of(self, log: int) -> int:
+        """Their count for one segment."""
+        return bisect_right(self._logs, log)
 
 
 def index_details(storage: Storage, log: int) -> tuple[str, dict[str, Any]]:

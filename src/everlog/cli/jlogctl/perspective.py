@@ -3,6 +3,7 @@ when it tells this, and may delete segments; here nothing changes."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -73,25 +74,27 @@ def perspective(journal: Journal, subscriber: str, checkpoint: Address) -> Persp
 def _next(journal: Journal, checkpoint: Address, written: int, last_of: Any) -> tuple[Address, Address]:
     """The last message done, in the segment where the next one is, and the last one there is in that segment."""
     # The segment that is written may not be there before its first message.
-    logs = {segment.log for segment in journal.segments} | {written}
+    logs = sorted({segment.log for segment in journal.segments} | {written})
     at = checkpoint
+    number = bisect_left(logs, at.log)
     while True:
-        if at.log in logs:
+        if number < len(logs) and at.log == logs[number]:
             last = Address.of(at.log, last_of(at.log))
             at = min(at, last)
             if at < last or at.log >= written:
                 return at, last
-        following = min((log for log in logs if at.log < log <= written), default=None)
-        if following is None:
+            number += 1
+        if number == len(logs) or logs[number] > written:
             return at, at
-        at = Address.of(following, 0)
+        at = Address.of(logs[number], 0)
 
 
 def last_marker(journal: Journal, log: int) -> int:
     """The number of a segment's last message, lost ones counted; 0 where there is none. Raises
     :class:`StoreUnavailable`."""
-    segment = next((segment for segment in journal.segments if segment.log == log), None)
-    if segment is None:
+    number = bisect_left(journal.segments, log, key=lambda segment: segment.log)
+    segment = journal.segments[number] if number < len(journal.segments) else None
+    if segment is None or segment.log != log or not segment.byte_count:
         return 0
     summary = summarize_segments(replace(journal, segments=[Segment(log, segment.byte_count)]), budget=None)[0]
     if summary.following is None:
