@@ -12,6 +12,7 @@ import pytest
 from everlog import stores
 from everlog.core import remote
 from everlog.core.remote import RemoteStorage
+from everlog.core.storage import Entry
 from everlog.errors import MissingDependency, NotAStore, StoreUnavailable, UsageError
 from everlog.testing.contract import Subject, check_failing_reads, read_rows
 from everlog.testing.toy_store import ENTRY, toy_line
@@ -64,6 +65,24 @@ def test_a_folder_that_can_not_be_listed_now_is_not_taken_for_a_missing_one(
     monkeypatch.setattr(type(shelf), "ls", down)
     with pytest.raises(StoreUnavailable, match=r"inner.*does not answer"):
         storage.exists("inner/b")
+
+
+def test_a_look_for_a_file_does_not_go_through_the_list_of_all(shelf: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = RemoteStorage(URL)
+    storage.names()
+    taken = 0
+    next_of = RemoteStorage.entries
+
+    def counted(self: RemoteStorage, folder: str = "") -> Iterator[Entry]:
+        nonlocal taken
+        for entry in next_of(self, folder):
+            taken += 1
+            yield entry
+
+    monkeypatch.setattr(RemoteStorage, "entries", counted)
+    assert not storage.exists("none")
+    assert storage.exists("a.toy")
+    assert taken == 0
 
 
 def test_reads_in_any_place_agree_with_the_bytes(shelf: object, monkeypatch: pytest.MonkeyPatch) -> None:

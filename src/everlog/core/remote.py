@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from everlog.core.storage import MAX_SMALL_FILE_BYTES, Entry, FileBase
 from everlog.errors import LimitExceeded, MissingDependency, NotAStore, StoreUnavailable, UsageError
@@ -120,6 +120,13 @@ class RemoteFile(FileBase):
         self._blocks.clear()
 
 
+class _Listing(NamedTuple):
+    """What a folder holds, and its names: who reads a store asks for each of its files whether it exists."""
+
+    entries: list[Entry]
+    names: frozenset[str]
+
+
 class RemoteStorage:
     """A folder behind a URL such as ``s3://bucket/archive`` or ``memory://store``. Raises :class:`NotAStore` when it
     is no folder, :class:`StoreUnavailable` when it can't be looked at, :class:`MissingDependency` without fsspec.
@@ -129,7 +136,7 @@ class RemoteStorage:
         self.root = url
         self._files, path = _file_system(url)
         self._path = path.rstrip("/")
-        self._listed: dict[str, list[Entry]] = {}
+        self._listed: dict[str, _Listing] = {}
         self._files.invalidate_cache(self._path)
         try:
             is_folder = self._files.isdir(self._path or "/")
@@ -149,6 +156,9 @@ class RemoteStorage:
 
     def entries(self, folder: str = "") -> Iterator[Entry]:
         """What a folder held when it was first listed, or listed after :meth:`forget`."""
+        yield from self._list(folder).entries
+
+    def _list(self, folder: str) -> _Listing:
         if folder not in self._listed:
             path = self.path(folder)
             self._files.invalidate_cache(path)
@@ -156,8 +166,9 @@ class RemoteStorage:
                 found = self._files.ls(path, detail=True)
             except Exception as error:  # each fsspec back end has errors of its own
                 raise _unavailable(f"{self.root}/{folder}", error) from error
-            self._listed[folder] = [_entry(item) for item in found if item["name"].rstrip("/") != path.rstrip("/")]
-        yield from self._listed[folder]
+            entries = [_entry(item) for item in found if item["name"].rstrip("/") != path.rstrip("/")]
+            self._listed[folder] = _Listing(entries, frozenset(entry.name for entry in entries))
+        return self._listed[folder]
 
     def names(self, folder: str = "") -> list[str]:
         """The names in a folder, unsorted."""
@@ -167,7 +178,7 @@ class RemoteStorage:
         """Whether there is a file or folder of that name. Raises :class:`StoreUnavailable` where that can't be told."""
         folder, _, last = name.rpartition("/")
         try:
-            return any(entry.name == last for entry in self.entries(folder)) or not name
+            return last in self._list(folder).names or not name
         except StoreUnavailable as error:
             if error.found == MISSING:
                 return False
