@@ -233,16 +233,22 @@ def _parquet(file: BinaryIO, table: Table) -> Iterator[Sink]:
 
     schema = _arrow_schema(pa, table)
     held: list[Any] = []
+    rows = size = 0
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
 
         def flush() -> None:
+            nonlocal rows, size
             if held:
                 writer.write_table(pa.Table.from_batches(held, schema))
                 held.clear()
+                rows = size = 0
 
         def sink(stream: str, batch: Batch) -> None:
-            held.append(pa.record_batch(batch))
-            if sum(b.num_rows for b in held) >= ROW_GROUP_ROWS or sum(b.nbytes for b in held) >= ROW_GROUP_BYTES:
+            nonlocal rows, size
+            made = pa.record_batch(batch)
+            held.append(made)
+            rows, size = rows + made.num_rows, size + made.nbytes
+            if rows >= ROW_GROUP_ROWS or size >= ROW_GROUP_BYTES:
                 flush()
 
         yield sink
