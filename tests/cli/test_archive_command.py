@@ -224,7 +224,7 @@ def test_a_segment_that_the_system_does_not_let_be_read_keeps_no_other_recording
     out = tmp_path / "out.jsonl"
     paths = {"PATH": folder, "OUT": out}
     code, lines, err = call(*(paths.get(word, word) for word in command.split()))
-    assert (code, err.count(f"{folder}/3-0.rec: found no regular file")) == (1, 1)
+    assert (code, err.count(f"{folder}/3-0.rec: found a FIFO, expected a regular file")) == (1, 1)
     assert err.startswith(
         "everlog: warning: stream 3: " if "archive" not in command else "everlog: warning: recording 3 "
     )

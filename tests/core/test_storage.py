@@ -44,7 +44,7 @@ def test_a_link_out_of_the_folder_is_not_followed(folder: Path) -> None:
 
 def test_a_fifo_does_not_hang_the_reader(folder: Path) -> None:
     os.mkfifo(folder / "pipe")
-    with pytest.raises(StoreUnavailable, match="no regular file"):
+    with pytest.raises(StoreUnavailable, match="found a FIFO, expected a regular file"):
         LocalStorage(folder).open("pipe")
 
 

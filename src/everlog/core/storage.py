@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
 
+from everlog.core.regular_files import EXPECTED, NotRegular, open_regular
 from everlog.errors import FileChanged, LimitExceeded, NotAStore, StoreUnavailable
 
 MAX_SMALL_FILE_BYTES = 256 << 20
@@ -71,6 +72,8 @@ class Storage(Protocol):
 
 
 def _unavailable(path: str, error: OSError) -> StoreUnavailable:
+    if isinstance(error, NotRegular):
+        return StoreUnavailable(path, found=error.strerror, expected=EXPECTED)
     return StoreUnavailable(path, found=(error.strerror or str(error)).lower(), expected="a readable file or folder")
 
 
@@ -147,16 +150,9 @@ class LocalFile(FileBase):
         self.name = name
         self._fd = -1
         try:
-            # O_NONBLOCK: a FIFO in the store's place must not hang the reader.
-            self._fd = open_patiently(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
-            if not stat.S_ISREG(os.fstat(self._fd).st_mode):
-                raise StoreUnavailable(path, found="no regular file", expected="a regular file")
+            self._fd = open_regular(path, os.O_RDONLY, opener=open_patiently)
         except OSError as error:
-            self.close()
             raise _unavailable(path, error) from error
-        except StoreUnavailable:
-            self.close()
-            raise
 
     def size(self) -> int:
         """Bytes, now."""

@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from everlog.core.file_locks import Lease, gets_lease, is_locked, set_lock
+from everlog.core.regular_files import EXPECTED, NotRegular, open_regular
 from everlog.core.storage import LocalFile, LocalStorage, ReadableFile, Storage, open_patiently
 from everlog.errors import UsageError, WriteFailed
 
@@ -109,6 +110,8 @@ class WritableStorage(Storage, Protocol):
 
 def write_failed(where: str, error: OSError) -> WriteFailed:
     """The error for what the operating system said."""
+    if isinstance(error, NotRegular):
+        return WriteFailed(where, found=error.strerror, expected=EXPECTED)
     return WriteFailed(
         where,
         found=(error.strerror or str(error)).lower(),
@@ -129,11 +132,7 @@ class LocalWritableFile(LocalFile):
         self._locker = 0
         _files.add(self)
         try:
-            self._fd = open_patiently(
-                path, os.O_RDWR | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK | os.O_NOFOLLOW | flags, mode
-            )
-            if not stat.S_ISREG(os.fstat(self._fd).st_mode):
-                raise OSError(errno.EINVAL, "no regular file")
+            self._fd = open_regular(path, os.O_RDWR | os.O_NOFOLLOW | flags, mode, opener=open_patiently)
         except OSError as error:
             self.close()
             if error.errno == errno.ELOOP:
