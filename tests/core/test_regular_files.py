@@ -60,7 +60,7 @@ def test_a_store_with_such_a_thing_among_its_files_names_it(odd: tuple[Path, str
         LocalStorage(path.parent).open(path.name)
     if not path.is_symlink():
         assert not is_missing(error.value)
-    with pytest.raises(WriteFailed, match="found a symbolic link|found is a directory|found a FIFO|found a socket"):
+    with pytest.raises(WriteFailed, match=r"found a symbolic link|found is a directory|found a FIFO|found a socket"):
         LocalWritableStorage(path.parent).open_writable(path.name)
 
 

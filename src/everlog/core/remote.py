@@ -7,10 +7,12 @@ fsspec remembers of listings from before is not believed, for it keeps them as l
 
 from __future__ import annotations
 
+import errno
 from collections import OrderedDict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from everlog.core.regular_files import EXPECTED, NotRegular
 from everlog.core.storage import MAX_SMALL_FILE_BYTES, Entry, FileBase
 from everlog.errors import LimitExceeded, MissingDependency, NotAStore, StoreUnavailable, UsageError
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES = 1 << 20
 KEPT_BLOCKS = 4
+_NO_FILE = {"directory": "a folder", "other": "no regular file"}
+"""fsspec's types of what has no bytes of its own: of local files FIFOs, sockets and devices are ``other``."""
 MISSING = "no such file or directory"
 
 
@@ -72,9 +76,13 @@ class RemoteFile(FileBase):
         self._path = path
         self._blocks: OrderedDict[int, bytes] = OrderedDict()
         try:
-            self._size = int(file_system.info(path)["size"] or 0)
+            found = file_system.info(path)
+            self._size = int(found["size"] or 0)
         except Exception as error:  # each fsspec back end has errors of its own
             raise _unavailable(name, error) from error
+        if found.get("type") in _NO_FILE:
+            cause = NotRegular(errno.EINVAL, _NO_FILE[found["type"]], name)
+            raise StoreUnavailable(name, found=cause.strerror, expected=EXPECTED) from cause
 
     def size(self) -> int:
         """Bytes, when it was opened."""

@@ -12,7 +12,8 @@ import os
 from collections.abc import Callable
 from typing import NoReturn
 
-from everlog.errors import EverlogError, KeyRefused, MissingDependency
+from everlog.core.regular_files import read_small_file
+from everlog.errors import EverlogError, KeyRefused, MissingDependency, StoreUnavailable, UsageError
 from everlog.nats_streaming.options import NatsStreamingOptions
 
 SERVER_VARIABLE = "NATS_STREAMING_ENCRYPTION_KEY"
@@ -105,15 +106,9 @@ def load_master_key(options: NatsStreamingOptions) -> MasterKey | None:
 
 def _key_file(path: str) -> bytes:
     try:
-        with open(path, "rb") as file:
-            secret = file.read(MAX_KEY_FILE_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise KeyRefused(
-            "encryption_key_file", found=f"{path!r}: {(reason or 'unreadable').lower()}", expected="a key file"
-        ) from None
-    if len(secret) > MAX_KEY_FILE_BYTES:
-        raise KeyRefused("encryption_key_file", found="a large file", expected=f"at most {MAX_KEY_FILE_BYTES} bytes")
+        secret = read_small_file(path, MAX_KEY_FILE_BYTES)
+    except (StoreUnavailable, UsageError) as error:
+        raise KeyRefused("encryption_key_file", found=f"{path!r}: {error.found}", expected=error.expected) from None
     return secret.removesuffix(b"\n").removesuffix(b"\r")
 
 

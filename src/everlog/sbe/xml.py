@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
 
-from everlog.errors import InvalidSchema, StoreUnavailable
+from everlog.core.regular_files import read_small_file
+from everlog.errors import InvalidSchema, UsageError
 
 MAX_SCHEMA_BYTES = 8 << 20
 MAX_ELEMENTS = 200_000
@@ -63,13 +64,9 @@ def read_schema_file(path: Path) -> bytes:
     """A file's bytes. Raises :class:`StoreUnavailable` when it can't be read, :class:`InvalidSchema` for one over
     ``MAX_SCHEMA_BYTES``."""
     try:
-        with open(path, "rb") as file:
-            data = file.read(MAX_SCHEMA_BYTES + 1)
-    except OSError as error:
-        raise StoreUnavailable(str(path), found=(error.strerror or str(error)).lower()) from error
-    if len(data) > MAX_SCHEMA_BYTES:
-        raise InvalidSchema(str(path), found="a larger file", expected=f"at most {MAX_SCHEMA_BYTES} bytes")
-    return data
+        return read_small_file(path, MAX_SCHEMA_BYTES)
+    except UsageError as error:
+        raise InvalidSchema(error.where, found=error.found, expected=error.expected) from None
 
 
 def parse_xml(data: bytes, name: str, include: Callable[[str], tuple[bytes, str]] | None = None) -> Element:

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from everlog.errors import MissingDependency
+from everlog.core.writable import write_failed
+from everlog.errors import MissingDependency, UsageError
 from everlog.spark.java import Java, find_java
 
 if TYPE_CHECKING:
@@ -122,6 +123,18 @@ def prepare_environment(java: Java, *, is_local: bool = True) -> None:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
 
+def _log_descriptor(path: Path) -> int:
+    """Of a file, a device such as ``/dev/null``, or a FIFO that somebody reads: nobody is waited for."""
+    try:
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_NOCTTY, 0o644)
+    except OSError as error:
+        raise write_failed(str(path), error) from error
+    except ValueError as error:  # a NUL in it
+        raise UsageError(ascii(str(path)), found=str(error), expected="a file's path") from error
+    os.set_blocking(file, True)
+    return file
+
+
 @contextmanager
 def _stderr_to(path: Path | None) -> Iterator[None]:
     """File descriptor 2 of this process is ``path`` for a while: processes started meanwhile keep it."""
@@ -129,8 +142,8 @@ def _stderr_to(path: Path | None) -> Iterator[None]:
         yield
         return
     sys.stderr.flush()
+    file = _log_descriptor(path)
     held = os.dup(2)
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     try:
         os.dup2(file, 2)
         yield

@@ -15,6 +15,7 @@ import os
 import time
 from pathlib import Path
 
+from everlog.core.regular_files import open_regular, unreadable
 from everlog.errors import CorruptData, StoreExists, StoreUnavailable, WriteFailed
 from everlog.kernel.memory import Memory
 
@@ -72,10 +73,9 @@ def map_file(path: Path, *, minimum: int, maximum: int, writable: bool = True) -
     """A file that another process made, mapped as long as it is now. Raises :class:`StoreUnavailable` where it can't be
     opened, :class:`CorruptData` where it has not ``minimum`` to ``maximum`` bytes."""
     try:
-        fd = os.open(path, (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC)
+        fd = open_regular(path, os.O_RDWR if writable else os.O_RDONLY)
     except (OSError, ValueError) as problem:  # a name with a NUL in it
-        found = problem.strerror if isinstance(problem, OSError) else str(problem)
-        raise StoreUnavailable(str(path), found=found, expected="a file to share") from problem
+        raise unreadable(path, problem) from problem
     try:
         length = os.fstat(fd).st_size
         if not minimum <= length <= maximum:

@@ -67,7 +67,9 @@ class Report:
         """Write the page. A crash leaves what was at ``path`` before, and maybe a file ``.part`` beside it."""
         target = Path(path)
         part = target.with_name(target.name + ".part")
-        part.write_text(self.html(), encoding="utf-8")
+        part.unlink(missing_ok=True)  # opening what lies there could wait for ever: a FIFO
+        with part.open("x", encoding="utf-8") as file:
+            file.write(self.html())
         part.replace(target)
 
     def _repr_html_(self) -> str:

@@ -31,6 +31,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from everlog.core.regular_files import read_small_file
 from everlog.core.writable import LocalWritableStorage, WritableFile, WritableStorage, make_folder, write_failed
 from everlog.errors import CorruptData, StoreUnavailable, UsageError
 from everlog.spark.pipelines.export_manifest import Manifest, decode, encode
@@ -175,14 +176,13 @@ def read_manifest(path: str) -> Manifest | None:
     """An export's manifest, to read only; ``None`` where nothing is exported yet. Raises :class:`CorruptData`."""
     place = os.path.join(path, MANIFEST)
     try:
-        with open(place, "rb") as file:
-            data = file.read(MAX_MANIFEST_BYTES + 1)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise StoreUnavailable(place, found=(error.strerror or str(error)).lower(), expected="a manifest") from error
-    if len(data) > MAX_MANIFEST_BYTES:
-        raise CorruptData(place, found="a longer one", expected=f"at most {MAX_MANIFEST_BYTES} bytes")
+        data = read_small_file(place, MAX_MANIFEST_BYTES)
+    except StoreUnavailable as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            return None
+        raise
+    except UsageError as error:
+        raise CorruptData(place, found=error.found, expected=error.expected) from None
     return decode(data, place)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from everlog.core.regular_files import NotRegular, check_regular, open_regular, unreadable
 from everlog.errors import CorruptData, StoreUnavailable
 from everlog.kernel.crc32 import IEEE, Crc32
 from everlog.spark.pipelines.export_folder import placed
@@ -51,6 +52,7 @@ def batches_of(place: str, kind: str, columns: Sequence[str]) -> Iterator[pa.Rec
     import pyarrow as pa
 
     try:
+        check_regular(place)
         if kind == "jsonl":
             yield from _json_batches(place, columns)
         elif kind == "arrow":
@@ -66,6 +68,8 @@ def batches_of(place: str, kind: str, columns: Sequence[str]) -> Iterator[pa.Rec
     except OSError as error:
         if isinstance(error, FileNotFoundError):
             raise StoreUnavailable(place, found="no file", expected="one that was exported") from error
+        if isinstance(error, NotRegular):
+            raise unreadable(place, error) from error
         raise CorruptData(place, found=str(error)[:200], expected=f"a file of {kind}") from error
     except (pa.ArrowException, ValueError, KeyError) as error:
         raise CorruptData(place, found=str(error)[:200], expected=f"a file of {kind}") from error
@@ -136,10 +140,10 @@ def check_file(wanted: FileToRead) -> str | None:
 def _sum(place: str) -> tuple[int, int]:
     size = crc = 0
     try:
-        with open(place, "rb", buffering=0) as file:
+        with os.fdopen(open_regular(place, os.O_RDONLY), "rb", buffering=0) as file:
             while data := file.read(CHUNK_BYTES):
                 size += len(data)
                 crc = zlib.crc32(data, crc)
     except OSError as error:
-        raise StoreUnavailable(place, found=os.strerror(error.errno or 0).lower(), expected="a file") from error
+        raise unreadable(place, error) from error
     return size, crc

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 
+from everlog.core.regular_files import check_regular, unreadable
 from everlog.errors import EverlogError, MissingDependency, StoreUnavailable, UsageError
 
 USER_VARIABLE, PASSWORD_VARIABLE, TOKEN_VARIABLE = "NATS_USER", "NATS_PASSWORD", "NATS_TOKEN"
@@ -82,7 +83,9 @@ class Connection:
         return f"$JS.{self.domain}.API" if self.domain else "$JS.API"
 
     def settings(self) -> dict[str, Any]:
-        """For ``nats.connect``; read where the connection is made."""
+        """For ``nats.connect``; read where the connection is made. Raises :class:`StoreUnavailable` for a file that
+        can't be read, :class:`UsageError` for certificates that are none."""
+        self._check_files()
         found: dict[str, Any] = {"servers": list(self.servers), "name": "everlog migrate"}
         environ = os.environ
         if self.creds_file:
@@ -96,6 +99,13 @@ class Connection:
         if self.ca_file or self.cert_file:
             found["tls"] = self._context()
         return found
+
+    def _check_files(self) -> None:
+        for path in filter(None, (self.creds_file, self.nkey_file, self.ca_file, self.cert_file, self.key_file)):
+            try:
+                check_regular(path)  # nats-py and OpenSSL open it by its name
+            except (OSError, ValueError) as error:
+                raise unreadable(path, error) from error
 
     def _context(self) -> ssl.SSLContext:
         try:

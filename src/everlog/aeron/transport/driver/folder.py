@@ -162,7 +162,7 @@ def save_errors(path: str, warn: Callable[[str], None]) -> None:
     now = datetime.now().astimezone()
     name = f"{path.rstrip('/')}-{now:%Y-%m-%d-%H-%M-%S}-{now.microsecond // 1000:03d}{now:%z}-error.log"
     try:
-        with open(name, "w", encoding="utf-8") as file:
+        with open(name, "x", encoding="utf-8") as file:
             file.write("\n".join(_lines(errors)))
     except OSError as error:
         warn(f"{len(errors)} errors of the driver before could not be saved to {name}: {error.strerror}")

@@ -12,7 +12,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from everlog.aeron.transport.driver.settings.configuration import Configuration
-from everlog.errors import StoreUnavailable, UsageError
+from everlog.core.regular_files import read_small_file
+from everlog.errors import UsageError
 
 FILE_BYTES_MAX = 1 << 20
 ENVIRONMENT_PREFIX = "AERON_"
@@ -150,13 +151,7 @@ def environment_name(name: str) -> str:
 
 def read_properties(path: str) -> list[tuple[str, str]]:
     """Names and values of a file in Java's format, in order. Raises :class:`StoreUnavailable`, :class:`UsageError`."""
-    try:
-        with open(path, "rb") as file:
-            data = file.read(FILE_BYTES_MAX + 1)
-    except OSError as error:
-        raise StoreUnavailable(path, found=(error.strerror or str(error)).lower()) from error
-    if len(data) > FILE_BYTES_MAX:
-        raise UsageError(path, found="a file over 1 MiB", expected="properties")
+    data = read_small_file(path, FILE_BYTES_MAX)
     return [_split(line, path) for line in _logical_lines(data.decode("latin-1"))]
 
 
