@@ -256,23 +256,6 @@ def test_an_endpoint_goes_with_its_last_subscription() -> None:
     driver.add_subscription("aeron:udp?endpoint=127.0.0.1:24021", 1)
 
 
-def test_an_endpoint_that_is_just_closing_is_to_be_asked_for_again() -> None:
-    driver = ConductedDriver()
-    channel = "aeron:udp?endpoint=127.0.0.1:24021"
-    registration_id, _ = driver.add_subscription(channel, 1)
-    driver.write(commands.RemoveSubscription(2, driver.next_id(), registration_id))
-    driver.write(commands.AddSubscription(2, driver.next_id(), -1, 1, channel))
-    conductor = driver.parts.conductor
-    for _ in range(3):
-        conductor.do_work(driver.now_ns, driver.now_ms)
-    error = only(driver.events(), commands.OnError)
-    assert (error.error_code, error.message) == (
-        10,
-        "WARN - ReceiveChannelEndpoint found in CLOSING state, please retry",
-    )
-    assert driver.system(SystemCounter.ERRORS) == 0
-
-
 def test_counters_that_are_out_leave_no_half_made_stream() -> None:
     driver = ConductedDriver()
     refused: list[commands.OnError] = []

@@ -13,6 +13,7 @@ import pytest
 from test_transport_system import STREAM, Reader, message
 
 from everlog.aeron.transport import wire
+from everlog.aeron.transport.driver.settings.configuration import ThreadingMode
 from everlog.kernel.udp import SocketAddress
 from everlog.testing.network import Weather
 from everlog.testing.transport_system import MS, SECOND, US, SimulatedDriver, TransportSystem
@@ -23,6 +24,7 @@ LONGEST_PARTITION_NS = SECOND
 LONGEST_PAUSE_NS = 200 * MS
 STEP_NS = 200 * US
 COUNT = 500
+MODES = (ThreadingMode.SHARED, ThreadingMode.DEDICATED)
 SEEDS = (
     [int(os.environ["EVERLOG_TRANSPORT_SEED"])]
     if "EVERLOG_TRANSPORT_SEED" in os.environ
@@ -146,8 +148,8 @@ def streams(system: TransportSystem, generator: random.Random) -> list[Stream]:
 def test_all_arrives_whatever_happens_for_a_while(seed: int) -> None:
     generator = random.Random(seed)
     system = TransportSystem(seed, step_ns=STEP_NS)
-    for address in ADDRESSES:
-        system.driver(address)
+    for index, address in enumerate(ADDRESSES):
+        system.driver(address, threading_mode=MODES[(seed + index) % len(MODES)])
     made = streams(system, generator)
     system.run_until(lambda: all(stream.publication.is_connected for stream in made))
     trouble = Trouble(system, generator)

@@ -14,6 +14,7 @@ from everlog.aeron.transport.cnc_memory import CncMemory
 from everlog.aeron.transport.counters_memory import Counters
 from everlog.aeron.transport.driver.conductor.client_proxy import ClientProxy
 from everlog.aeron.transport.driver.conductor.conductor import DriverConductor
+from everlog.aeron.transport.driver.conductor.conductor_proxy import ConductorProxy
 from everlog.aeron.transport.driver.conductor.publication_logs import SocketLengths
 from everlog.aeron.transport.driver.conductor.streams import Streams
 from everlog.aeron.transport.driver.context import DriverContext
@@ -95,6 +96,7 @@ def assemble(
     """The agents of a driver whose ``cnc.dat`` is new. ``on_terminate``: a client may end the driver, and does."""
     surroundings = surroundings or Surroundings()
     context = driver_context(configuration, cnc, surroundings, now_ns, now_ms)
+    caller = None if configuration.threading_mode.is_concurrent else context
     sender = _sender(context, network)
     receiver = _receiver(context, network, surroundings)
 
@@ -109,8 +111,8 @@ def assemble(
             media=media,
             channels=_channels(context, surroundings, neighbors or surroundings.resolver),
             neighbors=neighbors,
-            sender=SenderProxy(sender),
-            receiver=ReceiverProxy(receiver),
+            sender=SenderProxy(sender, caller),
+            receiver=ReceiverProxy(receiver, caller),
             new_dispatcher=receiver.new_dispatcher,
             loss_report=loss_report,
         )
@@ -146,6 +148,7 @@ def driver_context(
         now_ns=now_ns,
         now_ms=now_ms,
         system_sockets=surroundings.sockets,
+        conductor_proxy=ConductorProxy(is_direct=not configuration.threading_mode.is_concurrent),
     )
 
 

@@ -88,7 +88,7 @@ class EmbeddedDriver(MediaDriver):
         """Who runs with whom. Where they share a thread, one cycle finds what was read, tells the publisher, and uses
         its answer; the conductor is closed last."""
         conductor, sender, receiver = self._parts.conductor, self._parts.sender, self._parts.receiver
-        if configuration.threading_mode in (ThreadingMode.SHARED, ThreadingMode.INVOKER):
+        if not configuration.threading_mode.is_concurrent:
             return [self._runner(SHARED_THREAD, (conductor, receiver, sender), configuration.shared_idle_strategy)]
         conductor_runner = self._runner(CONDUCTOR_THREAD, (conductor,), configuration.conductor_idle_strategy)
         if configuration.threading_mode is ThreadingMode.SHARED_NETWORK:

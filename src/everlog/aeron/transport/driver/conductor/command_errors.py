@@ -55,8 +55,8 @@ def unknown_counter(registration_id: int) -> CommandRefused:
 
 
 def temporarily_unavailable(message: str) -> CommandRefused:
-    """The client may try again."""
-    return CommandRefused(ErrorCode.RESOURCE_TEMPORARILY_UNAVAILABLE, f"WARN - {message}", is_logged=False)
+    """The client may try again. Java's driver sends this text without a category before it."""
+    return CommandRefused(ErrorCode.RESOURCE_TEMPORARILY_UNAVAILABLE, message, is_logged=False)
 
 
 def illegal_argument(message: str) -> CommandRefused:

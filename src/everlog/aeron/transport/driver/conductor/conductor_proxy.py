@@ -1,5 +1,5 @@
-"""What sender and receiver ask of the conductor. They may run in other threads, so it is left in a queue, which the
-conductor empties. Source: DriverConductorProxy."""
+"""What sender and receiver ask of the conductor: by a queue, which the conductor empties, when they run in other
+threads, else by a direct call. Source: DriverConductorProxy."""
 
 from __future__ import annotations
 
@@ -40,11 +40,13 @@ class ConductorRequests(Protocol):
 
 
 class ConductorProxy:
-    """``target`` is the conductor, set once it is there. Any thread may call the methods that have the names of
-    Java's; the conductor alone calls :meth:`drain`."""
+    """``target`` is the conductor, set once it is there. When ``is_direct``, sender and receiver share the conductor's
+    thread, and a request is done before the call returns. Otherwise any thread may call the methods that have the names
+    of Java's; the conductor alone calls :meth:`drain`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_direct: bool = False) -> None:
         self.target: ConductorRequests | None = None
+        self._is_direct = is_direct
         self._requests: deque[Callable[[], None]] = deque()
 
     def drain(self, limit: int = 1) -> int:
@@ -94,7 +96,7 @@ class ConductorProxy:
         self._offer("on_re_resolve_control", control_text, channel, endpoint, address)
 
     def close_receive_destination(self, transport: Any) -> None:
-        """The receiver lets a destination go."""
+        """The receiver lets a destination go; ``None``: it had none to let go."""
         self._offer("on_close_receive_destination", transport)
 
     def response_setup(self, response_correlation_id: int, response_session_id: int) -> None:
@@ -114,7 +116,10 @@ class ConductorProxy:
         self._offer("on_send_channel_endpoint_closed", endpoint)
 
     def _offer(self, name: str, *arguments: Any) -> None:
-        self._requests.append(partial(self._do, name, arguments))
+        if self._is_direct:
+            self._do(name, arguments)
+        else:
+            self._requests.append(partial(self._do, name, arguments))
 
     def _do(self, name: str, arguments: tuple[Any, ...]) -> None:
         if self.target is not None:

@@ -45,10 +45,12 @@ class Endpoints(ABC, Generic[E]):
         """Nobody may use it any more: then its agent is asked to let it go."""
         if endpoint.should_be_closed():
             endpoint.indicate_closing()
+            self._parts.releases.begin(self._parts.context.now_ns)
             self._let_go(endpoint)
 
     def on_closed(self, endpoint: E) -> None:
         """Its agent let it go."""
+        self._parts.releases.end()
         self._endpoints = [other for other in self._endpoints if other is not endpoint]
         endpoint.close()
 

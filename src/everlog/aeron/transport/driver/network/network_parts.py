@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from everlog.aeron.transport.driver.conductor.streams import Streams
 from everlog.aeron.transport.driver.context import DriverContext
 from everlog.aeron.transport.driver.driver_name_resolver import DriverNameResolver
 from everlog.aeron.transport.driver.network.channels import Channels
+from everlog.aeron.transport.driver.network.socket_releases import SocketReleases
 from everlog.aeron.transport.driver.receiver.dispatcher import DataPacketDispatcher
 from everlog.aeron.transport.driver.receiver.receiver_proxy import ReceiverProxy
 from everlog.aeron.transport.driver.sender.sender import SenderProxy
@@ -18,7 +19,7 @@ from everlog.aeron.transport.media.context import MediaContext
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkParts:
-    """``sender`` and ``receiver`` are asked through their queues."""
+    """``releases``: sockets that ``sender`` and ``receiver`` were asked to let go of."""
 
     context: DriverContext
     streams: Streams
@@ -28,5 +29,6 @@ class NetworkParts:
     receiver: ReceiverProxy
     new_dispatcher: Callable[[], DataPacketDispatcher]
     loss_report: LossReport | None
+    releases: SocketReleases = field(default_factory=SocketReleases)
     neighbors: DriverNameResolver | None = None
     """Other drivers whose names this one knows."""

@@ -78,6 +78,7 @@ class NetworkPublications:
     def add(self, command: commands.AddPublication, *, is_exclusive: bool) -> Steps[None]:
         """A new publication, or one that is there already and is shared."""
         channel = yield from finished(self._parts.channels.parse(command.channel))
+        yield from self._parts.releases.finish(self._context)
         params = self._params(command, channel)
         endpoint = self._endpoints.find(channel)
         shared = None
@@ -95,6 +96,7 @@ class NetworkPublications:
             self._streams.sessions.check_for_clash(params.session_id, command.stream_id, form, command.channel)
             log = yield from self._log(command, params, channel, endpoint, is_exclusive)
             try:
+                yield from self._parts.releases.finish(self._context)
                 image = self._response_image(params)
                 publication = self._new(command, channel, params, log, is_exclusive)
             except BaseException:

@@ -203,8 +203,10 @@ class NetworkSide:
         self._send_endpoints.on_closed(endpoint)
 
     def on_close_receive_destination(self, transport: Any) -> None:
-        """The receiver let it go."""
-        transport.close()
+        """The receiver let it go; ``None``: it had none of that channel."""
+        self._parts.releases.end()
+        if transport is not None:
+            transport.close()
 
     def _look_up(self, asked: Lookup, steps: Iterator[None]) -> None:
         """Unless that is being done: agents ask again every few seconds, and a name server may take longer."""

@@ -27,6 +27,7 @@ class NetworkSubscriptions:
     def add(self, command: commands.AddSubscription) -> Steps[None]:
         """A new subscription gets images that are there, and the receiver asks for more."""
         channel = yield from finished(self._parts.channels.parse(command.channel))
+        yield from self._parts.releases.finish(self._context)
         channel_rules.check_subscription_channel(channel)
         params = subscription_params(channel.uri, self._context.configuration)
         self._endpoints.check_for_clash(params, channel, command.stream_id)
@@ -78,6 +79,7 @@ class NetworkSubscriptions:
         registration_id, text = command.registration_correlation_id, command.channel
         channel = yield from finished(self._parts.channels.parse(text, is_destination=True))
         channel_rules.check_destination(channel.uri, text)
+        yield from self._parts.releases.finish(self._context)
         link = self._streams.destination_link(registration_id)
         if not isinstance(link, NetworkSubscriptionLink):
             raise unknown_subscription(registration_id, "MDS")
@@ -90,6 +92,7 @@ class NetworkSubscriptions:
         endpoint = self._endpoint_of(command.registration_correlation_id)
         endpoint.validate_allows_destination_control()
         channel = yield from finished(self._parts.channels.parse(command.channel, is_destination=True))
+        self._parts.releases.begin(self._context.now_ns)
         self._parts.receiver.remove_destination(endpoint, channel)
         self._context.client_proxy.operation_succeeded(command.correlation_id)
 

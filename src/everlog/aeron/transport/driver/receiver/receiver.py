@@ -1,8 +1,8 @@
 """The agent that takes all data from the network into images, and tells their sources what they need to know. Source:
 Receiver, DataTransportPoller.
 
-A machine: the shell calls :meth:`Receiver.do_work` with the time. The conductor asks for things by
-``receiver_proxy``, whose queue the receiver drains at the start of each cycle, one thing a cycle.
+A machine: the shell calls :meth:`Receiver.do_work` with the time. The conductor asks for things by ``receiver_proxy``.
+When the conductor runs in another thread, the receiver does one of them at the start of each cycle.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SLOT_LENGTH = 65_536
 
 
 class ConductorOfImages(Protocol):
-    """Whom the receiver tells, by a queue."""
+    """Whom the receiver tells."""
 
     def create_publication_image(self, request: Any, /) -> None: ...
     def receive_channel_endpoint_closed(self, endpoint: Any, /) -> None: ...
@@ -308,6 +308,7 @@ class Receiver:
         """Listen to a transport no more, and tell the conductor."""
         index = endpoint.destination_index(channel)
         if index < 0:
+            self._seams.conductor.close_receive_destination(None)
             return
         transport = endpoint.destination(index)
         self._ignore(lambda heard: heard.transport is transport)

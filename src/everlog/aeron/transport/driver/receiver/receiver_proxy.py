@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-
+from everlog.aeron.transport.driver.agent_commands import AgentProxy
 from everlog.aeron.transport.driver.network.receive_endpoint import ReceiveEndpoint
 from everlog.aeron.transport.driver.receiver.publication_image import PublicationImage
 from everlog.aeron.transport.driver.receiver.receiver import Receiver
@@ -13,11 +11,8 @@ from everlog.aeron.transport.media.udp_channel import UdpChannel
 from everlog.kernel.udp import SocketAddress
 
 
-class ReceiverProxy:
-    """What the conductor asks of the receiver, from another thread. ``receiver`` is set once there is one."""
-
-    def __init__(self, receiver: Receiver | None = None) -> None:
-        self.receiver = receiver
+class ReceiverProxy(AgentProxy[Receiver]):
+    """What the conductor asks of the receiver."""
 
     def add_subscription(self, endpoint: ReceiveEndpoint, stream_id: int, session_id: int | None = None) -> None:
         """Somebody wants a stream, or one session of it."""
@@ -66,7 +61,3 @@ class ReceiverProxy:
     def reject_image(self, correlation_id: int, position: int, reason: str) -> None:
         """A client can't use it from ``position`` on (of which the sources are not told)."""
         self._ask(lambda receiver, now_ns: receiver.on_reject_image(correlation_id, reason, now_ns))
-
-    def _ask(self, command: Callable[[Receiver, int], None]) -> None:
-        if self.receiver is not None:
-            self.receiver.commands.append(partial(command, self.receiver))

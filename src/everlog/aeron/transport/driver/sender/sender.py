@@ -1,20 +1,19 @@
 """The agent that sends all network publications and reads what receivers answer. Source: Sender, SenderProxy,
 ControlTransportPoller.
 
-A machine: the shell calls :meth:`Sender.do_work` with the time. The conductor asks for things by :class:`SenderProxy`,
-whose queue the sender drains at the start of each cycle, one thing a cycle, so that data is never held up for long.
+A machine: the shell calls :meth:`Sender.do_work` with the time. The conductor asks for things by :class:`SenderProxy`.
+When the conductor runs in another thread, the sender does one of them at the start of each cycle, so that data is never
+held up for long.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol
 
 from everlog.aeron.channel_uri import ChannelUri
-from everlog.aeron.transport.driver.agent_commands import AgentCommands, ErrorRecorder, do_command
+from everlog.aeron.transport.driver.agent_commands import AgentCommands, AgentProxy, ErrorRecorder, do_command
 from everlog.aeron.transport.driver.sender.network_parameters import Endpoint
 from everlog.aeron.transport.driver.sender.network_publication import NetworkPublication
 from everlog.aeron.transport.driver.sender.publication_sender import PublicationSender
@@ -167,11 +166,8 @@ class Sender:
         self._resolution_changes.increment_release()
 
 
-class SenderProxy:
-    """What the conductor asks of the sender, from another thread. ``sender`` is set once there is one."""
-
-    def __init__(self, sender: Sender | None = None) -> None:
-        self.sender = sender
+class SenderProxy(AgentProxy[Sender]):
+    """What the conductor asks of the sender."""
 
     def register_send_channel_endpoint(self, endpoint: Endpoint) -> None:
         """Listen to who answers on it."""
@@ -206,7 +202,3 @@ class SenderProxy:
     def on_resolution_change(self, endpoint: Endpoint, name: str, new_address: SocketAddress) -> None:
         """A name means another address now."""
         self._ask(lambda sender, now_ns: sender.on_resolution_change(endpoint, name, new_address, now_ns))
-
-    def _ask(self, command: Callable[[Sender, int], None]) -> None:
-        if self.sender is not None:
-            self.sender.commands.append(partial(command, self.sender))

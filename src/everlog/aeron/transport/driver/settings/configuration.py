@@ -41,6 +41,11 @@ class ThreadingMode(Enum):
     SHARED_NETWORK = "SHARED_NETWORK"
     DEDICATED = "DEDICATED"
 
+    @property
+    def is_concurrent(self) -> bool:
+        """Whether the conductor has a thread of its own."""
+        return self in (ThreadingMode.SHARED_NETWORK, ThreadingMode.DEDICATED)
+
 
 def parse_threading_mode(text: str, name: str) -> ThreadingMode:
     """A threading mode by its name."""
