@@ -136,6 +136,10 @@ def test_log_buffers_that_a_driver_deleted_when_it_closed_are_not_missed() -> No
     assert [(f.code, f.severity) for f in report.faults] == [("driver-gone", Severity.NOTE)]
 
 
+def test_a_log_buffer_that_is_being_made_is_none_yet() -> None:
+    assert found(folder() | {"images/.everlog-12.logbuffer": bytes(4096)}) == found(folder())
+
+
 def test_a_tail_beyond_its_term_and_an_unused_term_are_right() -> None:
     data = publication()
     assert int.from_bytes(data[META : META + 4], "little") > TERM

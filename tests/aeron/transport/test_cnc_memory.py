@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -53,8 +54,6 @@ def test_a_new_file_is_what_the_reader_of_driver_folders_expects(tmp_path: Path)
 
 def test_a_client_maps_what_a_driver_made_and_both_see_the_same_bytes(tmp_path: Path) -> None:
     driver = CncMemory.create(tmp_path, SMALL, NOW)
-    with pytest.raises(StoreUnavailable, match="starting"):
-        CncMemory.map(tmp_path)
     driver.signal_ready()
     client = CncMemory.map(tmp_path)
     assert ManyToOneRingBuffer(client.to_driver).write(6, b"hello")
@@ -70,10 +69,36 @@ def test_a_client_maps_what_a_driver_made_and_both_see_the_same_bytes(tmp_path: 
     driver.close()
 
 
+def test_nobody_sees_the_file_before_it_is_ready(tmp_path: Path) -> None:
+    driver = CncMemory.create(tmp_path, SMALL, NOW)
+    assert not (tmp_path / "cnc.dat").exists()
+    with pytest.raises(StoreUnavailable, match="No such file"):
+        CncMemory.map(tmp_path)
+    driver.signal_ready()
+    assert [path.name for path in tmp_path.iterdir()] == ["cnc.dat"]
+    assert CncMemory.map(tmp_path).is_ready
+
+
+def test_nothing_is_left_of_a_driver_that_was_never_ready(tmp_path: Path) -> None:
+    CncMemory.create(tmp_path, SMALL, NOW).close()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_second_file_in_the_same_folder_is_refused(tmp_path: Path) -> None:
-    CncMemory.create(tmp_path, SMALL, NOW)
+    driver = CncMemory.create(tmp_path, SMALL, NOW)
     with pytest.raises(StoreExists):
         CncMemory.create(tmp_path, SMALL, NOW)
+    driver.signal_ready()
+    with pytest.raises(StoreExists):
+        CncMemory.create(tmp_path, SMALL, NOW)
+
+
+def test_a_folder_that_is_deleted_meanwhile_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "driver").mkdir()
+    driver = CncMemory.create(tmp_path / "driver", SMALL, NOW)
+    shutil.rmtree(tmp_path / "driver")
+    with pytest.raises(WriteFailed, match="No such file"):
+        driver.signal_ready()
 
 
 def test_no_file_a_short_one_and_another_version_are_told_apart(tmp_path: Path) -> None:
@@ -81,6 +106,9 @@ def test_no_file_a_short_one_and_another_version_are_told_apart(tmp_path: Path) 
         CncMemory.map(tmp_path)
     path = tmp_path / "cnc.dat"
     path.write_bytes(bytes(100))
+    with pytest.raises(StoreUnavailable, match="starting"):
+        CncMemory.map(tmp_path)
+    path.write_bytes(bytes(1 << 20))  # as a driver in Java makes it
     with pytest.raises(StoreUnavailable, match="starting"):
         CncMemory.map(tmp_path)
     path.unlink()

@@ -13,6 +13,7 @@ import pytest
 from mounted_memory import mounted
 
 from everlog.aeron.layouts import ErrorEntry
+from everlog.aeron.transport.cnc_memory import CncMemory, CncSettings
 from everlog.aeron.transport.driver.folder import DriverFolder, DriverIsActive
 from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.layouts import CncMetaData
@@ -112,6 +113,15 @@ def test_a_folder_that_is_no_drivers_is_refused_and_left_alone(tmp_path: Path) -
         with pytest.raises(NotAStore, match=r"found 'thesis\.tex' and no cnc\.dat"):
             take(tmp_path / "home", **settings)
     assert sorted(os.listdir(tmp_path / "home")) == ["publications", "thesis.tex"]
+
+
+def test_what_a_driver_left_that_died_when_it_began_is_deleted(tmp_path: Path) -> None:
+    (tmp_path / "driver").mkdir()
+    CncMemory.create(tmp_path / "driver", CncSettings(counters_values_buffer_length=4096), now_ms())
+    folder, warnings = take(tmp_path / "driver")
+    assert sorted(os.listdir(folder.path)) == ["images", "publications"]
+    assert warnings == []
+    folder.close()
 
 
 def test_a_second_driver_of_ours_is_refused_at_once_also_when_it_may_delete(tmp_path: Path) -> None:

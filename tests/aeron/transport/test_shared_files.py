@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 
 import pytest
 from mounted_memory import mounted
 
+from everlog.aeron.transport.log_memory import LogMemory, LogParameters
 from everlog.aeron.transport.shared_files import HUGE_PAGE, create_file, map_file
 from everlog.errors import StoreExists, StoreUnavailable, WriteFailed
+from everlog.kernel.memory import Memory
 
 
 @pytest.mark.parametrize("length", [4096, HUGE_PAGE - 4096, HUGE_PAGE, 40 * HUGE_PAGE + 4096])
@@ -27,6 +30,42 @@ def test_a_sparse_file_has_no_blocks() -> None:
         assert (Path(folder) / "log").stat().st_blocks == 0
         with pytest.raises(StoreExists):
             create_file(Path(folder) / "log", 4096)
+
+
+def test_a_file_has_its_name_when_all_is_in_it(tmp_path: Path) -> None:
+    seen: list[tuple[str, int]] = []
+
+    def prepare(memory: Memory) -> None:
+        seen.extend((path.name, path.stat().st_size) for path in tmp_path.iterdir())
+        memory.write(0, b"ready")
+
+    create_file(tmp_path / "log", 4096, prepare=prepare)
+    assert seen == [(".everlog-log", 4096)]
+    assert [path.name for path in tmp_path.iterdir()] == ["log"]
+    assert (tmp_path / "log").read_bytes()[:5] == b"ready"
+
+
+def test_nothing_is_left_of_a_file_that_could_not_be_prepared(tmp_path: Path) -> None:
+    def prepare(memory: Memory) -> None:
+        memory.write(4096, b"behind its end")
+
+    with pytest.raises(IndexError):
+        create_file(tmp_path / "log", 4096, prepare=prepare)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_log_buffer_has_its_metadata_when_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = {"correlation_id": 7, "session_id": 1, "stream_id": 10, "initial_term_id": 3}
+    parameters = LogParameters(**ids, term_length=64 << 10, mtu_length=1408)
+    rename, seen = os.rename, []
+
+    def look_and_rename(draft: Path, name: Path) -> None:
+        seen.append(LogMemory.map(draft).term_length)
+        rename(draft, name)
+
+    monkeypatch.setattr(os, "rename", look_and_rename)
+    LogMemory.create(tmp_path / "7.logbuffer", parameters)
+    assert seen == [64 << 10]
 
 
 @pytest.mark.parametrize("size", ["1m", "9m", "65m"])

@@ -1,8 +1,8 @@
 """``cnc.dat`` of a driver that is us, or whose client we are: the same file as
 :class:`~everlog.aeron.transport.cnc_file.CncFile` reads, mapped to take part in it. Source: CncFileDescriptor.
 
-A driver writes the version last (:meth:`CncMemory.signal_ready`): a client that sees version 0 sees a driver that is
-still starting, or one that died while it did.
+A driver writes the version last, and then gives the file its name (:meth:`CncMemory.signal_ready`). Aeron's own drivers
+make the file under its name: a client that sees version 0 sees one that is starting, or died while it did.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from everlog.aeron.transport.counters import METADATA_LENGTH, VALUE_LENGTH
 from everlog.aeron.transport.layouts import CncMetaData
 from everlog.aeron.transport.ring_buffer import TRAILER_LENGTH as RING_TRAILER
 from everlog.aeron.transport.ring_buffer import ManyToOneRingBuffer
-from everlog.aeron.transport.shared_files import create_file, map_file
+from everlog.aeron.transport.shared_files import FileDraft, draft_file, map_file
 from everlog.errors import CorruptData, StoreUnavailable, UsageError
 from everlog.kernel.memory import Memory
 
@@ -87,6 +87,7 @@ class CncMemory:
 
     def __init__(self, memory: Memory, header: CncMetaData, where: str = CNC_NAME) -> None:
         self.header = header
+        self._draft: FileDraft | None = None
         self._metadata = memory.slice(0, CncMetaData.size)
         ends = [CncMetaData.size]
         for field in CncMetaData.fields[1:6]:
@@ -102,10 +103,12 @@ class CncMemory:
 
     @classmethod
     def create(cls, folder: Path, settings: CncSettings, now_ms: int) -> Self:
-        """The file of a new driver, not ready yet. Raises :class:`StoreExists` where there is one,
-        :class:`WriteFailed` where there is no room, :class:`UsageError` for lengths that can't be."""
-        memory = create_file(Path(folder) / CNC_NAME, settings.file_length())
-        return cls._initialised(memory, settings, now_ms)
+        """The file of a new driver, not ready yet: it has another name until it is. Raises :class:`StoreExists` where
+        there is one, :class:`WriteFailed` where there is no room, :class:`UsageError` for lengths that can't be."""
+        draft = draft_file(Path(folder) / CNC_NAME, settings.file_length())
+        cnc = cls._initialised(draft.memory, settings, now_ms)
+        cnc._draft = draft
+        return cnc
 
     @classmethod
     def allocate(cls, settings: CncSettings, now_ms: int) -> Self:
@@ -132,8 +135,11 @@ class CncMemory:
         return cls(memory, read_header(memory.read(0, CncMetaData.size), str(path)), str(path))
 
     def signal_ready(self) -> None:
-        """Clients may come."""
+        """Clients may come. Raises :class:`WriteFailed` where the file can't have its name."""
         self._metadata.put_i32_volatile(_VERSION, CNC_VERSION)
+        draft, self._draft = self._draft, None
+        if draft is not None:
+            draft.publish()
 
     @property
     def is_ready(self) -> bool:
@@ -141,7 +147,11 @@ class CncMemory:
         return self._metadata.get_i32_acquire(_VERSION) != 0
 
     def close(self) -> None:
-        """Let go of the memory; the map ends with the last who has a part of it."""
+        """Let go of the memory; the map ends with the last who has a part of it. A file that was not ready is
+        deleted."""
+        draft, self._draft = self._draft, None
+        if draft is not None:
+            draft.discard()
         nothing = Memory.allocate(CncMetaData.size)
         self._metadata = self.to_driver = self.to_clients = nothing
         self.counters_metadata = self.counters_values = self.error_log = nothing

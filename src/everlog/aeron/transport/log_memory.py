@@ -179,18 +179,18 @@ class LogMemory:
         as they are written; whoever asks for it sees to it that there is room."""
         length = align(TERM_COUNT * parameters.term_length + METADATA_LENGTH, page_size)
         data = parameters.metadata(page_size)
-        return cls._initialised(create_file(Path(path), length, sparse=sparse), data, str(path))
+
+        def prepare(memory: Memory) -> None:
+            memory.write(memory.length - METADATA_LENGTH, data)
+
+        return cls(create_file(Path(path), length, sparse=sparse, prepare=prepare), str(path))
 
     @classmethod
     def allocate(cls, parameters: LogParameters) -> Self:
         """A new log in private memory, for a simulation."""
         memory = Memory.allocate(TERM_COUNT * parameters.term_length + METADATA_LENGTH)
-        return cls._initialised(memory, parameters.metadata(PAGE_SIZE), f"log {parameters.correlation_id}")
-
-    @classmethod
-    def _initialised(cls, memory: Memory, metadata: bytes, where: str) -> Self:
-        memory.write(memory.length - METADATA_LENGTH, metadata)
-        return cls(memory, where)
+        memory.write(memory.length - METADATA_LENGTH, parameters.metadata(PAGE_SIZE))
+        return cls(memory, f"log {parameters.correlation_id}")
 
     @classmethod
     def map(cls, path: Path, *, writable: bool = True) -> Self:

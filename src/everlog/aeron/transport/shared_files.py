@@ -1,4 +1,5 @@
-"""Files that processes share as memory: made whole before anyone sees them, mapped once.
+"""Files that processes share as memory: made whole under another name, mapped once, and given their name when they are
+ready. A file may take seconds to make on a busy machine; other processes give up on one that is there and not ready.
 
 A page of a mapped file that the file system can't provide kills who touches it (SIGBUS). So blocks are there before a
 file is mapped (``posix_fallocate``), but for files that are asked for as sparse, and a full file system is an error
@@ -13,9 +14,12 @@ from __future__ import annotations
 import errno
 import os
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from everlog.core.regular_files import open_regular, unreadable
+from everlog.core.writable import DRAFT_PREFIX
 from everlog.errors import CorruptData, StoreExists, StoreUnavailable, WriteFailed
 from everlog.kernel.memory import Memory
 
@@ -27,30 +31,79 @@ MAX_SECONDS = 0.5
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-def create_file(path: Path, length: int, *, sparse: bool = False) -> Memory:
-    """A new file of zeros, mapped. Raises :class:`StoreExists` where there is one, :class:`WriteFailed` where there is
-    no room: then nothing is left of it. ``sparse``: blocks come as they are written, and the caller sees to it that
-    there is room for them."""
+@dataclass(frozen=True, slots=True)
+class FileDraft:
+    """A new file that nobody looks for yet, mapped. ``path``: the name that it will have."""
+
+    path: Path
+    memory: Memory
+
+    def publish(self) -> None:
+        """Give the file its name. Raises :class:`WriteFailed`; the draft is gone then."""
+        try:
+            os.rename(_draft_path(self.path), self.path)
+        except OSError as problem:
+            self.discard()
+            raise WriteFailed(str(self.path), found=problem.strerror, expected="a new file") from problem
+
+    def discard(self) -> None:
+        """Delete the file, which was not published."""
+        _draft_path(self.path).unlink(missing_ok=True)
+
+
+def _draft_path(path: Path) -> Path:
+    return path.with_name(DRAFT_PREFIX + path.name)
+
+
+def create_file(
+    path: Path, length: int, *, sparse: bool = False, prepare: Callable[[Memory], None] | None = None
+) -> Memory:
+    """A new file, mapped: zeros and what ``prepare`` writes, before it has its name. Otherwise as
+    :func:`draft_file`."""
+    draft = draft_file(path, length, sparse=sparse)
+    if prepare is not None:
+        try:
+            prepare(draft.memory)
+        except BaseException:
+            draft.discard()
+            raise
+    draft.publish()
+    return draft.memory
+
+
+def draft_file(path: Path, length: int, *, sparse: bool = False) -> FileDraft:
+    """A new file of zeros, without its name. Raises :class:`StoreExists` where there is one, :class:`WriteFailed` where
+    there is no room: then nothing is left of it. ``sparse``: blocks come as they are written, and the caller sees to
+    it that there is room for them."""
+    draft = _draft_path(path)
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        if os.path.lexists(path):
+            raise FileExistsError
+        fd = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     except FileExistsError:
         raise StoreExists(str(path), found="a file of that name", expected="none") from None
     except OSError as problem:
         raise WriteFailed(str(path), found=problem.strerror, expected="a new file") from problem
     try:
-        if sparse:
-            os.ftruncate(fd, length)
-            return Memory.map(fd, length)
-        memory = _on_huge_pages(fd, length) if length >= HUGE_PAGE else None
-        os.posix_fallocate(fd, 0, length)
-        return Memory.map(fd, length) if memory is None else memory
+        return FileDraft(path, _sparse(fd, length) if sparse else _allocated(fd, length))
     except OSError as problem:
-        os.unlink(path)
+        os.unlink(draft)
         hint = "free some, or ask for shorter buffers" if problem.errno in _FULL else None
         expected = f"room for {length} bytes"
         raise WriteFailed(str(path), found=problem.strerror, expected=expected, hint=hint) from problem
     finally:
         os.close(fd)
+
+
+def _sparse(fd: int, length: int) -> Memory:
+    os.ftruncate(fd, length)
+    return Memory.map(fd, length)
+
+
+def _allocated(fd: int, length: int) -> Memory:
+    memory = _on_huge_pages(fd, length) if length >= HUGE_PAGE else None
+    os.posix_fallocate(fd, 0, length)
+    return Memory.map(fd, length) if memory is None else memory
 
 
 def _on_huge_pages(fd: int, length: int) -> Memory:

@@ -20,6 +20,7 @@ from everlog.aeron.transport.log_scan import LogScan
 from everlog.aeron.transport.loss_report import LOSS_REPORT_NAME, load_losses
 from everlog.core.report import Progress, Report
 from everlog.core.storage import Entry
+from everlog.core.writable import DRAFT_PREFIX
 from everlog.errors import CorruptData, EverlogError, StoreUnavailable, UnsupportedVersion
 from everlog.kernel import columns as kernel
 
@@ -127,7 +128,7 @@ class Verification:
                 registration_id = parse_name(entry.name)
                 if registration_id is not None:
                     found.append((f"{folder}/{registration_id}", entry))
-                else:
+                elif not entry.name.startswith(DRAFT_PREFIX):
                     expected = f"REGISTRATION_ID{SUFFIX}"
                     name = f"{folder}/{entry.name}"
                     self.report.add(fault("log-buffer-name", name, None, "another name", expected, "its frames"))

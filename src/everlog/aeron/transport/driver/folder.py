@@ -20,10 +20,13 @@ from everlog.aeron.transport.cnc_file import CNC_NAME, CncFile
 from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.loss_report import LOSS_REPORT_NAME
 from everlog.core.storage import LocalStorage
+from everlog.core.writable import DRAFT_PREFIX
 from everlog.errors import CorruptData, EverlogError, NotAStore, StoreExists, StoreUnavailable
 
 PUBLICATIONS, IMAGES = "publications", "images"
-OURS = (CNC_NAME, LOSS_REPORT_NAME, PUBLICATIONS, IMAGES)
+DRAFTS = (DRAFT_PREFIX + CNC_NAME, DRAFT_PREFIX + LOSS_REPORT_NAME)
+"""What a driver left that died when it began."""
+OURS = (CNC_NAME, LOSS_REPORT_NAME, PUBLICATIONS, IMAGES, *DRAFTS)
 """What a driver puts there; nothing else is ever deleted."""
 ATTEMPTS = 5
 """To make and lock a folder that another driver deletes at the same time."""
