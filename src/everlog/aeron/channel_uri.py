@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from everlog.aeron.java_exception import JavaException
 from everlog.errors import UsageError
 
 SPY_PREFIX = "aeron-spy:"
@@ -16,7 +17,22 @@ MAX_URI_LENGTH = 4095
 
 
 class InvalidChannel(UsageError):
-    """A channel can't be used as it is; ``where`` names the parameter that is wrong, if it is one."""
+    """A channel can't be used as it is; ``where`` names the parameter that is wrong, if it is one. ``java``: what
+    Aeron's Java driver throws."""
+
+    def __init__(
+        self,
+        where: str,
+        *,
+        found: str | None = None,
+        expected: str | None = None,
+        java: JavaException | None = None,
+    ) -> None:
+        super().__init__(where, found=found, expected=expected)
+        self.java = java
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.where,), {"found": self.found, "expected": self.expected, "java": self.java}
 
 
 @dataclass(frozen=True, slots=True)

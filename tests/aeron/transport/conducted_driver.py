@@ -14,6 +14,7 @@ from everlog.aeron.transport.driver.log_factory import PrivateLogFactory
 from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.aeron.transport.log_memory import LogMemory
+from everlog.aeron.transport.media.name_resolver import DEFAULT_RESOLVER, NameResolver
 from everlog.aeron.transport.ring_buffer import ManyToOneRingBuffer
 from everlog.testing.network import SimulatedMachine, SimulatedNetwork
 
@@ -24,13 +25,19 @@ E = TypeVar("E")
 
 class ConductedDriver:
     """``settings`` are those of the configuration. Small terms, so that logs cost little. ``machine``: where it is in a
-    simulated network."""
+    simulated network; ``resolver``: what names mean there."""
 
-    def __init__(self, machine: SimulatedMachine | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        machine: SimulatedMachine | None = None,
+        resolver: NameResolver = DEFAULT_RESOLVER,
+        error_log_length: int = 64 << 10,
+        **settings: Any,
+    ) -> None:
         lengths = {"ipc_term_buffer_length": 64 << 10, "publication_term_buffer_length": 64 << 10}
         self.configuration = Configuration(dir="/nowhere", **(lengths | settings))
         self.now_ns, self.now_ms = START_NS, START_MS
-        cnc = CncSettings(counters_values_buffer_length=128 << 10, error_log_buffer_length=64 << 10)
+        cnc = CncSettings(counters_values_buffer_length=128 << 10, error_log_buffer_length=error_log_length)
         self.cnc = CncMemory.allocate(cnc, self.now_ms)
         self.logs = PrivateLogFactory()
         self.machine = machine or SimulatedNetwork(1).machine("10.0.0.1")
@@ -47,6 +54,7 @@ class ConductedDriver:
             surroundings=Surroundings(
                 log_factory=self.logs,
                 seed=1,
+                resolver=resolver,
                 interfaces=self.machine.interfaces,
                 clock_ns=lambda: self.now_ns,
                 epoch_ns=lambda: self.now_ms * MS,

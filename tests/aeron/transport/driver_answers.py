@@ -1,6 +1,6 @@
 """Channels that a driver refuses: each with the code and the text of the answer, as Java's driver 1.51.0 gave them
 (parameters in the order in which they were written). Of the network's, texts are the beginnings of what is the same
-everywhere: what exceptions of Java's library say is our own behind the class's name."""
+everywhere. ``refused_commands`` has many more."""
 
 from __future__ import annotations
 
@@ -115,23 +115,24 @@ SUBSCRIPTIONS = [
 
 UDP = "aeron:udp?endpoint=127.0.0.1:24003"
 ILLEGAL = "java.lang.IllegalArgumentException"
+NO_UDP = "UdpChannel only supports UDP media"
 NETWORK_PUBLICATIONS = [
-    ("aeron:udp", 1, f"{ILLEGAL}: "),
+    ("aeron:udp", 1, f"{ILLEGAL}: URIs for UDP must specify an endpoint, control, tags, or control-mode="),
     (
         "aeron:udp?endpoint=127.0.0.1:0",
         11,
         f"{ILLEGAL} : endpoint has port=0 for publication: channel=aeron:udp?endpoint=127.0.0.1:0",
     ),
-    ("aeron:udp?endpoint=127.0.0.1", 1, f"{ILLEGAL}: channel parameter endpoint"),
+    ("aeron:udp?endpoint=127.0.0.1", 1, f"{ILLEGAL}: address:port is required for ipv4: 127.0.0.1"),
     ("aeron:udp?endpoint=nohost.invalid:1234", 1, "java.net.UnknownHostException: unresolved - endpoint=nohost.inv"),
-    ("aeron:udp?endpoint=127.0.0.1:70000", 1, f"{ILLEGAL}: channel parameter endpoint"),
+    ("aeron:udp?endpoint=127.0.0.1:70000", 1, f"{ILLEGAL}: port out of range:70000"),
     (
         "aeron:udp?control=127.0.0.1:24001",
         11,
         f"{ILLEGAL} : 'control' parameter requires that either 'endpoint' or 'control-mode' is specified,"
         " channel=aeron:udp?control=127.0.0.1:24001",
     ),
-    ("aeron:udp?control-mode=dynamic|endpoint=127.0.0.1:24002", 1, f"{ILLEGAL}: channel parameter control"),
+    ("aeron:udp?control-mode=dynamic|endpoint=127.0.0.1:24002", 1, f"{ILLEGAL}: explicit control expected"),
     (
         "aeron:udp?tags=99",
         1,
@@ -144,7 +145,7 @@ NETWORK_PUBLICATIONS = [
         11,
         f"{ILLEGAL} : unsupported multicast flow control strategy: fc=foo",
     ),
-    ("aeron:udp?endpoint=224.0.1.2:24003|interface=10.0.0.1", 1, f"{ILLEGAL}: channel parameter endpoint"),
+    ("aeron:udp?endpoint=224.0.1.2:24003|interface=10.0.0.1", 1, f"{ILLEGAL}: multicast data address must be odd"),
     (
         "aeron:udp?endpoint=127.0.0.1:24006|term-length=1m|mtu=65504|so-sndbuf=4k",
         11,
@@ -171,12 +172,12 @@ NETWORK_PUBLICATIONS = [
         1,
         f"ERROR - session-id=tag:7 must reference a network publication: channel={UDP}|session-id=tag:7",
     ),
-    ("aeron:tcp?endpoint=127.0.0.1:1", 1, f"{ILLEGAL}: channel"),
-    ("aeron-spy:aeron:ipc", 1, f"{ILLEGAL}: channel"),
+    ("aeron:tcp?endpoint=127.0.0.1:1", 1, f"{ILLEGAL}: {NO_UDP}: aeron:tcp?endpoint=127.0.0.1:1"),
+    ("aeron-spy:aeron:ipc", 1, f"{ILLEGAL}: {NO_UDP}: aeron-spy:aeron:ipc"),
     ("aeron:udp?endpoint=10.0.0.9:24003|control=10.9.9.9:1", 11, "io.aeron.exceptions.AeronException : ERROR - chan"),
 ]
 NETWORK_SUBSCRIPTIONS = [
-    ("aeron:udp", 1, f"{ILLEGAL}: "),
+    ("aeron:udp", 1, f"{ILLEGAL}: URIs for UDP must specify an endpoint, control, tags, or control-mode="),
     (
         "aeron:udp?endpoint=127.0.0.1:24020|control=127.0.0.1:0",
         11,
@@ -196,8 +197,8 @@ NETWORK_SUBSCRIPTIONS = [
         f" so-rcvbuf=4096 channel={UDP}|so-rcvbuf=4k",
     ),
     ("aeron:udp?endpoint=1.2.3.4:24020", 11, "io.aeron.exceptions.AeronException : ERROR - channel error - "),
-    ("aeron-spy:aeron:ipc", 1, f"{ILLEGAL}: channel"),
-    ("aeron:udp?control-mode=dynamic", 1, f"{ILLEGAL}: channel parameter control"),
+    ("aeron-spy:aeron:ipc", 1, f"{ILLEGAL}: {NO_UDP}: aeron-spy:aeron:ipc"),
+    ("aeron:udp?control-mode=dynamic", 1, f"{ILLEGAL}: explicit control expected with dynamic control mode"),
 ]
 
 UNKNOWN: list[tuple[type[commands.RemovePublication | commands.RemoveSubscription], int, str]] = [

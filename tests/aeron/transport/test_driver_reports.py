@@ -8,9 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from everlog.aeron.error_log import read_errors
+from everlog.aeron.java_exception import AeronEvent
+from everlog.aeron.transport.counters_memory import Counters
+from everlog.aeron.transport.driver.errors_seen import ErrorsSeen
 from everlog.aeron.transport.error_log_writer import DistinctErrorLog
 from everlog.aeron.transport.loss_report import read_losses
 from everlog.aeron.transport.loss_report_writer import LossReport
+from everlog.aeron.transport.media.context import ChannelFailed
+from everlog.errors import WriteFailed
 from everlog.kernel.memory import Memory
 
 
@@ -47,6 +52,24 @@ def test_exceptions_are_one_when_type_text_place_and_causes_are() -> None:
     assert found[0].text.startswith("ValueError: a\nTraceback")
     assert "in fail" in found[0].text
     assert "ValueError: c" in found[2].text
+
+
+def test_what_java_has_a_word_for_begins_with_it() -> None:
+    memory = Memory.allocate(65536)
+    counters = Counters(Memory.allocate(512), Memory.allocate(128))
+    errors = ErrorsSeen(DistinctErrorLog(memory), counters.allocate(0, b"", "errors", now_ms=0), 5)
+    for _ in range(2):
+        errors.record(AeronEvent("could not re-resolve: endpoint=nowhere:1"))
+    errors.record(fail("ours"))
+    errors.record(WriteFailed("/dev/shm/x.logbuffer", found="No space left on device"))
+    errors.record(ChannelFailed("channel error - Address already in use: aeron:udp?endpoint=localhost:1"))
+    texts = [entry.text for entry in read_errors(memory.view())]
+    assert texts[0] == "io.aeron.exceptions.AeronEvent: WARN - could not re-resolve: endpoint=nowhere:1"
+    assert texts[1].startswith("ValueError: ours\n")
+    name = "io.aeron.exceptions.StorageSpaceException"
+    assert texts[2] == f"{name}: ERROR - /dev/shm/x.logbuffer: found No space left on device"
+    said = "ERROR - channel error - Address already in use: aeron:udp?endpoint=localhost:1"
+    assert texts[3] == f"io.aeron.exceptions.AeronException: {said}"
 
 
 def test_a_full_log_takes_known_errors_only() -> None:

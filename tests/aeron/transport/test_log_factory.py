@@ -74,7 +74,8 @@ def test_low_space_is_told(tmp_path: Path) -> None:
     warnings: list[str] = []
     factory(tmp_path, counter(), warnings, threshold=1 << 62).new_publication(parameters(7), is_sparse=True)
     assert len(warnings) == 1
-    assert warnings[0].startswith("WARN - space is running low: threshold=4611686018427387904 usable=")
+    said = "io.aeron.exceptions.AeronException: WARN - space is running low: threshold=4611686018427387904 usable="
+    assert warnings[0].startswith(said)
 
 
 @pytest.fixture

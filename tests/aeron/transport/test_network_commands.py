@@ -1,6 +1,5 @@
 """Commands about the network to our conductor on a simulated machine. Codes, texts and the order of counters are those
-of Java's driver 1.51.0, which was given the same commands; texts that Aeron makes of exceptions of Java's library are
-our own behind the class's name."""
+of Java's driver 1.51.0, which was given the same commands."""
 
 from __future__ import annotations
 

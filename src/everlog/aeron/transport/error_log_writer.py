@@ -28,14 +28,15 @@ class DistinctErrorLog:
         self._offsets: dict[Hashable, int] = {}
         self._lock = threading.Lock()
 
-    def record(self, error: BaseException | str, now_ms: int) -> bool:
+    def record(self, error: BaseException | str, now_ms: int, first_line: str | None = None) -> bool:
         """One more observation, at ``now_ms`` since 1970. Errors of one type and message, raised at the same place, are
-        one; so are equal texts. ``False`` when there is no room for a new one."""
+        one; so are equal texts. ``first_line``: comes before what Python says of the error. ``False`` when there is no
+        room for a new one."""
         key = error if isinstance(error, str) else tuple(_identity(error))
         with self._lock:
             at = self._offsets.get(key)
             if at is None:
-                at = self._append(_text(error), now_ms)
+                at = self._append(_text(error, first_line), now_ms)
                 if at is None:
                     return False
                 self._offsets[key] = at
@@ -68,10 +69,12 @@ def _identity(error: BaseException) -> Iterator[Hashable]:
         current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
 
 
-def _text(error: BaseException | str) -> bytes:
+def _text(error: BaseException | str, first_line: str | None) -> bytes:
     """What it says comes first, as in Java: tools show the first line."""
     if isinstance(error, str):
         return error.encode("utf-8", "replace")
     said = traceback.format_exception_only(error)
-    text = "".join(said + traceback.format_exception(error)[: -len(said)])
-    return text.encode("utf-8", "replace")
+    trace = traceback.format_exception(error)[: -len(said)]
+    if first_line is not None:
+        said = [f"{first_line}\n", *said] if trace else [first_line]
+    return "".join(said + trace).encode("utf-8", "replace")

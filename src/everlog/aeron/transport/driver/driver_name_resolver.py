@@ -62,7 +62,7 @@ class DriverNameResolver:
     """See :class:`~everlog.aeron.transport.media.name_resolver.NameResolver`. ``beyond`` knows other names. Raises
     :class:`UsageError` for a configuration without a name, and what opening a socket raises."""
 
-    name = "driver"
+    name = "io.aeron.driver.DriverNameResolver"
 
     def __init__(self, context: DriverContext, media: MediaContext, beyond: NameResolver = DEFAULT_RESOLVER) -> None:
         configuration = context.configuration

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from everlog.aeron.transport.counters_memory import AtomicCounter
+from everlog.aeron.transport.driver.conductor.command_errors import as_logged
 from everlog.aeron.transport.error_log_writer import DistinctErrorLog
 
 
@@ -18,9 +19,11 @@ class ErrorsSeen:
         self._count = count
 
     def record(self, error: BaseException | str, now_ms: int | None = None) -> None:
-        """One more of its kind. What finds no room in the log is only counted."""
+        """One more of its kind, its first line as Java's driver has it. What finds no room in the log is only
+        counted."""
         self._count.increment()
-        self._log.record(error, self.now_ms if now_ms is None else now_ms)
+        said = None if isinstance(error, str) else as_logged(error)
+        self._log.record(error, self.now_ms if now_ms is None else now_ms, None if said is None else str(said))
 
     def guard(self, step: Callable[..., int | None], *arguments: object) -> int:
         """Do one of several things, so that its error is recorded and keeps none of the others from being done; what it

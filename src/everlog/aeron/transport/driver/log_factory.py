@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Protocol
 
 from everlog.aeron.frames import align
+from everlog.aeron.java_exception import JavaException
 from everlog.aeron.transport.counters_memory import AtomicCounter
-from everlog.aeron.transport.driver.conductor.command_errors import CommandRefused
+from everlog.aeron.transport.driver.conductor.command_errors import AERON, no_space
 from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.driver.tasks import Task, Tasks
-from everlog.aeron.transport.error_codes import ErrorCode
 from everlog.aeron.transport.log_buffers import IMAGES, METADATA_LENGTH, PUBLICATIONS, SUFFIX, TERM_COUNT
 from everlog.aeron.transport.log_memory import LogMemory, LogParameters
 
@@ -127,9 +127,10 @@ class FileLogFactory:
         usable = status.f_bavail * status.f_frsize - promised
         if usable < length:
             text = f"insufficient usable storage for new log of length={length} usable={usable} in {self._folder}"
-            raise CommandRefused(ErrorCode.STORAGE_SPACE, f"ERROR - {text}")
+            raise no_space(text)
         if usable <= self._threshold:
-            self._warn(f"WARN - space is running low: threshold={self._threshold} usable={usable} in {self._folder}")
+            text = f"WARN - space is running low: threshold={self._threshold} usable={usable} in {self._folder}"
+            self._warn(str(JavaException(AERON, text)))
 
     def _on_free(self, log: FileLog) -> None:
         self._sparse.discard(log)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from everlog.aeron.channel_uri import ChannelUri
+from everlog.aeron.java_exception import AeronEvent
 from everlog.aeron.transport.counters_memory import AtomicCounter
 from everlog.aeron.transport.media.network import Network
 from everlog.aeron.transport.media.port_manager import WildcardPortManager
@@ -86,4 +87,5 @@ def text_of(uri: ChannelUri, parameter: str) -> str:
 
 def send_failed(errors: Errors, address: SocketAddress | None, error: OSError) -> None:
     """Tell of a datagram that the system refused."""
-    errors.record(f"failed to send datagram to {address}, cause: {error.strerror or error}")
+    cause = f"java.io.IOException: {error.strerror or error}"
+    errors.record(AeronEvent(f"failed to send datagram to /{address}, cause: {cause}"))

@@ -4,19 +4,22 @@ Source: Aeron, InterfaceSearchAddress, NamedInterface, NetworkUtil."""
 from __future__ import annotations
 
 import re
+import socket
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from everlog.aeron.channel_parameters import wrong
-from everlog.aeron.transport.media.name_resolver import DEFAULT_RESOLVER, NameResolver
+from everlog.aeron.channel_parameters import java_int, wrong
+from everlog.aeron.channel_uri import InvalidChannel
+from everlog.aeron.java_exception import ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNKNOWN_HOST, JavaException, ascii_number
+from everlog.aeron.transport.media.name_resolver import DEFAULT_RESOLVER, NameResolver, numeric, parse_port
 from everlog.kernel.socket_address import MAX_PORT, SocketAddress
 from everlog.kernel.udp import interface_rows
 
 PARAMETER = "interface"
 _IS_UP, _IS_LOOPBACK = 0x1, 0x8
 _HAS_MULTICAST = 0x8000 if sys.platform == "darwin" else 0x1000
-_SEARCH = re.compile(r"(\[[^\]]*\]|[^:/\[\]]+)(?::([0-9]{1,5}))?(?:/([0-9]{1,3}))?", re.ASCII)
+_SEARCH = re.compile(r"(\[[^\]]*\]|[^:/\[\]]+)(?::([0-9]+))?(?:/([0-9]+))?", re.ASCII)
 _NAMED = re.compile(r"\{(.+)\}(?::([0-9]{1,5}))?", re.ASCII)
 
 
@@ -82,10 +85,11 @@ def system_interfaces() -> list[NetworkInterface]:
 
 @dataclass(frozen=True, slots=True)
 class InterfaceSearch:
-    """An interface that has an address in the network of ``address``."""
+    """An interface that has an address in the network of ``address``. ``host``: its name, where that is none."""
 
     address: SocketAddress
     prefix_length: int
+    host: str = ""
 
     def resolve(self, is_multicast: bool, family: int, interfaces: Interfaces) -> ResolvedInterface:
         """The interface: of several one that is no loopback, with the longest prefix. Raises
@@ -103,10 +107,13 @@ class InterfaceSearch:
             if interface.is_up and (interface.has_multicast or interface.is_loopback):
                 return ResolvedInterface(interface, match.address.with_port(self.address.port))
         listed = "; ".join(str(interface) for interface, _ in candidates) or "none"
+        said = f"{self.host}/{_java_text(self.address)}/{self.prefix_length}"
+        said = f"Unable to find multicast or loopback interface matching criteria: {said}"
         raise wrong(
             PARAMETER,
             f"no interface that is up, and multicast or loopback, in {self.address.host_text}/{self.prefix_length}",
             f"one of this machine's addresses, with a prefix or without (candidates: {listed})",
+            JavaException(ILLEGAL_ARGUMENT, said),
         )
 
 
@@ -125,11 +132,14 @@ class NamedInterface:
         found = next((each for each in known if each.name == self.name), None)
         if found is None:
             names = ", ".join(each.name for each in known)
-            raise wrong(PARAMETER, f"unknown interface {self.name}", f"one of {names}")
+            said = f"unknown interface {self.name}"
+            raise wrong(PARAMETER, said, f"one of {names}", JavaException(ILLEGAL_ARGUMENT, said))
         for each in found.addresses:
             if each.address.family == family:
                 return ResolvedInterface(found, each.address.with_port(self.port))
-        raise wrong(PARAMETER, f"{self.name} without an address of the endpoint's family", f"not {found}")
+        kind = "INET6" if family == socket.AF_INET6 else "INET"
+        java = JavaException(ILLEGAL_STATE, f"no {kind} addresses found on interface {self.name}")
+        raise wrong(PARAMETER, f"{self.name} without an address of the endpoint's family", f"not {found}", java)
 
 
 ANY_INTERFACE = InterfaceSearch(SocketAddress("0.0.0.0", 0), 0)
@@ -139,29 +149,65 @@ def parse_interface(text: str, resolver: NameResolver = DEFAULT_RESOLVER) -> Int
     """``host``, ``host:port``, ``host:port/prefix``, ``{name}``, ``{name}:port``; IPv6 hosts in brackets. Raises
     :class:`~everlog.aeron.channel_uri.InvalidChannel`."""
     if text.startswith("{"):
-        named = _NAMED.fullmatch(text)
-        if named is None:
-            raise wrong(PARAMETER, repr(text), "{NAME} or {NAME}:PORT")
-        return NamedInterface(named[1], _port(text, named[2]))
+        return _parse_named(text)
     search = _SEARCH.fullmatch(text)
     if search is None:
-        raise wrong(PARAMETER, repr(text), "HOST, HOST:PORT or HOST:PORT/PREFIX, IPv6 hosts in brackets")
+        raise _wrong_search(text, resolver)
     host = resolver.resolve(search[1].strip("[]"), PARAMETER, False)
     if host is None:
-        raise wrong(PARAMETER, f"unresolved - {PARAMETER}={text}", "an address of this machine")
-    address = SocketAddress(host, _port(text, search[2]))
+        raise _unknown_host(text, search[1])
+    address = SocketAddress(host, parse_port(search[2] or "0", PARAMETER, text))
     bits = len(address.raw) * 8
-    prefix_length = bits if search[3] is None else int(search[3])
-    if prefix_length > bits:
-        raise wrong(PARAMETER, repr(text), f"a prefix of {bits} bits at most")
-    return InterfaceSearch(address, prefix_length)
+    prefix_length = bits if search[3] is None else java_int(search[3])
+    if prefix_length is None or prefix_length > bits:
+        java = ascii_number(search[3], "int") if prefix_length is None else None
+        raise wrong(PARAMETER, repr(text), f"a prefix of {bits} bits at most", java)
+    return InterfaceSearch(address, prefix_length, "" if numeric(search[1].strip("[]")) else search[1])
 
 
-def _port(text: str, digits: str | None) -> int:
-    port = int(digits or 0)
-    if port > MAX_PORT:
-        raise wrong(PARAMETER, repr(text), f"a port up to {MAX_PORT}")
-    return port
+def _parse_named(text: str) -> NamedInterface:
+    named = _NAMED.fullmatch(text)
+    port = None if named is None else java_int(named[2] or "0")
+    if named is None or port is None or port > MAX_PORT:
+        found = f"port out of range: {port}" if port is not None else text
+        said = f"expected format is '{{interface_name}}' or '{{interface_name}}:port', but got '{found}'"
+        expected = "{NAME} or {NAME}:PORT" if port is None else f"a port up to {MAX_PORT}"
+        raise wrong(PARAMETER, repr(text), expected, JavaException(ILLEGAL_ARGUMENT, said))
+    return NamedInterface(named[1], port)
+
+
+def _wrong_search(text: str, resolver: NameResolver) -> InvalidChannel:
+    """Java takes the host first, then the port, then the prefix, and says what it stumbles over."""
+    expected = "HOST, HOST:PORT or HOST:PORT/PREFIX, IPv6 hosts in brackets"
+    if not text:
+        java = JavaException(ILLEGAL_ARGUMENT, "interface is null or empty")
+        return wrong(PARAMETER, repr(text), expected, java)
+    before, slash, prefix = text.rpartition("/") if "/" in text else (text, "", "")
+    has_port = text.rfind(":") > text.rfind("]")
+    host, _, port = before.rpartition(":") if has_port else (before, "", "")
+    if resolver.resolve(host.strip("[]"), PARAMETER, False) is None:
+        return _unknown_host(text, host)
+    if has_port and java_int(port, 0) is None:
+        java = ascii_number(port, "int") if port else JavaException(ILLEGAL_ARGUMENT, f"invalid port: {text}")
+    elif slash and not prefix:
+        java = JavaException(ILLEGAL_ARGUMENT, f"invalid subnet: {text}")
+    else:
+        java = ascii_number(prefix, "int")
+    return wrong(PARAMETER, repr(text), expected, java)
+
+
+def _unknown_host(text: str, host: str) -> InvalidChannel:
+    reason = "invalid IPv6 address literal" if host.startswith("[") else "Name or service not known"
+    found = f"unresolved - {PARAMETER}={text}"
+    return wrong(PARAMETER, found, "an address of this machine", JavaException(UNKNOWN_HOST, f"{host}: {reason}"))
+
+
+def _java_text(address: SocketAddress) -> str:
+    """Java writes all eight groups of an IPv6 address."""
+    raw = address.raw
+    if not address.is_ipv6:
+        return address.host_text
+    return ":".join(f"{int.from_bytes(raw[at : at + 2], 'big'):x}" for at in range(0, len(raw), 2))
 
 
 def _matches(candidate: SocketAddress, wanted: SocketAddress, prefix_length: int) -> bool:

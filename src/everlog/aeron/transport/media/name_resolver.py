@@ -10,11 +10,22 @@ from typing import Protocol
 
 from everlog.aeron.channel_parameters import wrong
 from everlog.aeron.channel_uri import InvalidChannel
+from everlog.aeron.java_exception import (
+    ILLEGAL_ARGUMENT,
+    NULL_POINTER,
+    UNKNOWN_HOST,
+    JavaException,
+    ascii_number,
+)
 from everlog.kernel.socket_address import MAX_PORT, SocketAddress
 
 _V4 = re.compile(r"([^:]*):([0-9]+)", re.ASCII)
 _V6 = re.compile(r"\[([0-9a-fA-F:]*)(?:%[0-9a-zA-Z_.~-]*)?\]:([0-9]+)", re.ASCII)
+_V6_WITHOUT_PORT = re.compile(r"\[[0-9a-fA-F:]*(?:%[0-9a-zA-Z_.~-]*)?(?:\]:?)?", re.ASCII)
 _MAX_PORT_DIGITS = 9
+_MAX_INT32 = (1 << 31) - 1
+_CONTROL_RESOLVER = "io.aeron.driver.TimeTrackingNameResolver"
+"""What Java names where a ``control`` is not resolved: the class that measures the time, not the resolver in it."""
 LOOPBACK = "127.0.0.1"
 
 
@@ -35,7 +46,7 @@ class NameResolver(Protocol):
 class DefaultNameResolver:
     """The system's resolver; IPv4 first, as Java has it."""
 
-    name = "default"
+    name = "io.aeron.driver.DefaultNameResolver"
 
     def lookup(self, name: str, parameter: str, is_re_lookup: bool) -> str:
         """The name itself."""
@@ -92,10 +103,28 @@ def split_host_and_port(value: str, parameter: str) -> tuple[str, int]:
     """``HOST:PORT`` or ``[IPv6]:PORT``, a scope in the brackets is dropped. Raises :class:`InvalidChannel`."""
     match = _V4.fullmatch(value) or _V6.fullmatch(value)
     if match is None:
-        raise wrong(parameter, repr(value), "HOST:PORT or [IPv6]:PORT")
-    if len(match[2]) > _MAX_PORT_DIGITS or int(match[2]) > MAX_PORT:
-        raise wrong(parameter, repr(value), f"a port up to {MAX_PORT}")
-    return match[1], int(match[2])
+        java = JavaException(ILLEGAL_ARGUMENT, _format_error(value))
+        raise wrong(parameter, repr(value), "HOST:PORT or [IPv6]:PORT", java)
+    return match[1], parse_port(match[2], parameter, value)
+
+
+def parse_port(digits: str, parameter: str, value: str) -> int:
+    """A port in a parameter's value. Raises :class:`InvalidChannel`."""
+    is_int = len(digits) <= _MAX_PORT_DIGITS or int(digits) <= _MAX_INT32
+    if not is_int or int(digits) > MAX_PORT:
+        java = JavaException(ILLEGAL_ARGUMENT, f"port out of range:{digits}")
+        raise wrong(parameter, repr(value), f"a port up to {MAX_PORT}", java if is_int else ascii_number(digits, "int"))
+    return int(digits)
+
+
+def _format_error(value: str) -> str:
+    """What Java's parser says: it takes for IPv4 what has a port of digits, or none."""
+    _, colon, port = value.partition(":")
+    if not port or not colon:
+        return f"address:port is required for ipv4: {value}"
+    if _V6_WITHOUT_PORT.fullmatch(value):
+        return f"[address]:port is required for ipv6: {value}"
+    return f"invalid format: {value}"
 
 
 def resolve_address(
@@ -103,7 +132,8 @@ def resolve_address(
 ) -> SocketAddress | None:
     """The address that a parameter's value means; ``None``: nobody knows the name. Raises :class:`InvalidChannel`."""
     if not value:
-        raise wrong(parameter, "nothing", "HOST:PORT")
+        java = JavaException(NULL_POINTER, "input string must not be null or empty")
+        raise wrong(parameter, "nothing", "HOST:PORT", java)
     host, port = split_host_and_port(resolver.lookup(value, parameter, is_re_resolution), parameter)
     found = resolver.resolve(host, parameter, is_re_resolution)
     if found is None:
@@ -118,10 +148,13 @@ def known_address(value: str, parameter: str, resolver: NameResolver = DEFAULT_R
     """As :func:`resolve_address`; raises :class:`UnknownHost` for a name that nobody knows."""
     found = resolve_address(value, parameter, resolver)
     if found is None:
+        name = _CONTROL_RESOLVER if parameter == "control" else resolver.name
+        said = f"unresolved - {parameter}={value}, name-resolver={name}"
         raise UnknownHost(
             f"channel parameter {parameter}",
-            found=f"unresolved - {parameter}={value}, name-resolver={resolver.name}",
+            found=said,
             expected="a host that can be resolved",
+            java=JavaException(UNKNOWN_HOST, said),
         )
     return found
 

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from everlog.aeron.channel_uri import ChannelUri, InvalidChannel
 from everlog.aeron.frames import FLAG_BEGIN, FRAME_ALIGNMENT, HEADER_LENGTH, MAX_TERM_LENGTH
+from everlog.aeron.java_exception import AeronEvent
 from everlog.aeron.layouts import DataHeader
 from everlog.aeron.transport import wire
 from everlog.aeron.transport.counters_memory import AtomicCounter
@@ -334,7 +335,7 @@ class SendChannelEndpoint(UdpTransport):
         if self._manual is not None:
             self._manual.on_status_message(message, source, now_ns)
         elif self._dynamic is not None and not self._dynamic.on_status_message(message, source, now_ns):
-            self._context.errors.record(f"too many dynamic destinations: {self.original_uri}")
+            self._context.errors.record(AeronEvent(f"too many dynamic destinations: {self.original_uri}"))
             return
         if publication is not None and asks_setup:
             publication.trigger_send_setup_frame(message, source, now_ns)

@@ -9,7 +9,8 @@ import socket
 from dataclasses import dataclass
 
 from everlog.aeron.channel_parameters import INT32, MAX_INT32, duration_ns, int64, parse_number, parse_size, wrong
-from everlog.aeron.channel_uri import ChannelUri, InvalidChannel
+from everlog.aeron.channel_uri import UDP, ChannelUri, InvalidChannel
+from everlog.aeron.java_exception import ILLEGAL_ARGUMENT, JavaException
 from everlog.aeron.transport.media.interfaces import (
     ANY_INTERFACE,
     Interfaces,
@@ -78,8 +79,7 @@ class UdpChannel:
         """Raises :class:`InvalidChannel`, which names the parameter, and its child ``UnknownHost``. Names are resolved:
         that may take as long as the resolver does."""
         uri = ChannelUri.parse(channel)
-        if not uri.is_udp:
-            raise InvalidChannel("channel", found=f"media {uri.media!r}", expected="udp")
+        _check_media(uri, channel)
         return _Reader(uri, channel, resolver, interfaces, is_destination).channel()
 
     @property
@@ -124,18 +124,17 @@ class UdpChannel:
         remote_address: SocketAddress | None = None,
     ) -> bool:
         """Whether this channel, by its tag, means the endpoint of ``other``, whose addresses may have changed since.
-        Raises :class:`InvalidChannel` when the tags are the same and the rest contradicts."""
+        Raises :class:`TagMismatch` when the tags are the same and the rest contradicts."""
         if self.tag is None or self.tag != other.tag:
             return False
         differ = f"{self.original_uri} <> {other.original_uri}"
         if self.control_mode is not ControlMode.NONE and self.control_mode is not other.control_mode:
-            raise wrong(
-                "tags", f"matching tag={self.tag} has mismatched control-mode: {differ}", "the same control-mode"
-            )
+            found = f"matching tag={self.tag} has mismatched control-mode: {differ}"
+            raise _mismatch(found, "the same control-mode")
         theirs = (remote_address or other.remote_data, local_address or other.local_data)
         if not self._is_wildcard and (self.remote_data, self.local_data) != theirs:
             found = f"matching tag={self.tag} has mismatched endpoint or control: {differ}"
-            raise wrong("tags", found, "the same endpoint and control, or neither")
+            raise _mismatch(found, "the same endpoint and control, or neither")
         return True
 
     @property
@@ -159,14 +158,25 @@ def control_mode_of(uri: ChannelUri) -> ControlMode:
     return ControlMode(text) if text in {mode.value for mode in ControlMode} else ControlMode.NONE
 
 
+class TagMismatch(InvalidChannel):
+    """A channel has the tag of an endpoint that is there, and contradicts it otherwise."""
+
+
+def _mismatch(found: str, expected: str) -> TagMismatch:
+    java = JavaException(ILLEGAL_ARGUMENT, found)
+    return TagMismatch("channel parameter tags", found=found, expected=expected, java=java)
+
+
+def _check_media(uri: ChannelUri, text: str) -> None:
+    if not uri.is_udp:
+        java = JavaException(ILLEGAL_ARGUMENT, f"UdpChannel only supports UDP media: {text}")
+        raise InvalidChannel("channel", found=f"media {uri.media!r}", expected=UDP, java=java)
+
+
 def destination_address(uri: ChannelUri, resolver: NameResolver = DEFAULT_RESOLVER) -> SocketAddress:
     """A destination's endpoint. Raises :class:`InvalidChannel`, which names the parameter."""
-    if not uri.is_udp:
-        raise InvalidChannel("channel", found=f"media {uri.media!r}", expected="udp")
-    endpoint = uri.get(ENDPOINT)
-    if endpoint is None:
-        raise wrong(ENDPOINT, "none", "HOST:PORT")
-    return known_address(endpoint, ENDPOINT, resolver)
+    _check_media(uri, str(uri))
+    return known_address(uri.get(ENDPOINT) or "", ENDPOINT, resolver)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,14 +238,13 @@ class _Reader:
         self, either: SocketAddress | None, control: SocketAddress | None, mode: ControlMode, tag: int | None
     ) -> None:
         if mode is ControlMode.DYNAMIC and control is None:
-            raise wrong(CONTROL, "none", f"explicit control expected with dynamic control mode: {self.original}")
+            text = f"explicit control expected with dynamic control mode: {self.original}"
+            raise wrong(CONTROL, "none", text, JavaException(ILLEGAL_ARGUMENT, text))
         by_hand = mode in (ControlMode.MANUAL, ControlMode.RESPONSE)
         if either is None and tag is None and not by_hand:
-            raise InvalidChannel(
-                "channel",
-                found=self.original,
-                expected="URIs for UDP must specify an endpoint, control, tags, or control-mode=manual/response",
-            )
+            text = "URIs for UDP must specify an endpoint, control, tags, or control-mode=manual/response"
+            java = JavaException(ILLEGAL_ARGUMENT, f"{text}: {self.original}")
+            raise InvalidChannel("channel", found=self.original, expected=text, java=java)
 
     def _addresses(self, endpoint: SocketAddress | None, control: SocketAddress | None, tag: int | None) -> _Addresses:
         remote = endpoint or (_ANY_V6 if control is not None and control.is_ipv6 else _ANY_V4)
@@ -252,9 +261,9 @@ class _Reader:
     def _multicast(self, group: SocketAddress) -> _Addresses:
         raw = group.raw
         if raw[-1] % 2 == 0:
-            raise wrong(
-                ENDPOINT, group.host_text, "multicast data address must be odd (the even one after it is for control)"
-            )
+            text = "multicast data address must be odd"
+            java = JavaException(ILLEGAL_ARGUMENT, text)
+            raise wrong(ENDPOINT, group.host_text, f"{text} (the even one after it is for control)", java)
         # The last byte wraps within itself: 255 is followed by 0 of the same network.
         host = socket.inet_ntop(group.family, raw[:-1] + bytes(((raw[-1] + 1) & 0xFF,)))
         found = self._interface(group.family, is_multicast=True)
@@ -297,7 +306,8 @@ class _Reader:
             return None
         if text == "reserved":
             return RESERVED_VALUE_OFFSET
-        offset = parse_number(parameter, text, INT32)
+        said = "timestamp offset must be a valid integer or the 'reserved' keyword"
+        offset = parse_number(parameter, text, INT32, JavaException(ILLEGAL_ARGUMENT, said))
         return offset if offset >= 0 or offset == RESERVED_VALUE_OFFSET else None
 
 

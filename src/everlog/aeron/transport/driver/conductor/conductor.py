@@ -246,7 +246,7 @@ class DriverConductor:
 
     def _refuse(self, correlation_id: int, error: Exception) -> None:
         told = as_refused(error)
-        if told.is_logged:
+        if told.java is not None:
             self.context.errors.record(error)
         self.context.client_proxy.on_error(correlation_id, told)
 

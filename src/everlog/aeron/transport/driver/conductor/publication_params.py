@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
+from everlog.aeron.channel_parameters import INT32, INT64, java_int
 from everlog.aeron.channel_uri import ChannelUri
 from everlog.aeron.frames import FRAME_ALIGNMENT, MAX_TERM_LENGTH
 from everlog.aeron.position import wrap_int32
@@ -172,7 +173,7 @@ def _entity_tag(uri: ChannelUri, there: PublicationsThere) -> int:
     text = uri.entity_tag
     if text is None:
         return INVALID_TAG
-    tag = values.java_int(text, values.INT64_MIN, values.INT64_MAX)
+    tag = java_int(text, INT64[0], INT64[-1])
     if tag is None:
         raise invalid_channel("invalid entity tag, must be a number")
     if tag == INVALID_TAG:
@@ -189,7 +190,7 @@ def _session_tag(uri: ChannelUri, there: PublicationsThere) -> ExistingPublicati
     text = uri.get("session-id")
     if text is None or not text.startswith(TAG_PREFIX):
         return None
-    tag = values.java_int(text.removeprefix(TAG_PREFIX), values.INT64_MIN, values.INT64_MAX)
+    tag = java_int(text.removeprefix(TAG_PREFIX), INT64[0], INT64[-1])
     if tag is None:
         raise invalid_channel(f"session-id={text} has an invalid tag: channel={uri}")
     found = _find_by_tag(there.same_media, tag)
@@ -264,7 +265,7 @@ def _position(uri: ChannelUri, term_length: int, generator: random.Random) -> tu
     """Initial term id, term id, term offset, and whether the channel says them."""
     texts = [uri.get(name) for name in values.POSITION_PARAMETERS]
     if all(text is None for text in texts):
-        initial = generator.randint(values.INT32_MIN, values.INT32_MAX)
+        initial = generator.randint(INT32[0], INT32[-1])
         return initial, initial, 0, False
     if any(text is None for text in texts):
         names = " ".join(values.POSITION_PARAMETERS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from everlog.aeron.channel_parameters import MAX_INT32
 from everlog.aeron.channel_uri import ChannelUri
 from everlog.aeron.frames import FRAME_ALIGNMENT, MAX_TERM_LENGTH
 from everlog.aeron.transport.driver.conductor import uri_values as values
@@ -56,7 +57,7 @@ def subscription_params(
 
 def _receiver_window(uri: ChannelUri, configuration: Configuration, publisher_term_length: int) -> int:
     asked = values.size(uri, "rcv-wnd") or 0
-    if asked > values.INT32_MAX:
+    if asked > MAX_INT32:
         raise illegal_argument(f"Invalid rcv-wnd length: {asked}")
     is_ipc = uri.media == "ipc"
     default = configuration.ipc_term_buffer_length if is_ipc else configuration.publication_term_buffer_length

@@ -1,38 +1,27 @@
 """Values of a channel's parameters as the driver's conductor reads them, refused with the words of Java's driver.
-Source: PublicationParams, SubscriptionParams; Agrona's SystemUtil."""
+Source: PublicationParams, SubscriptionParams."""
 
 from __future__ import annotations
 
-import re
-
-from everlog.aeron.channel_uri import ChannelUri
+from everlog.aeron.channel_parameters import MAX_INT64, java_int, parse_duration_ns, parse_size
+from everlog.aeron.channel_uri import ChannelUri, InvalidChannel
 from everlog.aeron.frames import FRAME_ALIGNMENT, HEADER_LENGTH, MAX_TERM_LENGTH, MIN_TERM_LENGTH, is_power_of_two
 from everlog.aeron.position import wrap_int32
 from everlog.aeron.transport.driver.conductor.command_errors import (
     CommandRefused,
+    as_refused,
+    configuration_error,
+    generic,
     illegal_state,
     invalid_channel,
     number_format,
 )
-from everlog.aeron.transport.error_codes import ErrorCode
 
 MAX_UDP_PAYLOAD_LENGTH = 65_504
 MAX_MESSAGE_LENGTH = 16 << 20
 POSITION_PARAMETERS = ("init-term-id", "term-id", "term-offset")
 PROTOTYPE_CORRELATION_ID = -2
 """What ``response-correlation-id=prototype`` stands for."""
-_DIGITS = frozenset("0123456789")
-_SIZES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-_DURATIONS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
-_INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
-INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
-INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
-
-
-def java_int(text: str, low: int = INT32_MIN, high: int = INT32_MAX) -> int | None:
-    """As ``Integer.parseInt``, or ``None``."""
-    value = int(text) if _INTEGER.fullmatch(text) else None
-    return value if value is not None and low <= value <= high else None
 
 
 def publication_int(text: str, name: str) -> int:
@@ -52,53 +41,30 @@ def subscription_int(text: str) -> int:
 
 
 def size(uri: ChannelUri, name: str) -> int | None:
-    """Bytes, such as ``64k``; ``None`` where it is not given. Source: Agrona, SystemUtil.parseSize."""
+    """Bytes, such as ``64k``; ``None`` where it is not given."""
     text = uri.get(name)
     if text is None:
         return None
-    _check_not_negative(text, name)
-    if text[-1] in _DIGITS:
-        return _long(text)
-    value = _long(text[:-1])
-    unit = _SIZES.get(text[-1].lower())
-    if unit is None:
-        raise _number_format(f"{name}: {text} should end with: k, m, or g.")
-    if value * unit > INT64_MAX:
-        raise _number_format(f"{name} would overflow a long: {text}")
-    return value * unit
+    try:
+        return parse_size(name, text)
+    except InvalidChannel as error:
+        raise _as_generic(error) from error
 
 
 def duration_ns(uri: ChannelUri, name: str, default: int) -> int:
-    """Nanoseconds, such as ``5s``; the longest there can be for what is longer. Source: Agrona,
-    SystemUtil.parseDuration."""
+    """Nanoseconds, such as ``5s``; the longest there can be for what is longer."""
     text = uri.get(name)
     if text is None:
         return default
-    _check_not_negative(text, name)
-    if text[-1] in _DIGITS:
-        return _long(text)
-    unit = next((unit for unit in _DURATIONS if text.lower().endswith(unit)), None)
-    if unit is None or len(text) == len(unit):
-        raise _number_format(f"{name}: {text} should end with: s, ms, us, or ns.")
-    return min(_long(text[: -len(unit)]) * _DURATIONS[unit], INT64_MAX)
+    try:
+        return parse_duration_ns(name, text)
+    except InvalidChannel as error:
+        raise _as_generic(error) from error
 
 
-def _check_not_negative(text: str, name: str) -> None:
-    if not text:
-        raise _number_format(f"{name} must be non-empty: {text}")
-    if text.startswith("-"):
-        raise _number_format(f"{name} must be positive: {text}")
-
-
-def _long(text: str) -> int:
-    """As Agrona's ``AsciiEncoding.parseLongAscii``."""
-    name = "org.agrona.AsciiNumberFormatException"
-    if not text:
-        raise CommandRefused(ErrorCode.GENERIC_ERROR, f"{name} : empty string: index=0 length=0")
-    value = java_int(text, 0, INT64_MAX) if text[0] in _DIGITS else None
-    if value is None:
-        raise CommandRefused(ErrorCode.GENERIC_ERROR, f"{name} : error parsing long: {text}")
-    return value
+def _as_generic(error: InvalidChannel) -> CommandRefused:
+    """Java's driver reads these values when the channel is parsed, and does not call it invalid then."""
+    return as_refused(error) if error.java is None else generic(error.java)
 
 
 def flag(uri: ChannelUri, name: str, default: bool) -> bool:
@@ -125,7 +91,7 @@ def response_correlation_id(uri: ChannelUri) -> int:
     text = uri.get("response-correlation-id", "-1") or ""
     if text == "prototype":
         return PROTOTYPE_CORRELATION_ID
-    value = java_int(text, -1, INT64_MAX)
+    value = java_int(text, -1, MAX_INT64)
     if value is None:
         raise invalid_channel(
             "invalid response-correlation-id, must be a number greater than or equal to -1, or 'prototype'"
@@ -161,13 +127,3 @@ def max_message_length(term_length: int) -> int:
 def term_distance(term_id: int, initial_term_id: int) -> int:
     """Terms between two; negative where there are more than 2^31."""
     return wrap_int32(term_id - initial_term_id)
-
-
-def configuration_error(message: str) -> CommandRefused:
-    """As a ``ConfigurationException``."""
-    name = "io.aeron.exceptions.ConfigurationException"
-    return CommandRefused(ErrorCode.GENERIC_ERROR, f"{name} : ERROR - {message}")
-
-
-def _number_format(message: str) -> CommandRefused:
-    return CommandRefused(ErrorCode.GENERIC_ERROR, f"java.lang.NumberFormatException : {message}")

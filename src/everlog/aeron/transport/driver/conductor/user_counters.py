@@ -56,7 +56,7 @@ class UserCounters:
                 f"cannot add static counter, because a non-static counter exists (counterId={counter_id}) for"
                 f" typeId={type_id} and registrationId={registration_id}"
             )
-            raise CommandRefused(ErrorCode.GENERIC_ERROR, text, is_logged=False)
+            raise CommandRefused(ErrorCode.GENERIC_ERROR, text, None)
         context.client_proxy.on_static_counter(command.correlation_id, counter_id)
 
     def _find(self, type_id: int, registration_id: int) -> int | None:

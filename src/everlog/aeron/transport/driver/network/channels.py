@@ -59,7 +59,7 @@ class TimedResolver:
         threshold_ns: int,
     ) -> None:
         """``counters``: of the longest time, and of times over the threshold."""
-        self.name = resolver.name
+        self.name = f"TimeTracking({resolver.name})"
         self._resolver = resolver
         self._clock_ns = clock_ns
         self._longest, self._exceeded = counters

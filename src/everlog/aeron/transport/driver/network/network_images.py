@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from everlog.aeron.transport.driver import stream_counters
 from everlog.aeron.transport.driver.conductor import uri_values
+from everlog.aeron.transport.driver.conductor.command_errors import configuration_error
 from everlog.aeron.transport.driver.conductor.subscription_params import subscription_params
 from everlog.aeron.transport.driver.links import SubscriptionLink
 from everlog.aeron.transport.driver.network.image_making import ImageMaker, Interest, NewImage
@@ -58,7 +59,7 @@ class NetworkImages:
         params = subscription_params(uri, configuration, publisher_term_length=request.term_length)
         if request.mtu_length > params.receiver_window_length:
             text = f"mtuLength={request.mtu_length} > initialWindowLength={params.receiver_window_length}"
-            raise uri_values.configuration_error(text)
+            raise configuration_error(text)
         interest = self._interest(endpoint, request)
         if interest is None:
             return False

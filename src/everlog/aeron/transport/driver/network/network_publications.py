@@ -12,7 +12,7 @@ from everlog.aeron.transport import commands
 from everlog.aeron.transport.counters_memory import AtomicCounter
 from everlog.aeron.transport.driver import stream_counters
 from everlog.aeron.transport.driver.conductor import uri_values
-from everlog.aeron.transport.driver.conductor.command_errors import illegal_argument, illegal_state
+from everlog.aeron.transport.driver.conductor.command_errors import as_refused, generic, illegal_argument, illegal_state
 from everlog.aeron.transport.driver.conductor.local_streams import link_publisher
 from everlog.aeron.transport.driver.conductor.publication_logs import SocketLengths, publication_log
 from everlog.aeron.transport.driver.conductor.publication_params import (
@@ -264,7 +264,7 @@ class NetworkPublications:
         try:
             flow_control = flow_control_for(channel.uri, settings, has_many_receivers=has_many)
         except InvalidChannel as error:
-            raise illegal_argument(error.found or str(error)) from error
+            raise (as_refused(error) if error.java is None else generic(error.java)) from error
         if isinstance(flow_control, MinFlowControl):
             counters, now_ms = self._context.counters, self._context.now_ms
             opened.append(stream_counters.flow_control_receivers(counters, replace(name, client_id=NULL_VALUE), now_ms))

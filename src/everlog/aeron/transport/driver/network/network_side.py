@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from everlog.aeron.java_exception import AeronEvent
 from everlog.aeron.transport import commands
 from everlog.aeron.transport.driver.conductor.conductor_proxy import PublicationError
 from everlog.aeron.transport.driver.links import SubscriptionLink
@@ -228,7 +229,7 @@ class NetworkSide:
         if _is_active(endpoint):
             new_address = yield from finished(self._parts.channels.resolve_again(text, "endpoint"))
             if new_address is None:
-                self._context.errors.record(f"could not re-resolve: endpoint={text}")
+                self._context.errors.record(AeronEvent(f"could not re-resolve: endpoint={text}"))
             elif _is_active(endpoint) and new_address != address:
                 self._parts.sender.on_resolution_change(endpoint, text, new_address)
 
@@ -245,7 +246,7 @@ class NetworkSide:
         if _is_active(endpoint):
             new_address = yield from finished(self._parts.channels.resolve_again(text, "control"))
             if new_address is None:
-                self._context.errors.record(f"could not re-resolve: control={text}")
+                self._context.errors.record(AeronEvent(f"could not re-resolve: control={text}"))
             elif _is_active(endpoint) and new_address != address:
                 self._parts.receiver.on_resolution_change(endpoint, channel, new_address)
 

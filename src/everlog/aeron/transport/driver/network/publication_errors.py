@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from everlog.aeron.java_exception import AeronEvent
 from everlog.aeron.transport import commands
 from everlog.aeron.transport.driver.conductor.conductor_proxy import PublicationError
 from everlog.aeron.transport.driver.context import DriverContext
@@ -10,12 +11,12 @@ from everlog.aeron.transport.driver.context import DriverContext
 def tell(context: DriverContext, error: PublicationError) -> None:
     """Into the error log, and to all clients."""
     text = (
-        f"WARN - onPublicationError: registrationId={error.registration_id},"
+        f"onPublicationError: registrationId={error.registration_id},"
         f" destinationRegistrationId={error.destination_registration_id}, sessionId={error.session_id},"
         f" streamId={error.stream_id}, receiverId={error.receiver_id}, groupId={error.group_tag},"
         f" errorCode={int(error.error_code)}, errorMessage={error.message}"
     )
-    context.errors.record(text)
+    context.errors.record(AeronEvent(text))
     context.client_proxy.transmit(
         commands.OnPublicationError(
             error.registration_id,

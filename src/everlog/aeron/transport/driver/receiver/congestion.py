@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from everlog.aeron.java_exception import ILLEGAL_ARGUMENT, JavaException
 from everlog.aeron.transport.driver.receiver.cubic import CubicCongestionControl, CubicSettings, Indicator
 from everlog.errors import UsageError
 
@@ -104,11 +105,23 @@ class CongestionParameters:
         return min(self.receiver_window_length or self.initial_window_length, self.term_length >> 1)
 
 
+class UnknownCongestionControl(UsageError):
+    """A channel's ``cc`` is none that there is."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__("channel parameter cc", found=repr(name), expected=f"{STATIC} or {CUBIC}")
+        self.name = name
+        self.java = JavaException(ILLEGAL_ARGUMENT, f"unsupported congestion control : cc={name}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return UnknownCongestionControl, (self.name,)
+
+
 def congestion_control_for(parameters: CongestionParameters) -> CongestionControl:
-    """The one that a channel asks for; static where it doesn't. Raises :class:`UsageError` for an unknown one."""
+    """The one that a channel asks for; static where it doesn't. Raises :class:`UnknownCongestionControl`."""
     if parameters.name is None or parameters.name == STATIC:
         return StaticWindowCongestionControl(parameters.window_length)
     if parameters.name == CUBIC:
         lengths = parameters.window_length, parameters.mtu_length
         return CubicCongestionControl(*lengths, parameters.now_ns, parameters.indicators, parameters.cubic)
-    raise UsageError("cc", found=repr(parameters.name), expected=f"{STATIC} or {CUBIC}")
+    raise UnknownCongestionControl(parameters.name)

@@ -19,13 +19,14 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple, Protocol
 
+from everlog.aeron.java_exception import AeronEvent
 from everlog.aeron.position import wrap_int32
 from everlog.aeron.transport.driver.network.receive_endpoint import ReceiveEndpoint
 from everlog.aeron.transport.driver.receiver.image_receiver import ImageReceiver
 from everlog.aeron.transport.driver.receiver.packets import ImageSessions
 from everlog.aeron.transport.driver.receiver.pending_setups import PendingSetup
 from everlog.aeron.transport.wire import RTTM_REPLY, RttMeasurement, Setup
-from everlog.errors import EverlogError, UsageError
+from everlog.errors import UsageError
 from everlog.kernel.udp import SocketAddress
 
 MAX_SESSIONS = 16_384
@@ -228,7 +229,7 @@ class DataPacketDispatcher:
             self._reception.on_pending(pending)
 
     def on_setup(self, setup: Setup, endpoint: ReceiveEndpoint, transport_index: int, source: SocketAddress) -> None:
-        """A setup came by a transport. Raises :class:`EverlogError` for one image too many."""
+        """A setup came by a transport. Raises :class:`AeronEvent` for one image too many."""
         interest = self._streams.get(setup.stream_id)
         if interest is None:
             return
@@ -237,8 +238,7 @@ class DataPacketDispatcher:
             image.add_connection_if_unknown(transport_index, source, self._reception.now_ns)
             return
         if len(interest.images) >= self._stream_session_limit:
-            found = f"a setup from {source} for stream {setup.stream_id}"
-            raise EverlogError("session limit", found=found, expected=f"at most {self._stream_session_limit} sessions")
+            raise AeronEvent(f"exceeded session limit, streamId={setup.stream_id} sourceAddress=/{source}")
         state = interest.states.get(setup.session_id)
         if state is None and not interest.is_wanted(setup.session_id):
             self._set(setup.stream_id, interest, setup.session_id, SessionState.NO_INTEREST)

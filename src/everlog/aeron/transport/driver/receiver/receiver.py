@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from everlog.aeron.java_exception import AeronEvent
 from everlog.aeron.layouts import DataHeader
 from everlog.aeron.transport.driver.agent_commands import AgentCommands, ErrorRecorder, do_command
 from everlog.aeron.transport.driver.network.receive_endpoint import ReceiveEndpoint, Transport
@@ -190,7 +191,7 @@ class Receiver:
         if not heard.was_invalid:
             heard.was_invalid = True
             channel = heard.endpoint.original_uri
-            self._seams.errors.record(f"invalid packet received: {reason} - channel={channel}", now_ms)
+            self._seams.errors.record(AeronEvent(f"invalid packet received: {reason} - channel={channel}"), now_ms)
 
     def _on_control(self, heard: Heard, index: int) -> None:
         frame = decode(self._batch.read(index))

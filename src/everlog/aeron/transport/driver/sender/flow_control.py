@@ -11,8 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from everlog.aeron.channel_parameters import INT32, parse_duration_ns, parse_number
+from everlog.aeron.channel_parameters import INT32, INT64, parse_duration_ns, parse_number, wrong
 from everlog.aeron.channel_uri import ChannelUri, InvalidChannel
+from everlog.aeron.java_exception import ILLEGAL_ARGUMENT, JavaException, ascii_number
 from everlog.aeron.transport.wire import SM_EOS, ErrorFrame, StatusMessage
 
 FC = "fc"
@@ -237,15 +238,16 @@ class FlowControlParameters:
         for word in words:
             key, _, value = word.partition(":")
             if key == "t":
-                found["timeout_ns"] = parse_duration_ns(FC, value)
+                found["timeout_ns"] = parse_duration_ns(FC, value, "fc receiver timeout")
             elif key == "rrwm":
-                found["window_multiple"] = parse_number(FC, value, range(1, INT32[-1] + 1))
+                found["window_multiple"] = _window_multiple(value)
             elif key == "g":
                 tag, slash, minimum = value.partition("/")
-                if tag or not slash:
-                    found["group_tag"] = parse_number(FC, tag)
+                if name == TAGGED and (tag or not slash):
+                    found["group_tag"] = parse_number(FC, tag, INT64, ascii_number(tag, "long", len("g:")))
                 if slash:
-                    found["group_min_size"] = parse_number(FC, minimum, INT32)
+                    java = ascii_number(minimum, "int", len("g:/") + len(tag))
+                    found["group_min_size"] = parse_number(FC, minimum, INT32, java)
         return cls(name, **found)
 
 
@@ -270,11 +272,18 @@ def flow_control_for(uri: ChannelUri, settings: FlowControlSettings, *, has_many
     return TaggedFlowControl(multiple, timeout_ns, minimum, _first(parameters.group_tag, settings.group_tag))
 
 
+def _window_multiple(text: str) -> int:
+    value = parse_number(FC, text, INT32)
+    if value <= 0:
+        java = JavaException(ILLEGAL_ARGUMENT, f"Invalid retransmit receiver window multiple: {value}")
+        raise wrong(FC, repr(text), "a number from 1 on", java)
+    return value
+
+
 def _first(asked: int | None, default: int) -> int:
     return default if asked is None else asked
 
 
 def _unsupported(kind: str, found: str, expected: str) -> InvalidChannel:
-    return InvalidChannel(
-        f"channel parameter {FC}", found=f"unsupported {kind} flow control strategy: fc={found}", expected=expected
-    )
+    said = f"unsupported {kind} flow control strategy: fc={found}"
+    return wrong(FC, said, expected, JavaException(ILLEGAL_ARGUMENT, said))
