@@ -128,13 +128,47 @@ def test_without_a_terminal_and_yes_nothing_is_changed(
     assert beside(folder) == []
 
 
+ANSWERS = [("y\n", 0), ("Yes\n", 0), ("y", 0), ("n\n", 1), ("yeah\n", 1), ("\n", 2), ("", 2)]
+
+
+@pytest.mark.parametrize(("answer", "code"), ANSWERS)
+def test_an_answer_is_taken_from_a_pipe(
+    call: Call, unpack: Unpack, answer: str, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = unpack(BASIC)
+    before = files(folder)
+    monkeypatch.setattr(sys, "stdin", io.StringIO(answer))
+    found, _, err = call("archive", folder, "compact", "--no-backup")
+    assert found == code
+    assert (files(folder) == before) == (code != 0)
+    assert ("pass --yes" in err) == (code == 2)
+
+
+@pytest.mark.parametrize("verb", ["compact", "delete-orphaned-segments", "migrate"])
+def test_each_verb_that_asks_takes_a_line_and_no_more(
+    call: Call, unpack: Unpack, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = unpack("archive-old/v2-before" if verb == "migrate" else BASIC)
+    (folder / "3-999424.rec").write_bytes(b"")
+    stdin = io.StringIO("y\nfor the next program\n")
+    monkeypatch.setattr(sys, "stdin", stdin)
+    assert call("archive", folder, verb, "--no-backup")[0] == 0
+    assert stdin.read() == "for the next program\n"
+
+
+def test_what_is_no_text_is_no_answer(call: Call, unpack: Unpack, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = unpack(BASIC)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff\n"), "utf-8"))
+    assert call("archive", folder, "compact", "--no-backup")[0] == 2
+
+
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 1), ("\n", 1)])
 def test_on_a_terminal_it_asks(
     call: Call, unpack: Unpack, answer: str, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = unpack(BASIC)
     before = files(folder)
-    monkeypatch.setattr("everlog.cli.archive.changing.is_terminal", lambda stream: stream is sys.stdin)
+    monkeypatch.setattr("everlog.cli.asking.is_terminal", lambda stream: stream is sys.stdin)
     monkeypatch.setattr("click.confirm", lambda text, err: answer.strip() == "y")
     assert call("archive", folder, "compact", "--no-backup")[0] == code
     assert (files(folder) == before) == (code == 1)
@@ -291,6 +325,17 @@ def test_a_torn_frame_is_cut_or_kept_and_the_lines_are_the_originals(
     (line,) = call("archive", folder, "describe", "2")[1][:-1]
     assert f"|stopPosition={stop}|" in line
     assert call("archive", folder, "verify")[0] == 0
+
+
+@pytest.mark.parametrize(("answer", "stop"), [("y\n", 818912), ("n\n", 820320)])
+def test_a_torn_frame_is_cut_or_kept_as_a_pipe_says(
+    call: Call, unpack: Unpack, answer: str, stop: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = unpack("archive-crash/torn-page-plain")
+    monkeypatch.setattr(sys, "stdin", io.StringIO(answer))
+    assert call("archive", folder, "verify", "--fix", "--no-backup")[0] == 0
+    (line,) = call("archive", folder, "describe", "2")[1][:-1]
+    assert f"|stopPosition={stop}|" in line
 
 
 def test_without_an_answer_nothing_is_written(call: Call, unpack: Unpack, monkeypatch: pytest.MonkeyPatch) -> None:

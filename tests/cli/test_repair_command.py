@@ -73,6 +73,15 @@ def test_without_a_terminal_and_without_yes_nothing_is_changed(jlog, unpack) -> 
     assert snapshot(journal) == before
 
 
+@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 1)])
+def test_an_answer_is_taken_from_a_pipe(jlog, unpack, monkeypatch, answer: str, code: int) -> None:
+    journal = unpack("e_trunc_last")
+    before = snapshot(journal)
+    monkeypatch.setattr(sys.stdin, "readline", io.StringIO(answer).readline)
+    assert jlog("repair", journal, "--no-backup").code == code
+    assert (snapshot(journal) == before) == (code == 1)
+
+
 def test_a_repair_keeps_what_it_takes_out_and_verifies(jlog, unpack) -> None:
     journal = unpack("e_trunc_then_append")
     torn = (journal / "00000002").read_bytes()

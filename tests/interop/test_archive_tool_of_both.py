@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 import tarfile
 from collections.abc import Callable
@@ -62,6 +63,21 @@ def test_todays_archive_serves_an_archive_of_an_old_release_that_we_migrated(
             replay = archive.replay(found.recording_id, fragments=True).messages
             rows = [(m.end_position, m.length, m.crc32, m.reserved_value) for m in replay]
             assert rows == expected[str(found.recording_id)], found.recording_id
+
+
+@pytest.mark.parametrize("answer", ["y", "YES", "n", "yeah"])
+def test_both_take_the_same_answers_from_a_pipe(
+    aeron_jar: Path, tmp_path: Path, answer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs, ours = (unpacked("archive-basic/archive", tmp_path / whose) for whose in ("theirs", "ours"))
+    for folder in (theirs, ours):
+        tool(folder, "mark-invalid", "12")
+    names = {path.name for path in ours.iterdir()}
+    archive_tool(aeron_jar, theirs, "compact", says=answer)
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{answer}\n"))
+    run(["archive", str(ours), "compact", "--no-backup"])
+    assert {path.name for path in ours.iterdir()} == {path.name for path in theirs.iterdir()}
+    assert ({path.name for path in ours.iterdir()} == names) == (answer in ("n", "yeah"))
 
 
 @pytest.mark.parametrize("kind", ["Crc32", "Crc32c"])

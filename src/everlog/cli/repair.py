@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
+from everlog.cli.asking import confirmed
 from everlog.cli.opening import open_given, store_options
 from everlog.cli.progress import ProgressLine
-from everlog.cli.text import complain, is_terminal, json_line, printable, styled, warn
+from everlog.cli.text import complain, json_line, printable, styled, warn
 from everlog.cli.unread import done_unread
 from everlog.cli.verify import BOLD, print_fault, print_summary
 from everlog.core.repair import FolderBackup, RepairPlan
@@ -79,10 +79,11 @@ def check_backup(folder: str | None, store: str) -> None:
 
 def _ask() -> int | None:
     """``None`` to go on, else the exit code."""
-    if not is_terminal(sys.stdin):
+    answer = confirmed("Repair?")
+    if answer is None:
         complain("nothing was changed: pass --yes to repair without being asked")
         return EXIT_USAGE
-    if click.confirm("Repair?", err=True):
+    if answer:
         return None
     complain("nothing was changed")
     return EXIT_FAULTS

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -13,9 +12,10 @@ import click
 
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.archive.tool.folder import alone
+from everlog.cli.asking import confirmed
 from everlog.cli.progress import ProgressLine
 from everlog.cli.repair import check_backup, print_plan
-from everlog.cli.text import complain, is_terminal, json_line, warn
+from everlog.cli.text import complain, json_line, warn
 from everlog.core.repair import FolderBackup, RepairPlan
 from everlog.core.storage import Storage
 from everlog.errors import NotAStore, UsageError
@@ -126,10 +126,11 @@ class Change:
         """``None`` to go on, else the exit code."""
         if self.way.yes is not False:
             return None
-        if not is_terminal(sys.stdin):
+        answer = confirmed(f"{question} Continue?")
+        if answer is None:
             complain(f"{question} Nothing was changed: pass --yes to go on, --dry-run to look first")
             return EXIT_REFUSED
-        if click.confirm(f"{question} Continue?", err=True):
+        if answer:
             return None
         complain("nothing was changed")
         return EXIT_NOT_DONE

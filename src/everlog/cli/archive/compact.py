@@ -16,7 +16,7 @@ QUESTION = "All recordings that are not VALID are taken out of the catalog, and 
 @click.pass_obj
 def compact(folder: str, yes: bool, dry_run: bool, backup: str | None, no_backup: bool, as_json: bool) -> int:
     """Take recordings that are INVALID or DELETED out of the catalog, and remove their segment files. Asks first; where
-    nobody can be asked it wants --yes.
+    stdin is no terminal, a line of it answers (y or yes).
     """
     way = Way(dry_run=dry_run, no_backup=no_backup, backup=backup, as_json=as_json, yes=yes)
     plan, result = plan_compact(local_archive(folder))

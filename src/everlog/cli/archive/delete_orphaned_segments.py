@@ -23,7 +23,8 @@ def delete_orphaned_segments(
     as_json: bool,
 ) -> int:
     """Remove segment files that begin before their recording's start position or behind its stop position, and those of
-    deleted recordings: of RECORDING, or of all. Asks first; where nobody can be asked it wants --yes.
+    deleted recordings: of RECORDING, or of all. Asks first; where stdin is no terminal, a
+    line of it answers (y or yes).
     """
     way = Way(dry_run=dry_run, no_backup=no_backup, backup=backup, as_json=as_json, yes=yes)
     change = Change("delete-orphaned-segments", folder, way, plan_delete_orphans(local_archive(folder), recording))

@@ -18,8 +18,8 @@ QUESTION = "Segment files are renamed, catalog and mark file rewritten; older ar
 @change_options
 @click.pass_obj
 def migrate(folder: str, yes: bool, dry_run: bool, backup: str | None, no_backup: bool, as_json: bool) -> int:
-    """Make an archive of Aeron 1.7 to 1.31 (catalog 0.x, 1.x, 2.x) one that today's opens. Asks first; where nobody can
-    be asked it wants --yes. A migration that was broken off is taken up again.
+    """Make an archive of Aeron 1.7 to 1.31 (catalog 0.x, 1.x, 2.x) one that today's opens. Asks first; where stdin is
+    no terminal, a line of it answers (y or yes). A migration that was broken off is taken up again.
     """
     way = Way(dry_run=dry_run, no_backup=no_backup, backup=backup, as_json=as_json, yes=yes)
     plan, found = plan_migrate(local_archive(folder))

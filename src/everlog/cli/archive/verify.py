@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections import defaultdict
 from typing import Any, NamedTuple
 
@@ -19,8 +18,9 @@ from everlog.aeron.archive.tool.verification import plan_fix
 from everlog.aeron.archive.writing.catalog_bytes import CHECKSUMS
 from everlog.cli.archive.changing import EXIT_REFUSED, Change, Way, change_options, local_archive
 from everlog.cli.archive.recordings import NOT_DONE, entry_of, open_archive
+from everlog.cli.asking import confirmed
 from everlog.cli.progress import ProgressLine
-from everlog.cli.text import complain, is_terminal, json_line, printable, warn
+from everlog.cli.text import complain, json_line, printable, warn
 from everlog.core.report import Fault, Severity
 from everlog.core.writable import writable
 
@@ -124,11 +124,11 @@ class _Question:
         if self._answer is not None:
             return self._answer
         text = f"recording {fault.stream}: the last frame, in {fault.file} at offset {fault.offset}, is torn."
-        if not is_terminal(sys.stdin):
+        answer = confirmed(f"{text} Zero it? (else it is taken for whole)")
+        if answer is None:
             complain(text)
             self.is_open = True
-            return False
-        return click.confirm(f"{text} Zero it? (else it is taken for whole)", err=True)
+        return bool(answer)
 
 
 def _open(folder: str, scope: Scope) -> ArchiveStore:
