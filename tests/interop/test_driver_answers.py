@@ -14,6 +14,9 @@ from java_transport import JavaDriver
 from everlog.aeron.transport import commands
 from everlog.aeron.transport.broadcast import BroadcastReceiver
 from everlog.aeron.transport.cnc_memory import CncMemory
+from everlog.aeron.transport.driver.socket_lengths import system_socket_lengths
+from everlog.aeron.transport.layouts import LogMetaData
+from everlog.aeron.transport.log_memory import LogMemory
 from everlog.aeron.transport.ring_buffer import ManyToOneRingBuffer
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "aeron" / "transport"))
@@ -47,6 +50,20 @@ class RawClient:
             ready = commands.OnPublicationReady, commands.OnSubscriptionReady
             if isinstance(event, ready) and event.correlation_id == command.correlation_id:
                 raise AssertionError(f"{command} was not refused: {event}")
+            time.sleep(0.0005)
+        raise AssertionError(f"no answer to {command}")
+
+
+    def added(self, command: commands.AddPublication) -> LogMetaData:
+        """What the log of a new publication says."""
+        assert self._to_driver.write(*commands.encode(command))
+        deadline = time.monotonic() + TIMEOUT_S
+        while time.monotonic() < deadline:
+            message = self._receiver.receive()
+            event = None if message is None else commands.decode_event(*message)
+            if isinstance(event, commands.OnPublicationReady):
+                metadata = LogMemory.map(Path(event.log_file_name)).metadata
+                return LogMetaData.unpack_from(metadata.read(0, len(metadata)))
             time.sleep(0.0005)
         raise AssertionError(f"no answer to {command}")
 
@@ -89,3 +106,16 @@ def test_the_real_driver_answers_what_is_no_command_in_the_same_words(client: Ra
     for kind, code, text in answers.UNKNOWN:
         event = client.refused(kind(1, client.next_id(), 9999))
         assert (event.error_code, event.message) == (code, text)
+
+
+def test_the_real_driver_knows_the_same_lengths_of_socket_buffers(client: RawClient) -> None:
+    found = client.added(commands.AddPublication(1, client.next_id(), 10, "aeron:udp?endpoint=localhost:24099"))
+    ours = system_socket_lengths()
+    assert (found.os_default_socket_sndbuf_length, found.os_max_socket_sndbuf_length) == (
+        ours.default_sndbuf,
+        ours.max_sndbuf,
+    )
+    assert (found.os_default_socket_rcvbuf_length, found.os_max_socket_rcvbuf_length) == (
+        ours.default_rcvbuf,
+        ours.max_rcvbuf,
+    )

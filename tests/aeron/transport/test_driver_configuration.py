@@ -363,7 +363,7 @@ def test_socket_buffers_are_held_against_what_the_system_gives() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads Linux's own limits")
 def test_the_system_tells_its_own_limits() -> None:
-    # Linux keeps twice what is asked for, and tells that.
+    # Linux keeps twice what is asked for, and tells that; Java's driver tells half of what Linux does.
     limits = {name: int(Path("/proc/sys/net/core", name).read_text()) for name in ("rmem_default", "rmem_max")}
     found = system_socket_lengths()
-    assert (found.default_rcvbuf, found.max_rcvbuf) == (limits["rmem_default"], 2 * limits["rmem_max"])
+    assert (found.default_rcvbuf, found.max_rcvbuf) == (limits["rmem_default"] // 2, limits["rmem_max"])

@@ -4,6 +4,7 @@ Source: Aeron, MediaDriver.Context.resolveOsSocketBufLengths, Configuration.vali
 from __future__ import annotations
 
 import socket
+import sys
 from collections.abc import Callable
 
 from everlog.aeron.transport.driver.conductor.publication_logs import SocketLengths
@@ -11,6 +12,8 @@ from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.errors import UsageError
 
 INT32_MAX = (1 << 31) - 1
+OVERHEAD = 2 if sys.platform == "linux" else 1
+"""Linux tells twice what can be used, for its own book-keeping; Java's library, and so Aeron's driver, takes that off."""
 
 
 def system_socket_lengths() -> SocketLengths:
@@ -27,12 +30,12 @@ def system_socket_lengths() -> SocketLengths:
 
 
 def _range(found: socket.socket, option: int) -> tuple[int, int]:
-    default = found.getsockopt(socket.SOL_SOCKET, option)
+    default = found.getsockopt(socket.SOL_SOCKET, option) // OVERHEAD
     try:
         found.setsockopt(socket.SOL_SOCKET, option, INT32_MAX)
     except OSError:  # some systems refuse what is too much, where Linux gives what there is
         return default, default
-    return default, found.getsockopt(socket.SOL_SOCKET, option)
+    return default, found.getsockopt(socket.SOL_SOCKET, option) // OVERHEAD
 
 
 def check_socket_lengths(configuration: Configuration, system: SocketLengths, warn: Callable[[str], None]) -> None:
