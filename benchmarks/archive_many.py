@@ -53,7 +53,6 @@ def lines() -> Iterator[Line | str]:
             took, ratio = paired(
                 lambda work=work: work(many, MANY),  # type: ignore[misc]
                 lambda work=work: work(few, FEW),  # type: ignore[misc]
-                runs=3,
             )
             times_as_long = 1 / ratio / (MANY / FEW)
             yield Line(f"archive-{name}-10k-recordings", took * 1e3, "ms", "<=1.5", times_as_long)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.archive_peer import MESSAGES, ArchivePeer
-from benchmarks.lines import Line, median_rate, paired_rates, where
+from benchmarks.lines import Line, median_rate, paired_rates, touching, where
 from everlog.aeron import archive
 from everlog.aeron.archive import Archive, Recorder
 from everlog.aeron.frames import HEADER_LENGTH, align
@@ -28,11 +28,10 @@ STREAM_ID = 1001
 SESSION = {"session_id": 1, "initial_term_id": 1}
 TERM_BYTES = 64 << 20
 MTU_LENGTH = 1408
-BLOCK_RUNS = 9
 SINGLE_MESSAGES = 400_000
-WARM_UPS = 4
-"""A virtual machine's memory is several times slower when it is touched first: each side takes a gigabyte of page cache
-a run, and has the other's pages next time."""
+WARM_UPS = 2
+RUN_BYTES = 1200 << 20
+"""Of page cache that a run takes at most. They are touched before, outside of the time."""
 
 
 def payloads_of(size: int) -> list[bytes]:
@@ -129,13 +128,17 @@ def lines() -> Iterator[Line | str]:
                     lambda size=size, payloads=payloads: record(store, size, payloads),  # type: ignore[misc]
                     lambda size=size: peer.record(size).messages_per_second,  # type: ignore[misc]
                     warm_ups=WARM_UPS,
+                    prepare=touching(RUN_BYTES),
                 )
                 frame_bytes = align(size + HEADER_LENGTH)
                 yield f"archive-record-{size}B: {value * frame_bytes / 1e9:.2f} GB/s"
                 yield Line(f"archive-record-{size}B", value / 1e6, "M/s", target, ratio)
             frames = whole_frames(folder)
             value, ratio = paired_rates(
-                lambda: record_blocks(store, frames), lambda: copy(frames), runs=BLOCK_RUNS, warm_ups=WARM_UPS
+                lambda: record_blocks(store, frames),
+                lambda: copy(frames),
+                warm_ups=WARM_UPS,
+                prepare=touching(RUN_BYTES),
             )
             yield Line("archive-record-blocks", value / 1e9, "GB/s", ">=0.8", ratio)
             for name, call in (("append", lambda r: r.append), ("offer", lambda r: r.offer)):

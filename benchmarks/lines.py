@@ -1,21 +1,53 @@
-"""How a figure is taken and printed: ratios within one run, medians of five, and a verdict on each line."""
+"""How a figure is taken and printed: pairs of runs that take turns, medians and extremes of at least seven, and a
+verdict on each line."""
 
 from __future__ import annotations
 
+import mmap
 import os
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
-RUNS = 5
+RUNS = 7
+"""The fewest runs that a median is taken of."""
+
+
+class Spread(float):
+    """The median of figures, with the lowest (``least``) and the highest (``most``) of them. Multiplied or divided by a
+    number it keeps all three."""
+
+    least: float
+    most: float
+
+    def __new__(cls, figures: Iterable[float]) -> Self:
+        found = sorted(figures)
+        spread = super().__new__(cls, statistics.median(found))
+        spread.least, spread.most = found[0], found[-1]
+        return spread
+
+    def __mul__(self, factor: float) -> Spread:
+        return self._map(lambda figure: figure * factor)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, divisor: float) -> Spread:
+        return self._map(lambda figure: figure / divisor)
+
+    def __rtruediv__(self, dividend: float) -> Spread:
+        return self._map(lambda figure: dividend / figure)
+
+    def _map(self, change: Callable[[float], float]) -> Spread:
+        return Spread(change(figure) for figure in (self.least, float(self), self.most))
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One figure. ``ratio`` is to the peer named in the docs of its group; ``target`` reads like ``>=0.7`` or
-    ``<=6`` and is held against ``ratio`` where there is one, else against ``value``.
+    """One figure. ``ratio`` is to the peer named in the docs of its group, None for a line without a peer; ``target``
+    reads like ``>=0.7`` or ``<=6`` and is held against the median of ``ratio`` where there is one, else of ``value``.
     """
 
     name: str
@@ -34,11 +66,34 @@ class Line:
         return met or (self.or_value_at_least is not None and self.value >= self.or_value_at_least)
 
     def __str__(self) -> str:
-        ratio = "-" if self.ratio is None else f"{self.ratio:.2f}"
+        beside = "no peer" if self.ratio is None else f"ratio {_with_extremes(self.ratio, '.2f')}"
         target = self.target
         if self.or_value_at_least is not None:
             target += f" or >={self.or_value_at_least:g}{self.unit}"
-        return f"{self.name} {self.value:.3g} {self.unit} ratio {ratio} target {target} {'ok' if self.ok else 'SHORT'}"
+        value = _with_extremes(self.value, ".3g")
+        return f"{self.name} {value} {self.unit} {beside} target {target} {'ok' if self.ok else 'SHORT'}"
+
+
+def _with_extremes(figure: float, form: str) -> str:
+    if not isinstance(figure, Spread):
+        return format(figure, form)
+    return f"{float(figure):{form}} ({figure.least:{form}}..{figure.most:{form}})"
+
+
+def touching(byte_count: int) -> Callable[[], None]:
+    """A preparation for :func:`paired` and :func:`paired_rates`: takes that much memory, writes to each page of it and
+    gives it back. A virtual machine's memory is several times slower when it is touched for the first time; a run that
+    takes as much, for a file's pages or its own, then meets pages that were touched before."""
+
+    def touch() -> None:
+        with mmap.mmap(-1, byte_count, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
+            memory[:: mmap.PAGESIZE] = b"\1" * len(range(0, byte_count, mmap.PAGESIZE))
+
+    return touch
+
+
+def nothing() -> None:
+    """The preparation of runs that need none."""
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -48,52 +103,71 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - begin
 
 
-def median_seconds(work: Callable[[], object], runs: int = RUNS) -> float:
+def median_seconds(work: Callable[[], object], runs: int = RUNS) -> Spread:
     """Median wall time, after one call that does not count."""
+    return median_rate(lambda: seconds(work), runs)
+
+
+def median_rate(work: Callable[[], float], runs: int = RUNS) -> Spread:
+    """Median of the figures that the work measures itself, after one call that does not count."""
     work()
-    return statistics.median(seconds(work) for _ in range(runs))
+    return Spread(work() for _ in range(_enough(runs)))
 
 
-def paired(ours: Callable[[], object], peer: Callable[[], object], runs: int = RUNS) -> tuple[float, float]:
-    """Our median time, and the median of (peer's time / ours), taken pair by pair in turn so that a drift of the
-    machine cancels.
-    """
-    ours()
-    peer()
-    times, ratios = [], []
-    for turn in range(runs):
-        if turn % 2:
-            theirs, own = seconds(peer), seconds(ours)
-        else:
-            own, theirs = seconds(ours), seconds(peer)
-        times.append(own)
-        ratios.append(theirs / own)
-    return statistics.median(times), statistics.median(ratios)
-
-
-def median_rate(work: Callable[[], float], runs: int = RUNS) -> float:
-    """Median of the rates that the work measures itself, after one call that does not count."""
-    work()
-    return statistics.median(work() for _ in range(runs))
+def paired(
+    ours: Callable[[], object],
+    peer: Callable[[], object],
+    runs: int = RUNS,
+    warm_ups: int = 1,
+    prepare: Callable[[], object] = nothing,
+) -> tuple[Spread, Spread]:
+    """Our time, and (peer's time / ours), pair by pair. The two take turns in being the first of a pair, so that a
+    drift of the machine cancels. ``warm_ups`` of each do not count; ``prepare`` is called before each run, outside of
+    its time."""
+    times = _pairs(lambda: seconds(ours), lambda: seconds(peer), runs, warm_ups, prepare)
+    return Spread(own for own, _ in times), Spread(theirs / own for own, theirs in times)
 
 
 def paired_rates(
-    ours: Callable[[], float], peer: Callable[[], float], runs: int = RUNS, warm_ups: int = 1
-) -> tuple[float, float]:
-    """As :func:`paired`, of rates that both measure themselves: our median rate, the median of (ours / peer's).
-    ``warm_ups`` of each do not count."""
+    ours: Callable[[], float],
+    peer: Callable[[], float],
+    runs: int = RUNS,
+    warm_ups: int = 1,
+    prepare: Callable[[], object] = nothing,
+) -> tuple[Spread, Spread]:
+    """As :func:`paired`, of rates that both measure themselves: our rate, and (ours / peer's)."""
+    rates = _pairs(ours, peer, runs, warm_ups, prepare)
+    return Spread(own for own, _ in rates), Spread(own / theirs for own, theirs in rates)
+
+
+def _pairs(
+    ours: Callable[[], float],
+    peer: Callable[[], float],
+    runs: int,
+    warm_ups: int,
+    prepare: Callable[[], object],
+) -> list[tuple[float, float]]:
+    def measured(work: Callable[[], float]) -> float:
+        prepare()
+        return work()
+
     for _ in range(warm_ups):
-        ours()
-        peer()
-    rates, ratios = [], []
-    for turn in range(runs):
+        measured(ours)
+        measured(peer)
+    found = []
+    for turn in range(_enough(runs)):
         if turn % 2:
-            theirs, own = peer(), ours()
+            theirs, own = measured(peer), measured(ours)
         else:
-            own, theirs = ours(), peer()
-        rates.append(own)
-        ratios.append(own / theirs)
-    return statistics.median(rates), statistics.median(ratios)
+            own, theirs = measured(ours), measured(peer)
+        found.append((own, theirs))
+    return found
+
+
+def _enough(runs: int) -> int:
+    if runs < RUNS:
+        raise ValueError(f"a median of {runs} runs; at least {RUNS} are needed")
+    return runs
 
 
 def where(folder: Path) -> str:

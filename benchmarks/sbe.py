@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.lines import Line, median_seconds, seconds
+from benchmarks.lines import Line, median_rate, paired_rates, seconds
 from everlog.core.columns import MAX_BATCH_ROWS, Batch, Column, ColumnData, ColumnType
 from everlog.sbe import parse_schema
 from everlog.sbe.columns import SbeColumns, to_json
@@ -110,18 +110,22 @@ def lines() -> Iterator[Line | str]:
         for batch in batches:
             decoder.extend(batch, names)
 
-    took = median_seconds(bulk)
-    rate = len(source) / took
-    yield Line("sbe-8-fields-columns", rate / 1e6, "M/s", ">=20")
+    def bulk_rate() -> float:
+        return len(source) / seconds(bulk)
+
     few = [bytes(row) for row in source[:PEER_MESSAGES]]
-    single = PEER_MESSAGES / median_seconds(lambda: [schema.decode(payload) for payload in few])
-    text = PEER_MESSAGES / median_seconds(lambda: [to_json(schema.decode(payload).fields) for payload in few])
+
+    def rate_of(decode: Callable[[bytes], object]) -> float:
+        return PEER_MESSAGES / seconds(lambda: [decode(payload) for payload in few])
+
+    yield Line("sbe-8-fields-columns", median_rate(bulk_rate) / 1e6, "M/s", ">=20")
+    text = median_rate(lambda: rate_of(lambda payload: to_json(schema.decode(payload).fields)))
     peer = peer_decoder()
     if isinstance(peer, str):
         yield f"{peer}: no comparison"
         return
-    peer(few[0])
-    theirs = PEER_MESSAGES / min(seconds(lambda: [peer(payload) for payload in few]) for _ in range(3))
-    yield Line("sbe-8-fields-columns-to-pypi-sbe", rate / 1e6, "M/s", ">=20", rate / theirs)
-    yield Line("sbe-8-fields-one-by-one", single / 1e6, "M/s", ">=1", single / theirs)
-    yield f"to JSON {text / 1e6:.3g} M/s; {PEER} {theirs / 1e6:.3g} M/s, one core each"
+    value, ratio = paired_rates(bulk_rate, lambda: rate_of(peer))
+    yield Line("sbe-8-fields-columns-to-pypi-sbe", value / 1e6, "M/s", ">=20", ratio)
+    value, ratio = paired_rates(lambda: rate_of(schema.decode), lambda: rate_of(peer))
+    yield Line("sbe-8-fields-one-by-one", value / 1e6, "M/s", ">=1", ratio)
+    yield f"to JSON {text / 1e6:.3g} M/s; {PEER} {value / ratio / 1e6:.3g} M/s, one core each"

@@ -3,15 +3,17 @@
 Decoded columns are asked for as they come, and of one message's records only (``only``), whose required fields are not
 null then. Spark projects each row of a Python data source twice, and one of ``everlog.spark.scan`` once; the second
 projection alone takes as long as reading the row from Parquet does, most of it for the decimals that unsigned numbers
-of 64 bits are.
+of 64 bits are; lines with ``bigint`` have none, and are held against Parquet without decimals.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from benchmarks import sbe
 from benchmarks.generate import aeron_archive
@@ -20,7 +22,7 @@ from benchmarks.spark_scan import consume, race
 from everlog.spark.session import local_session
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 TOTAL_BYTES = 1 << 30
 VALUES = {"messages": "count", "bytes": "sum(length)", "last": "max(position)"}
@@ -34,39 +36,69 @@ def lines() -> Iterator[Line]:
     spark = local_session("everlog benchmark", memory="3g")
     try:
         with tempfile.TemporaryDirectory(prefix="everlog-bench-") as folder:
-            yield from _decoded(spark, Path(folder), RUNS)
+            yield from _decimals(_Messages(spark, Path(folder), sbe.payloads))
         with tempfile.TemporaryDirectory(prefix="everlog-bench-") as folder:
-            yield _aggregated(spark, Path(folder), RUNS)
+            yield from _bigints(_Messages(spark, Path(folder), _payloads_for_bigint, sbeUint64="bigint"))
+        with tempfile.TemporaryDirectory(prefix="everlog-bench-") as folder:
+            yield _aggregated(spark, Path(folder))
     finally:
         spark.stop()
 
 
-def _decoded(spark: SparkSession, folder: Path, runs: int) -> Iterator[Line]:
-    from everlog.spark import scan
+class _Messages:
+    """An archive of messages, and its decoded columns as Parquet."""
 
-    size = sbe.payloads(1).dtype.itemsize
-    archive = str(aeron_archive(folder / "archive", size, TOTAL_BYTES, sbe.payloads))
-    schema = folder / "schema.xml"
-    schema.write_text(sbe.SCHEMA)
-    columns = ",".join(["position", *(f"sbe_{name}" for name, _, _ in sbe.FIELDS)])
-    options = {"sbeSchema": str(schema), "sbeMessage": "Order", "columns": columns}
-    only = {**options, "sbeOnly": "true"}
-    frame = spark.read.format("everlog").options(**options).load(archive)
-    parquet = str(folder / "parquet")
-    frame.write.option("compression", "uncompressed").parquet(parquet)
-    rows = spark.read.parquet(parquet).count()
-    ways = {
-        "": lambda: consume(frame),
-        "-scan": lambda: consume(scan(spark, archive, **options)),
-        "-only": lambda: consume(spark.read.format("everlog").options(**only).load(archive)),
-        "-only-scan": lambda: consume(scan(spark, archive, **only)),
-    }
-    for name, ours in ways.items():
-        found = race(ours, lambda: consume(spark.read.parquet(parquet)), rows, runs)
-        yield Line(f"spark-sbe-columns{name}", found.rows_per_second / 1e6, "Mrows/s", ">=1.0", found.ratio)
+    def __init__(
+        self, spark: SparkSession, folder: Path, payloads: Callable[[int], np.ndarray], **options: str
+    ) -> None:
+        size = payloads(1).dtype.itemsize
+        self._spark = spark
+        self._archive = str(aeron_archive(folder / "archive", size, TOTAL_BYTES, payloads))
+        schema = folder / "schema.xml"
+        schema.write_text(sbe.SCHEMA)
+        columns = ",".join(["position", *(f"sbe_{name}" for name, _, _ in sbe.FIELDS)])
+        self._options = {"sbeSchema": str(schema), "sbeMessage": "Order", "columns": columns, **options}
+        self._parquet = str(folder / "parquet")
+        self._by_source().write.option("compression", "uncompressed").parquet(self._parquet)
+        self._rows = spark.read.parquet(self._parquet).count()
+
+    def line(self, name: str, target: str, *, scans: bool, **options: str) -> Line:
+        """By the data source, or by ``scan``, beside Parquet."""
+        make = self._by_scan if scans else self._by_source
+        found = race(
+            lambda: consume(make(**options)), lambda: consume(self._spark.read.parquet(self._parquet)), self._rows, RUNS
+        )
+        return Line(name, found.rows_per_second / 1e6, "Mrows/s", target, found.ratio)
+
+    def _by_source(self, **options: str) -> DataFrame:
+        return self._spark.read.format("everlog").options(**self._options, **options).load(self._archive)
+
+    def _by_scan(self, **options: str) -> DataFrame:
+        from everlog.spark import scan
+
+        return scan(self._spark, self._archive, **self._options, **options)
 
 
-def _aggregated(spark: SparkSession, folder: Path, runs: int) -> Line:
+def _decimals(messages: _Messages) -> Iterator[Line]:
+    yield messages.line("spark-sbe-columns", ">=1.0", scans=False)
+    yield messages.line("spark-sbe-columns-scan", ">=1.0", scans=True)
+    yield messages.line("spark-sbe-columns-only", ">=1.0", scans=False, sbeOnly="true")
+    yield messages.line("spark-sbe-columns-only-scan", ">=1.0", scans=True, sbeOnly="true")
+
+
+def _bigints(messages: _Messages) -> Iterator[Line]:
+    yield messages.line("spark-sbe-columns-bigint", ">=1.0", scans=False, sbeOnly="true")
+    yield messages.line("spark-sbe-columns-bigint-scan", ">=1.0", scans=True, sbeOnly="true")
+
+
+def _payloads_for_bigint(count: int) -> np.ndarray:
+    """Without unsigned numbers that a bigint does not hold."""
+    rows = sbe.payloads(count)
+    rows["time"] >>= 1
+    return rows
+
+
+def _aggregated(spark: SparkSession, folder: Path) -> Line:
     from pyspark.sql import functions as fn
 
     from everlog.spark import aggregate
@@ -87,5 +119,5 @@ def _aggregated(spark: SparkSession, folder: Path, runs: int) -> Line:
         asked = fn.count("*").alias("messages"), fn.sum("length"), fn.max("position")
         assert sum(row.messages for row in grouped.agg(*asked).collect()) == rows
 
-    found = race(ours, peer, rows, runs)
+    found = race(ours, peer, rows, RUNS)
     return Line("spark-aggregate-32B", found.rows_per_second / 1e6, "Mrows/s", ">=2.0", found.ratio)

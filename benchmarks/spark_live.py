@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.generate import aeron_archive
-from benchmarks.lines import Line, median_seconds, paired_rates, seconds
+from benchmarks.lines import RUNS, Line, Spread, median_seconds, paired_rates, seconds
 from everlog import jlog
 from everlog.aeron import archive
 from everlog.aeron.archive.following import ArchiveFollower
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 STORES = ((32, 1 << 30), (1024, 1 << 30))
-RUNS = 3
 BATCH_BYTES = "512m"
 WARM_BATCHES, BATCHES = 10, 25
 """Of each query, in each run: those that do not count, and those that do."""
@@ -73,7 +72,7 @@ def _sustained(spark: SparkSession, payload_bytes: int, total_bytes: int) -> Lin
             took_ms: float = sum(one["durationMs"]["triggerExecution"] for one in found)
             return rows * 1000 / took_ms
 
-        rate, ratio = paired_rates(live, batch, RUNS)
+        rate, ratio = paired_rates(live, batch)
     size = "32B" if payload_bytes == 32 else "1KiB"
     return Line(f"spark-live-{size}-sustained", rate / 1e6, "Mrows/s", ">=0.7", ratio)
 
@@ -107,16 +106,17 @@ def _latency(spark: SparkSession) -> Iterator[Line | str]:
             rate = spark.readStream.format("rate-micro-batch").options(rowsPerBatch=10, numPartitions=1).load()
             sources = {"rate": rate, **sources}
             times: dict[str, list[float]] = {name: [] for name in sources}
-            for _ in range(RUNS):
-                for name, frame in sources.items():
-                    found = _run(frame, temporary, _await_batches, {"processingTime": "0 seconds"})
+            for turn in range(RUNS):
+                for name in list(sources)[:: -1 if turn % 2 else 1]:
+                    found = _run(sources[name], temporary, _await_batches, {"processingTime": "0 seconds"})
                     durations = [one["durationMs"] for one in found[WARM_BATCHES:]]
-                    times[name] += [sum(ms for step, ms in one.items() if step not in NOTES) for one in durations]
-    middle = {name: statistics.median(found) for name, found in times.items()}
-    counts = ", ".join(f"{name} {middle[name]:.0f} ms over {len(found)} batches" for name, found in times.items())
-    yield f"a micro-batch: {counts}"
+                    each = [sum(ms for step, ms in one.items() if step not in NOTES) for one in durations]
+                    times[name].append(statistics.median(each))
+    counts = ", ".join(f"{name} {Spread(found):.0f} ms" for name, found in times.items())
+    yield f"a micro-batch: {counts}, medians of {RUNS} queries each, which took turns"
     for name in ("journal", "archive"):
-        yield Line(f"spark-live-{name}-added-latency", middle[name] - middle["rate"], "ms", "<=20")
+        added = Spread(ours - rate for ours, rate in zip(times[name], times["rate"], strict=True))
+        yield Line(f"spark-live-{name}-added-latency", added, "ms", "<=20")
 
 
 @contextmanager

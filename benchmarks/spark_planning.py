@@ -57,7 +57,7 @@ def _seconds(store: Path, **options: str) -> float:
         reader = source.reader(source.schema())
         assert len(pickle.dumps([(reader, part) for part in reader.partitions()])) > 0
 
-    return median_seconds(plan, 3)
+    return median_seconds(plan)
 
 
 def _peak_mb(work: Callable[[], object]) -> float:

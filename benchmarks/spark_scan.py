@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.generate import aeron_archive
-from benchmarks.lines import RUNS, seconds
+from benchmarks.lines import RUNS, Spread, paired
 from everlog.spark import scan
 
 if TYPE_CHECKING:
@@ -24,8 +23,8 @@ WARM_UPS = 2
 class Comparison:
     """``rows_per_second`` of the data source, and its ratio to Parquet's: above 1 it is the faster one."""
 
-    rows_per_second: float
-    ratio: float
+    rows_per_second: Spread
+    ratio: Spread
 
 
 def compare(
@@ -71,12 +70,5 @@ def consume(frame: DataFrame) -> None:
 
 def race(ours: Callable[[], None], peer: Callable[[], None], rows: int, runs: int) -> Comparison:
     """In turn, so that a drift of the machine meets both."""
-    for _ in range(WARM_UPS):
-        ours()
-        peer()
-    own, theirs = [], []
-    for turn in range(runs):
-        for work, times in ((ours, own), (peer, theirs))[:: 1 if turn % 2 else -1]:
-            times.append(seconds(work))
-    ratios = [b / a for a, b in zip(own, theirs, strict=True)]
-    return Comparison(rows / statistics.median(own), statistics.median(ratios))
+    took, ratio = paired(ours, peer, runs, WARM_UPS)
+    return Comparison(rows / took, ratio)

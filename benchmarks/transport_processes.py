@@ -8,7 +8,6 @@ threads (Java's ``DEDICATED``, our ``SHARED``).
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
@@ -40,10 +39,10 @@ def rate(ends: Ends, channel: str, payload_bytes: int, messages: int, idle: str)
     return lambda: messages / time_both(verbs, ends, channel, STREAM, payload_bytes, messages, idle)
 
 
-def round_trips(ends: Ends) -> float:
-    """The median of several medians, in microseconds."""
+def round_trips(ends: Ends) -> Callable[[], float]:
+    """How many round trips of median length make a second, each time it is called."""
     words = (LARGE_TERMS, STREAM + 10, 32, ROUND_TRIPS)
-    return statistics.median(time_both(("ping", "pong"), ends, *words) for _ in range(5)) * 1e6
+    return lambda: 1 / time_both(("ping", "pong"), ends, *words)
 
 
 def lines() -> Iterator[Line | str]:
@@ -58,8 +57,9 @@ def lines() -> Iterator[Line | str]:
                 WARM_UPS,
             )
             yield Line(f"transport-ipc-2-processes-{size}B", value / 1e6, "M/s", TARGETS[size], ratio)
-        own, theirs = round_trips(ours), round_trips(java)
-        yield f"transport-ipc-round-trip-32B {own:.2f} us, {own / theirs:.2f} of Java's {theirs:.2f} us"
+        rounds, ratio = paired_rates(round_trips(ours), round_trips(java))
+        own, theirs = 1e6 / rounds, 1e6 * ratio / rounds
+        yield f"transport-ipc-round-trip-32B {own:.2f} us, {1 / ratio:.2f} of Java's {theirs:.2f} us"
     with ExitStack() as stack:
         ours, java = (pair(kind, THREADS[kind], stack) for kind in ("everlog", "java"))
         for term, count in SMALL_TERMS.items():

@@ -9,13 +9,12 @@ same two drivers without loss. All messages arrive, or the subscriber never ends
 from __future__ import annotations
 
 import socket
-import statistics
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-from benchmarks.lines import RUNS, Line, paired_rates
+from benchmarks.lines import Line, paired_rates
 from benchmarks.transport_peer import Client, Driver, Kind, time_both
 
 PAYLOAD_BYTES, MESSAGES = 1024, 200_000
@@ -44,23 +43,21 @@ def rate(subscriber: Client, publisher: Client) -> Callable[[], float]:
     return lambda: MESSAGES * PAYLOAD_BYTES / time_both(verbs, (subscriber, publisher), *words)
 
 
-def between(publishing: Kind, properties: tuple[str, ...]) -> float:
-    """The median rate from a driver of one kind to one of the other; ``properties`` are the real one's. The clients are
-    ours."""
-    with ExitStack() as stack:
-        kinds: tuple[Kind, Kind] = ("java", "everlog") if publishing == "java" else ("everlog", "java")
-        drivers = [stack.enter_context(Driver(kind, properties=properties if kind == "java" else ())) for kind in kinds]
-        publisher, subscriber = (stack.enter_context(Client("everlog", driver.folder)) for driver in drivers)
-        measure = rate(subscriber, publisher)
-        measure()
-        return statistics.median(measure() for _ in range(RUNS))
+def between(stack: ExitStack, publishing: Kind, properties: tuple[str, ...]) -> Callable[[], float]:
+    """The rate from a driver of one kind to one of the other, each time it is called. ``properties`` are the real
+    one's; the clients are ours."""
+    kinds: tuple[Kind, Kind] = ("java", "everlog") if publishing == "java" else ("everlog", "java")
+    drivers = [stack.enter_context(Driver(kind, properties=properties if kind == "java" else ())) for kind in kinds]
+    publisher, subscriber = (stack.enter_context(Client("everlog", driver.folder)) for driver in drivers)
+    return rate(subscriber, publisher)
 
 
 def with_loss(end: str, publishing: Kind) -> Line:
     """Of what the real driver sends or receives."""
     losing = (ENDPOINTS[end], f"aeron.debug.{end}.data.loss.rate={LOSS}", f"aeron.debug.{end}.data.loss.seed=7")
-    value = between(publishing, losing)
-    return Line(f"transport-udp-loss-{end}-1KiB", value / 1e6, "MB/s", ">=0.5", value / between(publishing, ()))
+    with ExitStack() as stack:
+        value, ratio = paired_rates(between(stack, publishing, losing), between(stack, publishing, ()))
+    return Line(f"transport-udp-loss-{end}-1KiB", value / 1e6, "MB/s", ">=0.5", ratio)
 
 
 def idle_share(driver: Driver) -> float:
