@@ -1,7 +1,8 @@
 """Recording from Python beside the real Aeron Archive, which records from IPC, both into a new recording each time.
 
 Messages are given as lists of ``bytes``, 64 Ki at a time; raw blocks come from a file, 1 MiB at a time, beside a copy
-of that file. What is recorded is removed outside of the time.
+of that file. What is recorded is removed outside of the time. Each run follows one of the same that does not count:
+both sides write to memory that was touched before.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.archive_peer import MESSAGES, ArchivePeer
-from benchmarks.lines import Line, median_rate, paired_rates, touching, where
+from benchmarks.lines import Line, median_rate, paired_rates, where
 from everlog.aeron import archive
 from everlog.aeron.archive import Archive, Recorder
 from everlog.aeron.frames import HEADER_LENGTH, align
@@ -29,9 +30,6 @@ SESSION = {"session_id": 1, "initial_term_id": 1}
 TERM_BYTES = 64 << 20
 MTU_LENGTH = 1408
 SINGLE_MESSAGES = 400_000
-WARM_UPS = 2
-RUN_BYTES = 1200 << 20
-"""Of page cache that a run takes at most. They are touched before, outside of the time."""
 
 
 def payloads_of(size: int) -> list[bytes]:
@@ -127,19 +125,13 @@ def lines() -> Iterator[Line | str]:
                 value, ratio = paired_rates(
                     lambda size=size, payloads=payloads: record(store, size, payloads),  # type: ignore[misc]
                     lambda size=size: peer.record(size).messages_per_second,  # type: ignore[misc]
-                    warm_ups=WARM_UPS,
-                    prepare=touching(RUN_BYTES),
+                    rehearses=True,
                 )
                 frame_bytes = align(size + HEADER_LENGTH)
                 yield f"archive-record-{size}B: {value * frame_bytes / 1e9:.2f} GB/s"
                 yield Line(f"archive-record-{size}B", value / 1e6, "M/s", target, ratio)
             frames = whole_frames(folder)
-            value, ratio = paired_rates(
-                lambda: record_blocks(store, frames),
-                lambda: copy(frames),
-                warm_ups=WARM_UPS,
-                prepare=touching(RUN_BYTES),
-            )
+            value, ratio = paired_rates(lambda: record_blocks(store, frames), lambda: copy(frames), rehearses=True)
             yield Line("archive-record-blocks", value / 1e9, "GB/s", ">=0.8", ratio)
             for name, call in (("append", lambda r: r.append), ("offer", lambda r: r.offer)):
                 value = median_rate(lambda call=call: append_singly(store, call))  # type: ignore[misc]

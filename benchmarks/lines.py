@@ -3,7 +3,6 @@ verdict on each line."""
 
 from __future__ import annotations
 
-import mmap
 import os
 import statistics
 import time
@@ -80,22 +79,6 @@ def _with_extremes(figure: float, form: str) -> str:
     return f"{float(figure):{form}} ({figure.least:{form}}..{figure.most:{form}})"
 
 
-def touching(byte_count: int) -> Callable[[], None]:
-    """A preparation for :func:`paired` and :func:`paired_rates`: takes that much memory, writes to each page of it and
-    gives it back. A virtual machine's memory is several times slower when it is touched for the first time; a run that
-    takes as much, for a file's pages or its own, then meets pages that were touched before."""
-
-    def touch() -> None:
-        with mmap.mmap(-1, byte_count, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
-            memory[:: mmap.PAGESIZE] = b"\1" * len(range(0, byte_count, mmap.PAGESIZE))
-
-    return touch
-
-
-def nothing() -> None:
-    """The preparation of runs that need none."""
-
-
 def seconds(work: Callable[[], object]) -> float:
     """Wall time of one call."""
     begin = time.perf_counter()
@@ -119,12 +102,17 @@ def paired(
     peer: Callable[[], object],
     runs: int = RUNS,
     warm_ups: int = 1,
-    prepare: Callable[[], object] = nothing,
+    *,
+    rehearses: bool = False,
 ) -> tuple[Spread, Spread]:
     """Our time, and (peer's time / ours), pair by pair. The two take turns in being the first of a pair, so that a
-    drift of the machine cancels. ``warm_ups`` of each do not count; ``prepare`` is called before each run, outside of
-    its time."""
-    times = _pairs(lambda: seconds(ours), lambda: seconds(peer), runs, warm_ups, prepare)
+    drift of the machine cancels. ``warm_ups`` of each do not count.
+
+    ``rehearses``: right before each run is one of the same that does not count. For work that takes much new memory,
+    such as a file's pages: a virtual machine's memory is several times slower when it is touched first, and the run
+    finds what the rehearsal has just given back. To touch as much of a program's own memory does not do the same.
+    """
+    times = _pairs(lambda: seconds(ours), lambda: seconds(peer), runs, warm_ups, rehearses=rehearses)
     return Spread(own for own, _ in times), Spread(theirs / own for own, theirs in times)
 
 
@@ -133,27 +121,25 @@ def paired_rates(
     peer: Callable[[], float],
     runs: int = RUNS,
     warm_ups: int = 1,
-    prepare: Callable[[], object] = nothing,
+    *,
+    rehearses: bool = False,
 ) -> tuple[Spread, Spread]:
     """As :func:`paired`, of rates that both measure themselves: our rate, and (ours / peer's)."""
-    rates = _pairs(ours, peer, runs, warm_ups, prepare)
+    rates = _pairs(ours, peer, runs, warm_ups, rehearses=rehearses)
     return Spread(own for own, _ in rates), Spread(own / theirs for own, theirs in rates)
 
 
 def _pairs(
-    ours: Callable[[], float],
-    peer: Callable[[], float],
-    runs: int,
-    warm_ups: int,
-    prepare: Callable[[], object],
+    ours: Callable[[], float], peer: Callable[[], float], runs: int, warm_ups: int, *, rehearses: bool
 ) -> list[tuple[float, float]]:
     def measured(work: Callable[[], float]) -> float:
-        prepare()
+        if rehearses:
+            work()
         return work()
 
     for _ in range(warm_ups):
-        measured(ours)
-        measured(peer)
+        ours()
+        peer()
     found = []
     for turn in range(_enough(runs)):
         if turn % 2:

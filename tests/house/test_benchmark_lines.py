@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchmarks.lines import RUNS, Line, Spread, median_rate, paired, paired_rates, touching
+from benchmarks.lines import RUNS, Line, Spread, median_rate, paired, paired_rates
 
 
 def test_a_spread_is_the_median_between_the_lowest_and_the_highest() -> None:
@@ -24,15 +24,29 @@ def test_a_spread_keeps_its_ends_when_its_unit_changes(changed: Spread, expected
     assert (changed, changed.least, changed.most) == expected
 
 
-def test_the_two_of_a_pair_take_turns_in_being_the_first() -> None:
+def calls_of(*, rehearses: bool) -> str:
     calls: list[str] = []
 
     def rate(name: str) -> float:
         calls.append(name)
-        return 1.0
+        return float(len(calls))
 
-    paired_rates(lambda: rate("a"), lambda: rate("b"), warm_ups=2, prepare=lambda: calls.append("-"))
-    assert "".join(calls) == "-a-b-a-b" + "-a-b-b-a" * 3 + "-a-b"
+    paired_rates(lambda: rate("a"), lambda: rate("b"), warm_ups=2, rehearses=rehearses)
+    return "".join(calls)
+
+
+def test_the_two_of_a_pair_take_turns_in_being_the_first() -> None:
+    assert calls_of(rehearses=False) == "abab" + "abba" * 3 + "ab"
+
+
+def test_a_run_that_is_rehearsed_follows_one_of_the_same() -> None:
+    assert calls_of(rehearses=True) == "abab" + "aabbbbaa" * 3 + "aabb"
+
+
+def test_a_rehearsal_does_not_count() -> None:
+    figures = iter([0.0, *[1000.0, 5.0] * 7])
+    value, _ = paired_rates(lambda: next(figures), lambda: 1.0, rehearses=True)
+    assert (value.least, value.most) == (5.0, 5.0)
 
 
 def test_a_ratio_is_the_median_of_the_ratios_of_the_pairs() -> None:
@@ -63,7 +77,3 @@ def test_the_verdict_is_that_of_the_median() -> None:
     assert not Line("walk", 2.0, "GB/s", ">=0.95", Spread([0.88, 0.93, 1.02])).ok
     assert Line("walk", 2.0, "GB/s", "<=0.95", Spread([0.88, 0.93, 1.02])).ok
     assert Line("walk", 2.0, "GB/s", ">=0.95", Spread([0.88, 0.93, 1.02]), or_value_at_least=2.0).ok
-
-
-def test_memory_is_touched_and_given_back() -> None:
-    touching(1 << 20)()
