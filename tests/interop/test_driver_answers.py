@@ -53,7 +53,6 @@ class RawClient:
             time.sleep(0.0005)
         raise AssertionError(f"no answer to {command}")
 
-
     def added(self, command: commands.AddPublication) -> LogMetaData:
         """What the log of a new publication says."""
         assert self._to_driver.write(*commands.encode(command))

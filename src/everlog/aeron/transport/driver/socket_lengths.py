@@ -13,7 +13,7 @@ from everlog.errors import UsageError
 
 INT32_MAX = (1 << 31) - 1
 OVERHEAD = 2 if sys.platform == "linux" else 1
-"""Linux tells twice what can be used, for its own book-keeping; Java's library, and so Aeron's driver, takes that off."""
+"""Linux reports twice the usable length, for its own bookkeeping; Aeron's driver halves it, as Java's library does."""
 
 
 def system_socket_lengths() -> SocketLengths:
