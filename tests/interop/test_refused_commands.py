@@ -28,7 +28,6 @@ TIMEOUT_S = 20
 KEEPALIVE_S = 1.0
 ERROR_LOG_LENGTH = 8 << 20
 
-pytestmark = pytest.mark.interop_only
 
 
 class LiveDoor:

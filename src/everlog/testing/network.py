@@ -331,6 +331,10 @@ class SimulatedSelector(Generic[T]):
         """Items of sockets that have something."""
         return [item for sock, item in self._items if sock.has_something()]
 
+    def numbers(self) -> Sequence[int]:
+        """The system has none of them."""
+        return []
+
 
 def _refused(code: int) -> OSError:
     return OSError(code, os.strerror(code))

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from everlog.aeron.transport.driver.agent_runner import AgentRunner
+from everlog.aeron.transport.driver.doorbell import RungQueue
 from everlog.aeron.transport.driver.idle import (
     CONTROLLED_NOOP,
     CONTROLLED_PARK,
@@ -18,6 +19,7 @@ from everlog.aeron.transport.driver.idle import (
     Backoff,
     idle_strategy,
 )
+from everlog.aeron.transport.driver.quiet import BUSY, FOREVER
 from everlog.errors import UsageError
 
 MICROSECOND = pytest.approx(1e-6)
@@ -85,6 +87,26 @@ def test_work_begins_backing_off_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     assert calls.made == ["y"] * 20 + [MICROSECOND]
 
 
+def test_the_longest_sleeps_are_somebody_elses_who_may_leave_one_to_the_strategy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls, asked = Calls(monkeypatch), list[int]()
+    slept = iter([7, 0, 3])
+    backoff = Backoff()
+    backoff.wait = lambda park_ns: asked.append(park_ns) or next(slept)
+    for _ in range(30 + 10):
+        backoff.idle(0)
+    assert asked == []
+    calls.made.clear()
+    for _ in range(3):
+        backoff.idle(0)
+    assert asked == [1_000_000] * 3
+    assert calls.made == [1e-3]
+    backoff.idle(1)
+    backoff.idle(0)
+    assert len(asked) == 3
+
+
 @pytest.mark.parametrize(
     ("name", "call"), [("noop", []), ("spin", [0]), ("yield", ["y"]), ("sleep-ns", [1e-6]), ("sleep-ms", [1e-3])]
 )
@@ -121,11 +143,22 @@ class Counting:
         self.name, self.notes, self.fails = name, notes, fails
         self.times: list[tuple[int, int]] = []
 
+    words = ()
+
     def do_work(self, now_ns: int, now_ms: int) -> int:
         self.times.append((now_ns, now_ms))
         if self.fails():
             raise ValueError(self.name)
         return 1
+
+    def quiet_until(self) -> int:
+        return BUSY
+
+    def sockets(self) -> tuple[int, ...]:
+        return ()
+
+    def resume(self) -> None:
+        self.notes.append(f"{self.name} goes on")
 
     def close(self) -> None:
         self.notes.append(f"{self.name} in {threading.current_thread().name}")
@@ -157,3 +190,66 @@ def test_an_agent_that_raises_goes_on_and_so_do_the_others() -> None:
     runner.close_agents()
     assert [str(error) for error in errors] == ["first", "first", "close"]
     assert len(notes) == 2
+
+
+class Quiet(Counting):
+    """An agent that needs no cycle until somebody rings."""
+
+    def __init__(self, name: str, notes: list[str]) -> None:
+        super().__init__(name, notes)
+        self.queue: RungQueue[str] = RungQueue()
+        self.words = (self.queue.words,)
+        self.is_busy = False
+
+    def do_work(self, now_ns: int, now_ms: int) -> int:
+        super().do_work(now_ns, now_ms)
+        if not self.queue:
+            return 0
+        self.notes.append(self.queue.popleft())
+        return 1
+
+    def quiet_until(self) -> int:
+        return FOREVER if self.queue.listen() and not self.is_busy else BUSY
+
+
+def await_calm(agent: Counting) -> None:
+    """Until it got no cycle for as long as it would have had ten."""
+    cycles = -1
+    while cycles != len(agent.times):
+        cycles = len(agent.times)
+        time.sleep(0.01)
+
+
+def test_agents_that_need_no_cycle_get_none_until_something_comes() -> None:
+    notes: list[str] = []
+    first, second = Quiet("first", notes), Quiet("second", notes)
+    runner = AgentRunner("aeron-test", (first, second), idle_strategy("backoff"), lambda error: None)
+    runner.start()
+    for number in range(3):
+        await_calm(first)
+        second.queue.append(str(number))
+        while str(number) not in notes:
+            time.sleep(0.0005)
+    await_calm(first)
+    runner.close()
+    assert [note for note in notes if note.isdigit()] == ["0", "1", "2"]
+    assert notes[-2:] == ["second in aeron-test", "first in aeron-test"]
+
+
+def test_one_agent_that_needs_its_cycles_gets_them_and_so_do_the_others() -> None:
+    notes: list[str] = []
+    first, second = Quiet("first", notes), Quiet("second", notes)
+    runner = AgentRunner("aeron-test", (first, second), Backoff(), lambda error: None)
+    second.is_busy = True
+    assert runner._wait(1000) == BUSY
+    assert notes == []
+    second.is_busy = False
+    first.queue.append("rung")
+    assert runner._wait(1000) == BUSY
+    runner.do_work()
+    second.quiet_until = lambda: time.monotonic_ns() + 1_000_000  # type: ignore[method-assign]
+    assert runner._wait(1000) >= 1
+    assert notes == ["rung", "first goes on", "second goes on"]
+    first.sockets = lambda: tuple(range(65))  # type: ignore[method-assign]
+    assert runner._wait(1000) == BUSY
+    runner.close_agents()

@@ -159,7 +159,7 @@ def test_metadata_that_do_not_fit_are_refused(tmp_path: Path, field: str, value:
 
 def test_files_that_are_no_logs_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "9.logbuffer"
-    with pytest.raises(StoreUnavailable, match="No such file"):
+    with pytest.raises(StoreUnavailable, match="no such file"):
         LogMemory.map(path)
     for length in (0, 4095, 3 * TERM + 4095):
         path.write_bytes(bytes(length))

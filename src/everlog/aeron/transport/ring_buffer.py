@@ -76,6 +76,11 @@ class ManyToOneRingBuffer:
         return self._memory.get_i64_acquire(self._head)
 
     @property
+    def words(self) -> tuple[Memory, int, Memory, int]:
+        """Where both positions are: they are equal while there is nothing to read."""
+        return self._memory, self._tail, self._memory, self._head
+
+    @property
     def size(self) -> int:
         """Bytes that are claimed and not read yet."""
         after = self.consumer_position

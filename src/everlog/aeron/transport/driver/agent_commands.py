@@ -3,13 +3,14 @@ of its cycles, or by a direct call when both run in one thread. Source: CommandP
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
-AgentCommands = deque[Callable[[int], None]]
-"""Each is called with the cycle's time in nanoseconds. Appending and taking are atomic."""
+from everlog.aeron.transport.driver.doorbell import RungQueue
+
+AgentCommands = RungQueue[Callable[[int], None]]
+"""Each is called with the cycle's time in nanoseconds."""
 
 
 class ErrorRecorder(Protocol):

@@ -76,7 +76,10 @@ class Sleeping:
 
 class Backoff:
     """Spins, then yields, then sleeps twice as long each time. Where others want the processor, a yield may cost whole
-    time slices, and who yields again and again comes last: then it sleeps at once, and is woken before them."""
+    time slices, and who yields again and again comes last: then it sleeps at once, and is woken before them.
+
+    ``wait`` is asked for the longest sleeps, with their nanoseconds: it sleeps as often as it can without a cycle, and
+    says how often; 0 is for the strategy to sleep itself."""
 
     def __init__(
         self,
@@ -87,6 +90,8 @@ class Backoff:
     ) -> None:
         self._spins, self._yields = max_spins, max_spins + max_yields
         self._min_park, self._max_park = min_park_ns * NANOSECONDS, max_park_ns * NANOSECONDS
+        self.wait: Callable[[int], int] | None = None
+        self._max_park_ns = max_park_ns
         self._idle_cycles = 0
         self._park = self._min_park
 
@@ -97,7 +102,9 @@ class Backoff:
             return
         self._idle_cycles += 1
         if self._idle_cycles > self._yields:
-            time.sleep(self._park)
+            wait = self.wait if self._park >= self._max_park else None
+            if wait is None or wait(self._max_park_ns) == 0:
+                time.sleep(self._park)
             self._park = min(self._park * 2, self._max_park)
         elif self._idle_cycles > self._spins:
             self._park = self._min_park

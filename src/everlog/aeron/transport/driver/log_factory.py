@@ -186,6 +186,11 @@ class FreedLogs:
         """It is used no more."""
         self._logs.append(log)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether there is something to delete, or to see."""
+        return bool(self._logs) or self._task is not None
+
     def do_work(self) -> int:
         """See what was deleted, and go on; how many were."""
         count = 0

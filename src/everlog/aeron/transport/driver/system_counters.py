@@ -187,6 +187,10 @@ class CycleTime:
         self._last_ns: int | None = None
         self._max_ns = 0
 
+    def restart(self) -> None:
+        """There was nothing to do for the agent for a while: that is no cycle."""
+        self._last_ns = None
+
     def measure(self, now_ns: int) -> None:
         """A cycle begins."""
         duration_ns = 0 if self._last_ns is None else now_ns - self._last_ns

@@ -90,6 +90,9 @@ class SocketSelector(Protocol[T]):
     def ready(self) -> Sequence[T]:
         """Items of sockets that may have something: all of them when they are few."""
 
+    def numbers(self) -> Sequence[int]:
+        """The system's numbers of all sockets."""
+
 
 class Network(Protocol):
     """What opens sockets. Raises ``OSError``."""
@@ -143,6 +146,10 @@ class SystemSelector(Generic[T]):
         if len(self._items) <= ASK_ALL:
             return list(self._items.values())
         return [self._items[number] for number, _ in self._poll.poll(0) if number in self._items]
+
+    def numbers(self) -> Sequence[int]:
+        """See :class:`SocketSelector`."""
+        return list(self._items)
 
 
 def _fileno(sock: UdpSocket) -> int:

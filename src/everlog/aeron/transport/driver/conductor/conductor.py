@@ -8,7 +8,7 @@ then no other command is begun before it is done, so that commands take effect i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from everlog.aeron.transport import commands
@@ -28,9 +28,11 @@ from everlog.aeron.transport.driver.context import DriverContext
 from everlog.aeron.transport.driver.ipc.ipc_streams import IpcStreams
 from everlog.aeron.transport.driver.log_factory import FreedLogs
 from everlog.aeron.transport.driver.network import publication_errors
+from everlog.aeron.transport.driver.quiet import BUSY
 from everlog.aeron.transport.driver.system_counters import CycleTime, SystemCounter
 from everlog.aeron.transport.error_codes import ErrorCode
 from everlog.errors import CorruptData, UnknownMessage
+from everlog.kernel.watch import WordPair
 
 IPC_PREFIX = "aeron:ipc"
 SPY_PREFIX = "aeron-spy"
@@ -64,6 +66,8 @@ class NetworkConductor(Protocol):
     def on_images_time_event(self, now_ns: int, now_ms: int) -> None: ...
     def do_work(self, now_ns: int, now_ms: int) -> int: ...
     def close(self) -> None: ...
+    @property
+    def is_busy(self) -> bool: ...
 
 
 class DriverConductor:
@@ -157,6 +161,29 @@ class DriverConductor:
         if self._network is not None:
             work_count += guard(self._network.do_work, now_ns, now_ms)
         return work_count + guard(self.streams.freed_logs.do_work)
+
+    def quiet_until(self) -> int:
+        """See :class:`~everlog.aeron.transport.driver.agent_runner.Agent`: without streams there are commands, and the
+        timer."""
+        is_busy = self._pending is not None or self.streams.has_any
+        if self._network is not None and self._network.is_busy:
+            is_busy = True
+        if not self.context.conductor_proxy.requests.listen() or is_busy:
+            return BUSY
+        return self._timer_deadline_ns + 1
+
+    @property
+    def words(self) -> Sequence[WordPair]:
+        """Of commands and requests."""
+        return self.context.to_driver.words, self.context.conductor_proxy.requests.words
+
+    def sockets(self) -> Sequence[int]:
+        """It has none."""
+        return ()
+
+    def resume(self) -> None:
+        """The time without cycles is no long cycle."""
+        self._cycle_time.restart()
 
     def close(self) -> None:
         """Tell clients that the driver is gone, and delete its logs."""

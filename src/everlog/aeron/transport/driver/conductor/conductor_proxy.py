@@ -3,11 +3,12 @@ threads, else by a direct call. Source: DriverConductorProxy."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
+
+from everlog.aeron.transport.driver.doorbell import RungQueue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,14 +48,14 @@ class ConductorProxy:
     def __init__(self, *, is_direct: bool = False) -> None:
         self.target: ConductorRequests | None = None
         self._is_direct = is_direct
-        self._requests: deque[Callable[[], None]] = deque()
+        self.requests: RungQueue[Callable[[], None]] = RungQueue()
 
     def drain(self, limit: int = 1) -> int:
         """Do what was asked for, at most ``limit`` of it; how much it was."""
         count = 0
-        while count < limit and self._requests:
+        while count < limit and self.requests:
             count += 1
-            self._requests.popleft()()
+            self.requests.popleft()()
         return count
 
     def create_publication_image(self, request: Any) -> None:
@@ -119,7 +120,7 @@ class ConductorProxy:
         if self._is_direct:
             self._do(name, arguments)
         else:
-            self._requests.append(partial(self._do, name, arguments))
+            self.requests.append(partial(self._do, name, arguments))
 
     def _do(self, name: str, arguments: tuple[Any, ...]) -> None:
         if self.target is not None:

@@ -31,6 +31,11 @@ class Streams:
     network_publications: list[NetworkPublication] = field(default_factory=list)
     images: list[PublicationImage] = field(default_factory=list)
 
+    @property
+    def has_any(self) -> bool:
+        """Whether there is a publication or an image, or a log of one that is to be deleted."""
+        return bool(self.ipc_publications or self.network_publications or self.images) or self.freed_logs.is_busy
+
     def link_publication(self, client_id: int, registration_id: int, publication: Countable, now_ms: int) -> None:
         """A client holds a publication."""
         client = self.clients.get_or_add(client_id, now_ms)

@@ -99,6 +99,11 @@ class NetworkSide:
             work_count += self._parts.neighbors.do_work(now_ns // NS_PER_MS)
         return work_count
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether something waits for a task, or other drivers' names are listened for."""
+        return bool(self._images_to_make or self._lookups) or self._parts.neighbors is not None
+
     def on_publications_time_event(self, now_ns: int, now_ms: int) -> None:
         """Look at all publications; those at their end are closed."""
         for publication in list(self._streams.network_publications):

@@ -7,8 +7,7 @@ When the conductor runs in another thread, the receiver does one of them at the 
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,6 +15,7 @@ from everlog.aeron.java_exception import AeronEvent
 from everlog.aeron.layouts import DataHeader
 from everlog.aeron.transport.driver.agent_commands import AgentCommands, ErrorRecorder, do_command
 from everlog.aeron.transport.driver.network.receive_endpoint import ReceiveEndpoint, Transport
+from everlog.aeron.transport.driver.quiet import BUSY, FOREVER
 from everlog.aeron.transport.driver.receiver.dispatcher import CreateImage, DataPacketDispatcher, is_possible
 from everlog.aeron.transport.driver.receiver.image_parameters import ReceiverCounters
 from everlog.aeron.transport.driver.receiver.image_receiver import DISCONNECTED, ImageReceiver
@@ -29,6 +29,7 @@ from everlog.aeron.transport.media.udp_channel import UdpChannel
 from everlog.aeron.transport.wire import FLAG_REVOKED, RttMeasurement, Setup, decode
 from everlog.errors import CorruptData
 from everlog.kernel.udp import Datagrams, SocketAddress
+from everlog.kernel.watch import WordPair
 
 BATCH_DATAGRAMS = 64
 MAX_BATCHES = 4
@@ -83,7 +84,7 @@ class Receiver:
     def __init__(
         self, settings: ReceiverSettings, seams: ReceiverSeams, counters: ReceiverCounters, now_ns: int
     ) -> None:
-        self.commands: AgentCommands = deque()
+        self.commands: AgentCommands = AgentCommands()
         """What the conductor asks for; each is called with the time."""
         self.now_ns = now_ns
         """Of the present cycle."""
@@ -124,6 +125,28 @@ class Receiver:
             for endpoint in {id(heard.endpoint): heard.endpoint for heard in self._heard}.values():
                 endpoint.check_for_re_resolution(now_ns)
         return work
+
+    def quiet_until(self) -> int:
+        """See :class:`~everlog.aeron.transport.driver.agent_runner.Agent`: without images it
+        listens, no more."""
+        if not self.commands.listen() or self._images or len(self._pending):
+            return BUSY
+        has_names = self._heard and self._settings.re_resolution_interval_ns > 0
+        return self._re_resolution_deadline_ns + 1 if has_names else FOREVER
+
+    @property
+    def words(self) -> Sequence[WordPair]:
+        """Of its queue."""
+        return (self.commands.words,)
+
+    def sockets(self) -> Sequence[int]:
+        """That it listens on."""
+        return self._seams.selector.numbers()
+
+    def resume(self) -> None:
+        """The time without cycles is no long cycle."""
+        if self._seams.cycle_time is not None:
+            self._seams.cycle_time.restart()
 
     def close(self) -> None:
         """Listen no more. Sockets are closed by the conductor."""

@@ -8,18 +8,20 @@ held up for long.
 
 from __future__ import annotations
 
-from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from everlog.aeron.channel_uri import ChannelUri
 from everlog.aeron.transport.driver.agent_commands import AgentCommands, AgentProxy, ErrorRecorder, do_command
+from everlog.aeron.transport.driver.quiet import BUSY, FOREVER
 from everlog.aeron.transport.driver.sender.network_parameters import Endpoint
 from everlog.aeron.transport.driver.sender.network_publication import NetworkPublication
 from everlog.aeron.transport.driver.sender.publication_sender import PublicationSender
 from everlog.aeron.transport.driver.system_counters import CycleTime, SystemCounter, SystemCounters
 from everlog.aeron.transport.media.network import SocketSelector
 from everlog.kernel.udp import Datagrams, SocketAddress
+from everlog.kernel.watch import WordPair
 
 BATCH_DATAGRAMS = 32
 SLOT_LENGTH = 2048
@@ -59,7 +61,7 @@ class Sender:
     name = "sender"
 
     def __init__(self, settings: SenderSettings, seams: SenderSeams, system: SystemCounters, now_ns: int) -> None:
-        self.commands: AgentCommands = deque()
+        self.commands: AgentCommands = AgentCommands()
         """What the conductor asks for; each is called with the time."""
         self._settings = settings
         self._seams = seams
@@ -102,6 +104,28 @@ class Sender:
             for endpoint in self._endpoints:
                 endpoint.check_for_re_resolution(now_ns)
         return work
+
+    def quiet_until(self) -> int:
+        """See :class:`~everlog.aeron.transport.driver.agent_runner.Agent`: there is nothing to
+        send without publications."""
+        if not self.commands.listen() or self._publications:
+            return BUSY
+        has_names = self._endpoints and self._settings.re_resolution_interval_ns > 0
+        return self._re_resolution_deadline_ns + 1 if has_names else FOREVER
+
+    @property
+    def words(self) -> Sequence[WordPair]:
+        """Of its queue."""
+        return (self.commands.words,)
+
+    def sockets(self) -> Sequence[int]:
+        """That it listens on."""
+        return self._seams.selector.numbers()
+
+    def resume(self) -> None:
+        """The time without cycles is no long cycle."""
+        if self._seams.cycle_time is not None:
+            self._seams.cycle_time.restart()
 
     def close(self) -> None:
         """Listen no more. Sockets are closed by the conductor."""

@@ -1,0 +1,1 @@
+from everlog.kernel.watch_twin import Watch as Watch

@@ -1,0 +1,124 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+"""Sleeping until there is something to do, without the GIL. Twin: :mod:`everlog.kernel.watch_twin`, which says what it does."""
+
+from libc.stdint cimport int64_t
+from libc.stdlib cimport calloc, free
+
+from everlog.kernel._atomics cimport acquire_i64
+from everlog.kernel._memory cimport Memory
+
+cdef extern from "poll.h" nogil:
+    struct pollfd:
+        int fd
+        short events
+        short revents
+    int poll(pollfd* fds, unsigned long count, int timeout_ms)
+    short POLLIN
+
+cdef extern from "time.h" nogil:
+    struct timespec:
+        long tv_sec
+        long tv_nsec
+    int clock_gettime(int clock, timespec* at)
+    int nanosleep(const timespec* duration, timespec* rest)
+    int CLOCK_MONOTONIC
+
+cdef extern from *:
+    """
+    #include <poll.h>
+    #include <time.h>
+    static int everlog_poll_ns(struct pollfd* fds, unsigned long count, const struct timespec* duration) {
+    #if defined(__linux__)
+        return ppoll(fds, count, duration, 0);
+    #else
+        return poll(fds, count, (int)(duration->tv_sec * 1000 + (duration->tv_nsec + 999999) / 1000000));
+    #endif
+    }
+    """
+    int poll_ns "everlog_poll_ns"(pollfd* fds, unsigned long count, const timespec* duration) nogil
+
+cdef enum:
+    MAX_SOCKETS = 4096
+    SECOND = 1000000000
+
+
+cdef struct Pair:
+    const char* one
+    const char* other
+
+
+cdef int64_t _now_ns() noexcept nogil:
+    cdef timespec at
+    clock_gettime(CLOCK_MONOTONIC, &at)
+    return <int64_t>at.tv_sec * SECOND + at.tv_nsec
+
+
+cdef const char* _word(Memory memory, int64_t offset) except NULL:
+    if offset < 0 or memory.length < 8 or offset > memory.length - 8:
+        raise IndexError(f"8 bytes at {offset} of {memory.length}")
+    if offset % 8:
+        raise ValueError(f"a number of 8 bytes at offset {offset}")
+    return memory.data + offset
+
+
+cdef class Watch:
+    cdef Pair* _pairs
+    cdef Py_ssize_t _count
+    cdef object _memories
+
+    def __cinit__(self):
+        self._pairs = NULL
+        self._count = 0
+
+    def __init__(self, pairs):
+        pairs = tuple(pairs)
+        free(self._pairs)
+        self._count = 0
+        self._pairs = <Pair*>calloc(max(1, len(pairs)), sizeof(Pair))
+        if self._pairs == NULL:
+            raise MemoryError()
+        self._memories = pairs
+        for memory, at, other, other_at in pairs:
+            self._pairs[self._count].one = _word(memory, at)
+            self._pairs[self._count].other = _word(other, other_at)
+            self._count += 1
+
+    def __dealloc__(self):
+        free(self._pairs)
+
+    cdef bint _is_quiet(self) noexcept nogil:
+        cdef Py_ssize_t index
+        for index in range(self._count):
+            if acquire_i64(self._pairs[index].one) != acquire_i64(self._pairs[index].other):
+                return False
+        return True
+
+    def park(self, int64_t park_ns, int64_t until_ns, sockets=()):
+        cdef Py_ssize_t count = len(sockets)
+        cdef Py_ssize_t index
+        cdef pollfd* fds = NULL
+        cdef timespec duration
+        cdef int64_t parks = 0
+        if not 0 < park_ns <= SECOND or count > MAX_SOCKETS:
+            raise ValueError(f"a park of {park_ns} ns with {count} sockets")
+        duration.tv_sec = park_ns // SECOND
+        duration.tv_nsec = park_ns % SECOND
+        if count:
+            fds = <pollfd*>calloc(count, sizeof(pollfd))
+            if fds == NULL:
+                raise MemoryError()
+        try:
+            for index in range(count):
+                fds[index].fd = sockets[index]
+                fds[index].events = POLLIN
+            with nogil:
+                if count == 0 or poll(fds, count, 0) == 0:
+                    while self._is_quiet() and _now_ns() < until_ns:
+                        parks += 1
+                        if count == 0:
+                            nanosleep(&duration, NULL)
+                        elif poll_ns(fds, count, &duration) != 0:
+                            break
+        finally:
+            free(fds)
+        return parks

@@ -1,0 +1,16 @@
+"""Sleeping until there is something to do: compiled, or its twin :mod:`everlog.kernel.watch_twin`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from everlog.kernel import load
+from everlog.kernel.memory import Memory
+
+if TYPE_CHECKING:
+    from everlog.kernel.watch_twin import Watch as Watch
+else:
+    Watch = load("everlog.kernel._watch", "everlog.kernel.watch_twin").Watch
+
+WordPair = tuple[Memory, int, Memory, int]
+"""Two numbers of 64 bits in memory: each a memory and an offset."""
