@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from java_transport import JavaDriver
 
 from everlog.aeron.error_log import read_errors
@@ -27,7 +26,6 @@ from refused_commands import CASES, CLIENT, GOLDEN, Kept, Run
 TIMEOUT_S = 20
 KEEPALIVE_S = 1.0
 ERROR_LOG_LENGTH = 8 << 20
-
 
 
 class LiveDoor:
