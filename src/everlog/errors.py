@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+MAX_TEXT = 4000
+"""Characters of an error's text; what is between its beginning and its end is left out. The fields have all of it."""
+
 
 class EverlogError(Exception):
     """Base of all errors. ``where`` is a file or an option, ``offset`` a byte offset in it; all but ``where`` may
@@ -43,12 +46,20 @@ class EverlogError(Exception):
         if self.expected is not None:
             parts.append(f"expected {self.expected}")
         text = place + (": " + ", ".join(parts) if parts else "")
-        return text + (f" ({self.hint})" if self.hint else "")
+        return _shown(text + (f" ({self.hint})" if self.hint else ""))
 
     def __reduce__(self) -> tuple[object, ...]:
         # Keyword-only fields: the default would call cls(text) and lose them between Spark processes.
         state = {"offset": self.offset, "found": self.found, "expected": self.expected, "hint": self.hint}
         return _rebuild, (type(self), self.where, state)
+
+
+def _shown(text: str) -> str:
+    """Not longer than a screen, and such that every stream takes it: texts from outside have lone surrogates, too."""
+    if len(text) > MAX_TEXT:
+        half = MAX_TEXT // 2
+        text = f"{text[:half]}... ({len(text)} characters) ...{text[-half:]}"
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _rebuild(cls: type[EverlogError], where: str, state: dict[str, object]) -> EverlogError:
