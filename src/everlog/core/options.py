@@ -10,6 +10,10 @@ from typing import Any, TypeVar
 from everlog.errors import UsageError
 
 T = TypeVar("T")
+MIN_INT64, MAX_INT64 = -(1 << 63), (1 << 63) - 1
+MAX_NUMBER_TEXT = 100
+"""Characters of a number, spaces counted: 64 bits in binary are 66."""
+_PREFIXES = ("0x", "0o", "0b")
 
 
 def option_names(kind: type) -> frozenset[str]:
@@ -25,6 +29,20 @@ def fill(kind: type[T], values: Mapping[str, Any]) -> T:
     if unknown := sorted(values.keys() - known):
         raise UsageError("options", found=", ".join(unknown), expected=f"names out of {', '.join(sorted(known))}")
     return kind(**values)
+
+
+def whole_number(name: str, text: str, least: int = MIN_INT64, most: int = MAX_INT64) -> int:
+    """Of an option's text, decimal or such as ``0x1f``. Raises :class:`UsageError` for what is none, and for one beyond
+    ``least`` and ``most``."""
+    expected = "a whole number" if (least, most) == (MIN_INT64, MAX_INT64) else f"a whole number from {least} to {most}"
+    base = 0 if text.strip().lstrip("+-")[:2].lower() in _PREFIXES else 10
+    try:
+        number = int(text, base) if len(text) <= MAX_NUMBER_TEXT else None
+    except ValueError:
+        number = None
+    if number is None or not least <= number <= most:
+        raise UsageError(name, found=repr(text), expected=expected)
+    return number
 
 
 def check_type(name: str, value: object, kind: type | UnionType, expected: str) -> None:

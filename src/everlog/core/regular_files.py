@@ -100,7 +100,7 @@ def unreadable(path: str | Path, error: OSError | ValueError) -> StoreUnavailabl
         return StoreUnavailable(ascii(str(path)), found=str(error), expected="a path")
     if isinstance(error, NotRegular):
         return StoreUnavailable(str(path), found=error.strerror, expected=EXPECTED)
-    return StoreUnavailable(str(path), found=(error.strerror or str(error)).lower(), expected="a readable file")
+    return StoreUnavailable(str(path), found=(error.strerror or str(error)).lower())
 
 
 def _open_readable(name: str) -> int:

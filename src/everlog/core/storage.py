@@ -97,6 +97,14 @@ def open_patiently(path: str, flags: int, mode: int = 0o777) -> int:
     return os.open(path, flags, mode)
 
 
+def is_file_name(text: str) -> bool:
+    """Whether the system has bytes for the text: for half of a surrogate pair it has none."""
+    try:
+        return text.isascii() or bool(os.fsencode(text))
+    except UnicodeEncodeError:
+        return False
+
+
 def is_folder(path: str) -> bool:
     """Whether there is a folder. Raises :class:`StoreUnavailable` where that can't be told."""
     found = _look(path)
@@ -224,7 +232,7 @@ class LocalStorage:
 
     def path(self, name: str) -> str:
         """The path of ``name``. Raises :class:`NotAStore` for a name that would leave the folder."""
-        if name.startswith("/") or "\0" in name or ".." in name.split("/"):
+        if name.startswith("/") or "\0" in name or ".." in name.split("/") or not is_file_name(name):
             raise NotAStore(self.root, found=f"the name {name!r}", expected="a name inside the store's folder")
         return os.path.join(self.root, name) if name else self.root
 

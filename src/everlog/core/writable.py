@@ -369,6 +369,10 @@ def make_folder(path: str, mode: int = 0o777) -> None:
                 _sync_names(folder)
     except OSError as error:
         raise write_failed(path, error) from error
+    except RecursionError:  # makedirs goes down folder by folder
+        raise write_failed(path[:80], OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))) from None
+    except ValueError as error:  # a NUL byte, or a character that no file name has
+        raise WriteFailed(ascii(path), found=str(error), expected="a path") from error
 
 
 def _sync_names(folder: str) -> None:

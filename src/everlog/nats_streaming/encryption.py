@@ -90,11 +90,14 @@ def load_master_key(options: NatsStreamingOptions) -> MasterKey | None:
     it."""
     if options.encryption_key is not None:
         secret = options.encryption_key
-        return MasterKey(secret.encode("utf-8", "surrogateescape") if isinstance(secret, str) else bytes(secret))
+        return MasterKey(_bytes_of(secret) if isinstance(secret, str) else bytes(secret))
     if options.encryption_key_file is not None:
         return MasterKey(_key_file(options.encryption_key_file))
     if options.encryption_key_env is not None:
-        value = os.environ.get(options.encryption_key_env, "")
+        try:
+            value = os.environ.get(options.encryption_key_env, "")
+        except ValueError:  # a name that no variable has
+            value = ""
         if not value:
             raise KeyRefused(
                 "encryption_key_env", found=f"no variable {options.encryption_key_env}", expected="a key in it"
@@ -104,11 +107,20 @@ def load_master_key(options: NatsStreamingOptions) -> MasterKey | None:
     return MasterKey(os.fsencode(value)) if value else None
 
 
+def _bytes_of(secret: str) -> bytes:
+    try:
+        return secret.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise KeyRefused("encryption_key", found="half of a surrogate pair in it", expected="text, or bytes") from None
+
+
 def _key_file(path: str) -> bytes:
     try:
         secret = read_small_file(path, MAX_KEY_FILE_BYTES)
     except (StoreUnavailable, UsageError) as error:
-        raise KeyRefused("encryption_key_file", found=f"{path!r}: {error.found}", expected=error.expected) from None
+        raise KeyRefused(
+            "encryption_key_file", found=f"{path!r}: {error.found}", expected=error.expected or "a key file"
+        ) from None
     return secret.removesuffix(b"\n").removesuffix(b"\r")
 
 

@@ -29,7 +29,7 @@ _NANOSECONDS = {
     "h": 3600 * 10**9,
 }
 MAX_DIGITS = 1000
-"""Of a number of bytes. Python takes no more than 4300 in a text."""
+"""Of a number of bytes, or a time. Python takes no more than 4300 in a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,8 @@ def parse_duration(name: str, value: Any) -> int:
     if value is None:
         return 0
     text = str(value).strip().lower()
+    if len(text) > MAX_DIGITS:
+        raise UsageError(name, found=repr(value), expected="a time such as 24h, 90s or 1h30m")
     try:
         return max(round(float(text) * 10**9), 0)
     except (ValueError, OverflowError):

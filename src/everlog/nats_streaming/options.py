@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from everlog.core.options import whole_number
 from everlog.errors import UsageError
 from everlog.kernel.crc32 import IEEE, Crc32
 from everlog.nats_streaming.limits import Limits, parse_count, parse_duration, parse_size
@@ -71,8 +72,10 @@ class NatsStreamingOptions:
 
 
 def _integer(name: str, value: Any) -> int:
+    if isinstance(value, str):
+        return whole_number(name, value)
     try:
-        return int(value, 0) if isinstance(value, str) else int(value)
+        return int(value)
     except (TypeError, ValueError, OverflowError):  # infinity has no whole number
         raise UsageError(name, found=repr(value), expected="a whole number, decimal or 0x...") from None
 

@@ -109,7 +109,7 @@ def load_schema(path: str | Path, *, allow_includes: bool = False) -> Schema:
 
 def parse_schema(data: bytes | str, *, name: str = "schema") -> Schema:
     """A schema from its XML, in which nothing can be included. Raises :class:`InvalidSchema`."""
-    return _schema(parse_xml(data.encode() if isinstance(data, str) else data, name), name)
+    return _schema(parse_xml(data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data, name), name)
 
 
 def _schema(root: Element, where: str) -> Schema:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from everlog.core.columns import Column, ColumnType
+from everlog.core.json_text import parse_json
 from everlog.errors import UsageError
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class Aggregation:
 def parse_aggregation(name: str, text: str) -> Aggregation:
     """Of JSON: an object with ``by`` and ``values``, see :func:`aggregate`. Raises :class:`UsageError`."""
     try:
-        given = json.loads(text)
+        given = parse_json(text)
         by, values = given["by"], given["values"]
         named = by if isinstance(by, dict) else {None: by}
         keys = (

@@ -17,6 +17,8 @@ MAX_DEPTH = 8
 MAX_FOLDERS = 100_000
 """How deep and in how many folders stores are looked for below a folder that is none."""
 
+MAX_PATTERN = 4096
+"""Characters: no path is longer, and to look through a pattern costs the square of its length."""
 _MAGIC = "*?["
 LOG = logging.getLogger("everlog.spark")
 _told: set[str] = set()
@@ -116,6 +118,10 @@ def _expand(path: str) -> list[str]:
         return [place for part in path.split(",") if part.strip() for place in _expand(part)]
     if not any(letter in path for letter in _MAGIC):
         return [path]
+    if len(path) > MAX_PATTERN:
+        raise StoreUnavailable(
+            path[:80], found=f"a pattern of {len(path)} characters", expected=f"at most {MAX_PATTERN}"
+        )
     places = _remote_glob(path) if "://" in path else sorted(filter(os.path.isdir, glob.glob(path, recursive=True)))
     if not places:
         raise StoreUnavailable(path, found="no folder that matches", expected="a pattern that matches stores")

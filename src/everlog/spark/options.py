@@ -9,11 +9,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from everlog.core.columns import ColumnType
+from everlog.core.json_text import parse_json
+from everlog.core.options import MAX_INT64, whole_number
 from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, as_level
 from everlog.errors import UsageError
 from everlog.sbe import Schema, load_schema
 from everlog.sbe.times import PREFIX
 from everlog.spark.aggregation import Aggregation, parse_aggregation
+from everlog.spark.discovery import MAX_PATTERN
 from everlog.spark.filters import NO_BOUNDS, Bounds, bounded_times
 from everlog.spark.streaming.options import parse_seconds, parse_starting
 
@@ -88,6 +91,8 @@ def _names(name: str, value: str) -> tuple[str, ...]:
     names = tuple(part.strip() for part in _text(name, value).split(",") if part.strip())
     if not names:  # nothing chosen would be all of them
         raise UsageError(name, found=repr(value), expected="a name, or several with commas between")
+    if (longest := max(map(len, names))) > MAX_PATTERN:
+        raise UsageError(name, found=f"a name of {longest} characters", expected=f"at most {MAX_PATTERN}")
     return names
 
 
@@ -97,25 +102,15 @@ def _flag(name: str, value: str) -> bool:
     raise UsageError(name, found=repr(value), expected="true or false")
 
 
-def _number(name: str, value: str) -> int:
-    try:
-        return int(value.strip(), 0)
-    except ValueError:
-        raise UsageError(name, found=repr(value), expected="a whole number") from None
-
-
 def _count(name: str, value: str) -> int:
-    number = _number(name, value)
-    if number < 1:
-        raise UsageError(name, found=repr(value), expected="at least 1")
-    return number
+    return whole_number(name, value, 1)
 
 
 def _bytes_or_none(name: str, value: str, least: int = 0) -> int:
     match = re.fullmatch(r"(\d{1,15})\s*([kmgt]?)(?:i?b)?", value.strip().lower())
     size = int(match[1]) * _UNITS[match[2]] if match else -1
-    if size < least:
-        raise UsageError(name, found=repr(value), expected=f"bytes, such as 64m, at least {least}")
+    if not least <= size <= MAX_INT64:
+        raise UsageError(name, found=repr(value), expected=f"bytes, such as 64m, from {least} to {MAX_INT64}")
     return size
 
 
@@ -206,8 +201,8 @@ FAMILY_OPTIONS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "preCommit": ("pre_commit", _flag),
     "encryptionKeyFile": ("encryption_key_file", _text),
     "encryptionKeyEnv": ("encryption_key_env", _text),
-    "crcPoly": ("crc_poly", _number),
-    "maxMsgs": ("max_msgs", _number),
+    "crcPoly": ("crc_poly", whole_number),
+    "maxMsgs": ("max_msgs", whole_number),
     "maxBytes": ("max_bytes", _text),
     "maxAge": ("max_age", _text),
     "includeBak": ("include_bak", _flag),
@@ -293,12 +288,10 @@ def _parse(given: Mapping[str, str], table: Mapping[str, tuple[str, Callable[[st
 
 def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
     """``load(one)`` comes as ``path``, ``load([several])`` as ``paths``, a JSON list."""
-    import json
-
     found = [given["path"]] if given.get("path", "").strip() else []
     if "paths" in given:
         try:
-            several = json.loads(given["paths"])
+            several = parse_json(given["paths"])
         except ValueError:
             several = None
         if not isinstance(several, list) or not all(isinstance(path, str) for path in several):
@@ -316,7 +309,8 @@ def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
 
 def _check_secret(name: str, value: str) -> None:
     """Raises :class:`UsageError` for a URL with a password."""
-    if _PASSWORD.search(value):
+    # Without what is behind the last "@" nothing is looked through again and again.
+    if _PASSWORD.search(value[: value.rfind("@") + 1]):
         raise UsageError(
             name,
             found="a password in a URL",

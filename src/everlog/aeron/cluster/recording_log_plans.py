@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
@@ -32,6 +31,7 @@ from everlog.aeron.cluster.recording_log_changes import (
 from everlog.aeron.cluster.snapshot import service_label
 from everlog.aeron.mark_file import Clock
 from everlog.aeron.mark_file import now_ms as system_ms
+from everlog.core.json_text import parse_json
 from everlog.core.repair import Backup, RepairPlan, RepairStep
 from everlog.core.storage import LocalStorage, Storage
 from everlog.core.writable import WritableFile, WritableStorage, writable
@@ -315,7 +315,7 @@ def _made_by(backup: Storage) -> dict[str, object]:
     if backup.size(PLAN_NAME) > MAX_PLAN_BYTES:
         raise LimitExceeded(where, found=f"{backup.size(PLAN_NAME)} bytes", expected=f"at most {MAX_PLAN_BYTES}")
     try:
-        steps = json.loads(backup.read_all(PLAN_NAME))["steps"]
+        steps = parse_json(backup.read_all(PLAN_NAME))["steps"]
         return next(dict(step) for step in steps if step["file"] == RECORDING_LOG_NAME)
-    except (ValueError, TypeError, KeyError, RecursionError, StopIteration) as error:
+    except (ValueError, TypeError, KeyError, StopIteration) as error:
         raise CorruptData(where, found="no such plan", expected=f"a change of {RECORDING_LOG_NAME}") from error

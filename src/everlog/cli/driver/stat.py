@@ -39,8 +39,10 @@ class Pattern(ParamType[re.Pattern[str]]):
         """Compile it."""
         try:
             return re.compile(str(value))
-        except re.error as error:
+        except (re.error, OverflowError) as error:  # of a repeat count with too many digits
             self.fail(f"no regular expression: {error}", param, ctx)
+        except RecursionError:
+            self.fail("no regular expression: groups too deep in each other", param, ctx)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

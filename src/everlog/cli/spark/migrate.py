@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from everlog.cli.progress import ProgressLine
+from everlog.cli.seconds import Seconds
 from everlog.cli.spark.running import Running, scan_options, source_options, spark_options
 from everlog.cli.text import complain, json_line, print_table, warn
 from everlog.errors import UsageError
@@ -97,7 +98,7 @@ _file = click.Path(dir_okay=False, exists=True)
 @click.option("--tls-cert", type=_file, help="JetStream: the client's certificate.")
 @click.option("--tls-key", type=_file, help="JetStream: its key.")
 @click.option("--domain", help="JetStream: its domain.")
-@click.option("--patience", type=float, default=60.0, help="JetStream: seconds without progress to give up after.")
+@click.option("--patience", type=Seconds(), default=60.0, help="JetStream: seconds without progress to give up after.")
 @spark_options
 def migrate(
     paths: tuple[str, ...],

@@ -10,6 +10,7 @@ import click
 
 from everlog.cli.spark.running import Running, chosen_options, source_options, spark_options
 from everlog.cli.text import json_line, print_table, printable, time_text
+from everlog.core.options import MAX_INT64
 from everlog.errors import UsageError
 
 if TYPE_CHECKING:
@@ -27,9 +28,10 @@ _SHOWN = 20
 def bucket_width(text: str) -> int:
     """Nanoseconds of ``10s``, ``1m``, ... Raises :class:`UsageError`."""
     match = re.fullmatch(r"(\d{1,9})\s*(ms|s|m|h|d)", text.strip().lower())
-    if match is None or int(match[1]) == 0:
+    width = int(match[1]) * _UNITS[match[2]] if match else 0
+    if not 0 < width <= MAX_INT64:
         raise UsageError("--bucket", found=repr(text), expected="a time such as 1m, 10s, 500ms, 1h, 1d")
-    return int(match[1]) * _UNITS[match[2]]
+    return width
 
 
 @click.command

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
 
+from everlog.core.json_text import parse_json
 from everlog.errors import CorruptData, UnsupportedVersion
 
 NAME = "everlog-export"
@@ -147,7 +148,7 @@ def encode(manifest: Manifest) -> bytes:
 def decode(data: bytes, where: str) -> Manifest:
     """Raises :class:`CorruptData` for what is no manifest, :class:`UnsupportedVersion` for a later version's."""
     try:
-        head = json.loads(data, parse_constant=_no_number)
+        head = parse_json(data)
         if head["format"] != NAME:
             raise ValueError(head["format"])
         if head["version"] != VERSION:
@@ -196,7 +197,3 @@ def _of(kind: type[T], value: Any) -> T:
     if type(value) is not kind:
         raise TypeError(f"{value!r} where there is a {kind.__name__}")
     return value
-
-
-def _no_number(text: str) -> None:
-    raise ValueError(f"the number {text}")

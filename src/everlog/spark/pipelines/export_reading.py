@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import itertools
-import json
 import os
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from everlog.core.json_text import parse_json
 from everlog.core.regular_files import NotRegular, check_regular, open_regular, unreadable
 from everlog.errors import CorruptData, StoreUnavailable
 from everlog.kernel.crc32 import IEEE, Crc32
@@ -80,7 +80,7 @@ def _json_batches(place: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch
 
     with open(place, encoding="ascii") as file:
         while lines := list(itertools.islice(file, BATCH_ROWS)):
-            rows = [json.loads(line) for line in lines]
+            rows = [parse_json(line) for line in lines]
             yield pa.RecordBatch.from_pydict({name: [_value(name, row[name]) for row in rows] for name in columns})
 
 

@@ -16,13 +16,13 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-import json
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from everlog.core.json_text import parse_json
 from everlog.core.report import Fault, Severity
 from everlog.core.store import Store
 from everlog.errors import EverlogError, UsageError, WriteFailed
@@ -382,7 +382,7 @@ class ChannelImport:
         behind one that is missing."""
         sequence = int(message.subject.rpartition(".")[2])
         try:
-            answer = json.loads(message.data) if message.data else {"error": {"description": "no responders"}}
+            answer = parse_json(message.data) if message.data else {"error": {"description": "no responders"}}
         except ValueError:
             answer = {"error": {"description": "no JSON"}}
         if "error" in answer or answer.get("seq") != sequence or answer.get("duplicate"):

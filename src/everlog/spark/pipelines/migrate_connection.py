@@ -15,8 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
+from everlog.core.json_text import parse_json
 from everlog.core.regular_files import check_regular, unreadable
 from everlog.errors import EverlogError, MissingDependency, StoreUnavailable, UsageError
 
@@ -54,7 +55,7 @@ class Connection:
 
     def __post_init__(self) -> None:
         for url in self.servers:
-            parts = urlsplit(url)
+            parts = _split(url)
             if parts.scheme not in ("nats", "tls", "ws", "wss") or not parts.hostname:
                 raise UsageError("server", found=repr(parts.scheme + "://..."), expected="such as nats://host:4222")
             if parts.username or parts.password:
@@ -118,6 +119,16 @@ class Connection:
         return context
 
 
+def _split(url: str) -> SplitResult:
+    """Raises :class:`UsageError`, without the URL: it may have a password in it."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        raise UsageError("server", found=f"no URL: {error}", expected="such as nats://host:4222") from None
+    return parts
+
+
 class JetStream:
     """An open connection: ``async with JetStream(connection) as js``."""
 
@@ -167,7 +178,7 @@ class JetStream:
         subject = f"{self.connection.api_prefix}.{verb}"
         try:
             answer = await self.nc.request(subject, json.dumps(request or {}).encode(), timeout=API_TIMEOUT_S)
-            found: dict[str, Any] = json.loads(answer.data)
+            found: dict[str, Any] = parse_json(answer.data)
         except NoRespondersError as error:
             raise self._unreachable(error, self._nobody()) from error
         except (Error, OSError, TimeoutError, ValueError) as error:

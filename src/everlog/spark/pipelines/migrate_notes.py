@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 from urllib.parse import quote
 
+from everlog.core.json_text import parse_json
 from everlog.core.writable import LocalWritableStorage, WritableFile, WritableStorage, make_folder
 from everlog.errors import CorruptData, StoreUnavailable
 
@@ -94,8 +95,8 @@ def _read_moves(storage: WritableStorage, kind: str) -> dict[tuple[str, str], As
         return {}
     where = f"{storage.root}/{MOVES}"
     try:
-        loaded = json.loads(storage.read_all(MOVES))
-        moves = [Assigned(**move) for move in loaded["moves"]]
+        loaded = parse_json(storage.read_all(MOVES))
+        moves = [_assigned(**move) for move in loaded["moves"]]
         # A stream of this name could be noted, and never moved.
         known = {(move.store, move.stream): move for move in moves if move.name != MOVES_NAME}
         found, version = loaded["kind"], loaded["version"]
@@ -104,6 +105,15 @@ def _read_moves(storage: WritableStorage, kind: str) -> dict[tuple[str, str], As
     if (found, version) != (kind, VERSION):
         raise CorruptData(where, found=f"notes of {found} {version}", expected=f"{kind} {VERSION}")
     return known
+
+
+def _assigned(**move: Any) -> Assigned:
+    """Raises :class:`TypeError` for a value of another type."""
+    found = Assigned(**move)
+    texts = (found.store, found.family, found.stream, found.name, found.token)
+    if not all(isinstance(text, str) for text in texts) or type(found.number) is not int:
+        raise TypeError(f"{move}")
+    return found
 
 
 def _new_name(store: str, stream: str, taken: set[str]) -> str:
@@ -235,7 +245,7 @@ def read_note(storage: WritableStorage, name: str) -> Progressed:
     if not storage.exists(name):
         return Progressed()
     try:
-        loaded = json.loads(storage.read_all(name))
+        loaded = parse_json(storage.read_all(name))
         if loaded.pop("version") != VERSION:
             raise ValueError("another version")
         pending = [Pending(*record) for record in loaded.pop("pending")]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from everlog.core.json_text import parse_json
 from everlog.errors import EverlogError, UsageError
 from everlog.spark.discovery import FoundStore
 from everlog.spark.streaming.followers import open_follower
@@ -55,7 +55,7 @@ def progress(query: StreamingQuery, **options: Any) -> QueryProgress:
 def _as_json(last: Any) -> dict[str, Any]:
     if last is None:
         return {}
-    found: dict[str, Any] = dict(last) if isinstance(last, dict) else json.loads(last.json)
+    found: dict[str, Any] = dict(last) if isinstance(last, dict) else parse_json(last.json)
     return found
 
 
@@ -87,7 +87,7 @@ def progress_of(last: dict[str, Any], options: dict[str, Any] | None = None) -> 
 
 def _offset(found: Any) -> Offset | None:
     try:
-        return from_json(json.loads(found) if isinstance(found, str) else found)
+        return from_json(parse_json(found) if isinstance(found, str) else found)
     except (EverlogError, ValueError):
         return None
 

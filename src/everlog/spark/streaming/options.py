@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
+from everlog.core.json_text import parse_json
 from everlog.errors import UsageError
 
 EARLIEST, LATEST = "earliest", "latest"
 DEFAULT_PREFETCH_BYTES = 1 << 20
 DEFAULT_DISCOVERY_S = 10.0
+MAX_SECONDS = 1e9
+"""Some thirty years: of that many nanoseconds, 64 bits hold nine times."""
+_SECONDS = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(ms|s|m|h|)")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +39,7 @@ def parse_starting(name: str, value: str) -> str | dict[str, Any]:
         return text.lower()
     expected = 'earliest, latest, or JSON such as {"/data/archive": {"3": "4096"}}'
     try:
-        stores = json.loads(text)
+        stores = parse_json(text)
     except ValueError:
         raise UsageError(name, found=repr(value), expected=expected) from None
     if isinstance(stores, dict) and stores.get("version") == 1:  # an offset as query progress shows it
@@ -60,10 +65,10 @@ def _of_offset(stores: Any) -> Any:
 
 
 def parse_seconds(name: str, value: str) -> float:
-    """``10``, ``10s``, ``500ms``, ``2m``."""
-    text = value.strip().lower()
-    for unit, factor in (("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0), ("", 1.0)):
-        number = text.removesuffix(unit) if unit else text
-        if text.endswith(unit) and number.replace(".", "", 1).strip().isdecimal():
-            return float(number) * factor
-    raise UsageError(name, found=repr(value), expected="seconds, such as 10s or 500ms")
+    """``10``, ``10s``, ``500ms``, ``2m``; at most ``MAX_SECONDS``."""
+    match = _SECONDS.fullmatch(value.strip().lower())
+    seconds = float(match[1]) * _UNITS[match[2]] if match else -1.0
+    if not 0 <= seconds <= MAX_SECONDS:
+        expected = f"seconds, such as 10s or 500ms, at most {MAX_SECONDS:g}"
+        raise UsageError(name, found=repr(value), expected=expected)
+    return seconds

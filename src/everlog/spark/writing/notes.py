@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from everlog.core.json_text import parse_json
 from everlog.core.writable import WritableStorage
 from everlog.errors import CorruptData, UsageError
 from everlog.spark.writing.staging import SUFFIX, Part
@@ -127,7 +128,7 @@ def publish(storage: WritableStorage, note: Note) -> None:
 def _read(storage: WritableStorage, name: str) -> Note:
     where, query = f"{storage.root}/{name}", name.removesuffix(NOTE_SUFFIX)
     try:
-        body = json.loads(storage.read_all(name))
+        body = parse_json(storage.read_all(name))
         if body["version"] != VERSION:
             raise ValueError(f"version {body['version']}")
         if body["query"] != query:

@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from everlog.core.durability import Durability
+from everlog.core.options import whole_number
 from everlog.core.storage import LocalStorage
 from everlog.core.writable import LocalWritableStorage, make_folder
 from everlog.errors import NotAStore, StoreUnavailable, UsageError
+from everlog.spark.streaming.options import MAX_SECONDS
 from everlog.spark.writing.commits import Committer, OnUncertain, Transaction
 from everlog.spark.writing.naming import TargetName, journal_name, recording_name
 from everlog.spark.writing.notes import NOTE_SUFFIX
@@ -97,10 +99,7 @@ def _flag(name: str, value: str) -> bool:
 
 
 def _number(name: str, value: str) -> int:
-    try:
-        return int(value.strip())
-    except ValueError:
-        raise UsageError(f"option {name}", found=repr(value), expected="a whole number") from None
+    return whole_number(f"option {name}", value)
 
 
 def _bytes(name: str, value: str) -> int:
@@ -115,8 +114,8 @@ def _seconds(name: str, value: str) -> float:
         seconds = float(value.strip().removesuffix("s"))
     except ValueError:
         seconds = math.nan
-    if not 0 <= seconds < math.inf:
-        raise UsageError(f"option {name}", found=repr(value), expected="seconds, such as 10")
+    if not 0 <= seconds <= MAX_SECONDS:
+        raise UsageError(f"option {name}", found=repr(value), expected=f"seconds, such as 10, at most {MAX_SECONDS:g}")
     return seconds
 
 
@@ -249,5 +248,5 @@ def _transaction(values: Mapping[str, Any]) -> Transaction | None:
     if len(values) != 2 or values["version"] < 0:
         expected = "both txnAppId and txnVersion, a number from 0 that grows"
         raise UsageError("option txnAppId", found=str(dict(values)), expected=expected)
-    digest = hashlib.sha256(values["app_id"].encode()).hexdigest()[:32]
+    digest = hashlib.sha256(values["app_id"].encode("utf-8", "surrogatepass")).hexdigest()[:32]
     return Transaction(f"txn-{digest}", values["version"])

@@ -8,7 +8,6 @@ again. What somebody else has written since is never overwritten.
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -20,6 +19,7 @@ from everlog.aeron.archive.tool.steps import FILE_MODE, ArchiveStep, last_writte
 from everlog.aeron.archive.writing.catalog_bytes import CHECKSUMS
 from everlog.aeron.frames import HEADER_LENGTH, MAX_FRAME_LENGTH, MAX_SEGMENT_LENGTH, TYPE_DATA, align
 from everlog.aeron.layouts import DataHeader
+from everlog.core.json_text import parse_json
 from everlog.core.repair import Backup, RepairPlan, pieces_of
 from everlog.core.storage import ReadableFile, Storage
 from everlog.core.writable import DRAFT_PREFIX, WritableStorage, writable
@@ -46,11 +46,11 @@ def plan_undo(storage: Storage, backup: Storage) -> RepairPlan:
         where = f"{backup.root}/{PLAN_NAME}"
         raise LimitExceeded(where, found=f"{backup.size(PLAN_NAME)} bytes", expected=f"at most {MAX_PLAN_BYTES}")
     try:
-        made = json.loads(backup.read_all(PLAN_NAME))
+        made = parse_json(backup.read_all(PLAN_NAME))
         if made["family"] != FAMILY:
             raise ValueError(made["family"])
         steps = [_undo_of(folder, backup, step) for step in reversed(made["steps"])]
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError) as error:
         found, expected = "no such plan", "the plan of a change of an archive"
         raise CorruptData(f"{backup.root}/{PLAN_NAME}", found=found, expected=expected) from error
     return RepairPlan(folder.root, FAMILY, tuple(steps))
