@@ -2,42 +2,65 @@
 
 from __future__ import annotations
 
+import getpass
 import importlib
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
 
 from everlog import stores
+from everlog.aeron.transport.client.options import default_folder
+from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.cli.app import COMMANDS
+from everlog.cli.metrics import DEFAULT_LISTEN
 from everlog.core.options import option_names
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
-def options() -> list[tuple[str, str]]:
-    found = []
-    for name, (module, _) in COMMANDS.items():
-        command = getattr(importlib.import_module(module), name)
-        flags = [flag for item in command.params if isinstance(item, click.Option) for flag in item.opts]
-        found += [(name, flag) for flag in flags]
-    return found
+def verbs(command: click.Command) -> Iterator[click.Command]:
+    """A command, and those below it."""
+    yield command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        below = [command.get_command(context, name) for name in command.list_commands(context)]
+        yield from (verb for one in below if one is not None for verb in verbs(one))
 
 
-@pytest.mark.parametrize(("command", "flag"), options())
-def test_every_option_is_documented(command: str, flag: str) -> None:
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_is_documented_and_says_what_it_does(name: str) -> None:
     text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
     common = text.split("## How a store is opened")[1].split("\n## ")[0]
-    own = text.split(f"## everlog {command}")[1].split("\n## ")[0]
-    assert re.search(rf"`{flag}[ `]", common + own), f"docs/cli.md does not tell of {command} {flag}"
+    own = text.split(f"## everlog {name}")[1].split("\n## ")[0]
+    for verb in verbs(getattr(importlib.import_module(COMMANDS[name][0]), name)):
+        for option in verb.params:
+            if not isinstance(option, click.Option):
+                continue
+            assert option.help, f"{name} {verb.name}: {option.opts}"
+            flags = [rf"(?<![\w-]){flag}(?![\w-])" for flag in (*option.opts, *option.secondary_opts)]
+            told = [flag for flag in flags if re.search(rf"`[^`\n]*{flag}", common + own)]
+            assert len(told) >= len(option.opts), f"docs/cli.md does not tell of {name} {verb.name}: {option.opts}"
 
 
-@pytest.mark.parametrize(("command", "flag"), options())
-def test_every_option_says_what_it_does(command: str, flag: str) -> None:
-    parameters = getattr(importlib.import_module(COMMANDS[command][0]), command).params
-    assert all(item.help for item in parameters if isinstance(item, click.Option) and flag in item.opts)
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_security_page_tells_what_every_command_writes_and_opens(name: str) -> None:
+    text = (ROOT / "SECURITY.md").read_text(encoding="utf-8").split("\n## ")[2]
+    assert re.search(rf"`(everlog )?{name}\b", text)
+
+
+def test_the_security_page_names_the_addresses_and_folders_that_are_opened_by_default() -> None:
+    text = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    assert f"`{DEFAULT_LISTEN}`" in text
+    assert "`/dev/shm/aeron-USER`" in text
+    assert default_folder().name == f"aeron-{getpass.getuser()}"
+    assert Configuration().resolver_interface is None
+    assert "`aeron.driver.resolver.interface`" in text
+    assert Configuration().termination_validator == "deny"
+    assert "`aeron.driver.termination.validator`" in text
 
 
 @pytest.mark.parametrize("family", stores.FAMILIES)

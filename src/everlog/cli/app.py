@@ -73,8 +73,8 @@ class Commands(click.Group):
 @click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="everlog")
 def cli() -> None:
-    """Open, list, read, verify and export durable message streams: Aeron archives and clusters, JLog journals, NATS
-    Streaming stores.
+    """Open, list, read, verify, repair and export durable message streams: Aeron archives and clusters, JLog journals,
+    NATS Streaming stores. Run an Aeron media driver, publish and subscribe.
 
     Opening and reading never change a byte. Exit codes: 0 fine, 1 faults found, 2 wrong usage or no store.
     """
