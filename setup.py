@@ -11,11 +11,13 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 
 if sys.platform == "win32":
     sys.exit("everlog does not run on Windows: it needs pread and fcntl locks (use Linux, macOS or WSL)")
 
 SOURCE = Path("src")
+CODE = (".py", ".pyi", ".pyx", ".pxd", ".pxi")
 
 
 def extensions() -> list[Extension]:
@@ -30,15 +32,48 @@ def extensions() -> list[Extension]:
         if only in (None, "", name):
             found.append(Extension(name, [str(path)], extra_compile_args=["-O3", "-g0"]))
     modules: list[Extension] = cythonize(
-        found, nthreads=os.cpu_count() or 1, include_path=[str(SOURCE)], language_level=3, show_all_warnings=False
+        found,
+        nthreads=os.cpu_count() or 1,
+        include_path=[str(SOURCE)],
+        language_level=3,
+        show_all_warnings=False,
+        quiet=True,  # errors are told all the same
     )
     for module in modules:
         module.optional = True  # cythonize does not carry it over
     return modules
 
 
+def stale(folder: Path) -> list[Path]:
+    """Compiled modules in a folder, and the C code that they were made of, whose source has moved or is gone: they
+    would still be imported."""
+    made = (path for path in folder.rglob("_*") if path.suffix in (".so", ".c"))
+    return sorted(path for path in made if not path.with_name(path.name.partition(".")[0] + ".pyx").exists())
+
+
+def is_current(module: Path, sources: list[str]) -> bool:
+    """Whether a module was made of these sources: one of before is still there where they don't compile."""
+    return module.exists() and all(os.stat(source).st_mtime <= module.stat().st_mtime for source in sources)
+
+
+class CurrentModules(build_py):
+    """Takes modules out of the build's folder that are sources no more: a wheel would have them."""
+
+    def run(self) -> None:
+        """Copy, then look at what is there."""
+        super().run()
+        if self.editable_mode:
+            return
+        current = {Path(name) for name in self.get_outputs(include_bytecode=False)}
+        folder = Path(self.build_lib)
+        for path in [path for path in folder.rglob("*.p*") if path.suffix in CODE and path not in current]:
+            path.unlink()
+        for path in stale(folder):
+            path.unlink()
+
+
 class AllOrNone(build_ext):
-    """Builds on all cores; takes what was built away again when a module could not be."""
+    """Builds on all cores; takes what was built away again when a module could not be, and what has no source."""
 
     def finalize_options(self) -> None:
         """As many compilers at once as there are cores."""
@@ -47,11 +82,14 @@ class AllOrNone(build_ext):
 
     def build_extensions(self) -> None:
         """Compile, then look at what is there."""
+        for path in stale(SOURCE) if self.inplace else ():
+            self.warn(f"{path} is removed: its source is gone")
+            path.unlink()
         super().build_extensions()
-        built = [Path(self.get_ext_fullpath(module.name)) for module in self.extensions]
-        if all(path.exists() for path in built):
+        built = {module.name: Path(self.get_ext_fullpath(module.name)) for module in self.extensions}
+        if all(is_current(built[module.name], module.sources) for module in self.extensions):
             return
-        for path in built:
+        for path in built.values():
             path.unlink(missing_ok=True)
         self.warn(
             "everlog is installed without its compiled modules: is there a C compiler, are there Python's headers?"
@@ -60,4 +98,4 @@ class AllOrNone(build_ext):
 
 # Where processes are not forked, those that Cython starts import this file, too.
 if __name__ == "__main__":
-    setup(ext_modules=extensions(), cmdclass={"build_ext": AllOrNone})
+    setup(ext_modules=extensions(), cmdclass={"build_ext": AllOrNone, "build_py": CurrentModules})

@@ -34,7 +34,7 @@ cdef enum:
 
 assert (DONE, ENDED, FULL, UNKNOWN, MOVED) == (
     append_twin.DONE, append_twin.ENDED, append_twin.FULL, append_twin.UNKNOWN, append_twin.MOVED)
-assert MAX_HEADER_BYTES == JLOG_COMPRESSED_HEADER_SIZE
+assert <int>MAX_HEADER_BYTES == <int>JLOG_COMPRESSED_HEADER_SIZE
 
 cdef extern from "pythread.h":
     ctypedef enum PyLockStatus:
