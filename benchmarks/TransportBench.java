@@ -21,7 +21,8 @@ import org.agrona.hints.ThreadHints;
 /**
  * Times the real Aeron client, and is the real media driver for either side.
  *
- * <p>Arguments: the driver's folder; the driver's threading mode, or {@code client} for a driver that runs elsewhere.
+ * <p>Arguments: the driver's folder; the driver's threading mode, or {@code client} for a driver that runs elsewhere;
+ * {@code alone} for a driver without a client.
  * On stdin come the commands of {@code transport_client.py}, which says what each does; answers are the same.
  */
 public final class TransportBench
@@ -43,7 +44,8 @@ public final class TransportBench
 
     public static void main(final String[] arguments) throws IOException
     {
-        final TransportBench bench = new TransportBench(arguments[0], arguments[1]);
+        final boolean isAlone = arguments.length > 2 && arguments[2].equals("alone");
+        final TransportBench bench = new TransportBench(arguments[0], arguments[1], isAlone);
         System.out.println("ready");
         final BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
         String line;
@@ -63,14 +65,14 @@ public final class TransportBench
         System.exit(0);
     }
 
-    private TransportBench(final String folder, final String mode)
+    private TransportBench(final String folder, final String mode, final boolean isAlone)
     {
         driver = mode.equals("client") ? null : MediaDriver.launch(new MediaDriver.Context()
             .aeronDirectoryName(folder)
             .dirDeleteOnStart(true)
             .dirDeleteOnShutdown(true)
             .threadingMode(ThreadingMode.valueOf(mode)));
-        aeron = Aeron.connect(new Aeron.Context().aeronDirectoryName(folder));
+        aeron = isAlone ? null : Aeron.connect(new Aeron.Context().aeronDirectoryName(folder));
     }
 
     private String run(final String[] words)

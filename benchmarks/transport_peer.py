@@ -113,16 +113,19 @@ def time_both(verbs: tuple[str, str], ends: tuple[Client, Client], *words: objec
 
 
 class Driver:
-    """A media driver in a new folder in memory. ``properties`` (``name=value``) are for the real one alone. Use as a
-    context manager."""
+    """A media driver in a new folder in memory. ``properties`` (``name=value``) are for the real one alone, in whose
+    process there is a client, too, unless it ``is_alone``. Use as a context manager."""
 
-    def __init__(self, kind: Kind, threads: str = "SHARED", properties: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, kind: Kind, threads: str = "SHARED", properties: tuple[str, ...] = (), *, is_alone: bool = False
+    ) -> None:
         memory = Path("/dev/shm")
         self._root = Path(tempfile.mkdtemp(prefix="everlog-aeron-", dir=memory if memory.is_dir() else None))
         self.folder = self._root / "driver"
         self._process: Any
         if kind == "java":
-            command = java_command(self.folder, threads, properties=properties)
+            words = ("alone",) if is_alone else ()
+            command = java_command(self.folder, threads, *words, properties=properties)
             self._process = Process("the driver of java", command)
         else:
             self._process = _our_driver(self.folder, threads)
