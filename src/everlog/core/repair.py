@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from everlog.core.report import Fault, Progress
 from everlog.core.storage import LocalStorage, ReadableFile, Storage
 from everlog.core.writable import LocalWritableStorage, make_folder
+from everlog.core.zeros import nonzero_blocks
 from everlog.errors import FileChanged, WriteFailed
 
 NOTHING = "nothing"
@@ -66,6 +67,20 @@ class FolderBackup:
             file.sync()
         storage.sync_folder()
 
+    def save_part(self, name: str, file: ReadableFile, start: int, end: int) -> None:
+        """As :meth:`save`, of a part of a file; its holes are not read, and stay holes. Raises :class:`FileChanged`,
+        too, when the file is shorter than ``end``."""
+        storage = self._open()
+        with storage.open_writable(_free_name(storage, name), create=True, exclusive=True, mode=0o600) as kept:
+            for at, block in nonzero_blocks(file, start, end):
+                kept.write_at(at - start, block)
+            if kept.size() < end - start:
+                kept.truncate(end - start)
+            kept.sync()
+        storage.sync_folder()
+        if (size := file.size()) < end:
+            raise FileChanged(file.name, offset=size, found=f"{size} bytes", expected=f"{end}")
+
     def link(self, storage: Storage, name: str) -> bool:
         """Keep a file by a second name for it, which costs no space: only for one that is then removed or replaced,
         for what is written into it would change here, too. On return the name is on disk. False where that can't be
@@ -95,6 +110,14 @@ class FolderBackup:
         return self._storage
 
 
+def _free_name(storage: Storage, name: str) -> str:
+    free, number = name, 1
+    while storage.exists(free):
+        number += 1
+        free = f"{name}.{number}"
+    return free
+
+
 def keep_file(backup: Backup | None, storage: Storage, name: str) -> None:
     """Keep a whole file that is about to be removed or replaced, under its name: by a link where that can be, else a
     copy. Raises :class:`WriteFailed`, :class:`StoreUnavailable`."""
@@ -102,6 +125,15 @@ def keep_file(backup: Backup | None, storage: Storage, name: str) -> None:
         return
     with storage.open(name) as file:
         backup.save(name, pieces_of(file))
+
+
+def keep_part(backup: Backup, file: ReadableFile, name: str, start: int, end: int) -> None:
+    """Keep a part of a file under a name. Raises :class:`WriteFailed`, and :class:`FileChanged` when the file is
+    shorter than ``end``."""
+    if isinstance(backup, FolderBackup):
+        backup.save_part(name, file, start, end)
+    else:
+        backup.save(name, pieces_of(file, start, end))
 
 
 def pieces_of(file: ReadableFile, start: int = 0, end: int | None = None) -> Iterator[bytes]:

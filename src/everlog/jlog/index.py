@@ -10,18 +10,20 @@ from array import array
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
-from everlog.core.storage import Storage
+from everlog.core.storage import ReadableFile, Storage
 from everlog.errors import EverlogError
 from everlog.jlog.layouts import JlogHeader, JlogIndexEntry
 from everlog.jlog.names import index_name
 
 ENTRY = JlogIndexEntry.size
+FIRST_BLOCK_ENTRIES, BLOCK_ENTRIES = 1 << 12, 1 << 17
 
 
 @dataclass(slots=True)
 class SegmentIndex:
     """An index as it was found. ``entries`` are offsets without the closing 0, as many as the data could need and two
-    more; ``good`` of them rise from 0 and are inside the data. ``byte_count`` is -1 when there is none."""
+    more, but not many behind one that can't be; ``good`` of them rise from 0 and are inside the data. ``byte_count`` is
+    -1 when there is none."""
 
     log: int
     data_bytes: int
@@ -65,23 +67,34 @@ def read_index(storage: Storage, log: int, data_bytes: int, header_bytes: int = 
             return index
         with storage.open(name) as file:
             index.byte_count = file.size()
-            raw = file.read_at(0, min(index.byte_count, most * ENTRY))
+            is_whole = _read_entries(index, file, min(index.byte_count // ENTRY, most), header_bytes)
     except EverlogError:
-        return index
-    entries = array("Q", raw[: len(raw) // ENTRY * ENTRY])
-    if index.byte_count <= most * ENTRY and len(entries) > 1 and entries[-1] == 0:
+        return SegmentIndex(log, data_bytes, index.byte_count)
+    entries = index.entries
+    if is_whole and index.byte_count <= most * ENTRY and len(entries) > 1 and entries[-1] == 0:
         entries.pop()
         index.closed = True
-    index.entries = entries
-    index.good = _plausible_entries(entries, data_bytes, header_bytes)
     return index
 
 
-def _plausible_entries(entries: array[int], data_bytes: int, header_bytes: int) -> int:
-    """How many entries from the first on rise by at least a header and leave room for one."""
+def _read_entries(index: SegmentIndex, file: ReadableFile, count: int, header_bytes: int) -> bool:
+    """Entries block by block, up to the first that does not rise by at least a header, or leaves no room for one, and
+    the rest of its block: sizes of files are not believed. Whether these are all ``count``."""
     before = -header_bytes
-    for count, offset in enumerate(entries):
-        if offset < before + header_bytes or offset + header_bytes > data_bytes or (count == 0 and offset):
-            return count
-        before = offset
-    return len(entries)
+    at, wanted = 0, FIRST_BLOCK_ENTRIES
+    while at < count:
+        wanted = min(wanted, count - at)
+        raw = file.read_at(at * ENTRY, wanted * ENTRY)
+        block = array("Q", raw[: len(raw) // ENTRY * ENTRY])
+        index.entries.extend(block)
+        for number, offset in enumerate(block):
+            is_first = before < 0
+            if offset < before + header_bytes or offset + header_bytes > index.data_bytes or (is_first and offset):
+                index.good = at + number
+                return at + len(block) >= count
+            before = offset
+        at = index.good = at + len(block)
+        if len(block) < wanted:  # cut meanwhile
+            break
+        wanted = min(2 * wanted, BLOCK_ENTRIES)
+    return True

@@ -37,15 +37,17 @@ from everlog.errors import MissingDependency
 from everlog.jlog.compression import Decode, lz4_decoder
 from everlog.jlog.framing import KNOWN, LEGACY, Framing, Header, Provider
 from everlog.jlog.index import SegmentIndex
+from everlog.jlog.layouts import JlogCompressedHeader
 
-SEARCH_BYTES = 1 << 20
-"""The data is searched in pieces of this size."""
+FIRST_SEARCH_BYTES, SEARCH_BYTES = 4 << 10, 1 << 20
+"""The data is searched in pieces, from the first size up to the second: what is searched for often is near."""
 CACHE_BYTES = 64 << 10
 LEGACY_CHAIN = 4
 """So many plausible headers must follow one of version 1.x before it is believed."""
 MAX_CHAIN_STEPS = 100_000
 """Headers looked at inside one message, before it is taken as it is; also what a segment may cost beyond one step for
 16 bytes."""
+_ZEROS = bytes(SEARCH_BYTES + JlogCompressedHeader.size)
 TORN = frozenset({"torn-record", "torn-header", "zero-bytes"})
 """What a write that was not finished leaves."""
 
@@ -89,10 +91,26 @@ class SegmentData:
 
     def is_zero(self, start: int, end: int) -> bool:
         """Whether all bytes are 0."""
-        for at in range(start, end, SEARCH_BYTES):
-            if self.read_file(at, min(SEARCH_BYTES, end - at)).strip(b"\0"):
-                return False
-        return True
+        return next(self.pieces(start, end), None) is None
+
+    def pieces(self, start: int, end: int, overlap: int = 0) -> Iterator[tuple[int, bytes, int]]:
+        """The bytes from ``start`` up to ``end`` that are not all zeros, piece by piece: offset, bytes, and how many of
+        them are the piece's own; up to ``overlap`` more follow, which the next piece has, too. What is whole in
+        ``overlap + 1`` bytes, not all of them zeros, is whole in the piece that it begins in. Holes are not read, and
+        the first pieces are small, for who needs no more."""
+        at, size = start, FIRST_SEARCH_BYTES
+        while at < end:
+            data = self.file.next_data(at)
+            if data - overlap > at:
+                at, size = data - overlap, FIRST_SEARCH_BYTES
+                continue
+            found = self.read_file(at, min(size + overlap, end - at))
+            if found != _ZEROS[: len(found)]:
+                yield at, found, min(size, len(found))
+            if len(found) < min(size, end - at):  # the file was cut
+                return
+            at += size
+            size = min(2 * size, SEARCH_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,11 +293,10 @@ def detect_framing(data: SegmentData, at: int, preferred: Framing | None) -> Fra
 
 def _candidates(data: SegmentData, start: int, end: int, framing: Framing) -> Iterator[Header]:
     """Plausible headers that are whole in ``start..end``, in order."""
-    pattern, overlap = framing.pattern, framing.header_bytes - 1
-    for base in range(start, end, SEARCH_BYTES):
-        chunk = data.read_file(base, min(SEARCH_BYTES + overlap, end - base))
+    pattern = framing.pattern
+    for base, chunk, own in data.pieces(start, end, framing.header_bytes - 1):
         match = pattern.search(chunk)
-        while match is not None and match.start() < SEARCH_BYTES:
+        while match is not None and match.start() < own:
             header = framing.parse(chunk, match.start(), base + match.start())
             if header is not None:
                 yield header

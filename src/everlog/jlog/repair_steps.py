@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from everlog.core.repair import Backup, RepairStep
+from everlog.core.repair import Backup, RepairStep, keep_part
 from everlog.core.storage import ReadableFile
 from everlog.core.writable import WritableFile, WritableStorage, locked
 from everlog.errors import EverlogError, FileChanged, StoreUnavailable
@@ -60,7 +60,7 @@ def keep(backup: Backup | None, file: ReadableFile, start: int = 0, end: int | N
         return
     size = file.size() if end is None else end
     if size > start:
-        backup.save(file.name if end is None else f"{file.name}@{start}", chunks(file, start, size))
+        keep_part(backup, file, file.name if end is None else f"{file.name}@{start}", start, size)
 
 
 def changed(name: str, found: str, expected: str) -> FileChanged:

@@ -6,6 +6,7 @@ A piece is bounded by offsets, not by numbers of messages: whatever an index say
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -126,7 +127,10 @@ def cut_segment(journal: Journal, segment: Segment, piece_bytes: int) -> list[Pi
             lookup = _Lookup(index, segment.byte_count, data, framing)
             marks = [(0, 1)]
             for k in range(1, count):
-                mark = lookup.message_near(segment.byte_count * k // count)
+                offset = segment.byte_count * k // count
+                if offset > lookup.last:
+                    break
+                mark = lookup.message_near(offset)
                 if mark is not None and mark[0] > marks[-1][0] and mark[1] > marks[-1][1]:
                     marks.append(mark)
     except EverlogError:
@@ -136,36 +140,30 @@ def cut_segment(journal: Journal, segment: Segment, piece_bytes: int) -> list[Pi
 
 
 class _Lookup:
-    """Finds messages by bisecting an index on disk."""
+    """Finds messages by bisecting an index on disk. ``last``: where its last message begins."""
 
     def __init__(self, index: ReadableFile, data_bytes: int, data: ReadableFile, framing: Framing) -> None:
         self._index = index
         self._data = data
         self._framing = framing
-        # No more entries than the data has room for.
-        self._count = min(index.size() // ENTRY, data_bytes // framing.header_bytes + 1)
+        # No more entries than the data has room for; without the closing 0, or what else of zeros is at the end.
+        most = min(index.size() // ENTRY, data_bytes // framing.header_bytes + 1)
+        self._count = bisect_left(range(most), True, lo=min(most, 1), key=lambda number: not self._entry(number))
+        self.last = self._entry(self._count - 1) if self._count else 0
 
     def message_near(self, offset: int) -> tuple[int, int] | None:
         """Offset and number of the first message at ``offset`` or behind it, if the index knows it and the message
         before it ends there."""
-        low, high = 0, self._count
-        while low < high:
-            middle = (low + high) // 2
-            if middle and not self._entry(middle):
-                high = middle  # the closing 0
-            elif self._entry(middle) < offset:
-                low = middle + 1
-            else:
-                high = middle
-        if low < 1 or low >= self._count:
+        number = bisect_left(range(self._count), offset, key=self._entry)
+        if number < 1 or number >= self._count:
             return None
-        before, there = self._entry(low - 1), self._entry(low)
+        before, there = self._entry(number - 1), self._entry(number)
         if there < offset or before >= offset:
             return None
         header = self._header(before)
         if header is None or header.end != there or self._header(there) is None:
             return None
-        return there, low + 1
+        return there, number + 1
 
     def _entry(self, number: int) -> int:
         raw = self._index.read_at(number * ENTRY, ENTRY)

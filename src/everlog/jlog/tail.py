@@ -8,6 +8,7 @@ Bytes that are neither are kept in a file beside the segment before they are cut
 from __future__ import annotations
 
 import logging
+from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ from everlog.jlog.segments import SegmentReader
 from everlog.jlog.whole_messages import check_framing, check_no_other
 from everlog.kernel.columns import RowSink
 
+TRIM_BYTES = 1 << 16
+"""An index is trimmed in blocks of that size."""
 _log = logging.getLogger("everlog.jlog")
 
 
@@ -160,7 +163,14 @@ def _trim(index: WritableFile, end: int) -> None:
     """Entries behind the end would stop the C library's readers for good."""
     size = index.size()
     keep = size // ENTRY * ENTRY if end else 0
-    while keep and int.from_bytes(index.read_at(keep - ENTRY, ENTRY), "little") >= end:
-        keep -= ENTRY
+    while keep:
+        start = max(0, keep - TRIM_BYTES)
+        raw = index.read_at(start, keep - start)
+        block = array("Q", raw[: len(raw) // ENTRY * ENTRY])
+        while block and block[-1] >= end:
+            block.pop()
+        keep = start + len(block) * ENTRY
+        if block:
+            break
     if keep < size:
         index.truncate(keep)

@@ -109,7 +109,7 @@ class Writer:
         buffer = PreCommitBuffer(self._storage, self._framing, self._metastore.mode, wait_s=SECONDS_FOR_THE_LOCK)
         self._buffer = buffer
         self._take_over(buffer)
-        buffer.begin(buffer_bytes or buffer.capacity or DEFAULT_BUFFER_BYTES)
+        buffer.begin(buffer_bytes or min(buffer.capacity, MAX_BUFFER_BYTES) or DEFAULT_BUFFER_BYTES)
 
     def _rescue_buffer(self) -> None:
         """Write out what a dead writer left in the buffer; one that lives keeps it."""
