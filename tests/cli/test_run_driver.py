@@ -129,7 +129,7 @@ def test_all_properties_can_be_printed(tmp_path: Path) -> None:
     [
         (["-D", "aeron.mtu.length=7"], "aeron.mtu.length: found 7, expected 64 to 65504"),
         (["-D", "aeron.mtu.length"], "command line: found 'aeron.mtu.length', expected NAME=VALUE"),
-        (["/nowhere/x.properties"], "/nowhere/x.properties: found no such file or directory, expected a readable file"),
+        (["/nowhere/x.properties"], "/nowhere/x.properties: found no such file or directory"),
     ],
 )
 def test_what_is_wrong_is_one_line_and_exit_code_2(given: list[str], said: str) -> None:
