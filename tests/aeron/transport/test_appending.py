@@ -56,7 +56,9 @@ def test_a_message_is_one_frame(appender: Any, log: PrivateLog) -> None:
     assert appender.position == 224
 
 
-@pytest.mark.parametrize("length", [*range(70), 127, 128, 129, LONGEST])
+@pytest.mark.parametrize(
+    "length", [*range(70), 127, 128, 129, *range(254, 259), 319, 320, 321, 384, 1023, 1024, LONGEST]
+)
 def test_nothing_is_written_behind_a_payload(appender: Any, log: PrivateLog, length: int) -> None:
     payload = bytes(1 + i % 255 for i in range(length))
     assert appender.offer_many([payload, payload, payload]) == 3

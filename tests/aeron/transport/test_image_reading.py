@@ -457,3 +457,13 @@ def test_columns_of_many_short_messages(kernel: Kernel, log: PrivateLog) -> None
     assert image.poll_columns(columns) == 100
     assert columns.offsets.tolist() == offsets.tolist()
     assert bytes(columns.data) == data
+
+
+def test_columns_of_messages_of_some_hundred_bytes(kernel: Kernel, log: PrivateLog) -> None:
+    appender = kernel.publication.ExclusiveAppender(log, log.counters, 0)
+    image = reader(kernel, log)
+    payloads = [bytes((length + i) % 251 for i in range(length)) for length in (*range(250, 330, 3), 511, 512, 1024)]
+    assert appender.offer_many(payloads) == len(payloads)
+    columns = kernel.message_columns.MessageColumns()
+    assert image.poll_columns(columns) == len(payloads)
+    assert columns.to_list() == payloads
