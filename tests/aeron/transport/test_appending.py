@@ -196,6 +196,26 @@ def test_a_batch_ends_at_the_limit(appender: Any, log: PrivateLog) -> None:
     assert appender.append_columns(column, array("i", range(0, 32 * 201, 32)), 100) == 50
 
 
+def test_long_and_short_messages_of_one_call_come_in_their_order(appender: Any, log: PrivateLog) -> None:
+    payloads = [bytes([i]) * length for i, length in enumerate((600, 700, 32, 481, 480, 1000, LONGEST, 0, 900))]
+    assert appender.offer_many(payloads) == len(payloads)
+    expected = b""
+    for payload in payloads:
+        expected += frame(len(expected), payload)
+    assert log.frames(0, len(expected) + 64) == expected + bytes(64)
+    assert log.tail(0) == (INITIAL_TERM, len(expected))
+
+
+def test_long_messages_go_on_in_the_next_term_and_end_at_the_limit(appender: Any, log: PrivateLog) -> None:
+    size = len(frame(0, bytes(1000)))
+    fit = TERM // size
+    log.limit = TERM + 5 * size
+    assert appender.offer_many([b"x" * 1000] * 100) == fit + 5
+    assert appender.position == TERM + 5 * size
+    assert log.tail(1) == (INITIAL_TERM + 1, 5 * size)
+    assert log.frames(1, size * 5) == b"".join(frame(size * i, b"x" * 1000, term_id=INITIAL_TERM + 1) for i in range(5))
+
+
 def test_the_last_term_ends_the_log(kernel: Kernel, kind: str) -> None:
     log = PrivateLog.make(kernel.memory)
     last = 0x7FFFFFFF

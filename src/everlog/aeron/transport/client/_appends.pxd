@@ -51,7 +51,8 @@ cdef enum:
 
     MAX_BATCH = 64
     MAX_TURNS = 4               # to the next term, without a message appended: more only in damaged metadata
-    MAX_SHORT = 512             # bytes of a frame: longer ones are no batch, but written upwards one by one
+    MAX_SHORT = 512             # bytes of a frame: longer ones are written upwards
+    MAX_LONG_BATCH = 65536      # bytes of longer ones that the tail is moved by at once
     PREFETCH = 4096             # bytes ahead: memory that is written downwards is not foreseen by the processor
 
 cdef struct LogView:
@@ -105,12 +106,29 @@ cdef inline void put_frame(
     everlog_put(frame + HEADER, part.data, part.length)
 
 
+cdef inline void put_upwards(
+    const LogView* log, char* term, int32_t term_id, const Part* parts, const int64_t* offsets, int count, int64_t reserved
+) noexcept nogil:
+    # Each is there as soon as it is written.
+    cdef int i
+    cdef char* frame
+    for i in range(count):
+        frame = term + offsets[i]
+        put_header(log, frame, offsets[i], parts[i].length + HEADER, term_id)
+        memcpy(frame + DATA_HEADER_RESERVED_VALUE, &reserved, 8)
+        everlog_put(frame + HEADER, parts[i].data, parts[i].length)
+        release_i32(frame, <int32_t>(parts[i].length + HEADER))
+
+
 cdef inline void put_batch(
     const LogView* log, char* term, int64_t offset, int32_t term_id, const Part* parts, const int64_t* offsets, int count,
     int64_t reserved
 ) noexcept nogil:
     cdef int i
     cdef char* first = term + offset
+    if parts[0].length > MAX_SHORT - HEADER:
+        put_upwards(log, term, term_id, parts, offsets, count, reserved)
+        return
     put_header(log, first, offset, parts[0].length + HEADER, term_id)
     for i in range(count - 1, 0, -1):
         put_frame(log, term + offsets[i], offsets[i], &parts[i], term_id, reserved)
@@ -220,20 +238,22 @@ cdef inline int64_t append_exclusive(const LogView* log, Place* place, const Par
 cdef inline int batch_of(
     const LogView* log, const char* term, const Part* parts, int count, int64_t position, int64_t offset, int64_t* offsets, int64_t* end
 ) noexcept nogil:
-    # How many messages from ``offset`` on, which is ``position``, fit as one batch: short ones, within the term, each
-    # beginning below the limit.
+    # How many messages from ``offset`` on, which is ``position``, fit as one batch: all short or all long, within the
+    # term, each beginning below the limit.
     cdef int64_t at = offset, behind, limit = acquire_i64(log.limit) - position + offset
     cdef int i = 0
+    cdef bint is_long = parts[0].length > MAX_SHORT - HEADER
     while i < count and at < limit and parts[i].length <= log.max_payload:
         behind = at + align32(parts[i].length + HEADER)
-        if behind > log.term_length or (behind - at > MAX_SHORT and i > 0):
+        if behind > log.term_length or (parts[i].length > MAX_SHORT - HEADER) != is_long:
             break
-        everlog_prefetch_for_writing(term + min(at + PREFETCH, log.term_length - 1))
+        if is_long and i > 0 and behind - offset > MAX_LONG_BATCH:
+            break
+        if not is_long:
+            everlog_prefetch_for_writing(term + min(at + PREFETCH, log.term_length - 1))
         offsets[i] = at
         at = behind
         i += 1
-        if behind - offsets[i - 1] > MAX_SHORT:
-            break
     end[0] = at
     return i
 
