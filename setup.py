@@ -12,6 +12,7 @@ from pathlib import Path
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
+from setuptools.errors import CompileError
 
 if sys.platform == "win32":
     sys.exit("everlog does not run on Windows: it needs pread and fcntl locks (use Linux, macOS or WSL)")
@@ -73,24 +74,37 @@ class CurrentModules(build_py):
 
 
 class AllOrNone(build_ext):
-    """Builds on all cores; takes what was built away again when a module could not be, and what has no source."""
+    """Builds on all cores: all modules, or none where none can be built. In the tree a source that does not compile is
+    an error, and what has no source is removed."""
+
+    in_tree = False
 
     def finalize_options(self) -> None:
         """As many compilers at once as there are cores."""
         super().finalize_options()
         self.parallel = self.parallel or os.cpu_count()
 
-    def build_extensions(self) -> None:
-        """Compile, then look at what is there."""
-        for path in stale(SOURCE) if self.inplace else ():
+    def run(self) -> None:
+        """Build; setuptools copies what was built into the tree."""
+        self.in_tree = bool(self.inplace)  # which is not set while it builds
+        for path in stale(SOURCE) if self.in_tree else ():
             self.warn(f"{path} is removed: its source is gone")
             path.unlink()
+        super().run()
+
+    def build_extensions(self) -> None:
+        """Compile, then look at what is there."""
         super().build_extensions()
         built = {module.name: Path(self.get_ext_fullpath(module.name)) for module in self.extensions}
-        if all(is_current(built[module.name], module.sources) for module in self.extensions):
+        missing = [module.name for module in self.extensions if not is_current(built[module.name], module.sources)]
+        if not missing:
             return
-        for path in built.values():
+        if self.in_tree and (len(missing) < len(built) or os.environ.get("EVERLOG_ONLY")):
+            raise CompileError(f"not built: {', '.join(missing)}")
+        for name, path in built.items():
             path.unlink(missing_ok=True)
+            if self.in_tree:
+                (SOURCE / self.get_ext_filename(name)).unlink(missing_ok=True)
         self.warn(
             "everlog is installed without its compiled modules: is there a C compiler, are there Python's headers?"
         )

@@ -11,8 +11,11 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
+from setuptools import Distribution, Extension
+from setuptools.errors import CompileError
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted((ROOT / "src").rglob("_*.pyx"))
@@ -56,6 +59,52 @@ def test_a_module_that_is_older_than_its_source_is_not_taken_for_built(setup: Mo
     assert setup.is_current(module, [str(source)])
     os.utime(module, (0, 0))
     assert not setup.is_current(module, [str(source)])
+
+
+def build(setup: ModuleType, tree: Path, monkeypatch: pytest.MonkeyPatch, *compiling: str) -> set[str]:
+    """Build modules ``a._one`` and ``a._two`` where only ``compiling`` compile; the modules in the tree then."""
+    (tree / "src" / "a").mkdir(parents=True, exist_ok=True)
+    for name in ("_one.pyx", "_one.c", "_two.pyx", "_two.c", "__init__.py"):
+        (tree / "src" / "a" / name).touch()
+    monkeypatch.chdir(tree)
+
+    def compile_some(command: Any) -> None:
+        for name in compiling:
+            path = Path(command.get_ext_fullpath(name))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+
+    monkeypatch.setattr(setup.build_ext, "build_extensions", compile_some)
+    modules = [Extension(f"a.{name}", [f"src/a/{name}.c"], optional=True) for name in ("_one", "_two")]
+    command = setup.AllOrNone(Distribution({"name": "a", "ext_modules": modules, "package_dir": {"": "src"}}))
+    command.inplace = True
+    command.ensure_finalized()
+    command.run()
+    return {path.name.partition(".")[0] for path in (tree / "src").rglob("*.so")}
+
+
+def test_a_build_in_the_tree_removes_what_has_no_source(
+    setup: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "src" / "b").mkdir(parents=True)
+    (tmp_path / "src" / "b" / f"_gone{SUFFIX}").touch()
+    assert build(setup, tmp_path, monkeypatch, "a._one", "a._two") == {"_one", "_two"}
+
+
+def test_a_source_that_does_not_compile_is_an_error_that_names_it(
+    setup: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(CompileError, match=r"not built: a\._two"):
+        build(setup, tmp_path, monkeypatch, "a._one")
+
+
+def test_without_a_compiler_no_module_of_before_is_left(
+    setup: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert build(setup, tmp_path, monkeypatch, "a._one", "a._two") == {"_one", "_two"}
+    for path in tmp_path.rglob("*.so"):
+        os.utime(path, (0, 0))
+    assert build(setup, tmp_path, monkeypatch) == set()
 
 
 def test_a_wheel_has_the_modules_that_are_there_and_none_of_before(tmp_path: Path) -> None:
