@@ -215,6 +215,17 @@ def test_a_message_that_is_being_written_is_left_to_the_next_reading(tmp_path, m
         assert faults == []
 
 
+def test_a_writer_is_waited_for_once_however_many_messages_are_torn(make, monkeypatch):
+    waits = []
+    monkeypatch.setattr("everlog.jlog.segments.time.sleep", waits.append)
+    torn = JlogHeader.pack(magic=0x663A7318, tv_sec=5, length=1 << 29)  # ends far behind the data
+    storage = make.folder({"00000000": (make.message(b"a") + make.message(b"b") + torn) * 20 + make.message(b"end")})
+    faults = []
+    assert sum(1 for _ in JlogStore(storage, JlogOptions()).read("journal", on_fault=faults.append)) == 41
+    assert [fault.code for fault in faults] == ["torn-record"] * 20
+    assert len(waits) == 1
+
+
 def test_a_missing_folder_is_unavailable(tmp_path):
     with pytest.raises(StoreUnavailable):
         open_store(tmp_path / "nowhere", family="jlog")

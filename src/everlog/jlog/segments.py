@@ -99,6 +99,7 @@ class SegmentReader:
     is_piece: bool = False
     is_locked: Callable[[], bool] = not_locked
     _rereads: int = 0
+    _has_waited: bool = False
     _is_filled: bool = False
 
     def fill(self) -> Iterator[None]:
@@ -211,8 +212,9 @@ class SegmentReader:
         if verdict.resume < data.end and (verdict.header is None or verdict.header.end <= data.end):
             return False
         size = self.file.size()
-        if size <= data.end:
+        if size <= data.end and not self._has_waited:
             time.sleep(SECONDS_FOR_A_WRITE)
+            self._has_waited = True  # who writes there at all has gone on since: other torn messages are not waited for
             size = self.file.size()
         return size > data.end and (verdict.resume >= data.end or not self._leads_to(size, verdict))
 
