@@ -6,7 +6,8 @@ are timed alone: a loop around ``offer`` with a bytes object, and polls with a P
 
 Messages of 1 KiB are a matter of memory: a log of 192 MiB is written, read, copied, and zeroed by the driver. Both logs
 were gone through several times before a figure is taken, so all their pages are there. The ratio is the median of
-pairs in turn; how far pairs are apart is printed, and how much of each log is on huge pages in its client.
+pairs in turn, of several launches; how far they are apart is printed, and how much of each log its client has on huge
+pages.
 """
 
 from __future__ import annotations
@@ -14,17 +15,19 @@ from __future__ import annotations
 import re
 import statistics
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks.lines import Line, median_rate
-from benchmarks.transport_peer import Client, Driver
+from benchmarks.transport_peer import Client, Driver, Kind
 
 CHANNEL, STREAM = "aeron:ipc?term-length=64m", 1001
 MESSAGES = {32: 10_000_000, 1024: 1_000_000}
 """By payload bytes."""
 BURST = {32: 4096, 1024: 256}
 TARGETS = {32: ">=1.3", 1024: ">=1.1"}
-PAIRS = 9
+LAUNCHES, PAIRS = 3, 5
+"""Where a log's pages are, and what Java's compiler makes of the loop, is another matter in each process."""
 SINGLE_MESSAGES = 4_000_000
 WARM_UPS = 4
 """Java compiles meanwhile; and all pages of the log have been touched."""
@@ -39,28 +42,43 @@ def rate(client: Client, verb: str, payload_bytes: int, messages: int) -> Callab
     return measure
 
 
-def beside(ours: Client, java: Client, payload_bytes: int, messages: int) -> Iterator[Line | str]:
-    """Pairs of rates in turn: the line, and how they are spread."""
-    own_rate, java_rate = (rate(client, "one", payload_bytes, messages) for client in (ours, java))
-    for _ in range(WARM_UPS):
-        own_rate()
-        java_rate()
+def beside(payload_bytes: int, messages: int) -> Iterator[Line | str]:
+    """Pairs of rates in turn, of processes started anew several times: the line, and how they are spread."""
     pairs: list[tuple[float, float]] = []
-    for turn in range(PAIRS):
-        if turn % 2:
-            theirs, own = java_rate(), own_rate()
-        else:
-            own, theirs = own_rate(), java_rate()
-        pairs.append((own, theirs))
+    of_launches, shares = [], []
+    for _ in range(LAUNCHES):
+        with ExitStack() as stack:
+            kinds: tuple[Kind, Kind] = ("everlog", "java")
+            drivers = [stack.enter_context(Driver(kind, is_alone=True)) for kind in kinds]
+            clients = [
+                stack.enter_context(Client(kind, driver.folder)) for kind, driver in zip(kinds, drivers, strict=True)
+            ]
+            ours, java = (rate(client, "one", payload_bytes, messages) for client in clients)
+            for _ in range(WARM_UPS):
+                ours()
+                java()
+            found = [pair(ours, java, turn) for turn in range(PAIRS)]
+            shares.append([share(client) for client in clients])
+        pairs += found
+        of_launches.append(statistics.median(own / theirs for own, theirs in found))
     ratios = [own / theirs for own, theirs in pairs]
-    value = statistics.median(own for own, _ in pairs)
+    value, peer = (statistics.median(rates) for rates in zip(*pairs, strict=True))
     yield Line(f"transport-ipc-{payload_bytes}B", value / 1e6, "M/s", TARGETS[payload_bytes], statistics.median(ratios))
-    peer = statistics.median(theirs for _, theirs in pairs)
-    on_huge = " and ".join(f"{share(client):.0%}" for client in (ours, java))
+    launches = " ".join(f"{each:.2f}" for each in of_launches)
+    on_huge = " and ".join(f"{statistics.median(each):.0%}" for each in zip(*shares, strict=True))
     yield (
-        f"{PAIRS} pairs: ratios {min(ratios):.2f} to {max(ratios):.2f}; the real one {peer / 1e6:.3g} M/s;"
-        f" on huge pages {on_huge} of the logs"
+        f"{len(pairs)} pairs: ratios {min(ratios):.2f} to {max(ratios):.2f}, by launch {launches};"
+        f" the real one {peer / 1e6:.3g} M/s; on huge pages {on_huge} of the logs"
     )
+
+
+def pair(ours: Callable[[], float], java: Callable[[], float], turn: int) -> tuple[float, float]:
+    """Both rates; another is measured first in each turn."""
+    if turn % 2:
+        theirs = java()
+        return ours(), theirs
+    own = ours()
+    return own, java()
 
 
 def share(client: Client) -> float:
@@ -78,14 +96,9 @@ def share(client: Client) -> float:
 
 def lines() -> Iterator[Line | str]:
     """Short and long messages; single offers and handlers."""
-    with (
-        Driver("java") as java_driver,
-        Driver("everlog") as driver,
-        Client("java", java_driver.folder) as java,
-        Client("everlog", driver.folder) as ours,
-    ):
-        for size, count in MESSAGES.items():
-            yield from beside(ours, java, size, count)
+    for size, count in MESSAGES.items():
+        yield from beside(size, count)
+    with Driver("everlog") as driver, Client("everlog", driver.folder) as ours:
         value = median_rate(rate(ours, "offers", 32, SINGLE_MESSAGES))
         yield Line("transport-offer-32B", value / 1e6, "M/s", ">=8")
         value = median_rate(rate(ours, "handlers", 32, SINGLE_MESSAGES))
