@@ -116,6 +116,14 @@ def test_zeros_in_a_recording_log_are_no_term() -> None:
     assert [(fault.code, fault.found) for fault in log.faults] == [("recording-log-entry", "zeros")]
 
 
+def test_a_long_hole_in_a_recording_log_is_one_fault() -> None:
+    first, second = entries()[:2]
+    log = read_recording_log(first + bytes(64 * 100_000) + second + bytes(64 * 3))
+    assert [entry.offset for entry in log.entries] == [0, len(first) + 64 * 100_000]
+    assert [entry.entry_index for entry in log.entries] == [0, 100_001]
+    assert [fault.found for fault in log.faults] == ["zeros in place of 100000 entries", "zeros in place of 3 entries"]
+
+
 def test_a_node_state_cut_or_flipped_anywhere_is_read_or_refused() -> None:
     data = node_state_of(9, 4096)[:64]
     good = read_node_state(data)

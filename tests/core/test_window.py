@@ -69,3 +69,27 @@ def test_seeking_outside_the_buffer_reads_anew() -> None:
     window.seek(705)
     assert window.address == 705
     assert window.buffer[window.at] == DATA[705]
+
+
+def test_a_buffer_that_grew_for_one_frame_is_given_back_where_reading_goes_on_elsewhere() -> None:
+    asked: list[int] = []
+
+    def read_into(address: int, buffer: memoryview) -> int:
+        asked.append(len(buffer))
+        return reader(bytes(100_000))(address, buffer)
+
+    window = Window(read_into, 0, 100_000, chunk_bytes=100)
+    while len(window.buffer) < 10_000:
+        window.refill()
+    window.seek(50_000)
+    window.refill()
+    assert asked[-1] == 100
+
+
+def test_skipping_never_goes_back_nor_beyond_the_end() -> None:
+    window = Window(reader(), 64, len(DATA), chunk_bytes=100)
+    window.refill()
+    for target, alignment, reached in ((70, 32, 64), (100, 32, 96), (90, 1, 96), (500, 32, 480), (5000, 32, 1000)):
+        window.skip_to(target, alignment)
+        assert window.address == reached
+    assert not window.refill()

@@ -13,6 +13,7 @@ from everlog.core.report import Fault
 from everlog.core.storage import Storage
 from everlog.kernel.columns import RowSink
 from everlog.kernel.crc32 import IEEE, Crc32
+from everlog.nats_streaming import slices
 from everlog.nats_streaming.index import IndexLookup
 from everlog.nats_streaming.reading import SliceFile, SliceReader
 from everlog.nats_streaming.store import NatsStreamingStore
@@ -92,6 +93,16 @@ def test_a_slice_that_was_lost_and_is_whole_when_it_is_read_ends(made: Any) -> N
         assert store.streams()[0].record_count == 0
         storage.files["foo/msgs.1.dat"] = dat
         assert [batch.row_count for batch in store.scan("foo", max_rows=4, on_fault=lambda _: None)] == []
+
+
+def test_slices_that_no_server_finishes_are_waited_for_once(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A power cut left an empty file in each of many channels."""
+    waited: list[float] = []
+    monkeypatch.setattr(slices.time, "sleep", waited.append)
+    files = {f"c{number}/{name}": b"" for number in range(100) for name in ("msgs.1.dat", "msgs.1.idx")}
+    with NatsStreamingStore.open(MemoryStorage({"server.dat": made.server()} | files), {}) as store:
+        assert len(store.streams()) == 100
+        assert 0.1 < sum(waited) < 1
 
 
 @pytest.mark.parametrize("with_index", [True, False])

@@ -133,6 +133,7 @@ class _Listing(NamedTuple):
 
     entries: list[Entry]
     names: frozenset[str]
+    sizes: dict[str, int]
 
 
 class RemoteStorage:
@@ -175,7 +176,8 @@ class RemoteStorage:
             except Exception as error:  # each fsspec back end has errors of its own
                 raise _unavailable(f"{self.root}/{folder}", error) from error
             entries = [_entry(item) for item in found if item["name"].rstrip("/") != path.rstrip("/")]
-            self._listed[folder] = _Listing(entries, frozenset(entry.name for entry in entries))
+            sizes = {entry.name: entry.size for entry in entries if entry.is_file}
+            self._listed[folder] = _Listing(entries, frozenset(entry.name for entry in entries), sizes)
         return self._listed[folder]
 
     def names(self, folder: str = "") -> list[str]:
@@ -193,8 +195,10 @@ class RemoteStorage:
             raise
 
     def size(self, name: str) -> int:
-        """Bytes of a file."""
-        return self.open(name).size()
+        """Bytes of a file; of one in a folder that was listed those of the listing."""
+        folder, _, last = name.rpartition("/")
+        listed = self._listed.get(folder)
+        return self.open(name).size() if listed is None or last not in listed.sizes else listed.sizes[last]
 
     def open(self, name: str) -> RemoteFile:
         """Open a file for reading; of one in a folder that was listed the size is that of the listing."""

@@ -22,6 +22,7 @@ from everlog.errors import FileChanged, WriteFailed
 
 NOTHING = "nothing"
 COPY_BYTES = 1 << 20
+_ZEROS = bytes(COPY_BYTES)
 
 
 class Backup(Protocol):
@@ -59,7 +60,7 @@ class FolderBackup:
         with storage.open_writable(free, create=True, exclusive=True, mode=0o600) as file:
             at = 0
             for piece in pieces:
-                if piece.count(0) < len(piece):  # zeros stay holes
+                if piece is not _ZEROS and piece.count(0) < len(piece):  # zeros stay holes
                     file.write_at(at, piece)
                 at += len(piece)
             if file.size() < at:
@@ -137,11 +138,17 @@ def keep_part(backup: Backup, file: ReadableFile, name: str, start: int, end: in
 
 
 def pieces_of(file: ReadableFile, start: int = 0, end: int | None = None) -> Iterator[bytes]:
-    """A file's bytes from ``start`` on, in pieces of ``COPY_BYTES``. Raises :class:`FileChanged` when it is shorter
-    than ``end``."""
+    """A file's bytes from ``start`` on, in pieces of ``COPY_BYTES``; holes are not read. Raises :class:`FileChanged`
+    when it is shorter than ``end``."""
     size = file.size() if end is None else end
+    next_data = start
     for at in range(start, size, COPY_BYTES):
         length = min(COPY_BYTES, size - at)
+        if at >= next_data:
+            next_data = file.next_data(at)
+        if at + length <= next_data:
+            yield _ZEROS[:length]
+            continue
         data = file.read_at(at, length)
         if len(data) < length:
             raise FileChanged(file.name, offset=at, found=f"{len(data)} bytes", expected=f"{length}")

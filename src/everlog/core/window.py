@@ -23,7 +23,7 @@ class Window:
     does not fit, ``refill`` grows the buffer, up to ``max_bytes``.
     """
 
-    __slots__ = ("_end", "_max_bytes", "_read_into", "at", "base", "buffer", "filled")
+    __slots__ = ("_chunk_bytes", "_end", "_max_bytes", "_read_into", "at", "base", "buffer", "filled")
 
     def __init__(
         self,
@@ -38,6 +38,7 @@ class Window:
         self.base = start
         self.at = 0
         self.filled = 0
+        self._chunk_bytes = len(self.buffer)
         self._end = end
         self._max_bytes = max_bytes
         self._read_into = read_into
@@ -74,11 +75,21 @@ class Window:
         return count > 0
 
     def seek(self, address: int) -> None:
-        """Go on at ``address``, inside or outside the buffer."""
+        """Go on at ``address``, inside or outside the buffer. Outside, a buffer that has grown is given back: else each
+        piece between holes would cost a read of its size."""
         if self.base <= address <= self.base + self.filled:
             self.at = address - self.base
-        else:
-            self.base, self.at, self.filled = address, 0, 0
+            return
+        self.base, self.at, self.filled = address, 0, 0
+        if len(self.buffer) > self._chunk_bytes:
+            self.buffer = bytearray(self._chunk_bytes)
+
+    def skip_to(self, address: int, alignment: int = 1) -> None:
+        """Go on at ``address``, rounded down to a multiple of ``alignment``, or at the stream's end if that comes
+        first; never back."""
+        address = min(address // alignment * alignment, self._end)
+        if address > self.address:
+            self.seek(address)
 
     def _grow(self) -> None:
         size = len(self.buffer)

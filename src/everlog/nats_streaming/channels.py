@@ -28,6 +28,7 @@ from everlog.nats_streaming.slices import (
     ChannelFolder,
     Extent,
     Part,
+    Patience,
     Slice,
     SliceState,
     arrange,
@@ -80,6 +81,7 @@ class Reading:
     include_bak: bool
     key: MasterKey | None
     states: dict[Slice, SliceState] = field(default_factory=dict)
+    patience: Patience = field(default_factory=Patience)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,7 @@ class Channel:
                 self._states = self._survey()
             except StoreUnavailable:
                 before = [s.dat for s in self.folder.slices]
-                self.folder = list_channel(self.reading.storage, self.folder.folder)
+                self.folder = list_channel(self.reading.storage, self.folder.folder, self.reading.patience)
                 if [s.dat for s in self.folder.slices] == before:
                     raise  # else a server deleted slices meanwhile
         if self._states is None:
@@ -354,4 +356,4 @@ def _clip(state: SliceState, lookup: IndexLookup, first: int, end: int) -> tuple
 
 def open_channel(reading: Reading, folder: str) -> Channel:
     """Look at a channel's folder. Raises :class:`~everlog.errors.StoreUnavailable`."""
-    return Channel(reading, list_channel(reading.storage, folder))
+    return Channel(reading, list_channel(reading.storage, folder, reading.patience))

@@ -20,7 +20,7 @@ from everlog.errors import StoreUnavailable
 from everlog.nats_streaming.channels import Channel
 from everlog.nats_streaming.index import IndexFold, IndexLookup
 from everlog.nats_streaming.names import channel_bytes, slice_file
-from everlog.nats_streaming.slices import ChannelFolder, Slice, SliceState, list_channel
+from everlog.nats_streaming.slices import ChannelFolder, Patience, Slice, SliceState, list_channel
 from everlog.nats_streaming.splitting import plan_splits
 from everlog.nats_streaming.store import NatsStreamingStore
 from everlog.nats_streaming.survey import Surveyor
@@ -54,6 +54,7 @@ class ChannelFollower(Follower):
         """See :meth:`Follower.look`."""
         self._storage.forget()
         reading = self._store.reading
+        reading.patience = Patience()
         if not self._has_fixed_clock:
             reading.now_ns = time.time_ns()
         folders = sorted(entry.name for entry in self._storage.entries() if entry.is_dir)
@@ -73,11 +74,11 @@ class ChannelFollower(Follower):
             followed.unlisted += 1
             return followed
         try:
-            listed = list_channel(self._storage, folder)
+            listed = list_channel(self._storage, folder, self._store.reading.patience)
         except StoreUnavailable:
             if self._storage.exists(folder):
                 raise
-            listed = list_channel(self._storage, folder)  # deleted, and made again
+            listed = list_channel(self._storage, folder, self._store.reading.patience)  # deleted, and made again
         last, fold = self._grow(listed, followed)
         channel = Channel(self._store.reading, listed)
         end = channel.last + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import time
 from dataclasses import dataclass, field
@@ -39,6 +40,23 @@ class Slice:
 
 MAX_RELISTINGS = 3
 SECONDS_BETWEEN_LISTINGS = (0.001, 0.004, 0.016)
+SECONDS_FOR_ALL = 0.5
+"""So long at most a look at all of a store's channels waits: a power cut may have left unfinished slices in each."""
+
+
+@dataclass(slots=True)
+class Patience:
+    """Time that is left for waiting. Shared by the channels of a store."""
+
+    left_s: float = SECONDS_FOR_ALL
+
+    def wait(self, seconds: float) -> bool:
+        """Wait, if there is time left; whether there was."""
+        if self.left_s < seconds:
+            return False
+        self.left_s -= seconds
+        time.sleep(seconds)
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +78,7 @@ class ChannelFolder:
         return not self.slices and not self.orphan_indexes and self.subs_size is None
 
 
-def list_channel(storage: Storage, folder: str) -> ChannelFolder:
+def list_channel(storage: Storage, folder: str, patience: Patience) -> ChannelFolder:
     """Look at a channel's folder. A server makes and deletes the two files of a slice one after the other: where an
     index is alone, or a file has no version word, the folder is listed again after a while. Raises
     :class:`~everlog.errors.StoreUnavailable`."""
@@ -68,7 +86,8 @@ def list_channel(storage: Storage, folder: str) -> ChannelFolder:
     for wait in SECONDS_BETWEEN_LISTINGS:
         if not found.orphan_indexes and not any(s.is_unfinished for s in found.slices):
             break
-        time.sleep(wait)
+        if not patience.wait(wait):
+            break
         found = _list_channel(storage, folder)
     return found
 
@@ -168,11 +187,18 @@ def arrange(states: list[SliceState]) -> list[Part]:
         return [Part(s, s.first, s.last + 1) for s in ordered]
     edges = sorted({s.first for s in full} | {s.last + 1 for s in full})
     parts: list[Part] = []
+    holders: list[tuple[bool, int, int]] = []  # a heap: the one that has the say is first; others may be at their end
+    begun = 0
     for first, end in itertools.pairwise(edges):
-        holders = [s for s in full if s.first <= first and first <= s.last]
+        while begun < len(ordered) and ordered[begun].first <= first:
+            piece = ordered[begun].slice
+            heapq.heappush(holders, (piece.is_bak, -piece.number, begun))
+            begun += 1
+        while holders and ordered[holders[0][2]].last < first:
+            heapq.heappop(holders)
         if not holders:
             continue
-        owner = max(holders, key=lambda s: (not s.slice.is_bak, s.slice.number))
+        owner = ordered[holders[0][2]]
         if parts and parts[-1].state is owner and parts[-1].end == first:
             parts[-1] = Part(owner, parts[-1].first, end)
         else:

@@ -35,13 +35,15 @@ def plan_splits(channel: Channel, stream: str, start: int | None, end: int | Non
     plan = channel.plan()
     low, high = 0 if start is None else start, MAX_SEQUENCE + 1 if end is None else end
     groups: list[list[PartPiece]] = []
+    size = 0  # of the last group
     for piece in _pieces(channel.reading.storage, plan, max(split_bytes, MIN_PIECE_BYTES)):
         if piece.part.end <= low or piece.part.first >= high:
             continue
-        full = not groups or sum(p.byte_count for p in groups[-1]) + piece.byte_count > split_bytes
-        if full or not piece.is_whole:
+        if not groups or size + piece.byte_count > split_bytes or not piece.is_whole:
             groups.append([])
+            size = 0
         groups[-1].append(piece)
+        size += piece.byte_count
     bare = _bare(channel)
     if not groups:
         return [Split(stream, start, end, 0, (bare, plan))] if plan.lost else []

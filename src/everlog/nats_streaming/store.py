@@ -28,7 +28,7 @@ from everlog.nats_streaming.names import (
 )
 from everlog.nats_streaming.options import NatsStreamingOptions
 from everlog.nats_streaming.server_info import read_server_info
-from everlog.nats_streaming.slices import SliceState
+from everlog.nats_streaming.slices import Patience, SliceState
 from everlog.nats_streaming.splitting import MAX_SEQUENCE, plan_splits, times_of
 from everlog.nats_streaming.subscriptions import Subscription, fold, subscription_events
 from everlog.nats_streaming.verify import plan_parts, verify_part, verify_store
@@ -54,6 +54,7 @@ class NatsStreamingStore(Store):
             options.reads_bak,
             load_master_key(options),
         )
+        self._folders: dict[str, str] = {}
 
     @property
     def reading(self) -> Reading:
@@ -81,18 +82,34 @@ class NatsStreamingStore(Store):
     def channels(self) -> Iterator[Channel]:
         """The channels, sorted by name; every sub-folder is one, as a server sees it."""
         folders = sorted(e.name for e in self.storage.entries() if e.is_dir)
+        self._reading.patience = Patience()
         for folder in folders:
             yield open_channel(self._reading, folder)
 
     def channel(self, stream: str) -> Channel:
         """One channel. Raises :class:`UnknownStream`."""
-        # The usual case without a listing: with very many channels one for each would cost much.
+        # The usual case without a listing.
         if "/" not in stream and channel_problem(stream) is None and self.storage.exists(f"{stream}/{SUBS_FILE}"):
             return open_channel(self._reading, stream)
-        for entry in self.storage.entries():
-            if entry.is_dir and stream in (entry.name, channel_text(entry.name)):
-                return open_channel(self._reading, entry.name)
-        raise UnknownStream(self.path, found=f"no channel {stream!r}", expected="one that ls lists")
+        return open_channel(self._reading, self._folder_of(stream))
+
+    def _folder_of(self, stream: str) -> str:
+        """A channel's folder, by the last listing if it is in there: with a listing for each channel, reading all of
+        them would cost the square of their number. Raises :class:`UnknownStream`."""
+        folder = self._folders.get(stream)
+        if (folder is None or not self.storage.exists(folder)) and self._may_be_there(stream):
+            folders = [entry.name for entry in self.storage.entries() if entry.is_dir]
+            self._folders = {channel_text(name): name for name in folders} | {name: name for name in folders}
+            folder = self._folders.get(stream)
+        if folder is None:
+            raise UnknownStream(self.path, found=f"no channel {stream!r}", expected="one that ls lists")
+        return folder
+
+    def _may_be_there(self, stream: str) -> bool:
+        """Whether a listing is worth its cost. A name with ``\\x`` may stand for bytes that are no UTF-8."""
+        if stream in ("", ".", "..") or "/" in stream or "\0" in stream:
+            return False
+        return "\\x" in stream or self.storage.exists(stream)
 
     def streams(self, *, include_all: bool = False) -> list[StreamInfo]:
         """The channels. ``byte_count`` is as in the server's monitoring: 40 more than its payload for each record."""

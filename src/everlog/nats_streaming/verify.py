@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -26,7 +27,7 @@ from everlog.nats_streaming.names import (
 )
 from everlog.nats_streaming.polynomials import fitting_polynomial, polynomial_fault
 from everlog.nats_streaming.server_info import read_server_info
-from everlog.nats_streaming.slices import SliceState, is_gone
+from everlog.nats_streaming.slices import Patience, SliceState, is_gone
 from everlog.nats_streaming.subscriptions import fold, subscription_events
 from everlog.nats_streaming.verify_slices import SliceCheck, gap_fault
 
@@ -88,7 +89,7 @@ class StoreCheck:
     def __init__(self, storage: Storage, reading: Reading, report: Report, progress: Progress | None) -> None:
         self._storage = storage
         # Everything on disk is looked at, whatever limits say.
-        self._reading = replace(reading, include_bak=True, states={})
+        self._reading = replace(reading, include_bak=True, states={}, patience=Patience())
         self.report = report
         self._progress = progress
         self._per_file: Counter[str] = Counter()
@@ -326,7 +327,7 @@ class StoreCheck:
     def _between(self, stream: str, states: list[SliceState], faults: list[Fault]) -> None:
         """Sequences missing between slices, or in two of them. Gaps that other faults explain are not reported
         again."""
-        explained = [int(f.address) for f in faults if f.address is not None and f.severity is Severity.FAULT]
+        explained = sorted(int(f.address) for f in faults if f.address is not None and f.severity is Severity.FAULT)
         for a, b in itertools.pairwise(states):
             if b.first <= a.last:
                 found = f"sequence {b.first}, which {a.slice.dat} has too"
@@ -343,5 +344,5 @@ class StoreCheck:
                         address=str(b.first),
                     )
                 )
-            elif b.first > a.last + 1 and not any(a.last < address < b.first for address in explained):
+            elif b.first > a.last + 1 and bisect_right(explained, a.last) == bisect_left(explained, b.first):
                 self.add(gap_fault(b.slice.dat, None, stream, a.last + 1, b.first))

@@ -10,6 +10,7 @@ from everlog.aeron.archive.catalog import CATALOG_NAME, Catalog, read_catalog
 from everlog.aeron.layouts import CatalogHeader
 from everlog.core.report import Fault
 from everlog.core.storage import MAX_SMALL_FILE_BYTES, ReadableFile, Storage
+from everlog.core.zeros import nonzero_blocks
 from everlog.errors import CorruptData, LimitExceeded
 
 CATALOG_STEP_BYTES = 1 << 20
@@ -57,11 +58,8 @@ class CatalogBytes:
 
 def refuse_beyond(file: ReadableFile, limit: int) -> None:
     """Raises :class:`LimitExceeded` where anything but zeros is behind ``limit``."""
-    at = limit
-    while part := file.read_at(at, CATALOG_STEP_BYTES):
-        if part.count(0) < len(part):
-            raise too_large(at + len(part.rstrip(b"\0")))
-        at += len(part)
+    for at, block in nonzero_blocks(file, limit, file.size()):
+        raise too_large(at + len(block.rstrip(b"\0")))
 
 
 def too_large(used: int) -> LimitExceeded:
@@ -82,15 +80,12 @@ def load_catalog(storage: Storage) -> tuple[Catalog | None, Fault | None]:
 def _written_part(file: ReadableFile, size: int) -> bytes:
     """The file's first ``size`` bytes without most of the zeros behind what is in use: Aeron 1.7 made a catalog of
     2 GiB at once."""
-    zeros = bytes(CATALOG_STEP_BYTES)
-    parts: list[bytes] = []
-    used = 0
-    for at in range(0, size, CATALOG_STEP_BYTES):
-        part = file.read_at(at, min(CATALOG_STEP_BYTES, size - at))
-        parts.append(zeros if part == zeros else part)  # so that a sparse gigabyte takes no memory
-        if parts[-1] is not zeros:
-            used = len(parts)
-    return b"".join(parts[: used + 1])
+    data = bytearray()
+    for at, block in nonzero_blocks(file, 0, size):
+        data += bytes(at - len(data))
+        data += block
+    data += bytes(min(CATALOG_STEP_BYTES, size - len(data)))
+    return bytes(data)
 
 
 def _no_catalog(found: str, offset: int | None) -> Fault:

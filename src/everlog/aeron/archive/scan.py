@@ -11,7 +11,15 @@ from dataclasses import dataclass, field, replace
 
 from everlog.aeron import walk_twin as codes
 from everlog.aeron.archive.segments import SegmentMap, SegmentReader
-from everlog.aeron.frames import FLAG_BEGIN, HEADER_LENGTH, MAX_FRAME_LENGTH, MAX_MESSAGE_BYTES, TYPE_DATA, align
+from everlog.aeron.frames import (
+    FLAG_BEGIN,
+    FRAME_ALIGNMENT,
+    HEADER_LENGTH,
+    MAX_FRAME_LENGTH,
+    MAX_MESSAGE_BYTES,
+    TYPE_DATA,
+    align,
+)
 from everlog.aeron.layouts import DataHeader
 from everlog.aeron.position import FOREVER, term_id_of, term_offset_of, term_start
 from everlog.aeron.walk import Geometry, Walker
@@ -289,6 +297,7 @@ class Scan:
                 return window.address
             rest = (window.filled - window.at) % HEADER_LENGTH
             window.seek(window.base + window.filled - rest)
+            window.skip_to(self.reader.next_data(window.address, limit), FRAME_ALIGNMENT)
             if window.refill():
                 continue
             base = self.reader.next_base(self.context.segments.base(max(window.address, position)), limit)

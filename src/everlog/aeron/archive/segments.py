@@ -7,6 +7,7 @@ Aeron 1.7 to 1.21, Archive.segmentFilePosition of 1.22, AeronArchive.segmentFile
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from dataclasses import dataclass
 from enum import Enum
 
@@ -129,6 +130,7 @@ class SegmentReader:
         self.segments = segments
         self._base = -1
         self._file: ReadableFile | None = None
+        self._bases: list[int] | None = None
 
     def read_into(self, position: int, buffer: memoryview) -> int:
         """Fill ``buffer`` from ``position`` on; fewer bytes than it holds where a file is missing or ends early."""
@@ -168,16 +170,31 @@ class SegmentReader:
         file = self._open(base)
         return None if file is None else file.size()
 
+    def next_data(self, position: int, limit: int) -> int:
+        """The first position from ``position`` on, before ``limit``, that is not known to be in a hole: of a missing or
+        short file that is where its bytes end. ``limit`` if there are only holes."""
+        while position < limit:
+            base = self.segments.base(position)
+            file = self._open(base)
+            data = position if file is None else base + file.next_data(position - base)
+            if data < base + self.segments.segment_length:
+                return min(data, limit)
+            position = base + self.segments.segment_length
+        return limit
+
     def next_base(self, base: int, limit: int) -> int:
         """The position before ``limit`` at which the next file behind the one at ``base`` begins; else where one
         would begin at ``limit`` or behind it. A damaged stop position may be so far off that stepping from one file
-        to the next never ends."""
+        to the next never ends. The folder is listed once: files come only at a recording's end."""
         length = self.segments.segment_length
         following = base + length
         if following < limit and self.size(following) is None:
-            numbers = index_segments(self._storage.names()).get(self.segments.recording_id, [])
+            if self._bases is None:
+                numbers = index_segments(self._storage.names()).get(self.segments.recording_id, [])
+                self._bases = sorted(self.segments.bases(numbers))
+            at = bisect_right(self._bases, base)
             end = base - (base - limit) // length * length
-            following = min((b for b in self.segments.bases(numbers) if base < b < limit), default=end)
+            following = self._bases[at] if at < len(self._bases) and self._bases[at] < limit else end
         return following
 
     def _open(self, base: int) -> ReadableFile | None:

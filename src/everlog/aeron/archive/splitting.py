@@ -14,6 +14,7 @@ from everlog.aeron.frames import FLAG_BEGIN, HEADER_LENGTH, TYPE_DATA
 from everlog.aeron.layouts import DataHeader
 from everlog.aeron.position import term_start
 from everlog.core.storage import Storage
+from everlog.errors import StoreUnavailable
 
 MAX_SPLITS = 65_536
 """Of a recording, so that a damaged stop position does not fill the memory."""
@@ -45,14 +46,14 @@ def cut(
 
 
 def whole_files(storage: Storage, segments: SegmentMap) -> Callable[[int], bool]:
-    """Tells of the base of a segment whether its file is as long as it must be; the folder is listed at the first
-    question."""
-    sizes: dict[str, int] = {}
+    """Tells of the base of a segment whether its file is as long as it must be. Each file is asked for by itself: an
+    archive may have very many other recordings."""
 
     def is_whole(base: int) -> bool:
-        if not sizes:
-            sizes.update((entry.name, entry.size) for entry in storage.entries() if entry.is_file)
-        return sizes.get(segments.name(base), 0) >= segments.segment_length
+        try:
+            return storage.size(segments.name(base)) >= segments.segment_length
+        except StoreUnavailable:
+            return False
 
     return is_whole
 

@@ -91,10 +91,18 @@ class ArchiveStore(PositionalStore):
     def reload(self) -> None:
         """Read the catalog and list the files anew, as after a repair."""
         self._names: dict[int, list[int]] | None = None
+        self._listed_names: set[str] = set()
         self._recordings: dict[int, Recording] | None = None
         self._naming: Naming | None = None
         self._catalog_bytes = CatalogBytes.read(self.storage)
         self._catalog_bytes.check_version()
+
+    def _refresh(self) -> None:
+        """As ``reload``, unless the catalog and the files' names are as they were: making the entries anew for each of
+        many parts would cost the square of their number."""
+        if CatalogBytes.read(self.storage) != self._catalog_bytes or set(self.storage.names()) != self._listed_names:
+            self.reload()
+            self.segment_index()
 
     @property
     def catalog(self) -> Catalog | None:
@@ -123,7 +131,8 @@ class ArchiveStore(PositionalStore):
     def segment_index(self) -> dict[int, list[int]]:
         """Recording id to the numbers in its segment files' names, as of the first call."""
         if self._names is None:
-            self._names = index_segments(self.storage.names())
+            names = self.storage.names()
+            self._names, self._listed_names = index_segments(names), set(names)
         return self._names
 
     @property
@@ -224,6 +233,9 @@ class ArchiveStore(PositionalStore):
         start, segments = recording.start_position, reader.segments
         bases = segments.bases(self.segment_index().get(recording.recording_id, []))
         for base in sorted(bases, reverse=True):
+            end = base + min(reader.size(base) or 0, segments.segment_length)
+            if reader.next_data(base, end) == end:
+                continue  # allocated, and not written yet
             position = base + segments.segment_length
             while position > max(base, start):
                 position = max(start, term_start(position - 1, segments.term_length))
@@ -378,7 +390,7 @@ class ArchiveStore(PositionalStore):
         """See :meth:`Store.verify_part`; of an archive as it is now."""
         from everlog.aeron.archive.verify_parts import verify_part
 
-        self.reload()
+        self._refresh()
         return verify_part(self, part)
 
     def plan_repair(self, progress: Progress | None = None) -> RepairPlan:

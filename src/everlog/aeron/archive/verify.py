@@ -7,6 +7,8 @@ changes nothing.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,7 +16,7 @@ from everlog.aeron.archive.catalog import CATALOG_NAME, NAMING, CatalogEntry
 from everlog.aeron.archive.recordings import Recording, recording_of
 from everlog.aeron.archive.repair.entry_checksums import kind_of, stale_kind_of
 from everlog.aeron.archive.scan import Scan, ScanContext
-from everlog.aeron.archive.segments import SPARE_BYTES, Naming, SegmentReader, parse_segment_name
+from everlog.aeron.archive.segments import SPARE_BYTES, Naming, SegmentReader, parse_segment_name, segment_name
 from everlog.aeron.archive.tail import check_tail
 from everlog.aeron.frames import HEADER_LENGTH, version_text
 from everlog.aeron.layouts import DescriptorHeader, RecordingDescriptor
@@ -22,7 +24,7 @@ from everlog.aeron.position import FOREVER
 from everlog.aeron.walk import Walker
 from everlog.core.report import Fault, Progress, Report, Severity
 from everlog.core.storage import Entry
-from everlog.errors import CorruptData, EverlogError
+from everlog.errors import CorruptData, EverlogError, StoreUnavailable
 from everlog.kernel import columns as kernel
 from everlog.kernel.crc32 import CASTAGNOLI, IEEE, Crc32
 
@@ -77,11 +79,14 @@ class Verification:
         for recording_id in sorted(self.files.keys() - self.store.recordings().keys()):
             self._orphans(recording_id)
 
-    def list_segments(self) -> None:
-        """The segment files, for a part of the check; what is wrong with names, ``check_folder`` tells."""
-        faults = list(self.report.faults)
-        self._list_files()
-        self.report.faults = faults
+    def list_segments(self, recording_ids: Collection[int]) -> None:
+        """The segment files of some recordings, for a part of the check. Others are not looked at: there may be very
+        many, and very many parts."""
+        for recording_id in recording_ids:
+            for number in self.store.segment_index().get(recording_id, []):
+                name = segment_name(recording_id, number)
+                with suppress(StoreUnavailable), self.store.storage.open(name) as file:
+                    self.files.setdefault(recording_id, []).append(Entry(name, True, False, file.size(), 0))
 
     def _list_files(self) -> None:
         for entry in sorted(self.store.storage.entries(), key=lambda e: (len(e.name), e.name)):
@@ -296,15 +301,17 @@ class Verification:
             if end is not None:
                 return  # another part sees the recording's end
             if recording.is_active:
-                self._check_active(recording, context, reader, scan.end_position)
+                self._check_active(recording, context, reader, scan.end_position, faults)
             else:
                 self._check_stop(recording, context, reader)
         finally:
             reader.close()
 
-    def _check_active(self, recording: Recording, context: ScanContext, reader: SegmentReader, end: int) -> None:
+    def _check_active(
+        self, recording: Recording, context: ScanContext, reader: SegmentReader, end: int, told: list[Fault]
+    ) -> None:
         """No stop position: an archive is writing, or it was killed; then its last frame and what follows deserve a
-        look."""
+        look. ``told``: the faults of its frames."""
         stream = str(recording.recording_id)
         if context.is_live:
             return
@@ -334,7 +341,7 @@ class Verification:
                 stream,
             )
         fault = check_tail(context, reader, end)
-        if fault is not None and not any(f.address == fault.address and f.stream == stream for f in self.report.faults):
+        if fault is not None and not any(f.address == fault.address for f in told):
             self.report.add(fault)
 
     def _check_stop(self, recording: Recording, context: ScanContext, reader: SegmentReader) -> None:

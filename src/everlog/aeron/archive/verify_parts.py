@@ -84,25 +84,27 @@ def verify_part(store: ArchiveStore, part: VerifyPart) -> Report:
         check.check_folder()
         check.check_orphans()
         return report
-    check.list_segments()
+    check.list_segments([piece.recording_id for piece in chosen.ranges if piece.start is None])
     recordings = store.recordings()
     for piece in chosen.ranges:
         recording = recordings.get(piece.recording_id)
         if recording is not None:
             check.check_recording(recording, piece.start, piece.end)
             if piece.end is not None:
-                _check_lengths(store, recording, piece.end, report)
+                _check_lengths(store, recording, piece.start or 0, piece.end, report)
     return report
 
 
-def _check_lengths(store: ArchiveStore, recording: Recording, end: int, report: Report) -> None:
-    """A segment that is too short: which of the parts that meet there would see it depends on the frames, so that this
-    one says that all are to be looked at again."""
-    segments = store.scan_context(recording).segments
+def _check_lengths(store: ArchiveStore, recording: Recording, start: int, end: int, report: Report) -> None:
+    """A segment of the part that is too short: which of the parts that meet there would see it depends on the frames,
+    so that this one says that all are to be looked at again."""
+    segments = store.segment_map(recording)
     for base in segments.bases(store.segment_index().get(recording.recording_id, [])):
+        if base >= end or base + segments.segment_length <= start:
+            continue
         name = segments.name(base)
         try:
-            size = store.storage.size(name) if base < end else segments.segment_length
+            size = store.storage.size(name)
         except EverlogError:
             continue  # gone since it was listed
         if size < segments.segment_length:

@@ -6,6 +6,7 @@ them; so does :class:`RecordingLog`. An entry that contradicts itself is a fault
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -31,6 +32,7 @@ _INVALID_FLAG = -(1 << 31)
 _RANK = (0, 2, 1)
 _unpack = RecordingLogEntry.struct.unpack_from
 _EMPTY = bytes(ALIGNMENT)
+_NOT_ZERO = re.compile(rb"[^\0]")
 
 
 class Entry(NamedTuple):
@@ -118,6 +120,11 @@ def read_recording_log(data: bytes, name: str = RECORDING_LOG_NAME) -> Recording
     at = index = 0
     end = len(data)
     while at + ENDPOINT_OFFSET <= end:
+        if data[at : at + ALIGNMENT] == _EMPTY:
+            count = _zeros(log, data, at, name)
+            at += count * ALIGNMENT
+            index += count
+            continue
         values = _unpack(data, at)
         entry_type = values[6]
         length = ALIGNMENT
@@ -137,6 +144,17 @@ def read_recording_log(data: bytes, name: str = RECORDING_LOG_NAME) -> Recording
     _check_end(log, len(data), name)
     log.entries.sort(key=lambda entry: entry.sort_key)
     return log
+
+
+def _zeros(log: RecordingLog, data: bytes, at: int, name: str) -> int:
+    """How many entries of zeros there are from ``at`` on, the first of which is one. One fault is told for all."""
+    found = _NOT_ZERO.search(data, at)
+    count = ((len(data) if found is None else found.start()) - at) // ALIGNMENT
+    text, lost = "zeros", "the entry, and what it tells of"
+    if count > 1:
+        text, lost = f"zeros in place of {count} entries", "the entries, and what they tell of"
+    _fault(log, name, at, text, lost, "a term, or a snapshot")
+    return count
 
 
 def _check_end(log: RecordingLog, size: int, name: str) -> None:
@@ -167,7 +185,7 @@ def _entry(data: bytes, at: int, index: int, values: tuple[int, ...]) -> tuple[E
     kind = entry_type if is_valid else entry_type - _INVALID_FLAG
     problem = _problem(values, kind)
     if problem:
-        return None, "zeros" if data[at : at + ALIGNMENT] == _EMPTY else problem
+        return None, problem
     endpoint = None
     if kind == STANDBY_SNAPSHOT:
         endpoint = _endpoint(data, at)

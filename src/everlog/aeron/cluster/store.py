@@ -59,6 +59,7 @@ class ClusterStore(PositionalStore):
         super().__init__(storage)
         self.options = options
         self._contents: dict[str, SnapshotContent] = {}
+        self._snapshots: dict[bool, dict[str, Entry]] = {}
         self.archive_folder: ArchiveFolder | None = find_archive(storage, options.archive_dir)
 
     @classmethod
@@ -148,15 +149,17 @@ class ClusterStore(PositionalStore):
             return None
         return None if message is None else (message.kind, message.fields)
 
-    @property
+    @cached_property
     def log_recording_id(self) -> int | None:
         """The recording of the log; ``None`` where there is no log yet."""
         return self._guessed[0] if self._is_guessed else self.recording_log.log_recording_id
 
     def snapshots(self, *, include_invalid: bool = False) -> dict[str, Entry]:
         """Stream name to entry, of the snapshots in the node's own archive."""
-        known = self._guessed[1] if self._is_guessed else self.recording_log.entries
-        return snapshot_entries(known, include_invalid=include_invalid)
+        if include_invalid not in self._snapshots:
+            known = self._guessed[1] if self._is_guessed else self.recording_log.entries
+            self._snapshots[include_invalid] = snapshot_entries(known, include_invalid=include_invalid)
+        return self._snapshots[include_invalid]
 
     def recording_of(self, recording_id: int) -> Recording | None:
         """A recording of the archive, unless nothing is left of it."""

@@ -17,6 +17,7 @@ from everlog.aeron.transport.counters import (
     VALUE_LENGTH,
     KeyDamaged,
     decode_key,
+    used_length,
 )
 from everlog.aeron.transport.faults import fault
 from everlog.aeron.transport.layouts import BroadcastTrailer, CncMetaData, CounterMetaData, RingBufferTrailer
@@ -68,18 +69,15 @@ def check_counters(cnc: CncFile) -> Iterator[Fault]:
     hidden_from: int | None = None
     hidden = 0
     unused_seen = False
-    end = cnc.counters_metadata.length // METADATA_LENGTH * METADATA_LENGTH
-    for chunk in range(0, end, CHUNK_BYTES):
-        data = cnc.read(cnc.counters_metadata, min(CHUNK_BYTES, end - chunk), chunk)
-        if not any(data):
-            if chunk == 0:
-                yield _no_counters(cnc)
-            unused_seen = True
-            continue
+    behind = 0
+    region = cnc.counters_metadata
+    if region.length >= METADATA_LENGTH and used_length(cnc.read(region, METADATA_LENGTH)) == 0:
+        yield _no_counters(cnc)
+    for chunk, data in _used_chunks(cnc):
+        unused_seen = unused_seen or chunk > behind
+        behind = chunk + len(data)
         for at in range(0, len(data) // METADATA_LENGTH * METADATA_LENGTH, METADATA_LENGTH):
             record = CounterMetaData.unpack_from(data, at)
-            if record.state == UNUSED and chunk + at == 0:
-                yield _no_counters(cnc)
             if record.state == UNUSED:
                 unused_seen = True
             elif not unused_seen:
@@ -90,6 +88,20 @@ def check_counters(cnc: CncFile) -> Iterator[Fault]:
     if hidden_from is not None:
         found, expected = f"{hidden} allocated behind one that was never used", "none"
         yield fault("counter-hidden", CNC_NAME, hidden_from, found, expected, "these counters")
+
+
+def _used_chunks(cnc: CncFile) -> Iterator[tuple[int, bytes]]:
+    """Whole metadata records with their offset in the region, without long stretches of zeros, which may be a hole."""
+    region = cnc.counters_metadata
+    end = region.length // METADATA_LENGTH * METADATA_LENGTH
+    at = 0
+    while at < end:
+        at = max(at, cnc.used_from(region, at) // METADATA_LENGTH * METADATA_LENGTH)
+        data = cnc.read(region, min(CHUNK_BYTES, end - at), at)
+        if len(data) < METADATA_LENGTH:
+            return
+        yield at, data
+        at += len(data)
 
 
 def _no_counters(cnc: CncFile) -> Fault:

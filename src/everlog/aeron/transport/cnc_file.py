@@ -23,6 +23,7 @@ from everlog.aeron.transport.counters import (
 )
 from everlog.aeron.transport.layouts import BroadcastTrailer, CncMetaData, RingBufferTrailer
 from everlog.core.storage import ReadableFile, Storage
+from everlog.core.zeros import first_nonzero
 from everlog.errors import CorruptData, LimitExceeded, StoreUnavailable, UnsupportedVersion
 
 CNC_NAME = "cnc.dat"
@@ -109,12 +110,27 @@ class CncFile:
         room = max(region.end - start, 0)
         return self._file.read_at(start, room if length is None else min(length, room))
 
+    def used_from(self, region: Region, skip: int) -> int:
+        """How far into a region the first byte is, from ``skip`` on, that is not 0; the region's length where there is
+        none, or the file ends before it."""
+        return first_nonzero(self._file, region.start + skip, region.end) - region.start
+
     # Counters
 
     def counters(self) -> list[Counter]:
         """The allocated counters. What changed while it was read is read anew, so that no counter has the label of one
         and the value of another."""
         return [counter for counter in self.all_counters() if counter.state == ALLOCATED]
+
+    def counter(self, counter_id: int) -> Counter | None:
+        """The counter of that id, if it is allocated; ``None``, too, where it changes while it is read."""
+        place = counter_id * METADATA_LENGTH
+        metadata = self.read(self.counters_metadata, METADATA_LENGTH, place)
+        values = self.read(self.counters_values, VALUE_LENGTH, counter_id * VALUE_LENGTH)
+        if self.read(self.counters_metadata, METADATA_LENGTH, place) != metadata:
+            return None
+        found = next(parse_counters(metadata, values, counter_id), None)
+        return found if found is not None and found.state == ALLOCATED else None
 
     def all_counters(self) -> list[Counter]:
         """Reclaimed ones too, up to the first that was never used."""

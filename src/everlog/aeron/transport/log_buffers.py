@@ -27,6 +27,7 @@ from everlog.aeron.layouts import DataHeader
 from everlog.aeron.position import wrap_int32
 from everlog.aeron.transport.layouts import LogMetaData
 from everlog.core.storage import ReadableFile, Storage
+from everlog.core.zeros import nonzero_blocks
 from everlog.errors import CorruptData, EverlogError
 
 TERM_COUNT = 3
@@ -37,7 +38,6 @@ FOLDERS = (PUBLICATIONS, IMAGES)
 LOG_TYPES = {0: "concurrent-publication", 1: "exclusive-publication", 2: "image"}
 NO_END = (1 << 63) - 1
 """End of stream while it is not known."""
-SEARCH_BYTES = 64 << 10
 _TAILS = Struct("<qqq")
 _NAME = re.compile(r"(0|[1-9][0-9]{0,18})\.logbuffer")
 _NOT_ZERO = re.compile(rb"[^\0]")
@@ -246,12 +246,10 @@ def _terms_from(log: LogBuffer, file: ReadableFile, index: int, length: int) -> 
 def _headers(file: ReadableFile, start: int, length: int) -> Iterator[tuple[int, DataHeader]]:
     """What may be frame headers in ``length`` bytes from ``start``, with their term offsets; zeros are passed over
     quickly."""
-    for chunk in range(0, length, SEARCH_BYTES):
-        data = file.read_at(start + chunk, min(SEARCH_BYTES, length - chunk))
+    for offset, data in nonzero_blocks(file, start, start + length):
         found = _NOT_ZERO.search(data)
-        if found is None:
-            continue
-        for at in range(found.start() // FRAME_ALIGNMENT * FRAME_ALIGNMENT, len(data) - 31, FRAME_ALIGNMENT):
+        first = 0 if found is None else found.start() // FRAME_ALIGNMENT * FRAME_ALIGNMENT
+        for at in range(first, len(data) - 31, FRAME_ALIGNMENT):
             header = DataHeader.unpack_from(data, at)
             if header.type in (TYPE_DATA, TYPE_PADDING) and HEADER_LENGTH <= header.frame_length <= MAX_TERM_LENGTH:
-                yield chunk + at, header
+                yield offset - start + at, header

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from everlog.aeron import walk_twin as codes
-from everlog.aeron.frames import HEADER_LENGTH, MAX_MESSAGE_BYTES, TYPE_PADDING, align
+from everlog.aeron.frames import FRAME_ALIGNMENT, HEADER_LENGTH, MAX_MESSAGE_BYTES, TYPE_PADDING, align
 from everlog.aeron.layouts import DataHeader
 from everlog.aeron.position import FOREVER, term_id_of, term_offset_of
 from everlog.aeron.transport.faults import fault
@@ -250,6 +250,8 @@ class LogScan:
                 return window.address
             rest = (window.filled - window.at) % HEADER_LENGTH
             window.seek(window.base + window.filled - rest)
+            offset = self._offset(window.address)
+            window.skip_to(window.address + self.file.next_data(offset) - offset, FRAME_ALIGNMENT)
             if not window.refill():
                 return None
 

@@ -65,6 +65,8 @@ class DriverStore(PositionalStore):
         super().__init__(storage)
         self.options = options
         self._times = RecordTimes(options.timestamp_from, options.sbe_schema)
+        self._mark_ids: dict[int, int] = {}
+        self._newest_registration = -1
 
     @classmethod
     def open(cls, storage: Storage, options: Mapping[str, Any]) -> Self:
@@ -119,9 +121,29 @@ class DriverStore(PositionalStore):
 
     def context(self, file: ReadableFile, log: LogBuffer, marks: Mapping[int, int] | None = None) -> LogContext:
         """The log and its terms as they are now. ``marks`` are the receivers' high-water marks by registration id."""
-        marks = high_water_marks(self.counters()) if marks is None and log.is_image else marks or {}
-        mark = marks.get(log.registration_id) if log.is_image else None
+        mark = None
+        if log.is_image:
+            mark = self._mark(log.registration_id) if marks is None else marks.get(log.registration_id)
         return LogContext(log, tuple(terms_of(log, file, mark)))
+
+    def _mark(self, registration_id: int) -> int | None:
+        """An image's high-water mark, now. One counter is read where it is known which, so that reading all images does
+        not read all counters for each."""
+        try:
+            with self.open_cnc() as cnc:
+                counter_id = self._mark_ids.get(registration_id)
+                if counter_id is None and registration_id <= self._newest_registration:
+                    return None  # registration ids only rise, and an image has its counters from the beginning
+                counter = None if counter_id is None else cnc.counter(counter_id)
+                mark = high_water_marks([] if counter is None else [counter]).get(registration_id)
+                if mark is not None:
+                    return mark
+                counters = cnc.counters()
+        except EverlogError:
+            return None
+        self._mark_ids = {c.registration_id: c.counter_id for c in counters if c.type_id == RECEIVER_HWM}
+        self._newest_registration = max((c.registration_id for c in counters), default=-1)
+        return high_water_marks(counters).get(registration_id)
 
     def streams(self, *, include_all: bool = False) -> list[StreamInfo]:
         """The log buffers. Those whose metadata can't be read are left out; ``verify`` tells of them."""

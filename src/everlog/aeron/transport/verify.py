@@ -40,6 +40,8 @@ class Verification:
     report: Report
     progress: Progress | None
     counters: list[Counter] = field(default_factory=list)
+    by_registration: dict[int, list[Counter]] = field(default_factory=dict)
+    """The same by registration id: there may be thousands of log buffers."""
     knows_counters: bool = False
     """Whether the counters could be read, so that a log buffer without any is worth a word."""
     is_closed: bool = False
@@ -96,6 +98,8 @@ class Verification:
             self.report.add(fault("driver-gone", CNC_NAME, None, found, expected, note=True))
         self.is_closed = cnc.heartbeat_ms() == CLOSED
         self.counters = cnc.counters()
+        for counter in self.counters:
+            self.by_registration.setdefault(counter.registration_id, []).append(counter)
         self.knows_counters = cnc.problem is None
 
     def _check_losses(self) -> None:
@@ -142,7 +146,8 @@ class Verification:
                 self.report.segment_count += 1
                 for problem in check_metadata(log):
                     self.report.add(problem)
-                marks = {c.registration_id: c.value for c in self.counters if c.type_id == RECEIVER_HWM}
+                own = self.by_registration.get(log.registration_id, [])
+                marks = {c.registration_id: c.value for c in own if c.type_id == RECEIVER_HWM}
                 context = self.store.context(file, log, marks)
                 self._check_positions(log, context.end)
                 sink = kernel.RowSink([], STEP_ROWS, 1 << 62)
@@ -161,7 +166,7 @@ class Verification:
 
     def _check_positions(self, log: LogBuffer, end: int) -> None:
         """Counters against a publication's tail; a log buffer that no counter tells of."""
-        own = [c for c in self.counters if c.registration_id == log.registration_id]
+        own = self.by_registration.get(log.registration_id, [])
         known = {c.type_id for c in own} & {PUBLISHER_POSITION, RECEIVER_HWM}
         if self.knows_counters and not known:
             found, expected = "no counter of its position", "one"

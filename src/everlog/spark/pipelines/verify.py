@@ -3,6 +3,7 @@ family's checks can be parted, and what they found is put together here, on the 
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -137,16 +138,22 @@ def _run(spark: SparkSession, todo: Sequence[_Todo], tasks: int | None) -> list[
 
 
 def _check(hand: list[tuple[int, _Todo]]) -> Iterator[tuple[int, Report | str]]:
-    """What a task does."""
+    """What a task does. A store of which it has several parts is opened once, and reads its catalog once."""
     from everlog.spark.workers import settle
 
     settle()
-    for number, todo in hand:
-        try:
-            with open_store(todo.store.store.path, family=todo.store.store.family, **todo.store.options) as store:
-                yield number, _bounded(store.verify_part(todo.part))
-        except EverlogError as error:
-            yield number, str(error)
+    with contextlib.ExitStack() as opened:
+        last, store = None, None
+        for number, todo in hand:
+            try:
+                if store is None or todo.store != last:
+                    opened.close()
+                    last, found = todo.store, todo.store.store
+                    store = opened.enter_context(open_store(found.path, family=found.family, **last.options))
+                outcome: Report | str = _bounded(store.verify_part(todo.part))
+            except EverlogError as error:
+                outcome, store = str(error), None
+            yield number, outcome
 
 
 def _bounded(report: Report) -> Report:

@@ -17,7 +17,6 @@ Source of the search: Catalog.computeStopPosition, recoverStopOffset.
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -25,19 +24,20 @@ from everlog.aeron import walk_twin as codes
 from everlog.aeron.archive.recordings import Recording
 from everlog.aeron.archive.scan import POLYNOMIALS, WINDOW_BYTES
 from everlog.aeron.archive.segments import SegmentMap, SegmentReader
-from everlog.aeron.frames import HEADER_LENGTH, TYPE_DATA, align
+from everlog.aeron.frames import FRAME_ALIGNMENT, HEADER_LENGTH, TYPE_DATA, align
 from everlog.aeron.layouts import DataHeader
 from everlog.aeron.position import FOREVER
 from everlog.aeron.walk import Geometry, Walker
+from everlog.core.file_crc import crc32_of
 from everlog.core.storage import ReadableFile, Storage
 from everlog.core.window import Window
+from everlog.core.zeros import nonzero_blocks
 from everlog.kernel.columns import RowSink
 from everlog.kernel.crc32 import Crc32
 
 if TYPE_CHECKING:
     from everlog.aeron.archive.store import ArchiveStore
 
-CHUNK_BYTES = 1 << 20
 EMPTY_PAGE = "a frame with an empty page in it"
 _PROBLEMS = {
     codes.UNSET: "a frame without a length",
@@ -68,7 +68,7 @@ class Remains:
 
     def is_there(self, file: ReadableFile) -> bool:
         """Whether the file still is so."""
-        return file.size() == self.size and crc_of(file, self.offset, self.byte_count) == self.crc
+        return file.size() == self.size and crc32_of(file, self.offset, self.offset + self.byte_count) == self.crc
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,7 @@ def walk_segment(reader: SegmentReader, geometry: Geometry, kind: str, begin: in
             return _walked(end, bad)
         header = bytes(window.buffer[walker.at : walker.at + HEADER_LENGTH])
         if status == codes.UNSET and not any(header):
-            behind = None if geometry.limit < 0 else find_frame(walker, window, position + HEADER_LENGTH)
+            behind = None if geometry.limit < 0 else find_frame(walker, window, position + HEADER_LENGTH, reader, limit)
             if behind is None:
                 return _walked(end, bad)
             bad.append((position, HOLE))
@@ -212,7 +212,8 @@ def walk_segment(reader: SegmentReader, geometry: Geometry, kind: str, begin: in
         if status == codes.TORN:
             return _walked(end, bad)
         resume = window.base + walker.resume
-        behind = find_frame(walker, window, resume if status == codes.PADDING_DATA else position + HEADER_LENGTH)
+        start = resume if status == codes.PADDING_DATA else position + HEADER_LENGTH
+        behind = find_frame(walker, window, start, reader, limit)
         # A good frame inside of a bad one: it is the length that is wrong.
         is_last = status == codes.CHECKSUM and not any(following)
         if behind is None or (is_last and behind >= _behind(position, header)):
@@ -253,8 +254,8 @@ def _walked(end: int, bad: list[tuple[int, str]]) -> _Walked:
     return _Walked(end, problem, tuple(position for position, _ in bad if position < end))
 
 
-def find_frame(walker: Walker, window: Window, position: int) -> int | None:
-    """The position of the next intact frame from ``position`` on, in the window's range."""
+def find_frame(walker: Walker, window: Window, position: int, reader: SegmentReader, limit: int) -> int | None:
+    """The position of the next intact frame from ``position`` on, in the window's range, which ends at ``limit``."""
     window.seek(position)
     while True:
         found = walker.find(window.buffer, window.at, window.filled, window.base)
@@ -262,6 +263,7 @@ def find_frame(walker: Walker, window: Window, position: int) -> int | None:
             return window.base + found
         rest = (window.filled - window.at) % HEADER_LENGTH
         window.seek(window.base + window.filled - rest)
+        window.skip_to(reader.next_data(window.address, limit), FRAME_ALIGNMENT)
         if not window.refill():
             return None
 
@@ -302,33 +304,15 @@ def any_frame(storage: Storage, segments: SegmentMap, recording: Recording, star
     reader = SegmentReader(storage, segments)
     try:
         window = Window(reader.read_into, start, end, max_bytes=WINDOW_BYTES)
-        return find_frame(Walker(geometry, False), window, start) is not None
+        return find_frame(Walker(geometry, False), window, start, reader, end) is not None
     finally:
         reader.close()
 
 
 def remains_of(storage: Storage, name: str, offset: int) -> Remains:
     """What of a file is not zeros from ``offset`` on."""
-    zeros = bytes(CHUNK_BYTES)
     with storage.open(name) as file:
-        size, at, end = file.size(), offset, offset
-        while at < size:
-            part = file.read_at(at, CHUNK_BYTES)
-            if not part:
-                break
-            if part != zeros[: len(part)]:
-                end = at + len(part.rstrip(b"\0"))
-            at += len(part)
-        return Remains(name, size, offset, end - offset, crc_of(file, offset, end - offset))
-
-
-def crc_of(file: ReadableFile, offset: int, length: int) -> int:
-    """CRC-32 of a part of a file; of less where it is shorter."""
-    crc, end = 0, offset + length
-    while offset < end:
-        part = file.read_at(offset, min(CHUNK_BYTES, end - offset))
-        if not part:
-            break
-        crc = zlib.crc32(part, crc)
-        offset += len(part)
-    return crc
+        size, end = file.size(), offset
+        for at, block in nonzero_blocks(file, offset, size):
+            end = at + len(block.rstrip(b"\0"))
+        return Remains(name, size, offset, end - offset, crc32_of(file, offset, end))

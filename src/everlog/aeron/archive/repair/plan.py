@@ -72,6 +72,9 @@ class _Planner:
         self.store = ArchiveStore(self.storage, store.options)
         self.report = self.store.verify(progress)
         self.mended: set[int] = set()
+        self._by_stream: dict[str | None, list[tuple[int, Fault]]] = {}
+        for number, fault in enumerate(self.report.faults):
+            self._by_stream.setdefault(fault.stream, []).append((number, fault))
         self.stops: dict[int, Stop] = {}
         self.last_steps: list[RepairStep] = []
         self.lengthened: set[str] = set()
@@ -117,10 +120,11 @@ class _Planner:
         start: int | None = None,
     ) -> None:
         """Faults with one of these codes, of a file, of a stream, at or behind a position."""
-        for number, fault in enumerate(self.report.faults):
+        every = enumerate(self.report.faults)
+        for number, fault in every if stream is None else self._by_stream.get(stream, []):
             if codes is not None and fault.code not in codes:
                 continue
-            if (file is not None and fault.file != file) or (stream is not None and fault.stream != stream):
+            if file is not None and fault.file != file:
                 continue
             if segments is not None and start is not None:
                 position = _position_of(fault, segments)
@@ -169,14 +173,14 @@ class _Planner:
         """Files that are too short, but only behind what was recorded: with zeros behind it, half a frame would look
         like a whole one."""
         first, stream = segments.base(recording.start_position), str(recording.recording_id)
-        short = [f for f in self.report.faults if f.code == "segment-short" and f.stream == stream]
+        short = [fault for _, fault in self._by_stream.get(stream, []) if fault.code == "segment-short"]
         lossy = {fault.file for fault in short if fault.loses != NOTHING}
         for base in segments.bases(self.store.segment_index().get(recording.recording_id, [])):
             name = segments.name(base)
             size = self.storage.size(name)
             if base < first or name in done or name in lossy or size >= segments.segment_length:
                 continue
-            self._mend(codes={"segment-short"}, file=name)
+            self._mend(codes={"segment-short"}, file=name, stream=stream)
             self.lengthened.add(name)
             yield EraseTail(
                 file=name,
@@ -189,7 +193,7 @@ class _Planner:
 
     def _stopped(self, recording: Recording) -> Iterator[RepairStep]:
         stream = str(recording.recording_id)
-        codes = {fault.code for fault in self.report.faults if fault.stream == stream}
+        codes = {fault.code for _, fault in self._by_stream.get(stream, [])}
         segments = self.store.segment_map(recording)
         if "segment-short" in codes:
             yield from self._lengthen(recording, segments)
@@ -256,7 +260,7 @@ class _Planner:
             found = remains_of(self.storage, name, 0)
             if (base == stop and not found.byte_count) or (found.byte_count and not may_keep_aside):
                 continue
-            self._mend(codes={"segment-beyond-stop"}, file=name)
+            self._mend(codes={"segment-beyond-stop"}, file=name, stream=str(recording.recording_id))
             if found.byte_count:
                 before, loses = "frames behind the stop position, that do not follow it", "the frames, kept aside"
                 yield self._remove(name, before, loses, found=found, needs_backup=True)
@@ -290,9 +294,10 @@ class _Planner:
         kinds = {}
         used = next((k for k in map(kind_of, catalog.entries) if k not in (None, "none")), None)
         hard = [f for f in self.report.faults if f.severity is Severity.FAULT and f.code != "catalog-checksum"]
+        contradicted = {fault.stream for fault in hard}
         for entry in wrong:
             stream, stale = str(entry.recording_id), stale_kind_of(entry)
-            kind = stale or (None if any(f.stream == stream for f in hard) else used)
+            kind = stale or (None if stream in contradicted else used)
             if kind is not None:
                 self._mend(codes={"catalog-checksum"}, stream=stream)
                 if entry.recording_id not in self.stops or stale is None:

@@ -22,10 +22,11 @@ from everlog.aeron.archive.writing.catalog_bytes import CHECKSUMS, to_int32
 from everlog.aeron.frames import HEADER_LENGTH, MAX_FRAME_LENGTH, TYPE_DATA, TYPE_PADDING, align
 from everlog.aeron.layouts import DataHeader, DescriptorHeader
 from everlog.aeron.position import term_offset_of, term_start
-from everlog.core.repair import COPY_BYTES, Backup, RepairPlan, RepairStep, pieces_of
+from everlog.core.repair import Backup, RepairPlan, RepairStep
 from everlog.core.report import Progress
 from everlog.core.storage import ReadableFile, Storage
 from everlog.core.writable import DRAFT_PREFIX, WritableFile
+from everlog.core.zeros import nonzero_blocks
 from everlog.errors import EverlogError, UsageError
 from everlog.kernel.crc32 import Crc32
 
@@ -157,9 +158,8 @@ class WriteChecksums(ArchiveStep):
 
     def _fill(self, file: ReadableFile, draft: WritableFile) -> int:
         """A copy of the file, with holes where it has zeros, and checksums; how many."""
-        for number, piece in enumerate(pieces_of(file)):
-            if piece.count(0) < len(piece):
-                draft.write_at(number * COPY_BYTES, piece)
+        for at, data in nonzero_blocks(file, 0, self.size):
+            draft.write_at(at, data)
         if draft.size() < self.size:
             draft.truncate(self.size)
         work, count = self._work(file), 0

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import zlib
 from abc import abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from everlog.aeron.archive.running import refuse_running
 from everlog.aeron.frames import HEADER_LENGTH
+from everlog.core.file_crc import crc32_of
 from everlog.core.repair import COPY_BYTES, Backup, RepairStep, keep_file, pieces_of
 from everlog.core.storage import ReadableFile, Storage
 from everlog.core.writable import WritableStorage
+from everlog.core.zeros import nonzero_blocks
 from everlog.errors import FileChanged
 
 FILE_MODE = 0o644
@@ -25,10 +26,8 @@ FILE_MODE = 0o644
 
 def file_state(file: ReadableFile) -> tuple[int, int]:
     """Size and CRC-32 of a file, by which a change between plan and step is seen."""
-    crc = 0
-    for piece in pieces_of(file):
-        crc = zlib.crc32(piece, crc)
-    return file.size(), crc
+    size = file.size()
+    return size, crc32_of(file, 0, size)
 
 
 def state_of(storage: Storage, name: str) -> tuple[int, int]:
@@ -281,17 +280,6 @@ class ZeroTail(ArchiveStep):
 def last_written(file: ReadableFile, start: int) -> int:
     """Where the zeros at a file's end begin; ``start`` where there is nothing else from there on."""
     end = start
-    at = start
-    for piece in _pieces(file, start):
-        kept = len(piece.rstrip(b"\0"))
-        if kept:
-            end = at + kept
-        at += len(piece)
+    for at, block in nonzero_blocks(file, start, file.size()):
+        end = at + len(block.rstrip(b"\0"))
     return end
-
-
-def _pieces(file: ReadableFile, start: int) -> Iterator[bytes]:
-    at = start
-    while data := file.read_at(at, COPY_BYTES):
-        yield data
-        at += len(data)

@@ -9,23 +9,21 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import signal
 import subprocess
 import threading
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from everlog.core.file_crc import crc32_of
 from everlog.core.storage import LocalStorage, ReadableFile
 from everlog.core.writable import DRAFT_PREFIX, LocalWritableStorage, make_folder
+from everlog.core.zeros import nonzero_blocks
 from everlog.errors import StoreExists, StoreUnavailable, UsageError, WriteFailed
 
-COPY_BYTES = 1 << 20
 DEFAULT_TIMEOUT_S = 600.0
 _SECONDS_FOR_THE_REST = 1.0
-_NOT_ZERO = re.compile(rb"[^\0]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +83,9 @@ class ToFolder:
         draft = f"{DRAFT_PREFIX}{name}"
         with folder.open_writable(draft, create=True) as copy:
             copy.truncate(0)
-            at = 0
-            while data := source.read_at(at, COPY_BYTES):
-                if _NOT_ZERO.search(data):  # a preallocated segment is sparse, and so is its copy
-                    copy.write_at(at, data)
-                at += len(data)
-            copy.truncate(at)
+            for at, block in nonzero_blocks(source, 0, size):  # a preallocated segment is sparse, and so is its copy
+                copy.write_at(at, block)
+            copy.truncate(size)
             copy.sync()
             if (copy.size(), _crc(copy)) != (size, crc):
                 where, expected = os.path.join(self.path, name), f"{size} bytes with the CRC-32 {crc:08x}"
@@ -159,8 +154,4 @@ class Script:
 
 def _crc(file: ReadableFile) -> int:
     """CRC-32 of all of a file."""
-    at = crc = 0
-    while data := file.read_at(at, COPY_BYTES):
-        crc = zlib.crc32(data, crc)
-        at += len(data)
-    return crc
+    return crc32_of(file, 0, file.size())

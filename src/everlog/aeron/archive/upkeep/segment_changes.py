@@ -8,7 +8,6 @@ bring back the one without the other. So each operation waits for the disk some 
 from __future__ import annotations
 
 import contextlib
-import re
 
 from everlog.aeron.archive.scan import Scan, ScanContext
 from everlog.aeron.archive.segments import SegmentMap, SegmentReader
@@ -37,12 +36,11 @@ from everlog.aeron.walk import Geometry
 from everlog.core.report import Fault, Severity
 from everlog.core.storage import ReadableFile, Storage
 from everlog.core.writable import WritableStorage
+from everlog.core.zeros import first_nonzero
 from everlog.errors import EverlogError
 from everlog.kernel.columns import RowSink
 
-SEARCH_BYTES = 1 << 20
 _UNBOUNDED = 1 << 62
-_NOT_ZERO = re.compile(rb"[^\0]")
 
 
 def apply(change: Change, catalog: CatalogWriter, storage: WritableStorage, sync_level: int) -> None:
@@ -142,11 +140,8 @@ class _Application:
 
 def _is_blank(file: ReadableFile, offset: int) -> bool:
     """Whether there are only zeros from an offset on."""
-    while data := file.read_at(offset, SEARCH_BYTES):
-        if _NOT_ZERO.search(data):
-            return False
-        offset += len(data)
-    return True
+    size = file.size()
+    return first_nonzero(file, offset, size) >= size
 
 
 def finish_truncations(catalog: CatalogWriter, storage: WritableStorage) -> list[str]:
@@ -183,16 +178,8 @@ def inspect_segment(storage: Storage, state: RecordingState, base: int) -> Segme
 
 def _first_frame(file: ReadableFile, end: int) -> int | None:
     """The offset of the first aligned bytes that are not zeros."""
-    at = 0
-    while at < end:
-        data = file.read_at(at, min(SEARCH_BYTES, end - at))
-        found = _NOT_ZERO.search(data)
-        if found is not None:
-            return at + found.start() // FRAME_ALIGNMENT * FRAME_ALIGNMENT
-        if not data:
-            return None
-        at += len(data)
-    return None
+    at = first_nonzero(file, 0, end)
+    return at // FRAME_ALIGNMENT * FRAME_ALIGNMENT if at < end else None
 
 
 def _first_fault(storage: Storage, state: RecordingState, base: int, first: int) -> Fault | None:

@@ -16,9 +16,8 @@ from typing import Any
 from everlog.aeron.archive.segments import SegmentMap
 from everlog.aeron.position import max_position
 from everlog.core.writable import WritableFile, WritableStorage
+from everlog.core.zeros import first_nonzero
 from everlog.errors import StoreExists, WriteFailed
-
-CHECK_BYTES = 1 << 20
 
 
 class SegmentWriter:
@@ -137,10 +136,4 @@ class SegmentWriter:
 def _has_bytes(file: WritableFile, offset: int) -> bool:
     """Whether anything but zeros is in a file from ``offset`` on."""
     size = file.size()
-    zeros = bytes(CHECK_BYTES)
-    while offset < size:
-        part = file.read_at(offset, CHECK_BYTES)
-        if not part or part != zeros[: len(part)]:
-            return bool(part)
-        offset += len(part)
-    return False
+    return first_nonzero(file, offset, size) < size

@@ -1,0 +1,158 @@
+"""An archive's folder, and a cluster node's, of any size, from the format's description: for tests of what they cost.
+
+Each segment has one term, messages at its start, and padding behind them, which is a hole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from everlog.aeron.archive.segments import segment_name
+from everlog.aeron.cluster.messages import encode_message
+from everlog.aeron.cluster.recording_log import SNAPSHOT, TERM, encode_entry
+from everlog.aeron.frames import NULL_POSITION, TYPE_DATA, TYPE_PADDING, UNFRAGMENTED, align
+from everlog.aeron.layouts import CatalogHeader, DataHeader, DescriptorHeader, RecordingDescriptor
+
+TERM_LENGTH = 64 << 10
+STREAM_ID = 10
+SESSION_ID = 5
+TIME_MS = 1_700_000_000_000
+_ALIGNMENT = 64
+_TERM_FRAME_BYTES = 96
+
+
+def _one_message(segment: int) -> Sequence[bytes]:
+    return [bytes(range(32))]
+
+
+@dataclass(frozen=True, slots=True)
+class MadeRecording:
+    """A recording of ``segments`` segments, which ends behind its last message; ``is_active``: it has no stop position.
+    ``has_gaps``: every other file is missing. ``messages`` says which are in a segment, by its number.
+    ``segment_length`` may be longer than a term for a recording of one segment."""
+
+    recording_id: int
+    segments: int = 1
+    is_active: bool = False
+    has_gaps: bool = False
+    messages: Callable[[int], Sequence[bytes]] = _one_message
+    segment_length: int = TERM_LENGTH
+
+    @property
+    def end(self) -> int:
+        """The position behind it."""
+        last = self.segments - 1
+        return last * TERM_LENGTH + sum(align(DataHeader.size + len(message)) for message in self.messages(last))
+
+
+def write_archive(folder: Path, recordings: list[MadeRecording]) -> Path:
+    """The folder of an archive that nobody runs; it has no mark file."""
+    folder.mkdir(parents=True)
+    catalog = CatalogHeader.pack(
+        version=3 << 16 | 1 << 8, length=32, next_recording_id=len(recordings), alignment=_ALIGNMENT
+    )
+    for recording in recordings:
+        catalog += catalog_entry(recording)
+        for number in range(recording.segments):
+            if not (recording.has_gaps and number % 2):
+                _write_segment(folder, recording, number)
+    (folder / "archive.catalog").write_bytes(catalog + bytes(4096))
+    return folder
+
+
+def catalog_entry(recording: MadeRecording) -> bytes:
+    """A recording's entry, padded."""
+    body = RecordingDescriptor.pack(
+        recording_id=recording.recording_id,
+        start_timestamp=TIME_MS,
+        stop_timestamp=-1 if recording.is_active else TIME_MS,
+        stop_position=NULL_POSITION if recording.is_active else recording.end,
+        segment_file_length=recording.segment_length,
+        term_buffer_length=TERM_LENGTH,
+        mtu_length=1408,
+        session_id=SESSION_ID,
+        stream_id=STREAM_ID,
+    )
+    body += bytes(12)  # three empty texts
+    entry = DescriptorHeader.pack(length=len(body), state=1) + body
+    return entry.ljust(align(len(entry), _ALIGNMENT), b"\0")
+
+
+def _write_segment(folder: Path, recording: MadeRecording, number: int) -> None:
+    base = number * TERM_LENGTH
+    data = b""
+    for message in recording.messages(number):
+        data += frame(base + len(data), message)
+    if number < recording.segments - 1:
+        data += frame(base + len(data), b"", TERM_LENGTH - len(data))
+    with open(folder / segment_name(recording.recording_id, base), "wb") as file:
+        file.write(data)
+        file.truncate(recording.segment_length)
+
+
+def frame(position: int, payload: bytes, padding: int = 0) -> bytes:
+    """A message's frame; with ``padding`` the header of a padding frame of that length."""
+    header = DataHeader.pack(
+        frame_length=padding or DataHeader.size + len(payload),
+        flags=UNFRAGMENTED,
+        type=TYPE_PADDING if padding else TYPE_DATA,
+        term_offset=position % TERM_LENGTH,
+        session_id=SESSION_ID,
+        stream_id=STREAM_ID,
+        term_id=position // TERM_LENGTH,
+    )
+    data = header + payload
+    return data.ljust(align(len(data)), b"\0")
+
+
+def write_cluster(folder: Path, *, terms: int, snapshots: int = 0) -> Path:
+    """A node's folder, with its archive beside it: ``terms`` leadership terms, one in each segment of the log, and
+    ``snapshots`` of the consensus module and of one service, taken at its end. It has no mark file."""
+    log = MadeRecording(0, terms, messages=lambda term: [_term_begun(term)])
+    # Of a service's type 2, of the consensus module's type 1; the consensus module's comes last.
+    taken = [
+        MadeRecording(1 + number, messages=lambda _, number=number: _markers(2 - number % 2, log.end, terms - 1))  # type: ignore[misc]
+        for number in range(2 * snapshots)
+    ]
+    write_archive(folder / "archive", [log, *taken])
+    entries = [_entry(0, term, -1 if term == terms - 1 else (term + 1) * TERM_LENGTH) for term in range(terms)]
+    entries += [_entry(r.recording_id, terms - 1, log.end, -(1 - r.recording_id % 2)) for r in taken]
+    cluster = folder / "cluster"
+    cluster.mkdir()
+    (cluster / "recording.log").write_bytes(b"".join(entries))
+    return cluster
+
+
+def _entry(recording_id: int, term: int, position: int, service_id: int | None = None) -> bytes:
+    return encode_entry(
+        recording_id=recording_id,
+        leadership_term_id=term,
+        term_base_log_position=term * TERM_LENGTH,
+        log_position=position,
+        timestamp=TIME_MS,
+        service_id=-1 if service_id is None else service_id,
+        type=TERM if service_id is None else SNAPSHOT,
+    )
+
+
+def _term_begun(term: int) -> bytes:
+    """The first message of a term."""
+    base = term * TERM_LENGTH
+    return encode_message(
+        "new-leadership-term",
+        leadership_term_id=term,
+        log_position=base + _TERM_FRAME_BYTES,
+        timestamp=TIME_MS,
+        term_base_log_position=base,
+        leader_member_id=0,
+    )
+
+
+def _markers(type_id: int, position: int, term: int) -> list[bytes]:
+    """All of a snapshot: where it begins and ends."""
+    return [
+        encode_message("snapshot-marker", type_id=type_id, log_position=position, leadership_term_id=term, mark=mark)
+        for mark in (0, 2)
+    ]
