@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import importlib
 import os
+import pkgutil
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from everlog import aeron, core, jlog, nats_streaming
 from everlog.aeron.archive.catalog import read_catalog
 from everlog.aeron.cluster.mark_file import read_cluster_mark
 from everlog.aeron.cluster.messages import decode_message
@@ -100,10 +102,19 @@ def _pairs() -> list[tuple[Any, Any]]:
     return [(ours, theirs) for ours, theirs in found if ours is not theirs]
 
 
+@functools.cache
+def _import_all() -> None:
+    """A module that is imported while others have the twins would keep them: it comes before."""
+    for family in (aeron, core, jlog, nats_streaming):
+        for found in pkgutil.walk_packages(family.__path__, family.__name__ + "."):
+            importlib.import_module(found.name)
+
+
 @pytest.fixture(params=["compiled", "twin"])
 def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Every module of everlog has the one kernel or the other."""
     monkeypatch.setattr(time, "sleep", lambda seconds: None)  # nobody comes to finish what is damaged
+    _import_all()
     twins = {id(ours): theirs for ours, theirs in _pairs()}
     for name, module in list(sys.modules.items()):
         if request.param == "compiled" or not name.startswith("everlog.") or name in {*_TWINS, *_TWINS.values()}:
