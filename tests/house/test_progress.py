@@ -219,10 +219,12 @@ def exercise(storage: Any, family: str) -> None:
         return
     with store:
         for look in (store.info, store.warnings, store.verify):
-            look()
-        for stream in store.streams(include_all=True):
-            for level in Level:
-                _drain(store, stream.name, level)
+            with suppress(EverlogError):
+                look()
+        with suppress(EverlogError):
+            for stream in store.streams(include_all=True):
+                for level in Level:
+                    _drain(store, stream.name, level)
         if isinstance(storage, CrashingStorage):
             with suppress(EverlogError):
                 store.plan_repair()
