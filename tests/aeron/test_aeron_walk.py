@@ -117,6 +117,38 @@ def test_whole_messages_come_out_with_their_header_fields(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("pair", PAIRS)
+@pytest.mark.parametrize("length", [100, 128, 129, 191, 223])
+def test_of_many_messages_of_one_length_each_has_its_own_header_fields_and_bytes(pair: Pair, length: int) -> None:
+    bodies, data = [], b""
+    for number in range(200):  # more than a sink moves at a time
+        bodies.append(bytes((number + i) % 251 for i in range(length)))
+        data += frame(len(data), bodies[-1], session_id=SESSION + number, reserved_value=-number)
+    names = [column.name for column in COLUMNS]
+    _, rows = walk(pair, data)
+    assert payloads(rows) == bodies
+    assert [row[names.index("session_id")] for row in rows] == [SESSION + number for number in range(200)]
+    assert [row[names.index("reserved_value")] for row in rows] == [-number for number in range(200)]
+    aligned = (length + 63) // 32 * 32
+    assert [row[names.index("term_offset")] for row in rows] == [number * aligned for number in range(200)]
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+@pytest.mark.parametrize("length", [255, 512, 1000, 4095, 4096, 4097])
+def test_spans_of_any_length_come_out_whole(pair: Pair, length: int) -> None:
+    bodies = [bytes((i * 7 + number) % 251 for i in range(length + number % 2)) for number in range(12)]
+    data = b""
+    for body in bodies:
+        data += frame(len(data), body)
+    module, columns, _ = pair
+    geometry = walk_twin.Geometry(INITIAL_TERM, TERM, STREAM, 0, len(data))
+    sink = columns.RowSink([("payload", "B", _SOURCES["payload"])], 1000, 1 << 20)
+    assert module.Walker(geometry, True, None).walk(data, 0, len(data), 0, True, sink) == walk_twin.END
+    count, taken = sink.take()
+    values, offsets, *_ = taken["payload"]
+    assert [bytes(values[a:b]) for a, b in pairwise(offsets[: count + 1])] == bodies
+
+
+@pytest.mark.parametrize("pair", PAIRS)
 def test_fragments_become_one_message_with_the_first_header_and_the_flags_of_both_ends(pair: Pair) -> None:
     full = b"x" * (MTU - 32)
     data = chain((b"0", 0xC0), (full, 0x80), (full, 0x00), (b"end", 0x40), (b"1", 0xC0))

@@ -4,7 +4,9 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from everlog.kernel._columns cimport BLOCK_ROWS, COPY_SLACK, RowSink, Target, everlog_copy_short, has_room, put_span, put_span_at, put_span
+from everlog.kernel._columns cimport (
+    BLOCK_ROWS, COPY_SLACK, RowSink, Target, everlog_copy_short, everlog_copy_equal, has_room, put_span, put_span_at,
+)
 from everlog.kernel._crc32 cimport Crc32
 
 from everlog.aeron import frames as _frames
@@ -18,8 +20,9 @@ cdef extern from *:
     #include <string.h>
     #include <stdint.h>
     static inline void everlog_prefetch(const void* at) { __builtin_prefetch(at, 0, 0); }
-    static inline void everlog_prefetch_lines(const uint8_t* at, int64_t length) {
-        for (int64_t i = 0; i < length; i += 64) __builtin_prefetch(at + i, 0, 3);
+    /* Into the second-level cache, which waits for more lines at the same time than the first one does. */
+    static inline void everlog_prefetch_far(const uint8_t* at, int64_t length) {
+        for (int64_t i = 0; i < length; i += 64) __builtin_prefetch(at + i, 0, 2);
     }
     static inline uint32_t everlog_load32(const void* at) {
         uint32_t v; memcpy(&v, at, 4);
@@ -35,7 +38,7 @@ cdef extern from *:
         return v; }
     """
     void everlog_prefetch(const void*) nogil
-    void everlog_prefetch_lines(const uint8_t*, int64_t) nogil
+    void everlog_prefetch_far(const uint8_t*, int64_t) nogil
     uint32_t everlog_load32(const void*) nogil
     uint64_t everlog_load64(const void*) nogil
 
@@ -68,6 +71,7 @@ cdef enum:
     MAX_CHECKED_PADDING = 64
     FLIPPED_BITS = 16
     PREFETCH = 2048
+    FAR_PREFETCH = 4096         # where large payloads are copied one behind the other
     MAX_PLAIN_SESSIONS = 8
     MAX_RUN_STRIDE = 128        # of a run whose payloads are copied behind it, from the first-level cache
 
@@ -162,34 +166,45 @@ cdef int find_run(const Run* run, int64_t at, int64_t room, const uint8_t** foun
 
 
 cdef int copy_run(
-    const Run* run, int64_t at, int64_t room, const uint8_t** found, char* out, int64_t payload
+    const Run* run, int64_t at, int64_t room, const uint8_t** found, char* out, int64_t payload, uint8_t* headers
 ) noexcept nogil:
-    """``find_run`` for large payloads, which are copied to ``out`` while they stream in."""
+    """``find_run`` for large payloads, which are copied to ``out`` while they stream in, before anything else in the
+    frame is looked at, and the headers to ``headers``: to read them again later would wait for memory again. What was
+    copied of a frame that does not belong to the run is copied over.
+    """
     cdef const uint8_t* frame = run.data + at
     cdef const uint8_t* behind
     cdef const uint8_t* last = run.data + run.last
-    cdef int64_t stride = run.stride, ahead, n
+    cdef uint64_t word = run.word, expected = run.expected
+    cdef int64_t stride = run.stride, n
     cdef uint32_t term_offset = <uint32_t>(run.in_term + at + stride)
     cdef int count = 0
     for n in range(room):
         behind = frame + stride
         if (
             behind > last
-            or everlog_load64(behind) != run.word
-            or everlog_load64(behind + DATA_HEADER_STREAM_ID) != run.expected
+            or everlog_load64(behind) != word
+            or everlog_load64(behind + DATA_HEADER_STREAM_ID) != expected
             or everlog_load32(behind + DATA_HEADER_TERM_OFFSET) != term_offset
-            or (run.shorter_count and holds_shorter(frame, run.shorter, run.shorter_count, run.expected))
         ):
             break
-        for ahead in range(run.distance, run.distance + stride, 64):
-            everlog_prefetch(behind + ahead)
-        memcpy(out, frame + HEADER, payload)
+        everlog_prefetch_far(behind + FAR_PREFETCH, stride)
+        memcpy(headers, frame, HEADER)
+        everlog_copy_equal(out, frame + HEADER, payload)
+        if run.shorter_count and holds_shorter(frame, run.shorter, run.shorter_count, expected):
+            break
         out += payload
-        found[n] = frame
+        found[n] = headers
+        headers += HEADER
         frame = behind
         term_offset += <uint32_t>stride
         count += 1
     return count
+
+
+ctypedef int (*Copying)(const Run*, int64_t, int64_t, const uint8_t**, char*, int64_t, uint8_t*) noexcept nogil
+# Not inlined: among its caller's variables, for which there are not registers enough, the loop is a third slower.
+cdef Copying copy_run_apart = copy_run
 
 
 cdef inline char* room_for(RowSink sink, Target* target, int64_t count) except NULL nogil:
@@ -200,14 +215,14 @@ cdef inline char* room_for(RowSink sink, Target* target, int64_t count) except N
 
 
 cdef int add_run(
-    RowSink sink, int begin, int end, int64_t base, int64_t length, int64_t stride, int64_t flags, bint copied
+    RowSink sink, int begin, int end, int64_t position, int64_t length, int64_t stride, int64_t flags, bint copied
 ) except -1 nogil:
-    """Rows ``begin`` to ``end`` of the block, whose headers are equal and whose frames lie ``stride`` apart; the address
-    0 is at position ``base``. ``copied``: the payloads are in their column already. At least 64 bytes can be read
-    behind each header.
+    """Rows ``begin`` to ``end`` of the block, whose headers are equal and whose frames lie ``stride`` apart, from
+    ``position`` on. ``copied``: the payloads are in their column already, and the block has copies of the headers. Else
+    at least 64 bytes can be read behind each header.
     """
     cdef Target* target = sink.payload
-    cdef int64_t payload = length - HEADER, count = end - begin, position = base + <int64_t>sink.block.frame[begin]
+    cdef int64_t payload = length - HEADER, count = end - begin
     cdef int64_t used, row = sink.row_count + begin
     cdef int i
     cdef char* out
@@ -232,7 +247,7 @@ cdef int add_run(
             everlog_copy_short(out + i * payload, frames[begin + i] + HEADER, 32)
     elif payload:
         for i in range(count):
-            memcpy(out + i * payload, frames[begin + i] + HEADER, payload)
+            everlog_copy_equal(out + i * payload, frames[begin + i] + HEADER, payload)
     for i in range(count):
         offsets[i] = <int32_t>(used + (i + 1) * payload)
     target.used = used + count * payload
@@ -257,6 +272,7 @@ cdef class Walker:
     cdef uint32_t stream_id
     cdef int32_t plain_sessions[MAX_PLAIN_SESSIONS]
     cdef int plain_count
+    cdef uint8_t headers[BLOCK_ROWS * HEADER]   # of a block's rows whose payloads were copied
     cdef bint checked
     cdef Crc32 crc
     # The buffer of the walk in progress.
@@ -449,9 +465,11 @@ cdef class Walker:
                 if out == NULL:
                     count = find_run(&run, at, room, sink.block.frame + n)
                 else:
-                    count = copy_run(&run, at, room, sink.block.frame + n, out, length - HEADER)
+                    count = copy_run_apart(
+                        &run, at, room, sink.block.frame + n, out, length - HEADER, self.headers + HEADER * n
+                    )
                 if count:
-                    add_run(sink, n, n + count, base - <int64_t>data, length, stride, (word >> 40) & 0xFF, out != NULL)
+                    add_run(sink, n, n + count, base + at, length, stride, (word >> 40) & 0xFF, out != NULL)
                     n += count
                     row += count
                     at += count * stride

@@ -12,8 +12,38 @@ cdef extern from *:
         memcpy(to, from, 32);
         if (n > 32) memcpy(to + 32, (const char*)from + 32, 32);
     }
+    typedef int64_t everlog_move __attribute__((vector_size(16), aligned(1), may_alias));
+    /* 64 bytes and more, the last move may overlap the one before. For bytes that stream in from memory, up to some KiB,
+       moves of 16 bytes in a row are up to twice as fast as a call of memcpy; not for short ones of changing length, as
+       the processor can't tell when the loop ends. */
+    static inline void everlog_copy_lines(char* to, const void* from, int64_t n) {
+        const char* in = (const char*)from;
+        int64_t at = 0;
+        for (;;) {
+            everlog_move a = *(const everlog_move*)(in + at), b = *(const everlog_move*)(in + at + 16);
+            everlog_move c = *(const everlog_move*)(in + at + 32), d = *(const everlog_move*)(in + at + 48);
+            *(everlog_move*)(to + at) = a;
+            *(everlog_move*)(to + at + 16) = b;
+            *(everlog_move*)(to + at + 32) = c;
+            *(everlog_move*)(to + at + 48) = d;
+            if (at == n - 64) return;
+            at = at + 128 <= n ? at + 64 : n - 64;
+        }
+    }
+    static inline void everlog_copy_span(char* to, const void* from, int64_t n) {
+        if (n >= 512 && n <= 4096) everlog_copy_lines(to, from, n);
+        else memcpy(to, from, (size_t)n);
+    }
+    /* The same, for many of one length. */
+    static inline void everlog_copy_equal(char* to, const void* from, int64_t n) {
+        if (n >= 64 && n <= 4096) everlog_copy_lines(to, from, n);
+        else memcpy(to, from, (size_t)n);
+    }
     """
     void everlog_copy_short(char*, const void*, int64_t) noexcept nogil
+    # Any length; the second one for many of the same.
+    void everlog_copy_span(char*, const void*, int64_t) noexcept nogil
+    void everlog_copy_equal(char*, const void*, int64_t) noexcept nogil
 
 cdef enum:
     COPY_SLACK = 64     # bytes that a short copy may write past its end
@@ -85,7 +115,7 @@ cdef inline int put_span_at(
     if length <= COPY_SLACK and data + COPY_SLACK <= readable_end:
         everlog_copy_short(target.data + used, data, length)
     else:
-        memcpy(target.data + used, data, length)
+        everlog_copy_span(target.data + used, data, length)
     used += length
     target.used = used
     target.offsets[row + 1] = <int32_t>used

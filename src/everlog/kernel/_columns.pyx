@@ -222,7 +222,7 @@ cdef class RowSink:
                 continue
             if target.used + length + COPY_SLACK > target.capacity:
                 self._grow(target, target.used + length + COPY_SLACK)
-            memcpy(target.data + target.used, data, length)
+            everlog_copy_span(target.data + target.used, data, length)
             target.used += length
             target.offsets[self.row_count + (self.block.count if span == 0 else 0)] = <int32_t>target.used
         self.byte_count += length
@@ -385,7 +385,7 @@ cdef int copy_spans(RowSink sink, Target* target, Block* block, const uint8_t* r
         if length <= COPY_SLACK and source + COPY_SLACK <= readable_end:
             everlog_copy_short(data + used, source, length)
         else:
-            memcpy(data + used, source, length)
+            everlog_copy_span(data + used, source, length)
         used += length
         offsets[i] = <int32_t>used
     target.used = used
