@@ -48,12 +48,13 @@ TURNS_PER_BYTE = 150
 """A twin in plain Python calls some functions for each record, and a record is looked at by several readers, each a few
 times where there is damage."""
 FREE_TURNS = 200_000
+EXAMPLES = int(os.environ.get("EVERLOG_EXAMPLES", "5"))
+"""More may be asked for."""
 FEW = settings(
-    max_examples=int(os.environ.get("EVERLOG_EXAMPLES", "5")),
+    max_examples=EXAMPLES,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-"""``EVERLOG_EXAMPLES`` asks for more."""
 A_HEADER_OF_ZEROS = [(1, 4, 4, bytes(8))]
 """In a channel's first slice."""
 
@@ -241,7 +242,7 @@ def _drain(store: Store, stream: str, level: Level) -> list[Batch]:
     return whole
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(60 * EXAMPLES)
 @pytest.mark.parametrize("name", STORES)
 @FEW
 @given(edits=EDITS, removed=st.frozensets(st.integers(0, 99), max_size=2), cut=st.just(0) | st.integers(1, 3000))
@@ -283,7 +284,7 @@ PARSERS: dict[str, tuple[Callable[[bytes], object], bytes]] = {
 }
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(60 * EXAMPLES)
 @pytest.mark.parametrize("name", PARSERS)
 @FEW
 @given(edits=EDITS, more=st.binary(max_size=300))

@@ -48,22 +48,27 @@ from both_archives import SEGMENT, Shape, begin, write
 from java_archive import MIXED, Messages
 from everlog.testing.series import Series
 from everlog.aeron import archive
-folder, checksum, first = sys.argv[1], sys.argv[2], int(sys.argv[3])
+folder, checksum, first, lines = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 opening = archive.open_archive if first else archive.create
 with opening(folder, segment_length=SEGMENT, checksum=checksum) as own:
     recorder = own.extend_recording(0) if first else begin(own, Shape(stream_id=20))
-    while True:
+    while lines:
         position = write(recorder, Messages(seed=2, sizes=MIXED, first=first, count=40))
-        first += 40
+        first, lines = first + 40, lines - 1
         print(position, first, flush=True)
+    sys.stdin.read()
 """
+ENDLESS = -1
 
 
-def recorded_until_killed(folder: Path, checksum: str | None, first: int, lines: int) -> tuple[int, int]:
-    """A process of ours records and is killed; the last position that it acknowledged, and how many messages were
-    before that."""
+def recorded_until_killed(
+    folder: Path, checksum: str | None, first: int, lines: int, is_writing: bool = True
+) -> tuple[int, int]:
+    """A process of ours records and is killed, while it writes or while it waits; the last position that it
+    acknowledged, and how many messages were before that."""
     command = [sys.executable, "-c", RECORDING_PROCESS, str(folder), checksum or "none", str(first)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    command.append(str(ENDLESS if is_writing else lines))
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         said = [process.stdout.readline() for _ in range(lines)]
         process.send_signal(signal.SIGKILL)
@@ -328,7 +333,7 @@ def test_our_open_archive_keeps_the_real_one_out_and_lets_it_in_once_it_is_close
 @pytest.mark.long
 def test_a_killed_owner_keeps_the_folder_for_ten_seconds_from_either(start_archive: Start, tmp_path: Path) -> None:
     own_folder, java_folder = tmp_path / "own", tmp_path / "java"
-    recorded_until_killed(own_folder, None, 0, 3)
+    recorded_until_killed(own_folder, None, 0, 3, is_writing=False)
     java = start_archive(java_folder)
     java.record(CHANNEL, 20, PART, stop=False)
     java.kill()
@@ -343,7 +348,7 @@ def test_a_killed_owner_keeps_the_folder_for_ten_seconds_from_either(start_archi
     time.sleep(3.0)
     with start_archive(own_folder) as java, archive.open_archive(java_folder, segment_length=SEGMENT) as own:
         assert theirs(java, 0) == ours(own_folder, 0)
-        assert java.replay(0).count >= 120
+        assert java.replay(0).count == 120
         assert own.stop_position(0) == own.recorded_position(0)
         assert contents(ours(java_folder, 0)) == PART.rows()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import cast
 import pytest
 from java_archive import Messages
 from java_transport import JavaClient, JavaDriver, expected
-from our_transport import OurClient, in_thread
+from our_transport import OurClient, free_port, in_thread
 
 from everlog.aeron.transport.client.counters_reader import CountersReader
 from everlog.aeron.transport.cnc_memory import CncMemory, CncSettings
@@ -27,12 +26,6 @@ from everlog.aeron.transport.driver.tasks import InlineTasks
 from everlog.aeron.transport.media.network import SystemNetwork
 
 SECONDS = 20
-
-
-def free_port() -> int:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 def counters_of(folder: Path) -> dict[str, int]:

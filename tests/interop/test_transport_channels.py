@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -12,7 +11,7 @@ import pytest
 from java_archive import Messages
 from java_transport import DRIVER_DEFAULTS, JavaClient, expected, losing
 from line_process import PeerError
-from our_transport import await_that, in_thread
+from our_transport import await_that, free_port, in_thread
 
 from everlog.aeron.transport.driver.settings.properties import load
 
@@ -61,13 +60,6 @@ def start(request: pytest.FixtureRequest, start_java_client: Callable[..., JavaC
         return Side(folder, lambda: start_java_client(folder))
 
     return start
-
-
-def free_port() -> int:
-    """Of UDP on the loopback."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def stream(source: JavaClient, sink: JavaClient, name: str, count: int = 50, seed: int = 1) -> None:

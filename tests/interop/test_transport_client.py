@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from java_archive import Messages
 from java_transport import DRIVER_DEFAULTS, JavaClient, JavaDriver, expected
-from our_transport import await_that
+from our_transport import await_that, free_port
 
 from everlog.aeron import Aeron
 from everlog.aeron.transport.client import (
@@ -159,8 +159,9 @@ def test_udp_destinations_come_and_go(connect: Connect) -> None:
     source.remove_destination(first)
     source.remove_destination(addresses[1])
     heard = aeron.add_subscription("aeron:udp?control-mode=manual", 8)
-    heard.add_destination("aeron:udp?endpoint=127.0.0.1:20571")
-    heard.remove_destination("aeron:udp?endpoint=127.0.0.1:20571")
+    another = f"aeron:udp?endpoint=127.0.0.1:{free_port()}"
+    heard.add_destination(another)
+    heard.remove_destination(another)
 
 
 @pytest.mark.long
@@ -168,7 +169,7 @@ def test_a_rejected_image_is_told_to_its_publisher(start_driver: Start) -> None:
     driver = start_driver({"aeron.image.liveness.timeout": "1s"})
     refusals: list[OnPublicationError] = []
     aeron = Aeron.connect(driver.dir, on_publication_error=refusals.append)
-    channel = "aeron:udp?endpoint=127.0.0.1:20572|term-length=64k"
+    channel = f"aeron:udp?endpoint=127.0.0.1:{free_port()}|term-length=64k"
     gone: list[int] = []
     subscription = aeron.add_subscription(channel, 9, None, lambda image: gone.append(image.session_id))
     publication = aeron.add_publication(channel, 9)
@@ -183,7 +184,7 @@ def test_a_rejected_image_is_told_to_its_publisher(start_driver: Start) -> None:
 
 def test_a_spy_hears_what_is_sent_and_a_revoked_publication_ends_at_once(connect: Connect) -> None:
     aeron = connect()
-    channel = "aeron:udp?endpoint=127.0.0.1:20573|term-length=64k|ssc=true"
+    channel = f"aeron:udp?endpoint=127.0.0.1:{free_port()}|term-length=64k|ssc=true"
     ended: list[tuple[int, bool]] = []
     spy = aeron.add_subscription(
         f"aeron-spy:{channel}", 11, None, lambda image: ended.append((image.position, image.is_publication_revoked))
@@ -199,15 +200,13 @@ def test_a_spy_hears_what_is_sent_and_a_revoked_publication_ends_at_once(connect
     assert ended == [(64, True)]
 
 
-@pytest.mark.parametrize(
-    ("request_channel", "response_channel"),
-    [
-        ("aeron:udp?endpoint=127.0.0.1:20581", "aeron:udp?control=127.0.0.1:20582|control-mode=response"),
-        ("aeron:ipc?alias=requests", "aeron:ipc?control-mode=response"),
-    ],
-    ids=["udp", "ipc"],
-)
-def test_an_answer_comes_on_the_response_channel(connect: Connect, request_channel: str, response_channel: str) -> None:
+@pytest.mark.parametrize("medium", ["udp", "ipc"])
+def test_an_answer_comes_on_the_response_channel(connect: Connect, medium: str) -> None:
+    if medium == "udp":
+        request_channel = f"aeron:udp?endpoint=127.0.0.1:{free_port()}"
+        response_channel = f"aeron:udp?control=127.0.0.1:{free_port()}|control-mode=response"
+    else:
+        request_channel, response_channel = "aeron:ipc?alias=requests", "aeron:ipc?control-mode=response"
     server, client = connect(), connect()
     requests = server.add_subscription(request_channel, 10)
     responses = client.add_subscription(response_channel, 11)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 from java_archive import Messages
 from java_transport import JavaClient, JavaDriver, expected
-from our_transport import OurClient
+from our_transport import OurClient, free_port
 
 from everlog.aeron import Aeron
 from everlog.aeron.transport.driver.media_driver import MediaDriver
@@ -37,12 +36,6 @@ def java(
         return start_java_client(start_java_driver(SOON_JAVA | (properties or {})).dir)
 
     return start
-
-
-def free_port() -> int:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def counters(aeron: Aeron, kind: str) -> list[int]:
