@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Compiled framer; :mod:`everlog.aeron.framing_twin` says what it does and why."""
 
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from cpython.long cimport PyLong_CheckExact
@@ -89,11 +89,15 @@ cdef extern from *:
             memcpy(&a, from, 8); memcpy(&b, from + n - 8, 8); memcpy(to, &a, 8); memcpy(to + n - 8, &b, 8);
         } else while (n-- > 0) to[n] = from[n];
     }
+    /* Eight bytes, seen by nobody before what was stored earlier. */
+    static inline void everlog_store64_release(uint8_t* to, const uint8_t* from) {
+        uint64_t v; memcpy(&v, from, 8); __atomic_store_n((uint64_t*)to, v, __ATOMIC_RELEASE); }
     static inline void everlog_zero32(uint8_t* to) { memset(to, 0, 32); }
     static inline void everlog_prefetch(const void* at) { __builtin_prefetch(at, 0, 3); }
     static inline PyObject** everlog_items(PyObject* list_or_tuple) { return PySequence_Fast_ITEMS(list_or_tuple); }
     static inline Py_ssize_t everlog_count(PyObject* list_or_tuple) { return PySequence_Fast_GET_SIZE(list_or_tuple); }
     """
+    void everlog_store64_release(uint8_t*, const uint8_t*) nogil
     uint64_t everlog_load64(const uint8_t*) nogil
     int64_t everlog_int32_at(const void*, int64_t) nogil
     int64_t everlog_int64_at(const void*, int64_t) nogil
@@ -691,22 +695,38 @@ cdef class Tail:
     cdef Framer framer
     cdef PyThread_type_lock mutex
     cdef public int fd
-    cdef public int64_t base, end, written, acknowledged
-    cdef int64_t until_ns
+    cdef public int64_t base, end, written, acknowledged, writes_left
+    cdef int64_t until_ns, window_base
+    cdef Py_buffer window
+    cdef bint has_window
 
     def __cinit__(self, Framer framer not None):
         self.framer = framer
         self.fd = -1
         self.until_ns = 0
-        self.base = self.end = 0
+        self.base = self.end = self.writes_left = 0
+        self.has_window = False
         self.written = self.acknowledged = framer.position
         self.mutex = PyThread_allocate_lock()
         if self.mutex == NULL:
             raise MemoryError
 
     def __dealloc__(self):
+        if self.has_window:
+            PyBuffer_Release(&self.window)
         if self.mutex != NULL:
             PyThread_free_lock(self.mutex)
+
+    def set_window(self, window, int64_t base):
+        """See the twin."""
+        cdef Py_buffer view
+        if window is not None:
+            PyObject_GetBuffer(window, &view, PyBUF_WRITABLE)
+        if self.has_window:
+            self.has_window = False
+            PyBuffer_Release(&self.window)
+        if window is not None:
+            self.window, self.window_base, self.has_window = view, base, True
 
     def acquire(self):
         """See the twin."""
@@ -759,6 +779,13 @@ cdef class Tail:
         if framer.position == self.end or framer.in_doubt():
             return FRAMED
         length = framer.length
+        if self.store(at + self.base - self.window_base, length):
+            framer.start_position = self.written = self.acknowledged = framer.position
+            framer.length = 0
+            return self.written
+        if self.writes_left <= 0:
+            return FRAMED
+        self.writes_left -= 1
         with nogil:
             done = pwrite(fd, framer.data, <size_t>length, <off_t>at)
         if done != length:
@@ -766,3 +793,25 @@ cdef class Tail:
         framer.start_position = self.written = self.acknowledged = framer.position
         framer.length = 0
         return self.written
+
+    cdef inline bint store(self, int64_t at, int64_t length):
+        """See the twin. The whole first word comes last: it is aligned, as frames are in the file. Who is the first in
+        a page may wait for the file system, so other threads run meanwhile."""
+        cdef uint8_t* data = self.framer.data
+        cdef uint8_t* place
+        if not self.has_window or at < 0 or at > self.window.len - length:
+            return False
+        if align32(<int32_t><uint32_t>everlog_load64(data)) != length:
+            return False
+        place = <uint8_t*>self.window.buf + at
+        if (at - 1) // PAGE != (at + length - 1) // PAGE:
+            with nogil:
+                put_frame(place, data, length)
+        else:
+            put_frame(place, data, length)
+        return True
+
+
+cdef inline void put_frame(uint8_t* place, const uint8_t* data, int64_t length) noexcept nogil:
+    everlog_copy(place + 8, data + 8, length - 8)
+    everlog_store64_release(place, data)

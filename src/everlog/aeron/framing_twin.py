@@ -54,6 +54,7 @@ from everlog.errors import UsageError
 from everlog.kernel.crc32 import Crc32
 
 _HEADER: Final = DataHeader.struct
+_LENGTH: Final = struct.Struct("<i")
 _SESSION_ID_AT: Final = DataHeader.field("session_id").offset
 
 
@@ -275,6 +276,9 @@ class Tail:
     ``fd`` is the open segment file, -1 where the short way is closed, as it also is when :meth:`renew` was not called
     for long; ``base`` and ``end`` are the positions of its first byte and behind its last one. All before ``written``
     is in the file, all before ``acknowledged`` is as safe as was asked for.
+
+    Frames that lie in the window (:meth:`set_window`) are stored there, without a call of the system. Of others
+    ``writes_left`` are written to the file; then the next one is left to the caller, who may move the window.
     """
 
     def __init__(self, framer: Framer) -> None:
@@ -284,6 +288,14 @@ class Tail:
         self._until = 0.0
         self.base = self.end = 0
         self.written = self.acknowledged = framer.position
+        self.writes_left = 0
+        self._window = memoryview(b"")
+        self._window_base = 0
+
+    def set_window(self, window: Any, base: int) -> None:
+        """Store frames in memory that is the file from position ``base`` on, until another window takes its place;
+        ``None``: in none. Raises :class:`BufferError` for memory that can't be written."""
+        self._window, self._window_base = memoryview(b"" if window is None else window).cast("B"), base
 
     def acquire(self) -> None:
         """Take the lock."""
@@ -312,8 +324,8 @@ class Tail:
 
         ``LONG_WAY`` where nothing was done with the message: the way is closed, the lock is taken, the buffer is not
         empty, or the message does not fit in the term (then padding may be in the buffer). ``FRAMED``: it is in the
-        buffer, alone, and is to be written from there, for the write failed, it fills the segment, or it ends in doubt;
-        the lock is held then. Raises as :meth:`Framer.frame`.
+        buffer, alone, and is to be written from there, for the write failed, it fills the segment, it ends in doubt, or
+        no write is left; the lock is held then. Raises as :meth:`Framer.frame`.
         """
         if self.fd < 0 or time.monotonic() > self._until or not self._lock.acquire(blocking=False):
             return LONG_WAY
@@ -332,12 +344,26 @@ class Tail:
             return LONG_WAY
         if framer.position == self.end or framer.ends_in_doubt():
             return FRAMED
-        try:
-            done = os.pwrite(self.fd, framer.view(), at)
-        except OSError:
-            return FRAMED
-        if done != framer.length:
-            return FRAMED
+        if not self._store(at + self.base - self._window_base):
+            if self.writes_left <= 0:
+                return FRAMED
+            self.writes_left -= 1
+            try:
+                done = os.pwrite(self.fd, framer.view(), at)
+            except OSError:
+                return FRAMED
+            if done != framer.length:
+                return FRAMED
         framer.start_position = self.written = self.acknowledged = framer.position
         framer.length = 0
         return self.written
+
+    def _store(self, at: int) -> bool:
+        """Put what is framed into the window, if it is one frame and lies there. Its length comes last: a process that
+        dies before leaves no frame."""
+        data = self._framer.view()
+        if not 0 <= at <= len(self._window) - len(data) or align(_LENGTH.unpack_from(data)[0]) != len(data):
+            return False
+        self._window[at + _LENGTH.size : at + len(data)] = data[_LENGTH.size :]
+        self._window[at : at + _LENGTH.size] = data[: _LENGTH.size]
+        return True

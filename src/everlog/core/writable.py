@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import mmap
 import os
 import posixpath
 import stat
@@ -23,6 +24,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from everlog.core.file_locks import Lease, gets_lease, is_locked, set_lock
+from everlog.core.mounts import file_system_of
 from everlog.core.regular_files import EXPECTED, NotRegular, open_regular
 from everlog.core.storage import LocalFile, LocalStorage, ReadableFile, Storage, open_patiently
 from everlog.errors import UsageError, WriteFailed
@@ -30,6 +32,9 @@ from everlog.errors import UsageError, WriteFailed
 _IS_LINUX = sys.platform.startswith("linux")
 DRAFT_PREFIX = ".everlog-"
 """Files that are not published yet; a crash may leave them."""
+_RESERVING = frozenset({"ext2", "ext3", "ext4", "tmpfs", "xfs"})
+"""File systems on which a block that was reserved can always be written: where it can't, a store to a mapped page ends
+the process."""
 _HINTS = {
     errno.ENOSPC: "free space, then go on: nothing half written was left",
     errno.EDQUOT: "the user's quota is used up",
@@ -157,6 +162,18 @@ class LocalWritableFile(LocalFile):
                 done += os.pwrite(self._fd, view[done:], offset + done)
         except OSError as error:
             raise write_failed(self.name, error) from error
+
+    def window(self, offset: int, length: int) -> mmap.mmap | None:
+        """A part of the file, inside its length and from a multiple of ``mmap.ALLOCATIONGRANULARITY`` on, as memory:
+        what is stored there is written, and survives the death of the process. Its blocks are reserved. ``None`` where
+        they can't be, or where the file system does not hold to that. Who cuts the file lets go of the window first."""
+        try:
+            if file_system_of(self._fd) not in _RESERVING:
+                return None
+            os.posix_fallocate(self._fd, offset, length)
+            return mmap.mmap(self._fd, length, offset=offset)
+        except (OSError, ValueError):  # a full disk, a quota: the next write tells it
+            return None
 
     def truncate(self, size: int) -> None:
         """See :class:`WritableFile`."""

@@ -28,6 +28,10 @@ from everlog.errors import CorruptData, EverlogError, UsageError, WriteFailed
 
 BLOCK_BYTES = 1 << 20
 """Most that one write brings: Aeron's file IO length."""
+WRITES_OUTSIDE = 64
+"""Single messages that are written outside of a window before there is a new one, which costs as much as some of them.
+"""
+ALL = 1 << 62
 
 
 class Owner(Protocol):
@@ -74,6 +78,7 @@ class Recorder:
         self._moved = threading.Condition(threading.Lock())
         self._waiting = 0
         self._on_progress: Callable[[Recorder], None] | None = None
+        self._tail.writes_left = WRITES_OUTSIDE
         self._choose_way()
 
     # State
@@ -121,6 +126,7 @@ class Recorder:
                 while not self._framer.frame(payload, reserved_value):
                     self._make_room()
             self._write_block()
+            self._move_window()
             position = self._tail.written
             joined = self._commit.join() if self._is_synced else None
         finally:
@@ -280,6 +286,7 @@ class Recorder:
                     failure = failure or error
             self._is_stopped = True
             self._tail.fd = -1
+            self._drop_window()
             try:
                 if self._tail.acknowledged < self._tail.written or self._error is not None:
                     self._writer.cut_back(self._tail.acknowledged)
@@ -307,6 +314,7 @@ class Recorder:
         with self._tail:
             self._is_stopped = True
             self._tail.fd = -1
+            self._drop_window()
             self._writer.close()
         self.wake()
 
@@ -388,6 +396,7 @@ class Recorder:
             if is_needed:
                 raise
             return
+        self._drop_window()
         self._framer.begin(self._tail.written, self._writer.end)
         self._choose_way()
 
@@ -399,12 +408,27 @@ class Recorder:
         self._tail.fd = self._writer.fd if is_plain else -1
         self.renew()
 
+    def _move_window(self) -> None:
+        """Single messages have left the window: begin another one where they are."""
+        tail = self._tail
+        if tail.fd < 0 or tail.writes_left > 0:
+            return
+        found = self._writer.window(tail.written)
+        tail.writes_left = ALL if found is None else WRITES_OUTSIDE
+        tail.set_window(*(found or (None, 0)))
+
+    def _drop_window(self) -> None:
+        """Before the file is cut, or given back."""
+        self._tail.set_window(None, 0)
+        self._tail.writes_left = WRITES_OUTSIDE
+
     def _settle(self) -> None:
         """All that is written is acknowledged on return."""
         if self._is_synced:
             self._commit.settle(self._sync)
 
     def _cut_back(self, position: int) -> None:
+        self._drop_window()
         try:
             self._writer.cut_back(position)
         except EverlogError as error:

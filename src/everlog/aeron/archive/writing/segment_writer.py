@@ -11,6 +11,7 @@ Source: RecordingWriter.
 
 from __future__ import annotations
 
+import mmap
 from typing import Any
 
 from everlog.aeron.archive.segments import SegmentMap
@@ -18,6 +19,9 @@ from everlog.aeron.position import max_position
 from everlog.core.writable import WritableFile, WritableStorage
 from everlog.core.zeros import first_nonzero
 from everlog.errors import StoreExists, WriteFailed
+
+FIRST_WINDOW_BYTES = 64 << 10
+MAX_WINDOW_BYTES = 4 << 20
 
 
 class SegmentWriter:
@@ -32,6 +36,8 @@ class SegmentWriter:
         self._file: WritableFile | None = None
         self._full: list[str] = []
         self._has_new_name = False
+        self._window_end = -1
+        self._window_bytes = 0
         self.base = 0
 
     @property
@@ -90,6 +96,24 @@ class SegmentWriter:
     def write(self, position: int, data: Any) -> None:
         """Write bytes, which must not reach over the file's end. Raises :class:`WriteFailed`; a part may be there."""
         self.file.write_at(position - self.base, data)
+
+    def window(self, position: int) -> tuple[mmap.mmap, int] | None:
+        """A part of the open file as memory, in which ``position`` is, and the position of its first byte; ``None``
+        where there can't be one. Who stores there in order, up to its end, gets larger ones: what a recording has
+        reserved is at most as much as was recorded by windows, or ``FIRST_WINDOW_BYTES``."""
+        open_window = getattr(self._file, "window", None)
+        if open_window is None:
+            return None
+        offset = position - self.base
+        start = offset - offset % mmap.ALLOCATIONGRANULARITY
+        is_next = abs(self._window_end - position) <= 2 * FIRST_WINDOW_BYTES
+        wanted = max(min(2 * self._window_bytes, MAX_WINDOW_BYTES) if is_next else 0, FIRST_WINDOW_BYTES)
+        length = min(wanted, self.segments.segment_length - start)
+        window = open_window(start, length)
+        if window is None:
+            return None
+        self._window_bytes, self._window_end = wanted, self.base + start + length
+        return window, self.base + start
 
     def roll(self) -> None:
         """The open file is full: make and open the next one. Raises :class:`WriteFailed`; then the full one stays
