@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from everlog.aeron.archive import Archive, ArchiveOptions
 from everlog.aeron.archive.catalog_file import load_catalog
 from everlog.aeron.archive.repair.ends import recover_end
 from everlog.aeron.archive.repair.recovery import plan_recovery
@@ -92,6 +93,46 @@ def test_the_file_of_zeros_that_begins_at_the_end_stays_and_is_lengthened() -> N
     recover(storage)
     assert storage.read_all("3-0.rec") == bytes(SEGMENT)
     assert stops(storage)[3] == 0
+
+
+def full_segment(end: Callable[[CrashingStorage], CrashingStorage]) -> CrashingStorage:
+    """A recording that fills one segment, as its owner leaves it; the next file is not there."""
+    storage = CrashingStorage()
+    with Archive.create(storage, ArchiveOptions(segment_length=SEGMENT, durability="synced")) as made:
+        recorder = made.start_recording("aeron:ipc?term-length=64k", 10)
+        recorder.append_many([bytes([7]) * 992] * (SEGMENT // 1024))
+        left = end(storage)
+    left.remove(f"0-{SEGMENT}.rec")
+    return left
+
+
+def test_behind_a_full_segment_the_file_is_made_in_which_writing_goes_on() -> None:
+    """Its owner was killed before that; ArchiveTool would take the recording for invalid."""
+    storage = full_segment(lambda storage: storage.kill())
+    done = recover(storage)
+    assert done[0] == f"made 0-{SEGMENT}.rec: {SEGMENT} bytes of zeros"
+    assert storage.read_all(f"0-{SEGMENT}.rec") == bytes(SEGMENT)
+    assert stops(storage) == {0: SEGMENT}
+    store = ArchiveStore.open(storage, {})
+    assert store.verify().faults == []
+    assert plan_recovery(store).is_empty
+
+
+def test_a_crash_while_that_file_is_made_is_finished_by_the_next_recovery() -> None:
+    storage = full_segment(lambda storage: storage.kill())
+    moments: list[CrashingStorage] = []
+
+    def look(_: str) -> None:
+        moments.extend([storage.kill(), *(storage.crash(len(moments) << 8 | seed) for seed in range(6))])
+
+    storage.after_each = look
+    recover(storage)
+    storage.after_each = None
+    assert len(moments) > 20
+    for crashed in moments:
+        recover(crashed)
+        assert crashed.read_all(f"0-{SEGMENT}.rec") == bytes(SEGMENT)
+        assert stops(crashed) == {0: SEGMENT}
 
 
 # The last two frames, at every byte and bit

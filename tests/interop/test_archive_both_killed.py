@@ -255,6 +255,22 @@ def test_torn_ends_as_either_finds_them(
         assert theirs(java, 0) == ours(folder, 0)
 
 
+def test_behind_a_full_segment_whose_owner_died_before_the_next_both_go_on(
+    start_archive: Start, aeron_jar: Path, tmp_path: Path
+) -> None:
+    count = SEGMENT // 1024
+    folder = unstopped(tmp_path / "archive", Messages(seed=3, sizes=(992,), count=count), None)
+    (folder / f"0-{SEGMENT}.rec").unlink()
+    with taken_over(folder, None) as own:
+        assert own.stop_position(0) == SEGMENT
+    verified(aeron_jar, folder, None)
+    with start_archive(folder) as java:
+        assert java.extend(0, Messages(seed=3, sizes=(992,), first=count, count=20)).begin == SEGMENT
+        assert theirs(java, 0) == ours(folder, 0)
+        assert contents(theirs(java, 0)) == Messages(seed=3, sizes=(992,), count=count + 20).rows()
+    verified(aeron_jar, folder, None)
+
+
 @pytest.mark.long
 def test_a_message_that_ends_in_zeros_over_a_page_is_kept_by_both_after_a_kill(
     start_archive: Start, aeron_jar: Path, tmp_path: Path

@@ -76,10 +76,10 @@ class RecoveredEnd:
     """Where an active recording ends, and what is to be done so that writing can go on there.
 
     ``torn`` says what stands behind the end in its file, ``tail`` which bytes that are; ``has_hole``: frames follow
-    behind a hole. ``behind`` are files that begin
-    behind the end, of zeros (``byte_count`` 0) or with frames behind a hole. ``short`` is the file at the end when it
-    is shorter than ``segment_length``. ``damaged`` are positions of bad frames that have good ones behind them: they
-    stay.
+    behind a hole. ``behind`` are files that begin behind the end, of zeros (``byte_count`` 0) or with frames behind a
+    hole. ``short`` is the file at the end when it is shorter than ``segment_length``; ``missing`` is the name of the
+    one that is to begin at the end of a full one, where it was not made yet. ``damaged`` are positions of bad frames
+    that have good ones behind them: they stay.
     """
 
     recording_id: int
@@ -90,6 +90,7 @@ class RecoveredEnd:
     tail: Remains | None = None
     behind: tuple[Remains, ...] = ()
     short: Remains | None = None
+    missing: str | None = None
     damaged: tuple[int, ...] = ()
 
 
@@ -274,8 +275,10 @@ def _with_remains(
     """The end with what lies behind it."""
     end, length = walked.end, segments.segment_length
     base = segments.base(end)
-    tail = short = None
-    if base in bases:
+    tail = short = missing = None
+    if base not in bases and end == base and base - length in bases:
+        missing = segments.name(base)
+    elif base in bases:
         here = remains_of(storage, segments.name(base), end - base)
         tail = here if here.byte_count else None
         short = here if here.size < length else None
@@ -294,6 +297,7 @@ def _with_remains(
         tail=tail,
         behind=behind,
         short=short,
+        missing=missing,
         damaged=walked.damaged,
     )
 

@@ -5,6 +5,8 @@ again:
 
 1. Behind each end, in its segment file: what a crash tore, or a power cut left behind a hole, becomes zeros. The file
    is cut and lengthened again; a crash between leaves a short file, and the same end.
+   Behind a file that is full, the next one is made, if the owner died before it was: real archives take a recording
+   without it for damaged.
 2. Files that begin behind the end go: all zeros, as they were made for what was to come, or behind a hole. The one that
    begins at the end stays, for writing goes on there. The folder is synced.
 3. The catalog says where each recording stops, and when: from then on the recording is one that was stopped. Before
@@ -22,7 +24,7 @@ from typing import TYPE_CHECKING
 from everlog.aeron.archive.catalog import CATALOG_NAME
 from everlog.aeron.archive.recordings import Recording
 from everlog.aeron.archive.repair.ends import EMPTY_PAGE, RecoveredEnd, recover_end
-from everlog.aeron.archive.repair.steps import EraseTail, RemoveFile, SetStops, Stop
+from everlog.aeron.archive.repair.steps import EraseTail, MakeSegment, RemoveFile, SetStops, Stop
 from everlog.aeron.frames import NULL_POSITION
 from everlog.core.repair import NOTHING, RepairPlan, RepairStep
 from everlog.core.writable import WritableStorage, writable
@@ -108,6 +110,15 @@ def file_steps(
             storage=storage,
             is_owner=is_owner,
             remains=end.short,
+            length=end.segment_length,
+        )
+    elif end.missing is not None:
+        yield MakeSegment(
+            file=end.missing,
+            before=f"no file where writing goes on, at position {end.stop_position}",
+            after=f"{end.segment_length} bytes of zeros",
+            storage=storage,
+            is_owner=is_owner,
             length=end.segment_length,
         )
     # From the last one down: what is left after a crash has no gap, and ends where it did.

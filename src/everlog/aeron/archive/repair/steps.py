@@ -92,6 +92,28 @@ class EraseTail(FileStep):
 
 
 @dataclass(frozen=True, kw_only=True)
+class MakeSegment(ArchiveStep):
+    """Makes a segment file of zeros. A crash leaves none, or one that is too short, which planning again lengthens."""
+
+    length: int
+
+    def check(self) -> None:
+        """See :class:`RepairStep`."""
+        super().check()
+        if self.storage.exists(self.file):
+            raise changed(self.file, "a file", "none")
+
+    def apply(self, backup: Backup | None) -> str:
+        """See :class:`RepairStep`."""
+        self.check()
+        with self.storage.open_writable(self.file, create=True, exclusive=True, mode=0o644) as file:
+            file.truncate(self.length)
+            file.sync()
+        self.storage.sync_folder()
+        return f"made {self.file}: {self.length} bytes of zeros"
+
+
+@dataclass(frozen=True, kw_only=True)
 class RemoveFile(FileStep):
     """Deletes a file. ``needs_backup``: one with something intact in it, which stays where there is no backup to keep
     it. A crash leaves it or not."""
