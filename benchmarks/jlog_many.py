@@ -7,7 +7,6 @@ there.
 from __future__ import annotations
 
 import shutil
-import statistics
 import struct
 import tempfile
 import time
@@ -16,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 
 from benchmarks.generate import jlog_segment
-from benchmarks.lines import RUNS, Line
+from benchmarks.lines import Line, median_rate, paired_rates
 from everlog.jlog.subscriber import Subscriber
 from everlog.jlog.subscriptions import remove_subscriber
 from everlog.jlog.writer import Writer
@@ -62,14 +61,6 @@ def open_and_read(journal: Path, log: int) -> float:
     return took
 
 
-def far_to_near(far: Callable[[], float], near: Callable[[], float]) -> tuple[float, float]:
-    """Median seconds of the far one, and the median of its ratio to the near one, in turn."""
-    far()
-    near()
-    pairs = [(far(), near()) for _ in range(RUNS)]
-    return statistics.median(pair[0] for pair in pairs), statistics.median(a / b for a, b in pairs)
-
-
 def open_subscriber(journal: Path) -> float:
     """Seconds until a subscriber is open and has its first message."""
     begin = time.perf_counter()
@@ -88,8 +79,7 @@ def open_writer(journal: Path) -> float:
 
 def median_ms(work: Callable[[Path], float], journal: Path) -> float:
     """After a call that does not count."""
-    work(journal)
-    return statistics.median(work(journal) for _ in range(RUNS)) * 1000
+    return median_rate(lambda: work(journal)) * 1000
 
 
 def lines() -> Iterator[Line | str]:
@@ -98,14 +88,14 @@ def lines() -> Iterator[Line | str]:
         folder = Path(temporary)
         journal = many_segments(folder / "all", 0, SEGMENTS, SUBSCRIBERS)
         yield f"{SEGMENTS:,} segments, {SUBSCRIBERS} subscribers; the ratios are of times, far to near"
-        value, ratio = far_to_near(lambda: open_and_read(journal, FAR), lambda: open_and_read(journal, NEAR))
+        value, ratio = paired_rates(lambda: open_and_read(journal, FAR), lambda: open_and_read(journal, NEAR))
         yield Line(f"jlog-read-1000-at-segment-{FAR}", value * 1000, "ms", "<=1.5", ratio)
         yield Line("jlog-open-subscriber-10k-segments", median_ms(open_subscriber, journal), "ms", "<=50")
         yield Line("jlog-open-writer-10k-segments", median_ms(open_writer, journal), "ms", "<=50")
         shutil.rmtree(journal)
         removed = many_segments(folder / "removed", FAR, FAR + 100, 1)
         young = many_segments(folder / "young", 0, 100, 1)
-        value, ratio = far_to_near(
+        value, ratio = paired_rates(
             lambda: open_and_read(removed, FAR + NEAR),
             lambda: open_and_read(young, NEAR),
         )

@@ -1,14 +1,16 @@
-"""The C library of JLog 2.0, timed by a program of ours (``jlog_peer.c``).
+"""JLog's C library, timed by a program of ours (``jlog_peer.c``).
 
-Its source comes from the source package ``jlog`` 1.0.2 on PyPI, which ``pip`` downloads once to
-``~/.cache/everlog-bench``; gcc builds it there. Version 2.0 has neither a pre-commit buffer nor bulk reads: for these,
-and only these, the peer is a figure of JLog 2.6, measured on another machine.
+The source of JLog 2.0 comes from the source package ``jlog`` 1.0.2 on PyPI, which ``pip`` downloads once to
+``~/.cache/everlog-bench``; gcc builds it there. It has neither a pre-commit buffer nor bulk reads. JLog 2.6 has:
+``EVERLOG_JLOG_SOURCE`` names the folder of its source, configured (it has a ``jlog_config.h``), and
+``EVERLOG_JLOG_FLAGS`` its own flags for gcc.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -18,15 +20,8 @@ from pathlib import Path
 
 PACKAGE, VERSION = "jlog", "1.0.2"
 SHA256 = "46251e6bb0d27ccbb5c70011ba4bb903c8ada532f94667d19fdec5c0b864766a"
-LIBRARY = ("jlog.c", "jlog_io.c", "jlog_hash.c")
+LIBRARY = ("jlog.c", "jlog_io.c", "jlog_hash.c", "jlog_compress.c")
 HARNESS = Path(__file__).with_name("jlog_peer.c")
-
-BUFFERED_PER_SECOND = 543_000
-"""JLog 2.6, messages of 100 bytes through a pre-commit buffer of 1 MiB, on another machine: the best of 509,000 to
-543,000."""
-BULK_BYTES_PER_SECOND = 5_970_000 * 1024
-"""JLog 2.6, bulk reads of messages of 1 KiB with the index made, on another machine. They hand out pointers into the
-mapped file and touch no payload."""
 
 
 def cache_folder() -> Path:
@@ -55,25 +50,34 @@ def _source() -> Path:
     return folder / "jlog"
 
 
+def has_2_6() -> bool:
+    """Whether the environment names the source of JLog 2.6."""
+    return "EVERLOG_JLOG_SOURCE" in os.environ
+
+
 @cache
-def program() -> str:
+def program(*, is_2_6: bool = False) -> str:
     """The built program's path; built once for each content of ``jlog_peer.c``. Raises SystemExit."""
     if shutil.which("gcc") is None:
         raise SystemExit("the peer, JLog's C library, needs gcc (Debian: apt install gcc)")
-    target = cache_folder() / f"jlog-peer-{hashlib.sha256(HARNESS.read_bytes()).hexdigest()[:12]}"
+    named = os.environ["EVERLOG_JLOG_SOURCE"] if is_2_6 else ""
+    more = ["-DEVERLOG_HAS_BULK", *shlex.split(os.environ.get("EVERLOG_JLOG_FLAGS", ""))] if is_2_6 else []
+    key = hashlib.sha256(HARNESS.read_bytes() + repr((named, more)).encode()).hexdigest()[:12]
+    target = cache_folder() / f"jlog-peer-{key}"
     if not target.exists():
-        source = _source()
+        source = Path(named) if is_2_6 else _source()
         draft = target.with_suffix(f".{os.getpid()}")
         # The warnings left out are about the library.
         command = ["gcc", "-O2", "-w", "-D_REENTRANT", f"-I{source}", "-o", str(draft), str(HARNESS)]
-        subprocess.run([*command, *(str(source / name) for name in LIBRARY), "-lpthread"], check=True)
+        command += [str(source / name) for name in LIBRARY if (source / name).exists()]
+        subprocess.run([*command, "-lpthread", *more], check=True)
         draft.replace(target)
     return str(target)
 
 
-def _run(*arguments: object) -> str:
-    command = [program(), *(str(argument) for argument in arguments)]
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+def _run(*arguments: object, is_2_6: bool = False) -> str:
+    command = [program(is_2_6=is_2_6), *(str(argument) for argument in arguments)]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
 
 
 def create(journal: Path, segment_bytes: int, *subscribers: str) -> Path:
@@ -98,4 +102,26 @@ def read(journal: Path, subscriber: str, expected: int, checkpoint_every: int = 
     count, took = _run("read", journal, subscriber, checkpoint_every).split()
     if int(count) != expected:
         raise SystemExit(f"the C library read {count} of {expected} messages")
+    return expected / float(took)
+
+
+def append_buffered(journal: Path, payload_bytes: int, messages: int, buffer_bytes: int) -> float:
+    """Messages per second of JLog 2.6 through its buffer, with the flush at the end."""
+    count, took = _run("buffered", journal, payload_bytes, messages, buffer_bytes, is_2_6=True).split()
+    return int(count) / float(took)
+
+
+def read_in_bulk(journal: Path, subscriber: str, expected: int) -> float:
+    """Messages per second of JLog 2.6 in bulk. It hands out pointers into the mapped file and touches no payload."""
+    count, took = _run("bulk", journal, subscriber, is_2_6=True).split()
+    if int(count) != expected:
+        raise SystemExit(f"the C library read {count} of {expected} messages")
+    return expected / float(took)
+
+
+def walk(segment: Path, expected: int) -> float:
+    """Messages per second of a loop in C from header to header, which touches each page of a mapped segment."""
+    count, took = _run("walk", segment).split()
+    if int(count) != expected:
+        raise SystemExit(f"a walk found {count} of {expected} messages")
     return expected / float(took)
