@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -66,11 +67,12 @@ settings.register_profile(
 settings.load_profile("everlog")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     """Mark the tests for ``make test``, ``test-long`` and ``interop``, and say which of them run in one process.
 
     Fixtures of a module are made once for each process: a file's tests stay together, and so do all that use Spark's
-    session."""
+    session. xdist reads the groups in a hook that other plain ones come behind: so this is a wrapper."""
     for item in items:
         path = item.path.relative_to(HERE)
         names = getattr(item, "fixturenames", ())
@@ -79,6 +81,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if path.parts[0] == "interop":
             item.add_marker(pytest.mark.peer)
         item.add_marker(pytest.mark.xdist_group("spark" if "spark" in names else str(path)))
+    yield
 
 
 def pytest_configure() -> None:

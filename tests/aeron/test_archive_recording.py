@@ -1146,6 +1146,7 @@ def test_an_archive_in_java_is_known_by_its_mark_file_alone(folder: Path) -> Non
     archives.open_archive(folder).close()
 
 
+@pytest.mark.long
 def test_an_owner_that_lost_the_folder_while_it_was_stopped_writes_no_more(
     folder: Path, theirs: subprocess.Popen[str]
 ) -> None:

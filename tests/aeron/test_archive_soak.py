@@ -23,6 +23,7 @@ def test_what_was_acknowledged_survives_recorders_that_are_killed(
     assert result.byte_count > 32 * result.acknowledged
 
 
+@pytest.mark.long
 def test_the_soak_complains_of_what_it_is_to_find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A recorder that is told of messages that are not there, and records what nobody knows of."""
 

@@ -54,6 +54,7 @@ def test_a_guided_fuzzer_finds_nothing_in_a_moment(name: str, tmp_path: Path) ->
     assert int(runs[1]) > 20
 
 
+@pytest.mark.long
 def test_a_guided_fuzzer_stops_at_what_a_parser_lets_through(tmp_path: Path) -> None:
     pytest.importorskip("atheris", reason="atheris has no wheel for this machine")
     planted = (

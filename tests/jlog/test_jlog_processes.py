@@ -191,6 +191,7 @@ def test_signals_do_not_disturb_appending(journal: Path, storm: list[int], durab
     assert numbers(journal) == {name: list(range(number)) for name in range(3)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("file", ["00000000", "metastore"])
 def test_signals_do_not_disturb_waiting_for_a_lock(journal: Path, storm: list[int], file: str) -> None:
     with Writer(journal) as writer:

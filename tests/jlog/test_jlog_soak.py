@@ -21,6 +21,7 @@ def test_what_was_acknowledged_survives_processes_that_are_killed(tmp_path: Path
     assert result.given - result.given_again >= 3 * result.acknowledged
 
 
+@pytest.mark.long
 def test_the_soak_complains_of_what_it_is_to_find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A writer that acknowledges a message it does not write, and one that writes what nobody acknowledged."""
 
@@ -41,6 +42,7 @@ def test_the_soak_complains_of_what_it_is_to_find(tmp_path: Path, monkeypatch: p
         assert words in complaints
 
 
+@pytest.mark.long
 def test_the_command_line_says_what_was_done(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--kills", "1", "--seed", "7", str(tmp_path)]) == 0
     assert capsys.readouterr().out.startswith("1 kills, ")

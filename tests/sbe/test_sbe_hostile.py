@@ -298,6 +298,7 @@ def test_a_group_of_more_entries_than_there_are_bytes_is_refused_where_it_begins
     assert schema.decode(head(0) + struct.pack("<HI", 6, 2) + bytes(12)).fields == {"g": [{"a": 0}, {"a": 0}]}
 
 
+@pytest.mark.long
 def test_entries_without_bytes_end_at_a_limit() -> None:
     schema = schema_of("<message name='m' id='1'><group name='g' id='1'/></message>")
     payload = head(0) + struct.pack("<HI", 0, 2**32 - 1)

@@ -39,6 +39,7 @@ def test_an_archive_is_loaded_as_the_page_says(spark, here, capsys):
     assert "Payload sizes" in (here / "report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 def test_a_journal_is_followed_into_parquet_as_the_page_says(spark, here):
     from everlog import jlog
 

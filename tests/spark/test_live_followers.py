@@ -58,7 +58,14 @@ def stores_below(folder: Path, family: str) -> list[Path]:
 
 
 @pytest.mark.parametrize(("name", "family", "options"), GOLDEN)
-@pytest.mark.parametrize("limit", [CutLimit(records=7), CutLimit(byte_count=700), CutLimit(records=3, byte_count=99)])
+@pytest.mark.parametrize(
+    "limit",
+    [
+        CutLimit(records=3, byte_count=99),
+        pytest.param(CutLimit(records=7), marks=pytest.mark.long),
+        pytest.param(CutLimit(byte_count=700), marks=pytest.mark.long),
+    ],
+)
 def test_parts_of_a_stream_hold_each_record_once(golden, monkeypatch, name, family, options, limit):
     monkeypatch.setenv("EVERLOG_TEST_KEY", "mykey")
     path = stores_below(golden(name), family)[0]

@@ -106,6 +106,7 @@ def _plain(found) -> dict:
     return found if isinstance(found, dict) else json.loads(found.json)
 
 
+@pytest.mark.long
 def test_available_now_ends_at_what_is_there_and_a_restart_goes_on_behind_it(spark, started, tmp_path):
     with archive.create(tmp_path / "archive", **SMALL) as writing_archive:
         recorder = writing_archive.start_recording("aeron:ipc", 1, **TERM)

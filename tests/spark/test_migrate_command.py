@@ -30,7 +30,7 @@ def basic(golden: Callable[[str], Path]) -> Path:
     return golden("nats_streaming/basic_sigterm") / "basic_sigterm"
 
 
-@pytest.mark.parametrize("kind", ["jlog", "aeron-archive"])
+@pytest.mark.parametrize("kind", ["jlog", pytest.param("aeron-archive", marks=pytest.mark.long)])
 def test_channels_are_moved_to_our_stores_and_told_as_a_table_and_as_json(
     kind: str, run: Any, basic: Path, tmp_path: Path
 ) -> None:

@@ -103,6 +103,7 @@ def test_no_password_is_sent_in_plain_text_where_tls_is_asked_for(
     assert "hidden" not in str(refused.value)
 
 
+@pytest.mark.long
 def test_without_tls_asked_for_the_password_is_sent_to_a_server_without(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NATS_USER", "me")
     monkeypatch.setenv("NATS_PASSWORD", "hidden")

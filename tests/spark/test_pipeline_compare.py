@@ -32,6 +32,7 @@ def crc(payload: bytes) -> str:
     return f"{zlib.crc32(payload):08x}"
 
 
+@pytest.mark.long
 def test_a_copy_is_the_same_and_its_records_are_counted(spark, tmp_path):
     path = record(tmp_path / "a", 0, 300)
     found = compare(spark, str(path), str(copy(path, "b")))
@@ -40,6 +41,7 @@ def test_a_copy_is_the_same_and_its_records_are_counted(spark, tmp_path):
     assert (found.streams[0].records_a, found.streams[0].records_b, found.streams[0].difference) == (300, 300, None)
 
 
+@pytest.mark.long
 def test_a_replica_that_is_behind_lacks_the_last_records(spark, tmp_path):
     """Message 300 begins behind three full segments and 33 messages: 3 * 65,536 + 33 * 736."""
     path = record(tmp_path / "a", 0, 300)
@@ -57,6 +59,7 @@ def test_a_replica_that_is_behind_lacks_the_last_records(spark, tmp_path):
     assert counts(compare(spark, str(other), str(path)).streams[0]) == (300, 0, 10, 0)
 
 
+@pytest.mark.long
 def test_one_bit_of_one_payload_is_found(spark, tmp_path):
     path = record(tmp_path / "a", 0, 300)
     other = copy(path, "b")
@@ -75,6 +78,7 @@ def test_one_bit_of_one_payload_is_found(spark, tmp_path):
     assert by_payload.difference.address_a == by_payload.difference.address_b == str(65536 + 736 * 7)
 
 
+@pytest.mark.long
 def test_records_at_other_addresses_are_the_same_by_order_and_by_payload(spark, tmp_path):
     """A journal and a recording of the same messages; and one whose order is another."""
     trades = record(tmp_path / "a", 0, 50)
@@ -99,6 +103,7 @@ def test_records_at_other_addresses_are_the_same_by_order_and_by_payload(spark, 
     assert (found.streams[0].first, found.streams[0].difference.crc32_b) == ("51", crc(b"one more"))
 
 
+@pytest.mark.long
 def test_payloads_are_counted_as_often_as_they_come(spark, tmp_path):
     from everlog import jlog
 
@@ -115,7 +120,9 @@ def test_payloads_are_counted_as_often_as_they_come(spark, tmp_path):
     assert (stream.first, stream.last) == ("00000000:00000001", "00000000:00000004")
 
 
-@pytest.mark.parametrize("kind", ["parquet", "arrow", "jsonl"])
+@pytest.mark.parametrize(
+    "kind", ["parquet", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("arrow", "jsonl"))]
+)
 def test_a_store_and_its_export_hold_the_same_until_one_changes(spark, tmp_path, kind):
     path, trades, out = journal(tmp_path / "journal", 0, 200), record(tmp_path / "trades", 0, 30), tmp_path / "out"
     export(spark, Export(options=options(path, trades), folder=str(out), kind=kind))
@@ -131,6 +138,7 @@ def test_a_store_and_its_export_hold_the_same_until_one_changes(spark, tmp_path,
         compare(spark, str(out), str(tmp_path / "out"))
 
 
+@pytest.mark.long
 def test_of_a_delta_table_what_it_has_now_is_compared(spark, tmp_path):
     from deltalake import DeltaTable
 
@@ -248,6 +256,7 @@ def test_streams_of_one_side_only_are_told(spark, tmp_path):
         compare(spark, str(path), str(other), options={"stream": "7"})
 
 
+@pytest.mark.long
 def test_damage_fails_naming_file_and_option_and_skip_counts_it(spark, tmp_path):
     path = record(tmp_path / "a", 0, 200)
     other = copy(path, "b")
@@ -297,6 +306,7 @@ def test_large_segment_numbers_keep_their_order():
     assert address_text(4096, False) == "4096"
 
 
+@pytest.mark.long
 def test_the_command_prints_tables_or_json_and_ends_with_1_where_they_differ(spark, tmp_path, capsys):
     path = journal(tmp_path / "a", 0, 40)
     other = copy(path, "b")

@@ -59,6 +59,7 @@ def test_a_second_run_adds_what_is_new_and_a_third_nothing(spark, tmp_path):
     assert sorted(file.name for file in (out / "_everlog").iterdir()) == ["lock", "manifest.json"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["parquet", "delta"])
 def test_a_later_run_may_have_stores_of_some_of_the_families_only(spark, tmp_path, kind):
     """Its rows lack what only the others have; options that only the others know are left out."""

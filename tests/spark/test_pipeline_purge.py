@@ -174,6 +174,7 @@ def optimized(table: DeltaTable) -> None:
     table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("change", "why"),
     [(restored, "restore"), (emptied, "delete"), (written_over, "write"), (optimized, "optimize, vacuum end")],

@@ -77,6 +77,7 @@ def test_streams_have_the_sizes_and_times_that_the_server_kept(found):
         assert (row["gaps"], row["missing"], row["faults"], row["axis"]) == (0, 0, 0, "time")
 
 
+@pytest.mark.long
 def test_buckets_have_what_the_server_kept_in_each_second(found):
     rows = found.buckets.where("family = 'nats-streaming' AND store LIKE '%basic_sigterm%'").collect()
     counted = {(row.stream, row.bucket): (row.records, row.bytes, row.size_max) for row in rows}
@@ -177,6 +178,7 @@ def _fold(name, times_s, *, width_s=60):
     return list(fold_rows(StreamName("/store", "jlog", name), fold))
 
 
+@pytest.mark.long
 def test_a_burst_is_more_than_five_times_the_median_of_five_minutes_or_more(spark):
     import pyarrow as pa
 
@@ -241,6 +243,7 @@ def test_what_is_between_two_splits_is_an_interval_only_where_both_its_ends_are_
     assert between(edge(None, 10, 1, 5), edge(10, 20, None, None), edge(20, None, 7, 9)) == []
 
 
+@pytest.mark.long
 def test_a_store_whose_key_is_wrong_is_told_beside_the_others(spark, golden, tmp_path):
     (tmp_path / "key").write_text("WRONG")
     paths = [str(golden(f"nats_streaming/{name}")) for name in ("encrypted_AES", "basic_sigterm")]
@@ -268,6 +271,7 @@ def test_tasks_read_what_there_is_once(spark):
     assert runs.value == 1
 
 
+@pytest.mark.long
 def test_only_the_buckets_stay_in_the_session(spark, folder, tmp_path):
     def kept_now():  # plans: what is computed of one Spark may give back
         return spark._jsparkSession.sharedState().cacheManager().numCachedEntries()
@@ -286,6 +290,7 @@ def test_buckets_of_positions_are_powers_of_two_about_a_hundred_to_a_stream():
     assert [position_width(count) for count in (0, 10_000, 1 << 30)] == [4096, 4096, 1 << 24]
 
 
+@pytest.mark.long
 def test_the_command_tells_all_rows_as_json_and_ends_with_1_for_damage(spark, folder, capsys):
     assert run(["spark", "stats", str(folder / "msgs_bad_crc_mid"), "--json", "--bucket", "1s"]) == 1
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -298,6 +303,7 @@ def test_the_command_tells_all_rows_as_json_and_ends_with_1_for_damage(spark, fo
     assert sum(row["records"] for row in rows if row["row"] == "bucket") == 108, "109 messages and one is damaged"
 
 
+@pytest.mark.long
 def test_the_command_prints_a_table_and_the_page(spark, folder, tmp_path, capsys):
     page = tmp_path / "report.html"
     assert run(["spark", "stats", str(folder / "basic"), "--report", str(page)]) == 0

@@ -46,6 +46,7 @@ def told(found):
     return {(row["store"], row["stream"], row["axis"]): {name: row[name] for name in TOLD} for row in found.streams}
 
 
+@pytest.mark.long
 def test_rows_in_any_order_give_what_the_stores_give(spark, folder, frame):
     of_stores = stats(spark, str(folder), bucket_ns=SECOND)
     of_rows = stats_of(frame.orderBy("length", "address"), bucket_ns=SECOND, gaps=True)
@@ -62,6 +63,7 @@ def test_rows_in_any_order_give_what_the_stores_give(spark, folder, frame):
     assert of_rows.gaps == of_stores.gaps == []
 
 
+@pytest.mark.long
 def test_rows_that_are_missing_are_gaps_only_where_that_is_asked_for(frame):
     jlog = frame.where("family = 'jlog'")
     addresses = sorted(row.address for row in jlog.select("address").collect())
@@ -73,6 +75,7 @@ def test_rows_that_are_missing_are_gaps_only_where_that_is_asked_for(frame):
     assert (gap["after"], gap["before"], gap["missing"]) == (addresses[2], addresses[5], 2)
 
 
+@pytest.mark.long
 def test_an_export_of_streams_that_are_called_by_numbers_gives_what_the_store_gives(spark, tmp_path):
     path = record(tmp_path / "archive", 0, 20)
     export(spark, str(path), folder=str(tmp_path / "out"))

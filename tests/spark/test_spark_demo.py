@@ -134,6 +134,7 @@ def _service_log(name, pattern, unit):
     return dict(found)
 
 
+@pytest.mark.long
 def test_client_messages_over_time_are_those_that_the_clusters_services_got(spark, clusters):
     output, _ = clusters
     spark.read.parquet(str(output / "parquet")).createOrReplaceTempView("messages")
@@ -151,6 +152,7 @@ def test_client_messages_over_time_are_those_that_the_clusters_services_got(spar
     assert {(row.fewest, row.most) for row in rows if row.cluster == "cluster-3node"} == {(2, 2)}
 
 
+@pytest.mark.long
 def test_the_members_of_each_cluster_are_compared_with_the_one_that_went_on_longest(clusters):
     output, shown = clusters
     plain = output / "stores" / "plain" / "aeron"
@@ -178,6 +180,7 @@ def _ends_of_logs(folder):
             yield {"store": store, "family": "aeron-cluster", "stream": "snapshot-1", "last_address": "99"}
 
 
+@pytest.mark.long
 def test_the_drivers_counters_are_those_that_the_real_tool_printed(clusters):
     output, shown = clusters
     path = str(output / "stores" / "plain" / "aeron" / "transport" / "aeron-dir")

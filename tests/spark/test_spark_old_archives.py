@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import shutil
 
+import pytest
+
 import everlog
 
 RELEASES = ("1.7.0", "1.9.3", "1.20.0", "1.22.1", "1.24.0", "1.32.0")
 
 
+@pytest.mark.long
 def test_archives_of_every_catalog_version_are_read_in_one_frame(spark, golden, tmp_path):
     expected = set()
     for release in RELEASES:

@@ -65,6 +65,7 @@ def test_spark_reads_the_same_from_s3_as_from_the_disk(spark, bucket, golden):
     assert len(there) > 100
 
 
+@pytest.mark.long
 def test_keys_of_the_object_store_show_nowhere(spark, bucket, capfd):
     frame = spark.read.format("everlog").load(f"{bucket}/journal")
     frame.explain(True)
@@ -75,6 +76,7 @@ def test_keys_of_the_object_store_show_nowhere(spark, bucket, capfd):
     assert "everlog" in out
 
 
+@pytest.mark.long
 def test_what_another_process_adds_is_read_by_the_next_query(spark, server, tmp_path):
     """fsspec remembers listings as long as a process lives."""
     from everlog import jlog

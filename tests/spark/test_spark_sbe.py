@@ -38,6 +38,7 @@ def read(spark, store, **options):
     return reader.load(store)
 
 
+@pytest.mark.long
 def test_template_and_json_text_are_added(spark, store):
     table = read(spark, store)
     assert table.dtypes[-2:] == [("sbe_template", "string"), ("sbe", "string")]
@@ -155,6 +156,7 @@ def test_an_export_has_only_records_of_the_message_each_once(spark, tmp_path):
         assert all(row.sbe_template == "Small" and row.sbe_a is not None for row in rows)
 
 
+@pytest.mark.long
 def test_times_of_an_aeron_recording_come_out_of_its_messages(spark, tmp_path):
     payloads = [bytes.fromhex(line["payload"]) for line in messages()]
     segment = bytearray()

@@ -24,6 +24,7 @@ def test_the_table_is_that_of_the_data_source(spark, golden):
         assert rows
 
 
+@pytest.mark.long
 def test_paths_come_one_by_one_or_as_a_list(spark, golden):
     paths = [golden("aeron/archive-basic/archive"), golden("jlog/lz4/log")]
     expected = scan(spark, *map(str, paths), columns="stream").count()

@@ -37,6 +37,7 @@ def write(frame: Any, path: Path, **options: Any) -> None:
     frame.write.format("everlog").options(**options).mode("append").save(str(path))
 
 
+@pytest.mark.long
 def test_a_frame_is_appended_to_a_journal_in_the_order_of_its_partitions(spark: Any, tmp_path: Path) -> None:
     path = tmp_path / "journal"
     jlog.create(path, segment_bytes=3000)
@@ -49,6 +50,7 @@ def test_a_frame_is_appended_to_a_journal_in_the_order_of_its_partitions(spark: 
     assert staged(path) == []
 
 
+@pytest.mark.long
 def test_a_frame_without_times_gets_that_of_the_commit(spark: Any, tmp_path: Path) -> None:
     path = tmp_path / "journal"
     write(numbers(spark, 2, "if(id = 1, timestamp_micros(5), null) AS timestamp"), path, family="jlog", create=True)

@@ -80,6 +80,7 @@ def wait_for_another(note: Path) -> None:
         time.sleep(0.001)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", list(OPTIONS))
 @pytest.mark.timeout(60 + 10 * KILLS)
 def test_a_committing_process_killed_again_and_again_leaves_each_message_once(kind: str, tmp_path: Path) -> None:

@@ -14,13 +14,25 @@ from everlog.aeron.transport.driver.log_factory import PrivateLogFactory
 from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.aeron.transport.log_memory import LogMemory
-from everlog.aeron.transport.media.name_resolver import DEFAULT_RESOLVER, NameResolver
+from everlog.aeron.transport.media.name_resolver import DefaultNameResolver, NameResolver, numeric
 from everlog.aeron.transport.ring_buffer import ManyToOneRingBuffer
 from everlog.testing.network import SimulatedMachine, SimulatedNetwork
 
 MS, SECOND = 1_000_000, 1_000_000_000
 START_NS, START_MS = 1_000 * SECOND, 1_700_000_000_000
 E = TypeVar("E")
+
+
+class OwnNamesResolver(DefaultNameResolver):
+    """Knows this machine alone: a simulated network has no DNS, and the real one may let an unknown name wait for
+    seconds."""
+
+    def resolve(self, host: str, parameter: str, is_re_resolution: bool) -> str | None:
+        """See :class:`NameResolver`."""
+        return numeric("127.0.0.1" if host in ("", "localhost") else host)
+
+
+OWN_NAMES = OwnNamesResolver()
 
 
 class ConductedDriver:
@@ -30,7 +42,7 @@ class ConductedDriver:
     def __init__(
         self,
         machine: SimulatedMachine | None = None,
-        resolver: NameResolver = DEFAULT_RESOLVER,
+        resolver: NameResolver = OWN_NAMES,
         error_log_length: int = 64 << 10,
         **settings: Any,
     ) -> None:

@@ -202,6 +202,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.long
 def test_a_killed_clients_streams_counters_and_sockets_are_gone_and_others_go_on(parent: str) -> None:
     settings = SMALL | {"client_liveness_timeout_ns": 1_000_000_000, "publication_connection_timeout_ns": 500_000_000}
     with MediaDriver.launch(dir=f"{parent}/driver", **settings) as driver, Aeron.connect(driver.dir) as aeron:

@@ -1,8 +1,8 @@
 """Clients that mean harm: a driver's conductor goes on whatever they write into the memory that it shares with them,
 and serves who behaves.
 
-``EVERLOG_FUZZ_SECONDS`` (default 1) is the time for each kind, ``EVERLOG_FUZZ_SEED`` where it starts; a failure names
-its seed.
+``EVERLOG_FUZZ_SECONDS`` (default 1) is the time for each kind where series run in full, ``EVERLOG_FUZZ_SEED`` where it
+starts; a failure names its seed.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from everlog.aeron.transport import commands as c
 from everlog.aeron.transport.command_messages import Message
 from everlog.errors import CorruptData, DataLost, EverlogError
 from everlog.kernel.memory import Memory
+from everlog.testing.series import Series
 
 SECONDS = float(os.environ.get("EVERLOG_FUZZ_SECONDS", "1"))
 FIRST_SEED = int(os.environ.get("EVERLOG_FUZZ_SEED", "1"))
@@ -220,8 +221,8 @@ def attack(seed: int, kind: str) -> Attack:
 
 
 @pytest.mark.parametrize("kind", ["commands", "counters", "logs", "ring", "all"])
-def test_a_driver_survives_what_clients_write(kind: str) -> None:
-    deadline = time.monotonic() + SECONDS
+def test_a_driver_survives_what_clients_write(kind: str, series: Series) -> None:
+    deadline = time.monotonic() + SECONDS * series.effort
     for seed in seeds():
         found = attack(seed, kind)
         if kind in ("commands", "logs"):

@@ -1,8 +1,8 @@
 """Drivers and publishers that mean harm: a client says so or goes on, whatever they write into the memory that it
 shares with them.
 
-``EVERLOG_FUZZ_SECONDS`` (default 1) is the time for each kind, ``EVERLOG_FUZZ_SEED`` where it starts; a failure names
-its seed.
+``EVERLOG_FUZZ_SECONDS`` (default 1) is the time for each kind where series run in full, ``EVERLOG_FUZZ_SEED`` where it
+starts; a failure names its seed.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from everlog.aeron.transport.client.image_reader import FragmentAssembler, Messa
 from everlog.aeron.transport.command_messages import Message
 from everlog.errors import EverlogError
 from everlog.kernel.memory import Memory
+from everlog.testing.series import Series
 
 SECONDS = float(os.environ.get("EVERLOG_FUZZ_SECONDS", "1"))
 FIRST_SEED = int(os.environ.get("EVERLOG_FUZZ_SEED", "1"))
@@ -206,8 +207,8 @@ def attack(seed: int, kind: str) -> Attack:
 
 
 @pytest.mark.parametrize("kind", ["events", "broadcast", "counters", "frames", "metadata", "all"])
-def test_a_client_survives_what_others_write(kind: str) -> None:
-    deadline = time.monotonic() + SECONDS
+def test_a_client_survives_what_others_write(kind: str, series: Series) -> None:
+    deadline = time.monotonic() + SECONDS * series.effort
     seed, polled, offered = FIRST_SEED, 0, 0
     while seed == FIRST_SEED or time.monotonic() < deadline:
         found = attack(seed, kind)
