@@ -66,7 +66,7 @@ def store_folder(folder: Path) -> Path:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "golden" in metafunc.fixturenames:
-        metafunc.parametrize("golden", golden_parameters(), indirect=True)
+        metafunc.parametrize("golden", list(golden_parameters()), indirect=True)
 
 
 def golden_parameters() -> Iterator[Any]:

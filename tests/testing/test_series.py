@@ -33,7 +33,7 @@ def test_the_environment_says_how_much(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EVERLOG_EFFORT", "0.5")
     assert Series.from_environment().stride == 3
     monkeypatch.delenv("EVERLOG_EFFORT")
-    assert Series.from_environment().effort == 0.1
+    assert Series.from_environment().effort == 0.05
 
 
 @pytest.mark.parametrize("effort", ["0", "-1", "2", "all", "nan"])

@@ -13,7 +13,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 VARIABLE = "EVERLOG_EFFORT"
-QUICK = 0.1
+QUICK = 0.05
 """The part that runs where ``EVERLOG_EFFORT`` is not set."""
 
 
