@@ -80,14 +80,14 @@ class _Messages:
 
 
 def _decimals(messages: _Messages) -> Iterator[Line]:
-    yield messages.line("spark-sbe-columns", ">=1.0", scans=False)
+    yield messages.line("spark-sbe-columns", ">=0.45", scans=False)
     yield messages.line("spark-sbe-columns-scan", ">=1.0", scans=True)
-    yield messages.line("spark-sbe-columns-only", ">=1.0", scans=False, sbeOnly="true")
+    yield messages.line("spark-sbe-columns-only", ">=0.45", scans=False, sbeOnly="true")
     yield messages.line("spark-sbe-columns-only-scan", ">=1.0", scans=True, sbeOnly="true")
 
 
 def _bigints(messages: _Messages) -> Iterator[Line]:
-    yield messages.line("spark-sbe-columns-bigint", ">=1.0", scans=False, sbeOnly="true")
+    yield messages.line("spark-sbe-columns-bigint", ">=0.45", scans=False, sbeOnly="true")
     yield messages.line("spark-sbe-columns-bigint-scan", ">=1.0", scans=True, sbeOnly="true")
 
 
