@@ -14,7 +14,7 @@ import pytest
 from everlog.errors import UsageError
 from everlog.spark.discovery import FoundStore
 from everlog.spark.pipelines.migrate import RecordTarget, move_streams, plan_streams
-from everlog.spark.pipelines.migrate_targets import TargetOptions
+from everlog.spark.pipelines.migrate_targets import JournalTarget, Row, TargetOptions
 
 
 def move(store: str, target: RecordTarget) -> list[dict[str, Any]]:
@@ -87,3 +87,18 @@ def test_a_time_that_a_journal_has_no_room_for_names_the_record(
     assert not note.exists() or json.loads(note.read_text())["pending"] == []
     (row,) = move(source, RecordTarget(kind="aeron-archive", folder=str(tmp_path / "a")))
     assert (row["error"], row["moved"]) == (None, 3)
+
+
+def test_what_a_killed_run_left_of_a_message_is_no_damage_to_the_next_run(tmp_path: Path) -> None:
+    rows = [Row(b"%d" % number * 40, number, None) for number in range(5)]
+    killed = JournalTarget(str(tmp_path / "to"), TargetOptions())
+    killed.append(rows)
+    killed.close()
+    segment = tmp_path / "to" / "00000000"
+    whole = segment.read_bytes()
+    segment.write_bytes(whole + whole[:30])  # a write that was cut off
+    target = JournalTarget(str(tmp_path / "to"), TargetOptions())
+    assert [found.length for found in target.after(0)] == [40] * 5
+    target.append(rows[:1])
+    assert [found.length for found in target.after(5)] == [40] * 2
+    target.close()

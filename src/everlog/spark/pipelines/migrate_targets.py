@@ -113,12 +113,13 @@ class JournalTarget:
 
     def __init__(self, folder: str, options: TargetOptions) -> None:
         from everlog import jlog
+        from everlog.jlog.noted_append import NotingWriter
 
         make_folder(os.path.dirname(folder) or ".")
         wishes: dict[str, Any] = {} if options.segment_bytes is None else {"segment_bytes": options.segment_bytes}
         jlog.create(folder, compression=options.compression, exist_ok=True, **wishes)
         self.place = folder
-        self._writer = jlog.Writer(folder, durability="synced")
+        self._writer = NotingWriter(folder, durability="synced")
 
     def check(self, row: Row, where: str) -> None:
         time_ns = row.timestamp_ns
@@ -140,6 +141,7 @@ class JournalTarget:
         self._writer.append_many([row.payload for row in rows], times)
 
     def after(self, end: int) -> Iterator[Found]:
+        self._writer.next_address()  # cuts away what a killed run left of a message: to a reader it is damage
         with open_store(self.place, family=JLOG) as store:
             stream = store.streams()[0].name
             for batch in store.scan(stream, columns=["address", "length", "crc32"], start=end):
