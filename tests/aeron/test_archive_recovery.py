@@ -172,6 +172,7 @@ def case(name: str, recording_id: int, last: str | None) -> tuple[dict[str, byte
     return files, found, numbers[-1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "recording_id", "last"), CASES)
 def test_a_file_that_ends_anywhere_in_the_last_two_frames_is_cut_at_the_last_whole_one(
     name: str, recording_id: int, last: str | None, series: Series
@@ -197,6 +198,7 @@ def test_zeros_from_any_byte_of_the_last_two_frames_on_cut_the_torn_one_where_th
         assert end_of(files, 2, **{last: torn}) == base + expected, at
 
 
+@pytest.mark.long
 def test_each_bit_of_the_last_frame_that_is_flipped_cuts_it_and_of_the_one_before_costs_nothing(series: Series) -> None:
     files, last, base = case("archive-crash/crash-crc", 2, None)
     data = files[last]

@@ -12,6 +12,7 @@ from everlog.testing import archive_soak
 from everlog.testing.archive_soak import ACKNOWLEDGED, CHANNEL, STARTED, STREAM_ID, Soak, main, payload_of
 
 
+@pytest.mark.long
 def test_what_was_acknowledged_survives_recorders_that_are_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

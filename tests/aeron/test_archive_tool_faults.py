@@ -108,6 +108,7 @@ def test_a_verb_that_is_killed_at_any_point_can_be_run_again(verb: Verb, series:
         check_and_finish(folder, verb)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("verb", VERBS, ids=str)
 def test_after_a_power_cut_at_any_point_the_verb_can_be_run_again(verb: Verb, series: Series) -> None:
     # Names appear in the order in which they were given, as on file systems with a journal: see docs/durability.md.
@@ -121,6 +122,7 @@ def test_after_a_power_cut_at_any_point_the_verb_can_be_run_again(verb: Verb, se
         check_and_finish(folder, verb)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if "migrate" not in verb.name], ids=str)
 def test_without_a_journal_only_renamed_files_are_at_risk(verb: Verb, series: Series) -> None:
     left: list[CrashingStorage] = []

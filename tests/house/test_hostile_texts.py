@@ -239,6 +239,7 @@ GROUPS: dict[str, Callable[[str], Iterator[tuple[str, Parser]]]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("group", GROUPS)
 def test_a_text_that_was_made_to_break_parsers_breaks_none(folder: str, group: str) -> None:
     for name, parse in GROUPS[group](folder):
@@ -270,6 +271,7 @@ ARGUMENTS = [text for text in HOSTILE if "\0" not in text and "\ud800" not in te
 """What a command line can hold."""
 
 
+@pytest.mark.long
 def test_no_argument_breaks_the_command_line() -> None:
     seen = set()
     for path, command in commands(cli):

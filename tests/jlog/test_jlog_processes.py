@@ -178,6 +178,7 @@ def holder_of(path: Path) -> subprocess.Popen[bytes]:
     return process
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("durability", ["written", "synced", "buffered"])
 def test_signals_do_not_disturb_appending(journal: Path, storm: list[int], durability: str) -> None:
     with Writer(journal, durability=durability) as writer:

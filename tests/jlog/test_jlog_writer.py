@@ -380,6 +380,7 @@ def test_a_corrupt_length_in_the_buffer_writes_nothing_that_is_no_message(journa
     assert (journal / "00000000").stat().st_size == 20
 
 
+@pytest.mark.long
 def test_the_buffer_of_a_living_writer_is_left_alone(journal: Path) -> None:
     with Writer(journal, durability="buffered", buffer_bytes=1024) as buffered:
         buffered.append(b"waiting")

@@ -63,6 +63,7 @@ def write_hours(files, batch):
         raise
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning", "error::ResourceWarning")
 @pytest.mark.parametrize("kind", ["parquet", "arrow", "jsonl"])
 @pytest.mark.parametrize("room", [0, 10, 5000])

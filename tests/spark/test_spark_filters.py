@@ -122,6 +122,7 @@ def pushing(spark):
     spark.conf.unset("spark.sql.python.filterPushdown.enabled")
 
 
+@pytest.mark.long
 def test_spark_gives_the_same_rows_with_and_without_pushed_filters(pushing, golden):
     archive, channels = str(golden("aeron/archive-basic/archive")), str(golden("nats_streaming/basic_sigterm"))
 

@@ -191,6 +191,7 @@ def test_a_driver_that_was_killed_is_not_running_and_the_next_one_may_have_its_f
         assert round_trip(folder) == [b"one", b"two"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("validator", ["deny", "allow"])
 @pytest.mark.parametrize("in_process", [False, True], ids=["child", "in-process"])
 def test_a_client_may_end_the_driver_where_that_is_allowed(folder: str, in_process: bool, validator: str) -> None:
