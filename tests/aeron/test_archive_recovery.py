@@ -24,6 +24,7 @@ from everlog.testing.memory_storage import MemoryStorage
 from everlog.testing.series import Series
 
 SEGMENT = 131072
+TERM = 65536
 GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "aeron"
 
 
@@ -95,20 +96,29 @@ def test_the_file_of_zeros_that_begins_at_the_end_stays_and_is_lengthened() -> N
     assert stops(storage)[3] == 0
 
 
-def full_segment(end: Callable[[CrashingStorage], CrashingStorage]) -> CrashingStorage:
-    """A recording that fills one segment, as its owner leaves it; the next file is not there."""
+def full_segment(channel: str = "aeron:ipc?term-length=64k") -> CrashingStorage:
+    """A recording that fills one segment, when its owner is killed before the next file is there."""
     storage = CrashingStorage()
     with Archive.create(storage, ArchiveOptions(segment_length=SEGMENT, durability="synced")) as made:
-        recorder = made.start_recording("aeron:ipc?term-length=64k", 10)
+        recorder = made.start_recording(channel, 10)
         recorder.append_many([bytes([7]) * 992] * (SEGMENT // 1024))
-        left = end(storage)
-    left.remove(f"0-{SEGMENT}.rec")
-    return left
+        killed = storage.kill()
+    killed.remove(f"0-{recorder.position}.rec")
+    return killed
+
+
+def test_behind_the_last_position_of_a_stream_no_file_is_made() -> None:
+    first = (1 << 31) - SEGMENT // TERM
+    storage = full_segment(f"aeron:ipc?term-length=64k|init-term-id=0|term-id={first}|term-offset=0")
+    end = (1 << 31) * TERM
+    assert recover(storage)[0].startswith("set ")
+    assert stops(storage) == {0: end}
+    assert [name for name in storage.names() if name.endswith(".rec")] == [f"0-{end - SEGMENT}.rec"]
 
 
 def test_behind_a_full_segment_the_file_is_made_in_which_writing_goes_on() -> None:
     """Its owner was killed before that; ArchiveTool would take the recording for invalid."""
-    storage = full_segment(lambda storage: storage.kill())
+    storage = full_segment()
     done = recover(storage)
     assert done[0] == f"made 0-{SEGMENT}.rec: {SEGMENT} bytes of zeros"
     assert storage.read_all(f"0-{SEGMENT}.rec") == bytes(SEGMENT)
@@ -119,7 +129,7 @@ def test_behind_a_full_segment_the_file_is_made_in_which_writing_goes_on() -> No
 
 
 def test_a_crash_while_that_file_is_made_is_finished_by_the_next_recovery() -> None:
-    storage = full_segment(lambda storage: storage.kill())
+    storage = full_segment()
     moments: list[CrashingStorage] = []
 
     def look(_: str) -> None:

@@ -26,7 +26,7 @@ from everlog.aeron.archive.scan import POLYNOMIALS, WINDOW_BYTES
 from everlog.aeron.archive.segments import SegmentMap, SegmentReader
 from everlog.aeron.frames import FRAME_ALIGNMENT, HEADER_LENGTH, TYPE_DATA, align
 from everlog.aeron.layouts import DataHeader
-from everlog.aeron.position import FOREVER
+from everlog.aeron.position import FOREVER, max_position
 from everlog.aeron.walk import Geometry, Walker
 from everlog.core.file_crc import crc32_of
 from everlog.core.storage import ReadableFile, Storage
@@ -75,11 +75,11 @@ class Remains:
 class RecoveredEnd:
     """Where an active recording ends, and what is to be done so that writing can go on there.
 
-    ``torn`` says what stands behind the end in its file, ``tail`` which bytes that are; ``has_hole``: frames follow
-    behind a hole. ``behind`` are files that begin behind the end, of zeros (``byte_count`` 0) or with frames behind a
-    hole. ``short`` is the file at the end when it is shorter than ``segment_length``; ``missing`` is the name of the
-    one that is to begin at the end of a full one, where it was not made yet. ``damaged`` are positions of bad frames
-    that have good ones behind them: they stay.
+    ``torn`` says what stands behind the end in its file, ``tail`` which bytes that are. ``has_hole``: frames follow a
+    hole. ``behind`` are the files after the one at the end: zeros (``byte_count`` 0), or frames that follow a hole.
+    ``short`` is the file at the end if it is shorter than ``segment_length``. ``missing`` is the name of the file to
+    be made: the recording ends with a full file, and its owner died before it made the next one. ``damaged`` are
+    positions of bad frames that stay, because good ones follow.
     """
 
     recording_id: int
@@ -276,7 +276,7 @@ def _with_remains(
     end, length = walked.end, segments.segment_length
     base = segments.base(end)
     tail = short = missing = None
-    if base not in bases and end == base and base - length in bases:
+    if base not in bases and base - length in bases and end == base < max_position(segments.term_length):
         missing = segments.name(base)
     elif base in bases:
         here = remains_of(storage, segments.name(base), end - base)
