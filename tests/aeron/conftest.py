@@ -13,9 +13,22 @@ from typing import Any
 
 import pytest
 
+from everlog.aeron import framing_twin
+from everlog.aeron.archive import archive as archive_module
+from everlog.aeron.archive.writing import recorder as recorder_module
+
 sys.path.insert(0, str(Path(__file__).parent))  # driver_folder
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "aeron"
+
+
+@pytest.fixture(params=["compiled", "twin"])
+def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Archives record with the compiled framer and its short way, then with their twins."""
+    if request.param == "twin":
+        monkeypatch.setattr(archive_module, "Framer", framing_twin.Framer)
+        monkeypatch.setattr(recorder_module, "Tail", framing_twin.Tail)
+    return str(request.param)
 
 
 @pytest.fixture(scope="session")

@@ -11,19 +11,10 @@ from typing import Any
 import pytest
 
 from everlog.aeron import archive, framing_twin
-from everlog.aeron.archive import archive as archive_module
-from everlog.aeron.archive.writing import recorder as recorder_module
 from everlog.aeron.framing import Framer
 
 TERM = 64 << 10
 CHANNEL = "aeron:ipc?term-length=64k"
-
-
-@pytest.fixture(params=["compiled", "twin"])
-def framing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "twin":
-        monkeypatch.setattr(archive_module, "Framer", framing_twin.Framer)
-        monkeypatch.setattr(recorder_module, "Tail", framing_twin.Tail)
 
 
 def frames_of(segment: Path) -> list[tuple[int, int, int]]:
@@ -41,7 +32,7 @@ def killed(folder: Path, copy: Path) -> Path:
     return copy
 
 
-@pytest.mark.usefixtures("framing")
+@pytest.mark.usefixtures("kernel")
 @pytest.mark.parametrize("way", ["append", "append_many", "offer"])
 def test_zeros_over_a_pages_end_that_were_recorded_survive_a_kill(tmp_path: Path, way: str) -> None:
     # The first frame ends at 3,104; the second one reaches from there to 4,512, over the page's end at 4,096.
@@ -61,7 +52,7 @@ def test_zeros_over_a_pages_end_that_were_recorded_survive_a_kill(tmp_path: Path
         assert store.stop_position(0) == 4544
 
 
-@pytest.mark.usefixtures("framing")
+@pytest.mark.usefixtures("kernel")
 def test_zeros_at_a_segments_end_have_their_padding_in_the_next_one(tmp_path: Path) -> None:
     # 15 frames of 4,096 bytes, 96 bytes, and one of 4,000 which ends where the segment does.
     sent = [b"x" * 4064] * 15 + [b"y" * 64, bytes(3968)]
@@ -76,7 +67,7 @@ def test_zeros_at_a_segments_end_have_their_padding_in_the_next_one(tmp_path: Pa
         assert [record.payload for record in store.replay(0)] == sent
 
 
-@pytest.mark.usefixtures("framing")
+@pytest.mark.usefixtures("kernel")
 def test_zeros_over_a_pages_end_that_fill_a_segment_have_their_padding_in_the_next_one(tmp_path: Path) -> None:
     # 14 frames of 4,096 bytes, one of 4,032, and one of 4,160 which ends where the segment does.
     sent = [b"x" * 4064] * 14 + [b"y" * 4000, bytes(4128)]
@@ -91,7 +82,7 @@ def test_zeros_over_a_pages_end_that_fill_a_segment_have_their_padding_in_the_ne
         assert [record.payload for record in store.replay(0)] == sent
 
 
-@pytest.mark.usefixtures("framing")
+@pytest.mark.usefixtures("kernel")
 def test_a_message_that_is_in_no_doubt_gets_no_padding(tmp_path: Path) -> None:
     with archive.create(tmp_path / "a", segment_length=TERM) as store:
         recorder = store.start_recording(CHANNEL, 1, mtu_length=4096)
@@ -110,7 +101,7 @@ def test_with_a_checksum_nothing_is_in_doubt(kind: type[Framer]) -> None:
         assert framer.ends_in_doubt() is expected
 
 
-@pytest.mark.usefixtures("framing")
+@pytest.mark.usefixtures("kernel")
 def test_frames_of_another_stream_follow_each_other_whatever_they_end_in(tmp_path: Path) -> None:
     stream: dict[str, Any] = {"initial_term_id": 0, "session_id": 1, "mtu_length": 8192}
     framer = Framer(term_length=TERM, stream_id=1, **stream)

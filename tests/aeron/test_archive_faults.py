@@ -15,10 +15,7 @@ import pytest
 from recorded import CHANNEL, STREAM, Ledgers, faults, opened, payload, quiet, recordings
 
 from everlog.aeron import archive as archives
-from everlog.aeron import framing_twin
-from everlog.aeron.archive import archive as archive_module
 from everlog.aeron.archive.archive import Archive
-from everlog.aeron.archive.writing import recorder as recorder_module
 from everlog.aeron.archive.writing.recorder import Recorder
 from everlog.core.writable import LocalWritableStorage, WritableStorage
 from everlog.errors import CorruptData, EverlogError, UsageError, WriteFailed
@@ -300,13 +297,6 @@ def test_nothing_of_a_damaged_catalog_or_of_its_recordings_is_changed() -> None:
 # On a real disk, where single messages go the short way
 
 
-@pytest.fixture(params=["compiled", "twin"])
-def _kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "twin":
-        monkeypatch.setattr(archive_module, "Framer", framing_twin.Framer)
-        monkeypatch.setattr(recorder_module, "Tail", framing_twin.Tail)
-
-
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 4 MiB."""
@@ -329,7 +319,7 @@ def fill(append: Callable[[bytes], Any], kept: list[bytes]) -> None:
         kept.append(message)
 
 
-@pytest.mark.usefixtures("_kernel")
+@pytest.mark.usefixtures("kernel")
 @pytest.mark.parametrize("durability", ["written", "synced"])
 def test_a_full_disk_is_a_clear_error_and_work_goes_on_when_there_is_room(small_disk: Path, durability: str) -> None:
     options: dict[str, Any] = {"segment_length": 1 << 20, "durability": durability}
@@ -357,7 +347,7 @@ def test_a_full_disk_is_a_clear_error_and_work_goes_on_when_there_is_room(small_
     assert faults(LocalWritableStorage(small_disk / "a")) == []
 
 
-@pytest.mark.usefixtures("_kernel")
+@pytest.mark.usefixtures("kernel")
 def test_a_limit_of_file_sizes_costs_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     """Not even what failed can be cut away then, for the file can't be made as long as it was."""
     folder, kept = tmp_path / "a", list[bytes]()

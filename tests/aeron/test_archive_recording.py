@@ -23,7 +23,6 @@ from recorded import CHANNEL, MTU, SEGMENT, STREAM, TERM, opened
 from test_framing import ARCHIVES, frame, golden_payload, padding, segments_of
 
 from everlog.aeron import archive as archives
-from everlog.aeron import framing_twin
 from everlog.aeron.archive import archive as archive_module
 from everlog.aeron.archive.archive import Archive
 from everlog.aeron.archive.events import (
@@ -36,7 +35,6 @@ from everlog.aeron.archive.events import (
 )
 from everlog.aeron.archive.options import ArchiveOptions
 from everlog.aeron.archive.writing import heartbeat
-from everlog.aeron.archive.writing import recorder as recorder_module
 from everlog.errors import (
     CorruptData,
     EverlogError,
@@ -53,15 +51,6 @@ from everlog.testing.faulty_writes import FaultyWrites, WriteFaults
 Unpack = Callable[[str], Path]
 Truth = Callable[[str], dict[str, Any]]
 MARK_BYTES = 8192 + (1 << 20)
-
-
-@pytest.fixture(params=["compiled", "twin"])
-def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both framers, and both short ways."""
-    if request.param == "twin":
-        monkeypatch.setattr(archive_module, "Framer", framing_twin.Framer)
-        monkeypatch.setattr(recorder_module, "Tail", framing_twin.Tail)
-    return str(request.param)
 
 
 @pytest.fixture
