@@ -103,15 +103,23 @@ static int append(const char *path, size_t payload_bytes, long messages, int pro
     return 0;
 }
 
-static int read_messages(const char *path, const char *subscriber, long every, int is_timed) {
+/* A subscriber's journal, with the first of the messages that it may read now and their number. */
+static jlog_ctx *open_interval(const char *path, const char *subscriber, jlog_id *first, long *count) {
     jlog_ctx *journal = jlog_new(path);
-    jlog_id first, last;
-    jlog_message message;
+    jlog_id last;
     if (jlog_ctx_open_reader(journal, subscriber) != 0)
         fail("open reader", journal);
-    long count = jlog_ctx_read_interval(journal, &first, &last);
-    if (count < 0)
+    *count = jlog_ctx_read_interval(journal, first, &last);
+    if (*count < 0)
         fail("interval", journal);
+    return journal;
+}
+
+static int read_messages(const char *path, const char *subscriber, long every, int is_timed) {
+    jlog_id first;
+    long count;
+    jlog_ctx *journal = open_interval(path, subscriber, &first, &count);
+    jlog_message message;
     size_t bytes = 0;
     double begin = now();
     for (long i = 1; is_timed && i <= count; i++, JLOG_ID_ADVANCE(&first)) {
@@ -182,13 +190,9 @@ static int append_buffered(const char *path, size_t payload_bytes, long messages
 static int read_in_bulk(const char *path, const char *subscriber) {
     enum { AT_ONCE = 1024 };
     static jlog_message found[AT_ONCE];
-    jlog_ctx *journal = jlog_new(path);
-    jlog_id first, last;
-    if (jlog_ctx_open_reader(journal, subscriber) != 0)
-        fail("open reader", journal);
-    long count = jlog_ctx_read_interval(journal, &first, &last);
-    if (count < 0)
-        fail("interval", journal);
+    jlog_id first;
+    long count;
+    jlog_ctx *journal = open_interval(path, subscriber, &first, &count);
     size_t bytes = 0;
     double begin = now();
     for (long done = 0; done < count;) {

@@ -43,7 +43,7 @@ def rate(client: Client, verb: str, payload_bytes: int, messages: int) -> Callab
 
 
 def beside(payload_bytes: int, messages: int) -> Iterator[Line | str]:
-    """Pairs of rates in turn, of processes started anew several times: the line, and how they are spread."""
+    """Start both sides several times and measure them in turn: the line, and how far its pairs lie apart."""
     pairs: list[tuple[float, float]] = []
     of_launches, shares = [], []
     for _ in range(LAUNCHES):

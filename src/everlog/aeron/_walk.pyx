@@ -71,7 +71,7 @@ cdef enum:
     MAX_CHECKED_PADDING = 64
     FLIPPED_BITS = 16
     PREFETCH = 2048
-    FAR_PREFETCH = 4096         # where large payloads are copied one behind the other
+    FAR_PREFETCH = 4096         # bytes that a run of large payloads is prefetched ahead
     MAX_PLAIN_SESSIONS = 8
     MAX_RUN_STRIDE = 128        # of a run whose payloads are copied behind it, from the first-level cache
 
@@ -218,8 +218,8 @@ cdef int add_run(
     RowSink sink, int begin, int end, int64_t position, int64_t length, int64_t stride, int64_t flags, bint copied
 ) except -1 nogil:
     """Rows ``begin`` to ``end`` of the block, whose headers are equal and whose frames lie ``stride`` apart, from
-    ``position`` on. ``copied``: the payloads are in their column already, and the block has copies of the headers. Else
-    at least 64 bytes can be read behind each header.
+    ``position`` on. ``copied``: the payloads are in their column already, and the block has copies of the headers.
+    Without ``copied``, 64 bytes behind each header must be readable.
     """
     cdef Target* target = sink.payload
     cdef int64_t payload = length - HEADER, count = end - begin

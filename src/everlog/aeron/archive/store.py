@@ -98,8 +98,8 @@ class ArchiveStore(PositionalStore):
         self._catalog_bytes.check_version()
 
     def _refresh(self) -> None:
-        """As ``reload``, unless the catalog and the files' names are as they were: making the entries anew for each of
-        many parts would cost the square of their number."""
+        """``reload``, if the catalog or the names of the files have changed. To reload for each part would cost the
+        square of the number of parts."""
         if CatalogBytes.read(self.storage) != self._catalog_bytes or set(self.storage.names()) != self._listed_names:
             self.reload()
             self.segment_index()
