@@ -90,6 +90,9 @@ def test_an_entry_that_can_not_be_looked_at_is_an_error_and_one_that_went_is_not
         def is_symlink(self) -> bool:
             return False
 
+        def is_dir(self) -> bool:
+            return False
+
         def stat(self) -> os.stat_result:
             raise OSError(self.number, os.strerror(self.number))
 

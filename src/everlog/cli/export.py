@@ -184,12 +184,12 @@ def _is_there(out: str) -> UsageError:
 
 
 def _copy(store: Store, table: Table, given: dict[str, Any], sink: Sink, faults: FaultPrinter) -> int:
-    infos = store.streams(include_all=given["include_all"])
-    sizes = {info.name: info.byte_count for info in infos}
-    names = tuple(dict.fromkeys(given["streams"])) or tuple(sizes)
-    total = sum(sizes.get(name, 0) for name in names)
+    every = given["include_all"]
+    names = tuple(dict.fromkeys(given["streams"])) or store.stream_names(include_all=every)
     count = done = 0
     with ProgressLine() as progress:
+        sizes = {info.name: info.byte_count for info in store.streams(include_all=every)} if progress.is_shown else {}
+        total = sum(sizes.get(name, 0) for name in names)
         for name in names:
             with faults.of(name):
                 scan = store.scan(

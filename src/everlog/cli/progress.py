@@ -23,6 +23,11 @@ class ProgressLine:
         self._next = time.monotonic() + SECONDS_BETWEEN  # short work shows nothing
         self._drawn = False
 
+    @property
+    def is_shown(self) -> bool:
+        """Whether a person looks: else nobody need find out how much there is to do."""
+        return self._shown
+
     def __call__(self, what: str, done: int, total: int) -> None:
         """Units are the caller's; ``total`` 0 means unknown."""
         if not self._shown or time.monotonic() < self._next:

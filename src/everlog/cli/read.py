@@ -133,7 +133,7 @@ def write_records(
 ) -> None:
     """Print the selected records that have not been printed yet. Faults go to ``faults``."""
     out = sys.stdout.buffer
-    names = selection.streams or tuple(info.name for info in store.streams(include_all=selection.include_all))
+    names = selection.streams or store.stream_names(include_all=selection.include_all)
     for stream in names:
         with faults.of(stream):
             for batch in batches(store, stream, selection, formatter, progress, faults):

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, TextIO
 
 NS = 1_000_000_000
+_SECONDS_END = len("2024-05-06T07:08:09")
 
 
 def printable(text: str) -> str:
@@ -63,7 +64,7 @@ def time_text(timestamp_ns: int | None) -> str:
         return "-"
     seconds, rest = divmod(timestamp_ns, NS)
     try:
-        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
+        return f"{datetime.fromtimestamp(seconds, UTC).isoformat()[:_SECONDS_END]}.{rest:09d}Z"
     except (OverflowError, ValueError, OSError):
         return f"{timestamp_ns}ns"
 

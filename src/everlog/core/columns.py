@@ -20,8 +20,28 @@ MAX_BATCH_BYTES = 4 << 20
 """Bounds of a batch. One record larger than this makes a batch of its own."""
 
 
+ValueCode = Literal["h", "i", "q", "Q", "f", "d", "B"]
+
+_CODES: dict[str, ValueCode] = {
+    "h": "h",
+    "i": "i",
+    "q": "q",
+    "Q": "Q",
+    "f": "f",
+    "d": "d",
+    "timestamp[us]": "q",
+    "utf8": "B",
+    "binary": "B",
+}
+_WIDTHS = {"h": 2, "i": 4, "f": 4, "B": 0}
+
+
 class ColumnType(Enum):
-    """The few types that scans give; each maps to one Arrow and one Spark type."""
+    """The few types that scans give; each maps to one Arrow and one Spark type. ``code`` is the :class:`memoryview`
+    format of the values buffer (bytes for variable-length types), ``width`` the bytes of a value (0 for those)."""
+
+    code: ValueCode
+    width: int
 
     INT16 = "h"
     INT32 = "i"
@@ -33,27 +53,9 @@ class ColumnType(Enum):
     UTF8 = "utf8"
     BINARY = "binary"
 
-    @property
-    def width(self) -> int:
-        """Bytes of a value; 0 for variable-length types."""
-        return {"h": 2, "i": 4, "f": 4}.get(self.value, 0 if self.value in ("utf8", "binary") else 8)
-
-    @property
-    def code(self) -> Literal["h", "i", "q", "Q", "f", "d", "B"]:
-        """:class:`memoryview` format of the values buffer (bytes for variable-length types)."""
-        return _CODES.get(self.value, "B")
-
-
-_CODES: dict[str, Literal["h", "i", "q", "Q", "f", "d"]] = {
-    ColumnType.INT16.value: "h",
-    ColumnType.INT32.value: "i",
-    ColumnType.INT64.value: "q",
-    ColumnType.UINT64.value: "Q",
-    ColumnType.FLOAT32.value: "f",
-    ColumnType.FLOAT64.value: "d",
-    ColumnType.TIMESTAMP_US.value: "q",
-}
-"""By the values of the types: text is looked up faster than members, whose hash is made in Python."""
+    def __init__(self, name: str) -> None:
+        self.code = _CODES[name]
+        self.width = _WIDTHS.get(self.code, 8)
 
 
 @dataclass(frozen=True, slots=True)

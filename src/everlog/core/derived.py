@@ -62,6 +62,7 @@ def _crc32(batch: Batch) -> ColumnData:
 _MAKERS: dict[str, Callable[[Batch], ColumnData]] = {"timestamp": _timestamp, "crc32": _crc32}
 
 _KEPT_CONSTANTS = 16
+_LEAST_ROWS = 64
 _constants: dict[str, tuple[int, ColumnData]] = {}
 
 
@@ -70,7 +71,7 @@ def constant_text(text: str, row_count: int) -> ColumnData:
     the last few texts are kept and shared by batches."""
     kept = _constants.get(text)
     if kept is None or kept[0] < row_count:
-        rows = max(row_count, 1024)
+        rows = max(row_count, _LEAST_ROWS)
         offsets, values = kernel.repeated_text(text.encode(errors="backslashreplace"), rows)
         kept = rows, ColumnData(ColumnType.UTF8, values, offsets)
         while len(_constants) >= _KEPT_CONSTANTS:

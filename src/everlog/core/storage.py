@@ -12,9 +12,8 @@ import os
 import stat
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Protocol, Self
+from typing import NamedTuple, Protocol, Self
 
 from everlog.core.regular_files import EXPECTED, NotRegular, open_regular
 from everlog.errors import FileChanged, LimitExceeded, NotAStore, StoreUnavailable
@@ -45,9 +44,8 @@ class ReadableFile(Protocol):
     ) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A name in a folder. ``size`` and ``mtime_ns`` are of the moment it was listed."""
+class Entry(NamedTuple):
+    """A name in a folder. ``size`` and ``mtime_ns`` are of the moment it was listed, and 0 for a folder."""
 
     name: str
     is_file: bool
@@ -154,11 +152,11 @@ class LocalFile(FileBase):
 
     __slots__ = ("_fd", "name")
 
-    def __init__(self, path: str, name: str) -> None:
+    def __init__(self, path: str, name: str, flags: int = 0) -> None:
         self.name = name
         self._fd = -1
         try:
-            self._fd = open_regular(path, os.O_RDONLY, opener=open_patiently)
+            self._fd = open_regular(path, os.O_RDONLY | flags, opener=open_patiently)
         except OSError as error:
             raise _unavailable(path, error) from error
 
@@ -232,7 +230,7 @@ class LocalStorage:
 
     def path(self, name: str) -> str:
         """The path of ``name``. Raises :class:`NotAStore` for a name that would leave the folder."""
-        if name.startswith("/") or "\0" in name or ".." in name.split("/") or not is_file_name(name):
+        if name.startswith("/") or "\0" in name or (".." in name and ".." in name.split("/")) or not is_file_name(name):
             raise NotAStore(self.root, found=f"the name {name!r}", expected="a name inside the store's folder")
         return os.path.join(self.root, name) if name else self.root
 
@@ -250,15 +248,20 @@ class LocalStorage:
 
     def _entry(self, entry: os.DirEntry[str]) -> Entry:
         try:
-            if entry.is_symlink() and not self._is_inside(entry.path):
-                return Entry(entry.name, False, False, 0, 0)
+            if entry.is_symlink():
+                if not self._is_inside(entry.path):
+                    return Entry(entry.name, False, False, 0, 0)
+            elif entry.is_dir():  # which the listing told: a folder of folders costs no look at each
+                return Entry(entry.name, False, True, 0, 0)
             status = entry.stat()
         except OSError as error:
             if error.errno not in _ABSENT:
                 raise  # who takes it for no file reads past what is in it
             return Entry(entry.name, False, False, 0, 0)  # a dangling link, or gone since it was listed
         mode = status.st_mode
-        return Entry(entry.name, stat.S_ISREG(mode), stat.S_ISDIR(mode), status.st_size, status.st_mtime_ns)
+        if stat.S_ISDIR(mode):
+            return Entry(entry.name, False, True, 0, 0)
+        return Entry(entry.name, stat.S_ISREG(mode), False, status.st_size, status.st_mtime_ns)
 
     def _is_inside(self, path: str) -> bool:
         root = os.path.realpath(self.root)
@@ -288,6 +291,11 @@ class LocalStorage:
     def open(self, name: str) -> LocalFile:
         """Open a file for reading. A symbolic link that leads out of the store is refused."""
         path = self.path(name)
+        try:
+            return LocalFile(path, name, os.O_NOFOLLOW)
+        except StoreUnavailable as error:
+            if not (isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.ELOOP):
+                raise
         if os.path.islink(path) and not self._is_inside(path):
             raise StoreUnavailable(path, found="a symbolic link out of the store", expected="a file inside it")
         return LocalFile(path, name)

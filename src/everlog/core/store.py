@@ -98,6 +98,7 @@ class Store(ABC):
 
     family: ClassVar[str]
     options_class: ClassVar[type]
+    _last_picked: tuple[tuple[str, ...] | None, Level, tuple[Column, ...], tuple[Column, ...]] | None = None
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
@@ -130,6 +131,12 @@ class Store(ABC):
         missing.
         """
         return self.streams(include_all=include_all)
+
+    def stream_names(self, *, include_all: bool = False) -> list[str]:
+        """The names of ``streams``, in order, for who looks at each of them next: a family with many streams tells them
+        without opening any.
+        """
+        return [info.name for info in self.planned_streams(include_all=include_all)]
 
     def open_ends(self, stream: str) -> tuple[int, ...]:
         """Addresses inside the stream before which records may still come, though others lie behind them: a writer is
@@ -266,16 +273,7 @@ class Store(ABC):
         level = as_level(level)
         if max_rows < 1 or max_bytes < 1:
             raise UsageError("batch bounds", found=f"{max_rows} rows, {max_bytes} bytes", expected="at least 1")
-        wanted = pick(self.schema(level=level), columns)
-        names = {c.name for c in wanted}
-        needed = set(names)
-        if "address" in names:
-            needed.update(self.address_columns)
-        if "timestamp" in names:
-            needed.add("timestamp_ns")
-        if "crc32" in names:
-            needed.add("payload")
-        own = tuple(c for c in self.family_columns(level) if c.name in needed)
+        wanted, own = self._picked(None if columns is None else tuple(columns), level)
         request = ScanRequest(
             columns=own,
             start=split.start,
@@ -305,6 +303,23 @@ class Store(ABC):
         return records_of(
             stream, names, self.scan(stream, columns=names, start=start, end=end, level=level, on_fault=on_fault)
         )
+
+    def _picked(self, names: tuple[str, ...] | None, level: Level) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
+        """The columns asked for, and the family's own that they are made of. The last answer is kept: who reads many
+        streams asks the same for each."""
+        if self._last_picked is not None and self._last_picked[:2] == (names, level):
+            return self._last_picked[2:]
+        wanted = pick(self.schema(level=level), names)
+        needed = {column.name for column in wanted}
+        if "address" in needed:
+            needed.update(self.address_columns)
+        if "timestamp" in needed:
+            needed.add("timestamp_ns")
+        if "crc32" in needed:
+            needed.add("payload")
+        own = tuple(column for column in self.family_columns(level) if column.name in needed)
+        self._last_picked = names, level, wanted, own
+        return wanted, own
 
     def _address(self, value: str | int | None) -> int | None:
         if value is None or isinstance(value, int):

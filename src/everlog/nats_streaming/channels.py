@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from everlog.core.columns import Batch, Column, ColumnData, ColumnType
 from everlog.core.report import Severity
@@ -36,6 +36,7 @@ from everlog.nats_streaming.slices import (
     list_channel,
     slice_gone,
 )
+from everlog.nats_streaming.small_files import Surveyed
 from everlog.nats_streaming.survey import Surveyor, no_damage
 from everlog.nats_streaming.walk import RecordWalker
 
@@ -71,7 +72,8 @@ MAX_CACHED_STATES = 100_000
 
 @dataclass(slots=True)
 class Reading:
-    """How a store is read; shared by its channels. ``states`` remembers slices that did not change."""
+    """How a store is read; shared by its channels. ``states`` remembers slices that did not change, ``surveyed`` the
+    last one that was looked at."""
 
     storage: Storage
     crc: Crc32
@@ -82,10 +84,22 @@ class Reading:
     key: MasterKey | None
     states: dict[Slice, SliceState] = field(default_factory=dict)
     patience: Patience = field(default_factory=Patience)
+    surveyed: Surveyed | None = None
+
+    def open_dat(self, state: SliceState) -> ReadableFile:
+        """A slice's records. Raises :class:`~everlog.errors.StoreUnavailable`."""
+        last = self.surveyed
+        held = last.dat if last is not None and last.state is state else None
+        return self.storage.open(state.slice.dat) if held is None else held
+
+    def open_idx(self, state: SliceState) -> ReadableFile:
+        """A slice's index. Raises :class:`~everlog.errors.StoreUnavailable`."""
+        last = self.surveyed
+        held = last.idx if last is not None and last.state is state else None
+        return self.storage.open(state.slice.idx) if held is None else held
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """What a walk needs to know of a channel: parts in order of sequences, and slices of which no message can be
     read."""
 
@@ -133,7 +147,8 @@ class Channel:
     def _state(self, surveyor: Surveyor, piece: Slice) -> SliceState:
         known = self.reading.states.get(piece)
         if known is None:
-            known = surveyor.survey(piece)
+            self.reading.surveyed = surveyor.survey(piece)
+            known = self.reading.surveyed.state
             if len(self.reading.states) >= MAX_CACHED_STATES:
                 self.reading.states.clear()
             self.reading.states[piece] = known
@@ -161,7 +176,7 @@ class Channel:
     def plan(self) -> Plan:
         """Parts under the limits, and slices that are lost."""
         first = self.kept.first
-        parts = tuple(replace(p, first=max(p.first, first)) for p in self.parts if p.end > first)
+        parts = tuple(p if p.first >= first else p._replace(first=first) for p in self.parts if p.end > first)
         return Plan(parts, tuple(s for s in self.states if not s.count))
 
     def entries(self, part: Part, first: int) -> Iterator[Entry]:
@@ -179,7 +194,7 @@ class Channel:
     def _indexed_entries(self, part: Part, first: int) -> Iterator[Entry]:
         storage, piece = self.reading.storage, part.state.slice
         try:
-            index = storage.open(piece.idx)
+            index = self.reading.open_idx(part.state)
         except StoreUnavailable:
             if not is_gone(storage, piece):
                 raise
@@ -280,24 +295,23 @@ class PlanWalk:
             return
         walker = RecordWalker(self._sink, reading.crc if reading.check else None, piece.number)
         walker.first_sequence = first
-        with contextlib.ExitStack() as files:
-            try:
-                file = files.enter_context(reading.storage.open(piece.dat))
-                index = files.enter_context(reading.storage.open(piece.idx)) if state.indexed else None
-            except StoreUnavailable:
-                if not is_gone(reading.storage, piece):
-                    raise
-                if self._on_fault is not None:
-                    if self._sink.row_count:
-                        yield  # what is before is given before the fault is told
-                    self._on_fault(slice_gone(state, self._stream))
-                return
+        try:
+            file, index = _open(reading, state)
+        except StoreUnavailable:
+            if not is_gone(reading.storage, piece):
+                raise
+            if self._on_fault is not None:
+                if self._sink.row_count:
+                    yield  # what is before is given before the fault is told
+                self._on_fault(slice_gone(state, self._stream))
+            return
+        with file:
             if index is None:
                 yield from self._go(file, None, state, walker, state.extents, end)
                 return
-            lookup = IndexLookup(index, state.count)
-            extents = _clip(state, lookup, first, end)
-            yield from self._go(file, lookup, state, walker, extents, end)
+            with index:
+                lookup = IndexLookup(index, state.count)
+                yield from self._go(file, lookup, state, walker, _clip(state, lookup, first, end), end)
 
     def _go(
         self,
@@ -342,8 +356,20 @@ class PlanWalk:
         return last >= self._start and (self._end is None or first < self._end)
 
 
+def _open(reading: Reading, state: SliceState) -> tuple[ReadableFile, ReadableFile | None]:
+    """A slice's records, and its index where that is good."""
+    file = reading.open_dat(state)
+    try:
+        return file, reading.open_idx(state) if state.indexed else None
+    except BaseException:
+        file.close()
+        raise
+
+
 def _clip(state: SliceState, lookup: IndexLookup, first: int, end: int) -> tuple[Extent, ...]:
     """The extents between two sequences."""
+    if first <= state.first and end > state.last:
+        return state.extents
     low, high = 4, state.data_end
     if first > state.first:
         i = lookup.at_sequence(first)

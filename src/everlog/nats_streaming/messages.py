@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 
 from everlog.layout import Readable
 from everlog.nats_streaming.protobuf import FieldSpec, Kind, decode
+from everlog.nats_streaming.protobuf import fields as wire_fields
 
 
 class Message:
@@ -50,6 +51,19 @@ class MsgProto(Message):
         data=(4, Kind.DATA),
         timestamp=(5, Kind.INT64),
     )
+
+    @classmethod
+    def sequence_in(cls, data: Readable, start: int) -> int:
+        """The sequence of the message in ``data[start:]``. Raises :class:`~everlog.nats_streaming.protobuf.BadMessage`
+        as :meth:`parse` does."""
+        sequence = 0
+        for number, wire, value, _ in wire_fields(data, start, len(data)):
+            spec = cls.numbers.get(number)
+            if spec is not None:
+                spec.check(wire, start)
+            if number == 1:
+                sequence = value
+        return sequence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 SERVER_FILE = "server.dat"
 CLIENTS_FILE = "clients.dat"
@@ -22,8 +22,7 @@ _SLICE = re.compile(r"msgs\.(-?[0-9]{1,12})\.(dat|idx)(\.bak)?", re.ASCII)
 _COMPACTION = re.compile(r"(clients\.dat|subs)[0-9]+", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class SliceName:
+class SliceName(NamedTuple):
     """What a file name says: slice number, ``dat`` or ``idx``, put aside by the archive script's rename or not."""
 
     number: int
@@ -62,7 +61,7 @@ def channel_bytes(folder: str) -> bytes:
 
 def channel_text(folder: str) -> str:
     """The channel's name as people see it: bytes that are no UTF-8 become ``\\xNN``."""
-    return channel_bytes(folder).decode("utf-8", "backslashreplace")
+    return folder if folder.isascii() else channel_bytes(folder).decode("utf-8", "backslashreplace")
 
 
 def channel_problem(name: str) -> str | None:

@@ -1,7 +1,7 @@
 """The part of protobuf that the store uses: varints and length-prefixed fields, every length checked before use.
 
-A message is declared as a table from field number to :class:`FieldSpec`; unknown fields are skipped, absent ones have
-their default, of repeated ones the last counts (proto3, https://protobuf.dev/programming-guides/encoding/)."""
+A message is declared as a table from field number to :class:`FieldSpec`; unknown fields are skipped, absent ones are
+left to the default of their attribute, of repeated ones the last counts (proto3, https://protobuf.dev/programming-guides/encoding/)."""
 
 from __future__ import annotations
 
@@ -26,24 +26,19 @@ class BadMessage(ValueError):
 
 
 class Kind(Enum):
-    """How a field's value is read."""
+    """How a field's value is read. ``wire_type`` is what the field's tag must say."""
 
-    UINT64 = "uint64"
-    INT64 = "int64"
-    INT32 = "int32"
-    BOOL = "bool"
-    TEXT = "string"
-    DATA = "bytes"
+    UINT64 = "uint64", VARINT
+    INT64 = "int64", VARINT
+    INT32 = "int32", VARINT
+    BOOL = "bool", VARINT
+    TEXT = "string", LENGTH
+    DATA = "bytes", LENGTH
 
-    @property
-    def default(self) -> Any:
-        """The value of an absent field."""
-        return {"string": "", "bytes": b"", "bool": False}.get(self.value, 0)
+    wire_type: int
 
-    @property
-    def wire_type(self) -> int:
-        """What the field's tag must say."""
-        return LENGTH if self in (Kind.TEXT, Kind.DATA) else VARINT
+    def __init__(self, name: str, wire_type: int) -> None:
+        self.wire_type = wire_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +48,16 @@ class FieldSpec:
     name: str
     kind: Kind
 
+    def check(self, wire: int, at: int) -> None:
+        """Raises :class:`BadMessage` for a field of another wire type, in a message at ``at``."""
+        if wire != self.kind.wire_type:
+            raise BadMessage(at, f"field {self.name} with wire type {wire}")
+
 
 def read_varint(data: Readable, at: int, end: int) -> tuple[int, int]:
     """The unsigned 64-bit number at ``at`` and the offset behind it. Raises :class:`BadMessage`."""
+    if at < end and (value := data[at]) < 0x80:  # as most are
+        return value, at + 1
     value = shift = 0
     for i in range(at, min(end, at + MAX_VARINT_BYTES)):
         byte = data[i]
@@ -72,7 +74,9 @@ def fields(data: Readable, start: int, end: int) -> Iterator[tuple[int, int, int
     at = start
     while at < end:
         begin = at
-        tag, at = read_varint(data, at, end)
+        tag, at = data[at], at + 1
+        if tag >= 0x80:
+            tag, at = read_varint(data, begin, end)
         number, wire = tag >> 3, tag & 7
         if not 0 < number < 1 << 29:
             raise BadMessage(begin, f"field number {number}")
@@ -100,22 +104,23 @@ def _signed(value: int, bits: int) -> int:
 
 
 def decode(table: Mapping[int, FieldSpec], data: Readable, start: int = 0, end: int | None = None) -> dict[str, Any]:
-    """Every declared field by name. Text that is no UTF-8 has replacement characters. Raises :class:`BadMessage`."""
-    values = {spec.name: spec.kind.default for spec in table.values()}
+    """The declared fields that are there, by name. Text that is no UTF-8 has replacement characters. Raises
+    :class:`BadMessage`."""
+    values: dict[str, Any] = {}
     for number, wire, first, second in fields(data, start, len(data) if end is None else end):
         spec = table.get(number)
         if spec is None:
             continue
-        if wire != spec.kind.wire_type:
-            raise BadMessage(start, f"field {number} ({spec.name}) with wire type {wire}")
-        if spec.kind is Kind.TEXT:
-            values[spec.name] = bytes(data[first:second]).decode("utf-8", "replace")
-        elif spec.kind is Kind.DATA:
-            values[spec.name] = bytes(data[first:second])
-        elif spec.kind is Kind.BOOL:
-            values[spec.name] = first != 0
-        elif spec.kind is Kind.UINT64:
-            values[spec.name] = first
+        spec.check(wire, start)
+        name, kind = spec.name, spec.kind
+        if kind is Kind.TEXT:
+            values[name] = bytes(data[first:second]).decode("utf-8", "replace")
+        elif kind is Kind.DATA:
+            values[name] = bytes(data[first:second])
+        elif kind is Kind.BOOL:
+            values[name] = first != 0
+        elif kind is Kind.UINT64:
+            values[name] = first
         else:
-            values[spec.name] = _signed(first, 32 if spec.kind is Kind.INT32 else 64)
+            values[name] = _signed(first, 32 if kind is Kind.INT32 else 64)
     return values

@@ -95,10 +95,18 @@ class SliceReader:
         self._marks = marks
         self._blocks = BlockReader(source.file, source.size)
         self._budget = Budget(source.size, MAX_RECORD_BYTES)
-        self._search = MessageSearch(source.file, source.channel, source.crc, self._budget)
+        self._channel = source.channel
+        self._kept_search: MessageSearch | None = None
         self._walked_from = 0
         self._passed_to = -1
         self._lost = 0
+
+    @property
+    def _search(self) -> MessageSearch:
+        """Made where there is damage."""
+        if self._kept_search is None:
+            self._kept_search = MessageSearch(self._file, self._channel, self._crc, self._budget)
+        return self._kept_search
 
     def run(self, walker: RecordWalker, start: int, end: int) -> Iterator[None]:
         """Go over bytes ``start`` to ``end``; yields where the sink is full. Raises :class:`FileChanged`."""

@@ -6,6 +6,7 @@ import heapq
 import itertools
 import time
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from everlog.core.report import Fault
 from everlog.core.storage import Storage
@@ -20,8 +21,7 @@ from everlog.nats_streaming.names import (
 from everlog.nats_streaming.walk_status import NO_BOUND
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(NamedTuple):
     """A pair of files. Names are relative to the store; ``dat_size`` or ``idx_size`` is ``None`` where the file is
     missing."""
 
@@ -59,8 +59,7 @@ class Patience:
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class ChannelFolder:
+class ChannelFolder(NamedTuple):
     """A channel's files. ``others`` are names that mean nothing here; ``bad_names`` look like slices and have no good
     number."""
 
@@ -122,8 +121,8 @@ def _list_channel(storage: Storage, folder: str) -> ChannelFolder:
     slices: list[Slice] = []
     orphans: list[Slice] = []
     for (number, is_bak), files in sorted(sizes.items()):
-        dat = files.get("dat", (slice_file(number, "dat", is_bak=is_bak), None))
-        idx = files.get("idx", (slice_file(number, "idx", is_bak=is_bak), None))
+        dat = files.get("dat") or (slice_file(number, "dat", is_bak=is_bak), None)
+        idx = files.get("idx") or (slice_file(number, "idx", is_bak=is_bak), None)
         found = Slice(number, is_bak, f"{folder}/{dat[0]}", f"{folder}/{idx[0]}", dat[1], idx[1])
         (orphans if dat[1] is None else slices).append(found)
     return ChannelFolder(
@@ -137,8 +136,7 @@ def _list_channel(storage: Storage, folder: str) -> ChannelFolder:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Extent:
+class Extent(NamedTuple):
     """Bytes ``start`` to ``end`` of a ``.dat`` file, one record after the other; those with ``below`` or a higher
     sequence were written again further on and do not count."""
 
@@ -169,8 +167,7 @@ class SliceState:
         return self.extents[-1].end if self.extents else 4
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """The sequences of a slice that are part of its channel: ``first <= sequence < end``."""
 
     state: SliceState

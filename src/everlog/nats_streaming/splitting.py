@@ -58,7 +58,7 @@ def plan_splits(channel: Channel, stream: str, start: int | None, end: int | Non
 
 def _bare(channel: Channel) -> ChannelFolder:
     """The folder without its list of files: all that a walk over a plan needs."""
-    return replace(channel.folder, slices=(), orphan_indexes=(), others=(), bad_names=())
+    return channel.folder._replace(slices=(), orphan_indexes=(), others=(), bad_names=())
 
 
 def _pieces(storage: Storage, plan: Plan, piece_bytes: int) -> Iterator[PartPiece]:

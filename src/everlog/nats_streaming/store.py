@@ -9,7 +9,7 @@ from everlog.core.columns import Batch, Column
 from everlog.core.options import fill
 from everlog.core.report import Fault, Progress, Report, VerifyPart
 from everlog.core.split_times import SplitTimes
-from everlog.core.storage import Storage
+from everlog.core.storage import Storage, is_missing
 from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, Split, Store, StreamInfo
 from everlog.errors import StoreUnavailable, UnknownStream, UsageError
 from everlog.nats_streaming.channels import COLUMNS, Channel, Reading, open_channel
@@ -81,35 +81,48 @@ class NatsStreamingStore(Store):
 
     def channels(self) -> Iterator[Channel]:
         """The channels, sorted by name; every sub-folder is one, as a server sees it."""
-        folders = sorted(e.name for e in self.storage.entries() if e.is_dir)
+        folders = self._list_folders()
         self._reading.patience = Patience()
         for folder in folders:
             yield open_channel(self._reading, folder)
 
+    def _list_folders(self) -> list[str]:
+        """The channels' folders, sorted; remembered, so that not each of many channels costs a listing or a look."""
+        folders = sorted(entry.name for entry in self.storage.entries() if entry.is_dir)
+        self._folders = {channel_text(name): name for name in folders} | {name: name for name in folders}
+        return folders
+
     def channel(self, stream: str) -> Channel:
         """One channel. Raises :class:`UnknownStream`."""
-        # The usual case without a listing.
-        if "/" not in stream and channel_problem(stream) is None and self.storage.exists(f"{stream}/{SUBS_FILE}"):
-            return open_channel(self._reading, stream)
+        folder = self._folders.get(stream)
+        if folder is None and "/" not in stream and channel_problem(stream) is None:
+            # The usual case without a listing.
+            folder = stream if self.storage.exists(f"{stream}/{SUBS_FILE}") else None
+        if folder is not None:
+            try:
+                return open_channel(self._reading, folder)
+            except StoreUnavailable as error:
+                if not is_missing(error):
+                    raise  # else it was deleted since it was listed
         return open_channel(self._reading, self._folder_of(stream))
 
     def _folder_of(self, stream: str) -> str:
-        """A channel's folder, by the last listing if it is in there: with a listing for each channel, reading all of
-        them would cost the square of their number. Raises :class:`UnknownStream`."""
-        folder = self._folders.get(stream)
-        if (folder is None or not self.storage.exists(folder)) and self._may_be_there(stream):
-            folders = [entry.name for entry in self.storage.entries() if entry.is_dir]
-            self._folders = {channel_text(name): name for name in folders} | {name: name for name in folders}
-            folder = self._folders.get(stream)
-        if folder is None:
-            raise UnknownStream(self.path, found=f"no channel {stream!r}", expected="one that ls lists")
-        return folder
+        """A channel's folder, by a new listing. Raises :class:`UnknownStream`."""
+        if self._may_be_there(stream):
+            self._list_folders()
+            if (folder := self._folders.get(stream)) is not None:
+                return folder
+        raise UnknownStream(self.path, found=f"no channel {stream!r}", expected="one that ls lists")
 
     def _may_be_there(self, stream: str) -> bool:
         """Whether a listing is worth its cost. A name with ``\\x`` may stand for bytes that are no UTF-8."""
         if stream in ("", ".", "..") or "/" in stream or "\0" in stream:
             return False
         return "\\x" in stream or self.storage.exists(stream)
+
+    def stream_names(self, *, include_all: bool = False) -> list[str]:
+        """The channels' names, by one listing."""
+        return [channel_text(folder) for folder in self._list_folders()]
 
     def streams(self, *, include_all: bool = False) -> list[StreamInfo]:
         """The channels. ``byte_count`` is as in the server's monitoring: 40 more than its payload for each record."""

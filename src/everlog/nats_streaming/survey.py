@@ -17,6 +17,7 @@ from everlog.nats_streaming.protobuf import BadMessage
 from everlog.nats_streaming.reading import FIRST_RECORD, Regressions, SliceFile, SliceReader
 from everlog.nats_streaming.records import crc_text, version_fault
 from everlog.nats_streaming.slices import Extent, Slice, SliceState
+from everlog.nats_streaming.small_files import HeldFile, Surveyed, held
 from everlog.nats_streaming.walk import RecordWalker
 
 HEADER = RecordHeader.size
@@ -37,31 +38,38 @@ class Surveyor:
         self._crc = crc
         self._check = check
 
-    def survey(self, piece: Slice) -> SliceState:
+    def survey(self, piece: Slice) -> Surveyed:
         """A slice that has its ``.dat`` file. Raises :class:`StoreUnavailable`."""
         with self._storage.open(piece.dat) as file:
-            fold, problem = self._index(piece)
-            size = max(file.size(), FIRST_RECORD)
-            head = file.read_at(0, FIRST_RECORD)
-            faults: list[Fault] = []
-            loses = "nothing: the records are read"
-            if (bad := version_fault(piece.dat, head, loses=loses)) is not None:
-                if len(head) < FileVersion.size or not self._starts_well(file, size):
-                    return SliceState(piece, False, faults=(self._unreadable(bad, fold),))
-                faults.append(replace(bad, stream=self._stream))
-            if fold is not None and fold.walker.count and problem is None:
-                problem = self._last_message(file, size, fold)
-                if problem is None:
-                    return _indexed(piece, fold, tuple(faults))
-            elif fold is not None and problem is None and size > FIRST_RECORD:
-                problem = IndexProblem("index-damaged", fold.end, "no records", "one for each in the .dat file")
-            if problem is not None:
-                faults.append(self._index_fault(piece, problem))
-            if self._check and (polynomial := fitting_polynomial(self._storage, piece.dat, self._crc)) is not None:
-                # None of the checksums fits: one fault says it all.
-                fault = polynomial_fault(piece.dat, self._crc.polynomial, polynomial)
-                return SliceState(piece, False, faults=(replace(fault, stream=self._stream),))
-            return self._records(file, size, piece, tuple(faults))
+            index, fold, problem = self._index(piece)
+            records = held(file)  # after the index: what that has is in the .dat file by then
+            state = self._state(piece, records, fold, problem)
+        return Surveyed(state, *(f if isinstance(f, HeldFile) else None for f in (records, index)))
+
+    def _state(
+        self, piece: Slice, file: ReadableFile, fold: IndexFold | None, problem: IndexProblem | None
+    ) -> SliceState:
+        size = max(file.size(), FIRST_RECORD)
+        head = file.read_at(0, FIRST_RECORD)
+        faults: list[Fault] = []
+        loses = "nothing: the records are read"
+        if (bad := version_fault(piece.dat, head, loses=loses)) is not None:
+            if len(head) < FileVersion.size or not self._starts_well(file, size):
+                return SliceState(piece, False, faults=(self._unreadable(bad, fold),))
+            faults.append(replace(bad, stream=self._stream))
+        if fold is not None and fold.walker.count and problem is None:
+            problem = self._last_message(file, size, fold)
+            if problem is None:
+                return _indexed(piece, fold, tuple(faults))
+        elif fold is not None and problem is None and size > FIRST_RECORD:
+            problem = IndexProblem("index-damaged", fold.end, "no records", "one for each in the .dat file")
+        if problem is not None:
+            faults.append(self._index_fault(piece, problem))
+        if self._check and (polynomial := fitting_polynomial(self._storage, piece.dat, self._crc)) is not None:
+            # None of the checksums fits: one fault says it all.
+            fault = polynomial_fault(piece.dat, self._crc.polynomial, polynomial)
+            return SliceState(piece, False, faults=(replace(fault, stream=self._stream),))
+        return self._records(file, size, piece, tuple(faults))
 
     def grow(self, piece: Slice, fold: IndexFold | None) -> tuple[SliceState, IndexFold] | None:
         """A slice that is written, by what came to its index since ``fold``; ``None`` where the index does not do. Of a
@@ -82,7 +90,7 @@ class Surveyor:
 
     def missing(self, piece: Slice) -> SliceState:
         """An index without its ``.dat`` file: what it says is lost."""
-        fold, _ = self._index(piece)
+        _, fold, _ = self._index(piece)
         lost = f"{fold.walker.count} messages" if fold is not None else "the slice's messages"
         first = last = 0
         if fold is not None and fold.walker.count:
@@ -101,15 +109,16 @@ class Surveyor:
         )
         return SliceState(piece, False, first=first, last=last, faults=(fault,))
 
-    def _index(self, piece: Slice) -> tuple[IndexFold | None, IndexProblem | None]:
+    def _index(self, piece: Slice) -> tuple[ReadableFile | None, IndexFold | None, IndexProblem | None]:
         if piece.idx_size is None:
-            return None, IndexProblem("index-missing", 0, "no index", "an .idx file")
+            return None, None, IndexProblem("index-missing", 0, "no index", "an .idx file")
         try:
             with self._storage.open(piece.idx) as file:
-                fold = fold_index(file, file.size(), self._crc if self._check else None)
+                index = held(file)
+                fold = fold_index(index, index.size(), self._crc if self._check else None)
         except StoreUnavailable as error:
-            return None, IndexProblem("index-damaged", 0, str(error.found), "a readable index")
-        return fold, fold.problem
+            return None, None, IndexProblem("index-damaged", 0, str(error.found), "a readable index")
+        return index, fold, fold.problem
 
     def _index_fault(self, piece: Slice, problem: IndexProblem) -> Fault:
         stops = problem.code in ("file-version", "short-version-word")
@@ -163,11 +172,11 @@ class Surveyor:
             found, expected = crc_text(actual, crc)
             return f"{found} of the {where}", expected
         try:
-            message = MsgProto.parse(data, HEADER)
+            written = MsgProto.sequence_in(data, HEADER)
         except BadMessage as error:
             return f"{error} in the {where}", "a message"
-        if sequence is not None and message.sequence != sequence:
-            return f"sequence {message.sequence} in the {where}", f"{sequence} as in the index"
+        if sequence is not None and written != sequence:
+            return f"sequence {written} in the {where}", f"{sequence} as in the index"
         return None
 
     def _records(self, file: ReadableFile, size: int, piece: Slice, faults: tuple[Fault, ...]) -> SliceState:

@@ -67,12 +67,12 @@ class SliceCheck:
             self._add(fault)
         if piece.dat_size is None or not (state.extents or state.count):
             return
-        with self._reading.storage.open(piece.dat) as file:
+        with self._reading.open_dat(state) as file:
             if not state.indexed:
                 self._superseded(state)
                 self._records(state, file, None, iter(()))
                 return
-            with self._reading.storage.open(piece.idx) as index:
+            with self._reading.open_idx(state) as index:
                 lookup = IndexLookup(index, state.count)
                 self._records(state, file, lookup, _entries(index, state.count))
                 self._uncovered(state, file, lookup)

@@ -100,7 +100,7 @@ def _stored(wanted: Wanted, store: FoundStore) -> Side:
     with open_store(store.path, family=store.family, **options) as opened:
         start = None if scan.start is None else opened.parse_address(scan.start)
         end = None if scan.end is None else opened.parse_address(scan.end)
-        for name in _chosen(wanted, [info.name for info in opened.streams(include_all=scan.include_all)]):
+        for name in _chosen(wanted, opened.stream_names(include_all=scan.include_all)):
             shown = wanted.names.get(name, name)
             streams.append(shown)
             for split in opened.splits(name, start=start, end=end, split_bytes=scan.split_bytes):

@@ -32,7 +32,7 @@ def describe_store(found: FoundStore, options: dict[str, Any]) -> Row:
     }
     try:
         with open_store(found.path, family=found.family, **options) as store:
-            row["streams"] = [stream.name for stream in store.streams()]
+            row["streams"] = store.stream_names()
             info = store.info() if found.family in _READERS or found.family in _FILES else {}
             files = _FILES.get(found.family, _no_files)(store, info)
             row["segments"] = [_segments(stream, sizes) for stream, sizes in files.items()]
