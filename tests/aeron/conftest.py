@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
-import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -16,8 +15,6 @@ import pytest
 from everlog.aeron import framing_twin
 from everlog.aeron.archive import archive as archive_module
 from everlog.aeron.archive.writing import recorder as recorder_module
-
-sys.path.insert(0, str(Path(__file__).parent))  # driver_folder
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "aeron"
 

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from recorded import CHANNEL, STREAM, Ledgers, faults, opened, payload, quiet, recordings
 
 from everlog.aeron.archive.writing.recorder import Recorder
 from everlog.core.writable import WritableStorage
@@ -18,6 +17,7 @@ from everlog.testing.crashing_storage import CrashingStorage
 from everlog.testing.faulty_writes import FaultyWrites, WriteFaults
 from everlog.testing.ledger import Ledger
 from everlog.testing.series import Series
+from tests.aeron.recorded import CHANNEL, STREAM, Ledgers, faults, opened, payload, quiet, recordings
 
 POWER_CUTS = 2
 """At each moment, each with a seed of its own; every other one on a file system that keeps names in order."""

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recorded import CHANNEL, STREAM, Ledgers, faults, opened, payload, quiet, recordings
 
 from everlog.aeron import archive as archives
 from everlog.aeron.archive.archive import Archive
@@ -22,6 +21,7 @@ from everlog.errors import CorruptData, EverlogError, UsageError, WriteFailed
 from everlog.testing.crashing_storage import CrashingStorage
 from everlog.testing.faulty_writes import FaultyWrites, WriteFaults
 from everlog.testing.series import Series
+from tests.aeron.recorded import CHANNEL, STREAM, Ledgers, faults, opened, payload, quiet, recordings
 
 
 class Application:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from recording_states import SEGMENT, STOPPED_AT, state
 
 from everlog.aeron.archive.events import RecordingSignal, SignalEvent
 from everlog.aeron.archive.refusals import ErrorCode, Refused
@@ -39,6 +38,7 @@ from everlog.aeron.archive.upkeep.recording_state import RecordingState, Segment
 from everlog.aeron.layouts import DataHeader
 from everlog.core.report import Fault
 from everlog.errors import UsageError
+from tests.aeron.recording_states import SEGMENT, STOPPED_AT, state
 
 DELETED = (SignalEvent(7, -1, RecordingSignal.DELETE),)
 

@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 
 import pytest
-from recorded import CHANNEL, SEGMENT, STREAM
 
 import everlog
 from everlog.aeron import archive as archives
@@ -16,6 +15,7 @@ from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.archive.tool.folder import alone
 from everlog.core.storage import LocalStorage
 from everlog.errors import StoreUnavailable
+from tests.aeron.recorded import CHANNEL, SEGMENT, STREAM
 
 MARK, LINK = "archive-mark.dat", "archive-mark.lnk"
 

@@ -19,8 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recorded import CHANNEL, MTU, SEGMENT, STREAM, TERM, opened
-from test_framing import ARCHIVES, frame, golden_payload, padding, segments_of
 
 from everlog.aeron import archive as archives
 from everlog.aeron.archive import archive as archive_module
@@ -47,6 +45,8 @@ from everlog.errors import (
 )
 from everlog.testing.crashing_storage import CrashingStorage
 from everlog.testing.faulty_writes import FaultyWrites, WriteFaults
+from tests.aeron.recorded import CHANNEL, MTU, SEGMENT, STREAM, TERM, opened
+from tests.aeron.test_framing import ARCHIVES, frame, golden_payload, padding, segments_of
 
 Unpack = Callable[[str], Path]
 Truth = Callable[[str], dict[str, Any]]

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from recorded import CHANNEL, SEGMENT, STREAM, TERM, faults, opened, recordings
 
 from everlog.aeron.archive.archive import Archive
 from everlog.aeron.archive.store import ArchiveStore
@@ -21,6 +20,7 @@ from everlog.aeron.archive.writing.recorder import Recorder
 from everlog.errors import EverlogError, UsageError
 from everlog.testing.crashing_storage import CrashingStorage
 from everlog.testing.series import Series
+from tests.aeron.recorded import CHANNEL, SEGMENT, STREAM, TERM, faults, opened, recordings
 
 NUMBERS = st.integers(0, 1 << 16)
 SIZES = st.one_of(st.integers(0, 200), st.integers(0, TERM // 8))

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from archive_changes import BASIC, GOLDEN, STATE_OF_12, VERBS, Verb, faults_of, files_of, fix, only, with_invalid
 
 from everlog.aeron.archive import catalog_file
 from everlog.aeron.archive.archive import Archive
@@ -44,6 +43,18 @@ from everlog.errors import (
     UsageError,
 )
 from everlog.testing.crashing_storage import CrashingStorage
+from tests.aeron.archive_changes import (
+    BASIC,
+    GOLDEN,
+    STATE_OF_12,
+    VERBS,
+    Verb,
+    faults_of,
+    files_of,
+    fix,
+    only,
+    with_invalid,
+)
 
 OLD = "archive-old-releases/"
 OLD_CATALOGS = [

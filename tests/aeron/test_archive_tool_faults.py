@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from archive_changes import VERBS, Verb, faults_of
 
 from everlog.aeron.archive.catalog import read_catalog
 from everlog.aeron.archive.tool.undo import plan_undo
@@ -18,6 +17,7 @@ from everlog.errors import EverlogError, WriteFailed
 from everlog.testing.crashing_storage import CrashingStorage
 from everlog.testing.faulty_writes import FaultyWrites, WriteFaults
 from everlog.testing.series import Series
+from tests.aeron.archive_changes import VERBS, Verb, faults_of
 
 Signs = set[tuple[str, str | None]]
 SEEDS = range(3)

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from upkeep_folder import FRAME, SEGMENT, Folder, files, messages, payload, positions, segment_files
 
 from everlog.aeron import archive
 from everlog.aeron.archive.archive import Archive
@@ -29,6 +28,7 @@ from everlog.testing.crashing_storage import CrashingStorage
 from everlog.testing.faulty_writes import FaultyWrites, WriteFaults
 from everlog.testing.memory_storage import MemoryStorage
 from everlog.testing.series import Series
+from tests.aeron.upkeep_folder import FRAME, SEGMENT, Folder, files, messages, payload, positions, segment_files
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "aeron"
 MANY = 1 << 30

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cluster_folder import Node, Recording, new_term
 
 from everlog.aeron.cluster.following import ClusterFollower
 from everlog.aeron.cluster.recording_log import encode_entry
 from everlog.aeron.cluster.recording_log_changes import seed_from_snapshot
 from everlog.core.storage import LocalStorage
+from tests.aeron.cluster_folder import Node, Recording, new_term
 
 
 @pytest.mark.parametrize("looks", [0, 1, 3])

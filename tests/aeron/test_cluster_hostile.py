@@ -12,7 +12,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from cluster_folder import Node, mark_of, node_state_of
 
 import everlog
 from everlog.aeron.cluster import decode_twin, messages, scanning
@@ -31,6 +30,7 @@ from everlog.core.report import Fault
 from everlog.errors import CorruptData, UnsupportedVersion
 from everlog.testing.contract import Subject, check_store
 from everlog.testing.series import Series
+from tests.aeron.cluster_folder import Node, mark_of, node_state_of
 
 Unpack = Callable[[str], Path]
 compiled = importlib.import_module("everlog.aeron.cluster._decode")

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster_folder import Node
 
 import everlog
 from everlog.aeron.cluster import decode_twin
 from everlog.aeron.cluster.messages import KINDS, TYPES, decode_message, encode_message
+from tests.aeron.cluster_folder import Node
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "aeron" / "cluster-messages"
 VERSIONS = {"1.20.0": (3, 78), "1.32.0": (6, 78), "1.51.0": (16, 84)}

@@ -7,7 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from cluster_folder import (
+
+import everlog
+from everlog.aeron.cluster.faults import CODES
+from everlog.aeron.cluster.recording_log import SNAPSHOT, STANDBY_SNAPSHOT, encode_entry, read_recording_log
+from everlog.aeron.cluster.replicas import compare_nodes
+from everlog.aeron.cluster.store import ClusterStore
+from everlog.errors import StoreUnavailable
+from tests.aeron.cluster_folder import (
     T0,
     Node,
     Recording,
@@ -17,13 +24,6 @@ from cluster_folder import (
     session_message,
     snapshot_of,
 )
-
-import everlog
-from everlog.aeron.cluster.faults import CODES
-from everlog.aeron.cluster.recording_log import SNAPSHOT, STANDBY_SNAPSHOT, encode_entry, read_recording_log
-from everlog.aeron.cluster.replicas import compare_nodes
-from everlog.aeron.cluster.store import ClusterStore
-from everlog.errors import StoreUnavailable
 
 Unpack = Callable[[str], Path]
 

@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from driver_folder import cnc, folder, image, losses, publication
 
 import everlog
 from everlog.aeron.transport import cnc_file
@@ -20,6 +19,7 @@ from everlog.errors import CorruptData, EverlogError, LimitExceeded, StoreUnavai
 from everlog.stores import open_store
 from everlog.testing.memory_storage import MemoryStorage
 from everlog.testing.series import Series
+from tests.aeron.driver_folder import cnc, folder, image, losses, publication
 
 MESSAGES = {
     "publications/9": [b"a" * 20, b"0" * 30, b"1" * 30, b"2" * 30],

@@ -5,7 +5,12 @@ from __future__ import annotations
 import time
 
 import pytest
-from driver_folder import (
+
+from everlog.aeron.transport.faults import CODES
+from everlog.core.report import Severity
+from everlog.stores import open_store
+from everlog.testing.memory_storage import MemoryStorage
+from tests.aeron.driver_folder import (
     INITIAL,
     TERM,
     cnc,
@@ -16,11 +21,6 @@ from driver_folder import (
     publication,
     tail,
 )
-
-from everlog.aeron.transport.faults import CODES
-from everlog.core.report import Severity
-from everlog.stores import open_store
-from everlog.testing.memory_storage import MemoryStorage
 
 Files = dict[str, bytes]
 CNC, LOSS = "cnc.dat", "loss-report.dat"

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster_folder import T0, Node, mark_of
 
 from everlog.aeron.cluster.recording_log import SNAPSHOT, encode_entry
 from everlog.aeron.cluster.recording_log_plans import (
@@ -27,6 +26,7 @@ from everlog.errors import CorruptData, FileChanged, StoreUnavailable, UsageErro
 from everlog.testing.crashing_storage import CrashingStorage
 from everlog.testing.faulty_writes import FaultyWrites, WriteFaults
 from everlog.testing.memory_storage import MemoryStorage
+from tests.aeron.cluster_folder import T0, Node, mark_of
 
 LOG, BAK = "recording.log", "recording.log.bak"
 Plan = Callable[..., RepairPlan]

@@ -7,19 +7,17 @@ import json
 import os
 import re
 import shutil
-import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.aeron.described import write_archive
+
 TESTS = Path(__file__).resolve().parents[1]
 GOLDEN = TESTS / "golden" / "aeron"
 Call = Callable[..., tuple[int, list[str], str]]
-
-sys.path.insert(0, str(TESTS / "aeron"))
-from described import write_archive  # noqa: E402
 
 
 @pytest.fixture(scope="module")

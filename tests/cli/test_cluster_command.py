@@ -5,25 +5,21 @@ from __future__ import annotations
 import gzip
 import json
 import re
-import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from everlog.aeron.cluster.messages import encode_message
 from everlog.cli.cluster.java_map import java_map_order
+from tests.aeron import cluster_folder
+from tests.aeron.described import write_marks
 
 TESTS = Path(__file__).resolve().parents[1]
 GOLDEN = TESTS / "golden" / "aeron"
 Call = Callable[..., tuple[int, list[str], str]]
 Node = Callable[[str], Path]
-
-sys.path.insert(0, str(TESTS / "aeron"))
-import cluster_folder  # noqa: E402
-from described import write_marks  # noqa: E402
-
-from everlog.aeron.cluster.messages import encode_message  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib.machinery
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -43,6 +44,19 @@ def test_every_compiled_module_has_its_source(setup: ModuleType) -> None:
 def test_every_source_is_compiled_for_this_interpreter_and_not_older(setup: ModuleType, source: Path) -> None:
     module = source.with_name(source.stem + SUFFIX)
     assert setup.is_current(module, [str(source)]), "make setup builds it"
+
+
+@pytest.mark.parametrize("suffix", ["pyx", "pxd"])
+def test_layouts_are_included_by_their_path_from_the_root(suffix: str) -> None:
+    included = re.compile(r'^include "(.*)"', re.MULTILINE)
+    found = {name for path in (ROOT / "src").rglob(f"*.{suffix}") for name in included.findall(path.read_text())}
+    assert found
+    assert [name for name in found if not (name.startswith("everlog/") and (ROOT / "src" / name).exists())] == []
+
+
+def test_every_folder_with_modules_is_a_package() -> None:
+    folders = {path.parent for top in ("src/everlog", "tests") for path in (ROOT / top).rglob("*.py")}
+    assert [str(folder) for folder in folders if not (folder / "__init__.py").exists()] == []
 
 
 def test_modules_and_c_code_without_a_source_are_found(setup: ModuleType, tmp_path: Path) -> None:

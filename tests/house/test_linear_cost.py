@@ -189,8 +189,8 @@ def test_four_times_as_many_cost_four_times_as_much(growth: Growth, tmp_path: Pa
 
 def test_one_of_many_channels_is_looked_at_once(tmp_path: Path) -> None:
     """Reading 20,000 channels takes seconds only if each costs one listing and one opening of each file: a channel is
-    listed when the family is found and when its name is, its folder is listed, its three files are looked at, and two of
-    them are opened, asked for their kind and size, and read."""
+    listed when the family is found and when its name is, its folder is listed, its three files are looked at, and two
+    of them are opened, asked for their kind and size, and read."""
     paths = [channels(tmp_path / str(count) / "store", count) for count in (10, 60)]
     do("read", paths[0])
     costs = []

@@ -10,11 +10,10 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from java_archive import CHECKSUM_CLASSES, Descriptor, JavaArchive, Messages, archive_tool
-
 import everlog
 from everlog.aeron.archive import Archive, Recorder
 from everlog.core.report import Fault
+from tests.interop.java_archive import CHECKSUM_CLASSES, Descriptor, JavaArchive, Messages, archive_tool
 
 TERM = 64 << 10
 SEGMENT = 128 << 10

@@ -6,25 +6,19 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tools import aeron_java
 
 from everlog.aeron.transport.driver.media_driver import MediaDriver
 from everlog.testing.nats_server import Missing, NatsServer, find_server
+from tests.interop import c_library, java_archive, java_transport
 
-sys.path.insert(0, str(Path(__file__).parent))  # c_library, java_archive, java_transport, ...
-import c_library
-import java_archive  # which makes aeron_java importable
-import java_transport
-
-import aeron_java
-
-pytest.register_assert_rewrite("both_archives")
+pytest.register_assert_rewrite("tests.interop.both_archives")
 
 
 def _library(version: str) -> c_library.Library:

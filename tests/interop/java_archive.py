@@ -16,18 +16,16 @@ import json
 import shutil
 import struct
 import subprocess
-import sys
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
-from line_process import LineProcess, PeerError
+from tools import aeron_java
+from tools.aeron_java import Missing
 
-import aeron_java
-from aeron_java import Missing
+from tests.interop.line_process import LineProcess, PeerError
 
 PROGRAM = Path(__file__).with_name("ArchivePeer.java")
 FLAGS = ("-Xmx256m", "-Xshare:auto", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")

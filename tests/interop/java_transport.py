@@ -21,10 +21,10 @@ from pathlib import Path
 from struct import Struct
 from typing import Self
 
-from java_archive import FLAGS, SECONDS_OF_A_TOOL, Messages, ToolResult
-from line_process import LineProcess
+from tools import aeron_java
 
-import aeron_java
+from tests.interop.java_archive import FLAGS, SECONDS_OF_A_TOOL, Messages, ToolResult
+from tests.interop.line_process import LineProcess
 
 PROGRAM = Path(__file__).with_name("TransportPeer.java")
 DRIVER_DEFAULTS = {

@@ -9,13 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from java_archive import Messages
-from java_transport import by_seed
-
 from everlog.aeron import Aeron
 from everlog.aeron.transport.client.fragment_assembler import FragmentAssembler
 from everlog.aeron.transport.client.publication import ExclusivePublication, Publication
 from everlog.aeron.transport.client.subscription import Subscription
+from tests.interop.java_archive import Messages
+from tests.interop.java_transport import by_seed
 
 SECONDS = 40.0
 

@@ -14,7 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from both_archives import (
+
+import everlog
+from everlog.aeron import archive
+from everlog.errors import StoreUnavailable
+from everlog.testing.series import Series
+from tests.interop.both_archives import (
     CHANNEL,
     CUT_OFF,
     SEGMENT,
@@ -27,12 +32,7 @@ from both_archives import (
     verified,
     write,
 )
-from java_archive import MIXED, ArchiveOptions, JavaArchive, Messages, PeerError, archive_tool
-
-import everlog
-from everlog.aeron import archive
-from everlog.errors import StoreUnavailable
-from everlog.testing.series import Series
+from tests.interop.java_archive import MIXED, ArchiveOptions, JavaArchive, Messages, PeerError, archive_tool
 
 Start = Callable[..., JavaArchive]
 CHECKSUMS = [None, "crc32"]
@@ -42,10 +42,10 @@ STRADDLES = "incomplete last fragment straddling page boundary"
 
 RECORDING_PROCESS = f"""
 import sys
-sys.path[:0] = {[str(Path(__file__).parent)]!r}
+sys.path[:0] = {[str(Path(__file__).parents[2])]!r}
 from dataclasses import replace
-from both_archives import SEGMENT, Shape, begin, write
-from java_archive import MIXED, Messages
+from tests.interop.both_archives import SEGMENT, Shape, begin, write
+from tests.interop.java_archive import MIXED, Messages
 from everlog.testing.series import Series
 from everlog.aeron import archive
 folder, checksum, first, lines = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])

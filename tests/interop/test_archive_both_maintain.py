@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from both_archives import (
+from click.testing import CliRunner
+
+import everlog
+from everlog.aeron import archive
+from everlog.aeron.archive.refusals import Refused
+from everlog.cli.archive import archive as archive_command
+from everlog.errors import EverlogError
+from tests.interop.both_archives import (
     KILOBYTE,
     SEGMENT,
     Shape,
@@ -26,14 +33,15 @@ from both_archives import (
     verified,
     write,
 )
-from click.testing import CliRunner
-from java_archive import CHECKSUM_CLASSES, MIXED, ArchiveOptions, JavaArchive, Messages, PeerError, archive_tool
-
-import everlog
-from everlog.aeron import archive
-from everlog.aeron.archive.refusals import Refused
-from everlog.cli.archive import archive as archive_command
-from everlog.errors import EverlogError
+from tests.interop.java_archive import (
+    CHECKSUM_CLASSES,
+    MIXED,
+    ArchiveOptions,
+    JavaArchive,
+    Messages,
+    PeerError,
+    archive_tool,
+)
 
 Start = Callable[..., JavaArchive]
 REFUSED = "refused"

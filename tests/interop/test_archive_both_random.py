@@ -13,7 +13,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from both_archives import (
+from everlog.aeron import archive
+from everlog.testing.series import Series
+from tests.interop.both_archives import (
     CHANNEL,
     KILOBYTE,
     SEGMENT,
@@ -29,10 +31,7 @@ from both_archives import (
     verified,
     write,
 )
-from java_archive import MIXED, SMALL, ArchiveOptions, JavaArchive, Messages
-
-from everlog.aeron import archive
-from everlog.testing.series import Series
+from tests.interop.java_archive import MIXED, SMALL, ArchiveOptions, JavaArchive, Messages
 
 Start = Callable[..., JavaArchive]
 SECONDS = float(os.environ.get("EVERLOG_INTEROP_SECONDS") or 20 * Series.from_environment().effort)

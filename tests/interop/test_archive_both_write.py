@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from both_archives import (
+
+from everlog.aeron import archive
+from everlog.testing.series import Series
+from tests.interop.both_archives import (
     CHANNEL,
     KILOBYTE,
     SEGMENT,
@@ -24,10 +27,7 @@ from both_archives import (
     verified,
     write,
 )
-from java_archive import MIXED, SMALL, ArchiveOptions, JavaArchive, Messages
-
-from everlog.aeron import archive
-from everlog.testing.series import Series
+from tests.interop.java_archive import MIXED, SMALL, ArchiveOptions, JavaArchive, Messages
 
 Start = Callable[..., JavaArchive]
 CHECKSUMS = [None, "crc32", "crc32c"]

@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from java_archive import (
+
+import everlog
+from everlog.core.report import Fault
+from tests.interop.java_archive import (
     CHECKSUM_CLASSES,
     MIXED,
     SMALL,
@@ -21,9 +24,6 @@ from java_archive import (
     archive_tool,
     digest,
 )
-
-import everlog
-from everlog.core.report import Fault
 
 Start = Callable[..., JavaArchive]
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from java_archive import CHECKSUM_CLASSES, JavaArchive, archive_tool
 
 import everlog
 from everlog.cli.app import run
+from tests.interop.java_archive import CHECKSUM_CLASSES, JavaArchive, archive_tool
 
 Start = Callable[..., JavaArchive]
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "aeron"

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from java_transport import JavaDriver
 
 from everlog.aeron.transport import commands
 from everlog.aeron.transport.broadcast import BroadcastReceiver
@@ -18,9 +16,8 @@ from everlog.aeron.transport.driver.socket_lengths import system_socket_lengths
 from everlog.aeron.transport.layouts import LogMetaData
 from everlog.aeron.transport.log_memory import LogMemory
 from everlog.aeron.transport.ring_buffer import ManyToOneRingBuffer
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "aeron" / "transport"))
-import driver_answers as answers
+from tests.aeron.transport import driver_answers as answers
+from tests.interop.java_transport import JavaDriver
 
 TIMEOUT_S = 20
 QUERY = re.compile(r"(aeron:[a-z]+\?)([^ ]*)")

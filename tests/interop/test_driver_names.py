@@ -9,9 +9,6 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from java_archive import Messages
-from java_transport import JavaClient, JavaDriver, expected
-from our_transport import OurClient, free_port, in_thread
 
 from everlog.aeron.transport.client.counters_reader import CountersReader
 from everlog.aeron.transport.cnc_memory import CncMemory, CncSettings
@@ -24,6 +21,9 @@ from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.aeron.transport.driver.tasks import InlineTasks
 from everlog.aeron.transport.media.network import SystemNetwork
+from tests.interop.java_archive import Messages
+from tests.interop.java_transport import JavaClient, JavaDriver, expected
+from tests.interop.our_transport import OurClient, free_port, in_thread
 
 SECONDS = 20
 

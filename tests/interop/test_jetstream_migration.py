@@ -18,7 +18,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import made_channels
 import pytest
 
 from everlog.errors import CorruptData, LimitExceeded, UnknownStream, UsageError
@@ -29,6 +28,7 @@ from everlog.spark.pipelines.migrate_jetstream import JetStreamTarget, move_one,
 from everlog.spark.pipelines.migrate_naming import SubjectMapping
 from everlog.spark.pipelines.migrate_stream import StreamSettings
 from everlog.testing.nats_server import NatsServer
+from tests.interop import made_channels
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "nats_streaming"
 KILLS = int(os.environ.get("EVERLOG_JETSTREAM_KILLS", "2"))

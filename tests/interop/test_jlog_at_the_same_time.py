@@ -10,11 +10,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
-from c_library import Peer, payload
-
 import everlog
 from everlog.core.report import Fault
 from everlog.jlog import Address, Subscriber, Writer, add_subscriber, alter, create
+from tests.interop.c_library import Peer, payload
 
 Start = Callable[..., Peer]
 MOST = 300
@@ -25,8 +24,8 @@ asks the metastore, without its lock, which one it is in: where another has gone
 that one, and finishes it before it is full. The other goes on in it while it has messages; it may have none."""
 SCRIPT = f"""
 import sys
-sys.path.insert(0, {str(Path(__file__).parent)!r})
-from c_library import payload
+sys.path.insert(0, {str(Path(__file__).parents[2])!r})
+from tests.interop.c_library import payload
 from everlog.jlog import Writer
 with Writer(sys.argv[1]) as writer:
     for i in range(0, {COUNT}, 10):

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from c_library import MAGIC, Peer, PeerError
 
 import everlog
 from everlog.errors import WriteFailed
 from everlog.jlog import Address, Writer, create
+from tests.interop.c_library import MAGIC, Peer, PeerError
 
 Start = Callable[..., Peer]
 

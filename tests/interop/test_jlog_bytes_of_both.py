@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from c_library import MAGIC, Peer, PeerError, payload
 
 import everlog
 from everlog.jlog import Address, Writer, alter, create
+from tests.interop.c_library import MAGIC, Peer, PeerError, payload
 
 Start = Callable[..., Peer]
 

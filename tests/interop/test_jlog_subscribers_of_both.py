@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from c_library import Peer, PeerError, payload
 
 from everlog.core.writable import LocalWritableStorage
 from everlog.errors import StoreUnavailable, SubscriberExists, UnknownSubscriber
@@ -24,6 +23,7 @@ from everlog.jlog import (
     remove_subscriber,
 )
 from everlog.jlog.subscriptions import read_checkpoint, write_checkpoint
+from tests.interop.c_library import Peer, PeerError, payload
 
 Start = Callable[..., Peer]
 NAMES = [b"a", b"with space", "Ärger".encode(), b"\xff\xfe", b"../up", b"line\nfeed", b"~session", b".", b"0" * 126]

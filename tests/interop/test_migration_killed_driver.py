@@ -12,11 +12,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-import made_channels
 import pytest
 
 import everlog
 from everlog.testing.nats_server import Missing, NatsServer, find_server
+from tests.interop import made_channels
 
 KILLS = 3
 COUNT = 60_000

@@ -6,12 +6,9 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-
-from java_transport import JavaDriver
 
 from everlog.aeron.error_log import read_errors
 from everlog.aeron.transport import commands
@@ -19,9 +16,8 @@ from everlog.aeron.transport.broadcast import BroadcastReceiver
 from everlog.aeron.transport.cnc_memory import CncMemory
 from everlog.aeron.transport.driver.media_driver import MediaDriver
 from everlog.aeron.transport.ring_buffer import ManyToOneRingBuffer
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "aeron" / "transport"))
-from refused_commands import CASES, CLIENT, GOLDEN, Kept, Run
+from tests.aeron.transport.refused_commands import CASES, CLIENT, GOLDEN, Kept, Run
+from tests.interop.java_transport import JavaDriver
 
 TIMEOUT_S = 20
 KEEPALIVE_S = 1.0

@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from java_archive import FLAGS
+from tools import aeron_java
 
-import aeron_java
 from everlog.aeron.transport import commands as c
 from everlog.aeron.transport import log_memory
 from everlog.aeron.transport.broadcast import TRAILER_LENGTH as BROADCAST_TRAILER
@@ -26,6 +25,7 @@ from everlog.aeron.transport.loss_report_writer import LossReport
 from everlog.aeron.transport.ring_buffer import TRAILER_LENGTH as RING_TRAILER
 from everlog.aeron.transport.ring_buffer import ManyToOneRingBuffer
 from everlog.aeron.transport.shared_files import create_file
+from tests.interop.java_archive import FLAGS
 
 PROGRAM = Path(__file__).with_name("SharedMemoryPeer.java")
 SECONDS = 60.0

@@ -8,11 +8,11 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
-from java_archive import FLAGS, MIXED, SMALL, ArchiveOptions, JavaArchive, Messages, digest
-from our_transport import free_port
+from tools import aeron_java
 
-import aeron_java
 from everlog.aeron.transport.driver.media_driver import MediaDriver
+from tests.interop.java_archive import FLAGS, MIXED, SMALL, ArchiveOptions, JavaArchive, Messages, digest
+from tests.interop.our_transport import free_port
 
 NODE = Path(__file__).with_name("ClusterNodePeer.java")
 CHANNEL = "aeron:ipc?term-length=64k"

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 
 import pytest
-from java_archive import Messages
-from java_transport import DRIVER_DEFAULTS, JavaClient, expected, losing
-from line_process import PeerError
-from our_transport import await_that, free_port, in_thread
 
 from everlog.aeron.transport.driver.settings.properties import load
+from tests.interop.java_archive import Messages
+from tests.interop.java_transport import DRIVER_DEFAULTS, JavaClient, expected, losing
+from tests.interop.line_process import PeerError
+from tests.interop.our_transport import await_that, free_port, in_thread
 
 pytestmark = pytest.mark.long
 

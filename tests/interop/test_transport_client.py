@@ -14,9 +14,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from java_archive import Messages
-from java_transport import DRIVER_DEFAULTS, JavaClient, JavaDriver, expected
-from our_transport import await_that, free_port
 
 from everlog.aeron import Aeron
 from everlog.aeron.transport.client import (
@@ -30,6 +27,9 @@ from everlog.aeron.transport.client.options import ClientOptions
 from everlog.aeron.transport.commands import OnPublicationError
 from everlog.aeron.transport.driver.media_driver import MediaDriver
 from everlog.aeron.transport.driver.settings.properties import load
+from tests.interop.java_archive import Messages
+from tests.interop.java_transport import DRIVER_DEFAULTS, JavaClient, JavaDriver, expected
+from tests.interop.our_transport import await_that, free_port
 
 IPC = "aeron:ipc?term-length=64k"
 SIZES = (1, 31, 32, 33, 1000, 1376, 1377, 3000, 0, 8192, 64, 1408)

@@ -10,12 +10,12 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from java_archive import FLAGS
-from java_transport import PROGRAM
+from tools import aeron_java
 
-import aeron_java
 from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.driver.settings.properties import OTHER_PROGRAMS, REFUSED, WITHOUT_EFFECT, load
+from tests.interop.java_archive import FLAGS
+from tests.interop.java_transport import PROGRAM
 
 CLASSES = re.compile(r"io/aeron/(driver/.*|CommonContext(\$.*)?)\.class")
 CONSTANT = re.compile(rb"\x01(..)(aeron\.[A-Za-z_.]+)", re.DOTALL)

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from java_archive import Messages
-from java_transport import JavaClient, JavaDriver, expected
-from line_process import PeerError
-from our_transport import OurClient, await_that
 
 from everlog.aeron.transport.driver.folder import DriverIsActive
 from everlog.aeron.transport.driver.media_driver import MediaDriver
+from tests.interop.java_archive import Messages
+from tests.interop.java_transport import JavaClient, JavaDriver, expected
+from tests.interop.line_process import PeerError
+from tests.interop.our_transport import OurClient, await_that
 
 pytestmark = pytest.mark.long
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from java_archive import Messages
-from java_transport import JavaClient, expected
-from our_transport import OurClient, await_that, in_thread
+
+from tests.interop.java_archive import Messages
+from tests.interop.java_transport import JavaClient, expected
+from tests.interop.our_transport import OurClient, await_that, in_thread
 
 CHANNEL = "aeron:ipc?term-length=64k"
 SIZES = (1, 31, 32, 33, 1000, 1376, 1377, 3000, 0, 8192, 64, 1408)

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from java_archive import Messages
-from java_transport import JavaClient, JavaDriver, expected
-from our_transport import OurClient, free_port
 
 from everlog.aeron import Aeron
 from everlog.aeron.transport.driver.media_driver import MediaDriver
+from tests.interop.java_archive import Messages
+from tests.interop.java_transport import JavaClient, JavaDriver, expected
+from tests.interop.our_transport import OurClient, free_port
 
 STREAM = 1001
 SIZES = (32, 1, 1000, 8192, 0, 3000)

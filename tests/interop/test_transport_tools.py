@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from java_archive import Messages
-from java_transport import JavaClient, expected, tool
-from our_transport import await_that, free_port, in_thread
+
+from tests.interop.java_archive import Messages
+from tests.interop.java_transport import JavaClient, expected, tool
+from tests.interop.our_transport import await_that, free_port, in_thread
 
 pytestmark = pytest.mark.long
 
@@ -121,7 +122,7 @@ def test_the_process_is_the_same_by_both_tools(aeron_jar: Path, folder: str) -> 
 
 
 def test_losses_are_the_same_by_both_tools(aeron_jar: Path, request: pytest.FixtureRequest) -> None:
-    from java_transport import losing
+    from tests.interop.java_transport import losing
 
     source_driver = request.getfixturevalue("start_java_driver")(losing(0.1))
     sink_driver = request.getfixturevalue("start_our_driver")()

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from java_archive import Messages
-from java_transport import JavaClient, expected, losing
-from our_transport import OurClient, free_port, in_thread
 
 from everlog.aeron.transport.media.interfaces import system_interfaces
+from tests.interop.java_archive import Messages
+from tests.interop.java_transport import JavaClient, expected, losing
+from tests.interop.our_transport import OurClient, free_port, in_thread
 
 pytestmark = pytest.mark.long
 

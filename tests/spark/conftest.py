@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-import sys
 import tarfile
 from pathlib import Path
 
 import pytest
 
+from tests.spark import toy_source
+
 HERE = Path(__file__).parent
 GOLDEN = HERE.parent / "golden"
-
-sys.path.insert(0, str(HERE))  # toy_source
-import toy_source  # noqa: E402
+ROOT = HERE.parents[1]
 
 # A driver, and here are many short ones, starts in half the time where its JVM does not optimize what soon ends.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
@@ -30,7 +29,7 @@ def spark(fsspec_folder):
     from everlog.spark.session import local_session
 
     # Spark's workers import toy_source, too, when they unpickle what the driver sends.
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(HERE), os.environ.get("PYTHONPATH"))))
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     os.environ["EVERLOG_TEST_KEY"] = "mykey"
     os.environ["FSSPEC_CONFIG_DIR"] = str(fsspec_folder)
     session = local_session("everlog tests")

@@ -8,13 +8,13 @@ import struct
 from pathlib import Path
 
 import pytest
-from test_live_reader import SMALL, TERM, Query
 
 import everlog
 from everlog import jlog
 from everlog.aeron import archive
 from everlog.errors import DataLost
 from everlog.testing import nats_channel
+from tests.spark.test_live_reader import SMALL, TERM, Query
 
 DELETED = 2
 """A recording's state in the catalog."""

@@ -8,7 +8,6 @@ import zlib
 from pathlib import Path
 
 import pytest
-from exported import journal, options, record
 
 from everlog.aeron import archive
 from everlog.cli.app import run
@@ -16,6 +15,7 @@ from everlog.errors import CorruptData, UnknownStream, UsageError
 from everlog.spark.pipelines.compare import compare
 from everlog.spark.pipelines.export import Export, export
 from everlog.stores import open_store
+from tests.spark.exported import journal, options, record
 
 SBE_SCHEMA = Path(__file__).parents[1] / "golden" / "sbe" / "every-feature.xml"
 

@@ -12,7 +12,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from exported import journal, numbers, once, options, record
 
 from everlog import jlog
 from everlog.aeron import archive
@@ -24,6 +23,7 @@ from everlog.spark.pipelines.export_folder import MANIFEST, read_manifest
 from everlog.spark.pipelines.export_manifest import StreamKey
 from everlog.stores import open_store
 from everlog.testing.nats_channel import Channel, make_store
+from tests.spark.exported import journal, numbers, once, options, record
 
 
 @pytest.mark.parametrize("kind", ["parquet", "arrow", "jsonl"])

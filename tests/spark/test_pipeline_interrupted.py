@@ -8,11 +8,11 @@ import sys
 import time
 
 import pytest
-from exported import numbers, once
 
 from everlog import jlog
 from everlog.cli.app import run
 from everlog.spark.pipelines.export_folder import MANIFEST
+from tests.spark.exported import numbers, once
 
 PATIENCE_S = 240
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from exported import journal, numbers, once, options, record
 
 from everlog import jlog
 from everlog.cli.app import run
 from everlog.errors import UsageError
 from everlog.spark.pipelines.export import Export, export, purge
 from everlog.stores import open_store
+from tests.spark.exported import journal, numbers, once, options, record
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from exported import record
 
 from everlog.errors import UsageError
 from everlog.spark import export, stats, stats_of
+from tests.spark.exported import record
 
 SECOND = 10**9
 STORES = ("jlog/basic/log", "nats_streaming/basic_sigterm", "aeron/cluster-3node/node0")

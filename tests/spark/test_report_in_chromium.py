@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 
-import chromium
 import numpy as np
 import pytest
 
@@ -14,6 +13,7 @@ from everlog.spark.pictures.choosing import MAX_LABEL, cut, cut_holes, labels
 from everlog.spark.pipelines.stats import Stats, stats_of_parts
 from everlog.spark.pipelines.stats_fold import Buckets, Records, StreamFold, missing_sequences
 from everlog.spark.pipelines.stats_rows import GAP, StreamName, detail_rows, fold_rows
+from tests.spark import chromium
 
 SECOND, MINUTE = 10**9, 60 * 10**9
 START = 1_700_000_040 * SECOND

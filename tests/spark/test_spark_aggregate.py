@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions as fn
 from pyspark.sql.types import StructField, StructType
-from test_spark_partitions import damage, reader_of, rows_of
 
 from everlog.core.columns import Batch, Column, ColumnData, ColumnType
 from everlog.errors import CorruptData, UsageError
@@ -17,6 +16,7 @@ from everlog.spark import folding
 from everlog.spark.aggregation import check_aggregation, parse_aggregation, partial_schema
 from everlog.spark.arrow_batches import arrow_schema
 from everlog.spark.options import ScanOptions
+from tests.spark.test_spark_partitions import damage, reader_of, rows_of
 
 MINUTE = 60 * 10**9
 START = 29_000_000 * MINUTE

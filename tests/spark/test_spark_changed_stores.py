@@ -6,12 +6,12 @@ from __future__ import annotations
 import errno
 
 import pytest
-from test_spark_partitions import reader_of, rows_of
 
 from everlog import jlog
 from everlog.aeron import archive
 from everlog.errors import CorruptData, DataLost, StoreUnavailable
 from everlog.stores import open_store
+from tests.spark.test_spark_partitions import reader_of, rows_of
 
 COUNT = 2000
 PAYLOAD = bytes(990)

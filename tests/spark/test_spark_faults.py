@@ -5,13 +5,13 @@ from __future__ import annotations
 import shutil
 
 import pytest
-import toy_source
 from pyspark.errors import PySparkException
 from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.types import LongType, StringType, StructField, StructType
-from test_spark_partitions import damage, reader_of, rows_of
 
 from everlog.errors import CorruptData, KeyRefused, StoreUnavailable, UnsupportedVersion, UsageError
+from tests.spark import toy_source
+from tests.spark.test_spark_partitions import damage, reader_of, rows_of
 
 FIELDS = ("store", "stream", "address", "code", "severity", "file", "offset")
 

@@ -18,11 +18,11 @@ from pyspark.sql.datasource import (
     Not,
     StringStartsWith,
 )
-from test_spark_partitions import reader_of, rows_of
 
 from everlog.errors import UnknownStream
 from everlog.spark.filters import narrow
 from everlog.spark.options import ScanOptions
+from tests.spark.test_spark_partitions import reader_of, rows_of
 
 SCAN = ScanOptions(paths=("x",))
 

@@ -6,11 +6,11 @@ import pickle
 from collections import Counter
 
 import pytest
-import toy_source
 from pyspark.sql.datasource import CaseInsensitiveDict
 
 from everlog.errors import CorruptData, StoreUnavailable, UnknownStream, UsageError
 from everlog.spark.partitions import MAX_PARTITION_BYTES, MIN_PARTITION_BYTES, partition_count
+from tests.spark import toy_source
 
 
 def reader_of(path: str, columns: tuple[str, ...] = (), **options: str):

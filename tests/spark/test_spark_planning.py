@@ -6,7 +6,8 @@ import struct
 import time
 
 import pytest
-from test_spark_partitions import reader_of, rows_of
+
+from tests.spark.test_spark_partitions import reader_of, rows_of
 
 MAGIC = 0x663A7318
 START = 1_700_000_000

@@ -19,7 +19,7 @@ from everlog.aeron import frames as _frames
 from everlog.aeron import framing_inputs as _inputs
 from everlog.errors import UsageError
 
-include "_layouts.pxi"
+include "everlog/aeron/_layouts.pxi"
 
 cdef extern from "<sys/types.h>" nogil:
     ctypedef long off_t

@@ -13,7 +13,7 @@ from everlog.aeron import frames as _frames
 from everlog.aeron import walk_twin as _twin
 from everlog.kernel.crc32 import Crc32 as _AnyCrc32
 
-include "_layouts.pxi"
+include "everlog/aeron/_layouts.pxi"
 
 cdef extern from *:
     """

@@ -19,7 +19,7 @@ from everlog.jlog import append_twin
 from everlog.jlog.addresses import Address
 from everlog.jlog.framing import Framing
 
-include "_layouts.pxi"
+include "everlog/jlog/_layouts.pxi"
 
 from everlog.jlog._frames cimport MAX_MESSAGE_BYTES, MICROSECONDS, PLAIN, stored_length, u32_at
 

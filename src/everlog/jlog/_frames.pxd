@@ -4,7 +4,7 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy
 
-include "_layouts.pxi"
+include "everlog/jlog/_layouts.pxi"
 
 cdef enum:
     PLAIN = -1

@@ -8,7 +8,7 @@ from everlog.kernel._columns cimport BLOCK_ROWS, RowSink, has_room, put_span
 
 from everlog.jlog import framing, layouts, walk_twin
 
-include "_layouts.pxi"
+include "everlog/jlog/_layouts.pxi"
 
 from everlog.jlog._frames cimport (
     LZ4, LZ4_MAX_EXPANSION, MAX_MESSAGE_BYTES, MICROSECONDS, NULL_EMPTY_BYTES, NULL_PROVIDER, PLAIN, stored_length, u32_at,

@@ -10,7 +10,7 @@ from everlog.kernel._crc32 cimport Crc32
 from everlog.nats_streaming import layouts as _layouts
 from everlog.nats_streaming import walk_status as _status
 
-include "_layouts.pxi"
+include "everlog/nats_streaming/_layouts.pxi"
 
 cdef enum:
     MORE = 0

@@ -1,8 +1,3 @@
 """Modules that several tests of the transport share are found beside them."""
 
 from __future__ import annotations
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))

@@ -8,12 +8,9 @@ import random
 import sys
 import time
 from array import array
-from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from private_log import TERM, PrivateLog
+from tests.aeron.transport.private_log import TERM, PrivateLog
 
 MESSAGES = 6_000
 MAX_LENGTH = 3000

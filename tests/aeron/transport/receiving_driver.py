@@ -11,8 +11,6 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
-from receiving import STREAM, TERM
-
 from everlog.aeron.transport import wire
 from everlog.aeron.transport.counters_memory import AtomicCounter, Counters
 from everlog.aeron.transport.driver import stream_counters
@@ -41,6 +39,7 @@ from everlog.aeron.transport.media.udp_channel import UdpChannel
 from everlog.kernel.memory import Memory
 from everlog.kernel.udp import Datagrams, SocketAddress
 from everlog.testing.network import SimulatedMachine, SimulatedNetwork, Weather
+from tests.aeron.transport.receiving import STREAM, TERM
 
 MS = 1_000_000
 SECOND = 1000 * MS

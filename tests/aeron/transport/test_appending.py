@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from kernels import KERNELS, Kernel, compiled
-from private_log import INITIAL_TERM, MTU, SESSION, STREAM, TERM, PrivateLog, frame
 
 from everlog.errors import CorruptData, UsageError
+from tests.aeron.transport.kernels import KERNELS, Kernel, compiled
+from tests.aeron.transport.private_log import INITIAL_TERM, MTU, SESSION, STREAM, TERM, PrivateLog, frame
 
 NOT_CONNECTED, BACK_PRESSURED, ADMIN_ACTION, CLOSED, MAX_POSITION_EXCEEDED = -1, -2, -3, -4, -5
 LONGEST = MTU - 32

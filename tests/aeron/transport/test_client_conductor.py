@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from scripted_driver import SESSION_ID, ScriptedDriver
 
 from everlog.aeron.transport.client.errors import (
     ChannelEndpointFailed,
@@ -46,6 +45,7 @@ from everlog.aeron.transport.commands import (
     TerminateDriver,
 )
 from everlog.errors import CorruptData, DataLost, LimitExceeded, StoreUnavailable, UsageError
+from tests.aeron.transport.scripted_driver import SESSION_ID, ScriptedDriver
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import contextlib
 import random
 
 import pytest
-from scripted_driver import SESSION_ID, ScriptedDriver
 
 from everlog.aeron import Aeron
 from everlog.aeron.transport.commands import (
@@ -29,6 +28,7 @@ from everlog.aeron.transport.commands import (
 )
 from everlog.aeron.transport.layouts import CounterMetaData, RingBufferTrailer
 from everlog.errors import CorruptData, EverlogError
+from tests.aeron.transport.scripted_driver import SESSION_ID, ScriptedDriver
 
 IDS = (0, 1, 2, 3, 4, 5, 6, -1, 1 << 40, -(1 << 63))
 COUNTERS = (0, 1, 2, -1, 63, 64, 1 << 30, -(1 << 31))

@@ -8,10 +8,10 @@ import time
 from typing import Any
 
 import pytest
-from scripted_driver import ScriptedDriver
 
 from everlog.aeron.transport.client import pacemaker_twin
 from everlog.aeron.transport.client.pacemaker import Pacemaker
+from tests.aeron.transport.scripted_driver import ScriptedDriver
 
 CLIENT_ID = 5
 KINDS = pytest.mark.parametrize("kind", [Pacemaker, pacemaker_twin.Pacemaker], ids=["compiled", "twin"])

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from scripted_driver import SESSION_ID, LiveDriver, ScriptedDriver
 
 from everlog.aeron import Aeron
 from everlog.aeron.transport.client import (
@@ -30,6 +29,7 @@ from everlog.aeron.transport.client.publication import PublicationParts
 from everlog.aeron.transport.log_memory import LogMemory, set_active_term_count, set_is_connected
 from everlog.errors import UsageError
 from everlog.kernel import PURE_PYTHON
+from tests.aeron.transport.scripted_driver import SESSION_ID, LiveDriver, ScriptedDriver
 
 LIMIT = 64 << 10
 

@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from scripted_driver import LiveDriver, ScriptedDriver
 
 from everlog.aeron import Aeron
 from everlog.aeron.transport.client.errors import ClientClosed, DriverTimeout, RegistrationRefused
 from everlog.aeron.transport.client.options import ClientOptions, default_folder
 from everlog.aeron.transport.commands import AddPublication, ClientClose, OnError
 from everlog.errors import UnsupportedVersion, UsageError
+from tests.aeron.transport.scripted_driver import LiveDriver, ScriptedDriver
 
 
 @pytest.fixture

@@ -4,11 +4,11 @@ given the same commands (parameters in the order in which they were written)."""
 from __future__ import annotations
 
 import pytest
-from conducted_driver import SECOND, ConductedDriver, all_of, only
-from driver_answers import PUBLICATIONS, STATE, SUBSCRIPTIONS, UNKNOWN
 
 from everlog.aeron.transport import commands
 from everlog.aeron.transport.driver.system_counters import SystemCounter
+from tests.aeron.transport.conducted_driver import SECOND, ConductedDriver, all_of, only
+from tests.aeron.transport.driver_answers import PUBLICATIONS, STATE, SUBSCRIPTIONS, UNKNOWN
 
 
 @pytest.mark.parametrize(("rest", "code", "text"), PUBLICATIONS)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mounted_memory import mounted
 
 from everlog.aeron.layouts import ErrorEntry
 from everlog.aeron.transport.cnc_memory import CncMemory, CncSettings
@@ -18,6 +17,7 @@ from everlog.aeron.transport.driver.folder import DriverFolder, DriverIsActive
 from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.layouts import CncMetaData
 from everlog.errors import NotAStore, StoreUnavailable, UnsupportedVersion
+from tests.aeron.transport.mounted_memory import mounted
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "aeron" / "transport" / "aeron-dir.tar.gz"
 TO_DRIVER_LENGTH = 1049344

@@ -8,7 +8,6 @@ import socket
 from typing import Any, cast
 
 import pytest
-from conducted_driver import SECOND, ConductedDriver
 
 from everlog.aeron.transport import wire
 from everlog.aeron.transport.cnc_memory import CncMemory, CncSettings
@@ -26,6 +25,7 @@ from everlog.aeron.transport.wire_resolution import Resolution, ResolutionEntry
 from everlog.errors import UsageError
 from everlog.kernel.udp import Datagrams, SocketAddress
 from everlog.testing.network import SimulatedMachine, SimulatedNetwork
+from tests.aeron.transport.conducted_driver import SECOND, ConductedDriver
 
 PORT = 8050
 

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mounted_memory import mounted
 
 from everlog.aeron import Aeron
 from everlog.aeron.transport.client.errors import RegistrationRefused
 from everlog.aeron.transport.driver.media_driver import MediaDriver
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.aeron.transport.error_codes import ErrorCode
+from tests.aeron.transport.mounted_memory import mounted
 
 TERM = 64 << 10
 LOG = 3 * TERM + 4096

@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable
 
 import pytest
-from conducted_driver import ConductedDriver, all_of, only
 
 from everlog.aeron.transport import commands
 from everlog.aeron.transport.driver.tasks import InlineTasks, Steps, Task, Tasks, ThreadTasks, finished
+from tests.aeron.transport.conducted_driver import ConductedDriver, all_of, only
 
 
 def test_a_threads_tasks_are_done_in_order_and_give_what_they_give() -> None:

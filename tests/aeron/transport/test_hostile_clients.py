@@ -15,13 +15,13 @@ from collections.abc import Callable
 from dataclasses import fields
 
 import pytest
-from conducted_driver import MS, SECOND, ConductedDriver, all_of
 
 from everlog.aeron.transport import commands as c
 from everlog.aeron.transport.command_messages import Message
 from everlog.errors import CorruptData, DataLost, EverlogError
 from everlog.kernel.memory import Memory
 from everlog.testing.series import Series
+from tests.aeron.transport.conducted_driver import MS, SECOND, ConductedDriver, all_of
 
 SECONDS = float(os.environ.get("EVERLOG_FUZZ_SECONDS", "1"))
 FIRST_SEED = int(os.environ.get("EVERLOG_FUZZ_SEED", "1"))

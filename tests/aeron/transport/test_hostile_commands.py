@@ -7,10 +7,10 @@ import random
 from typing import Any
 
 import pytest
-from conducted_driver import MS, SECOND, ConductedDriver, all_of
 
 from everlog.aeron.transport import commands
 from everlog.aeron.transport.driver.system_counters import SystemCounter
+from tests.aeron.transport.conducted_driver import MS, SECOND, ConductedDriver, all_of
 
 TYPES = [*range(1, 0x13), 0x77, 0xF01, 0x7FFFFFFF]
 CHANNELS = [

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from dataclasses import fields
 
 import pytest
-from scripted_driver import ScriptedDriver
 
 from everlog.aeron.transport import commands as c
 from everlog.aeron.transport.client.appenders import BufferClaim
@@ -24,6 +23,7 @@ from everlog.aeron.transport.command_messages import Message
 from everlog.errors import EverlogError
 from everlog.kernel.memory import Memory
 from everlog.testing.series import Series
+from tests.aeron.transport.scripted_driver import ScriptedDriver
 
 SECONDS = float(os.environ.get("EVERLOG_FUZZ_SECONDS", "1"))
 FIRST_SEED = int(os.environ.get("EVERLOG_FUZZ_SEED", "1"))

@@ -9,8 +9,6 @@ import random
 import time
 
 import pytest
-from receiving import EOS, INITIAL, SESSION, STREAM, TERM, WHOLE, data_frame, heartbeat, setup
-from receiving_driver import MS, Options, ReceivingDriver
 
 from everlog.aeron.transport import wire
 from everlog.aeron.transport.driver.receiver import packets_twin
@@ -20,6 +18,8 @@ from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.kernel.udp import SocketAddress
 from everlog.testing.packet_fuzz import GUARD, TERM_LENGTH, Kernel, Mismatch, Side, fuzz, run_once
 from everlog.testing.series import Series
+from tests.aeron.transport.receiving import EOS, INITIAL, SESSION, STREAM, TERM, WHOLE, data_frame, heartbeat, setup
+from tests.aeron.transport.receiving_driver import MS, Options, ReceivingDriver
 
 SECONDS = float(os.environ.get("EVERLOG_FUZZ_SECONDS", "6"))
 SEED = int(os.environ.get("EVERLOG_FUZZ_SEED", "1"))

@@ -7,13 +7,13 @@ import random
 import zlib
 
 import pytest
-from test_sender_on_network import HERE, MS, PORT, THERE, US, World, listen, numbers
 
 from everlog.aeron.transport import wire
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.aeron.transport.wire_layouts import FrameHeader
 from everlog.kernel.udp import SocketAddress
 from everlog.testing.network_streams import Publishing
+from tests.aeron.transport.test_sender_on_network import HERE, MS, PORT, THERE, US, World, listen, numbers
 
 INT32, INT64 = 1 << 31, 1 << 63
 INTERESTING = (0, 1, -1, 31, 32, 64, 1408, 65504, 65536, 1 << 20, INT32 - 1, -INT32, 3623987585 - (1 << 32))

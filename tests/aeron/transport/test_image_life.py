@@ -3,18 +3,6 @@ is expected is what the real driver sends in these states."""
 
 from __future__ import annotations
 
-from receiving import EOS, INITIAL, REVOKED, SESSION, STREAM, TERM, WHOLE, data_frame, heartbeat, padding_frame, setup
-from receiving_driver import (
-    MS,
-    RECEIVER_ID,
-    SECOND,
-    Link,
-    Options,
-    ReceivingDriver,
-    naks,
-    statuses,
-)
-
 from everlog.aeron.transport import wire
 from everlog.aeron.transport.driver import stream_counters
 from everlog.aeron.transport.driver.receiver.cubic import CubicSettings
@@ -24,6 +12,29 @@ from everlog.aeron.transport.driver.receiver.image_exchange import ImageState
 from everlog.aeron.transport.driver.receiver.publication_image import PublicationImage
 from everlog.aeron.transport.driver.stream_counters import StreamName
 from everlog.aeron.transport.driver.system_counters import SystemCounter
+from tests.aeron.transport.receiving import (
+    EOS,
+    INITIAL,
+    REVOKED,
+    SESSION,
+    STREAM,
+    TERM,
+    WHOLE,
+    data_frame,
+    heartbeat,
+    padding_frame,
+    setup,
+)
+from tests.aeron.transport.receiving_driver import (
+    MS,
+    RECEIVER_ID,
+    SECOND,
+    Link,
+    Options,
+    ReceivingDriver,
+    naks,
+    statuses,
+)
 
 WINDOW = 32 << 10  # half a term, which is less than the default of 128 KiB
 

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from kernels import KERNELS, Kernel
-from private_log import INITIAL_TERM, SESSION, STREAM, TERM, PrivateLog, frame
 
 from everlog.aeron.transport.client.actions import Action
 from everlog.aeron.transport.client.fragment_assembler import ControlledFragmentAssembler, FragmentAssembler
 from everlog.core.columns import Batch
 from everlog.errors import CorruptData, UsageError
+from tests.aeron.transport.kernels import KERNELS, Kernel
+from tests.aeron.transport.private_log import INITIAL_TERM, SESSION, STREAM, TERM, PrivateLog, frame
 
 THREE = frame(0, b"a" * 32, reserved=5) + frame(64, b"b" * 33) + frame(160, b"")
 FRAGMENTS = frame(0, b"one", flags=0x80, reserved=8) + frame(64, b"-two", flags=0) + frame(128, b"-three", flags=0x40)

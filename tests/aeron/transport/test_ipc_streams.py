@@ -4,12 +4,12 @@ which Java's driver sends them, its labels, what the log's metadata say."""
 from __future__ import annotations
 
 import pytest
-from conducted_driver import MS, SECOND, ConductedDriver, all_of, only
 
 from everlog.aeron.transport import commands, log_memory
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.aeron.transport.layouts import LogMetaData
 from everlog.aeron.transport.log_buffers import NO_END
+from tests.aeron.transport.conducted_driver import MS, SECOND, ConductedDriver, all_of, only
 
 TERM, WINDOW = 65_536, 32_768
 

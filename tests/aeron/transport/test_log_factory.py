@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conducted_driver import ConductedDriver
-from mounted_memory import mounted
 
 from everlog.aeron.transport import commands
 from everlog.aeron.transport.counters_memory import AtomicCounter, Counters
@@ -20,6 +18,8 @@ from everlog.aeron.transport.error_codes import ErrorCode
 from everlog.aeron.transport.log_memory import LogMemory, LogParameters
 from everlog.errors import WriteFailed
 from everlog.kernel.memory import Memory
+from tests.aeron.transport.conducted_driver import ConductedDriver
+from tests.aeron.transport.mounted_memory import mounted
 
 TERM = 65_536
 LENGTH = 3 * TERM + 4096

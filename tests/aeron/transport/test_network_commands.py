@@ -6,14 +6,14 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from conducted_driver import MS, SECOND, ConductedDriver, all_of, only
-from driver_answers import NETWORK_PUBLICATIONS, NETWORK_SUBSCRIPTIONS, UDP
 
 from everlog.aeron.transport import commands, log_memory
 from everlog.aeron.transport.driver.network.network_side import NetworkSide
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.aeron.transport.media.receive_channel_endpoint import MAX_DESTINATIONS
 from everlog.kernel.socket_address import SocketAddress
+from tests.aeron.transport.conducted_driver import MS, SECOND, ConductedDriver, all_of, only
+from tests.aeron.transport.driver_answers import NETWORK_PUBLICATIONS, NETWORK_SUBSCRIPTIONS, UDP
 
 
 @pytest.mark.parametrize(("channel", "code", "text"), NETWORK_PUBLICATIONS)

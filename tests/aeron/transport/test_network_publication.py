@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from sending import MS, MTU, SECOND, TERM, Sending, Spy
 
 from everlog.aeron.transport import log_memory, wire
 from everlog.aeron.transport.driver.sender.network_publication import State
 from everlog.aeron.transport.driver.system_counters import SystemCounter
+from tests.aeron.transport.sending import MS, MTU, SECOND, TERM, Sending, Spy
 
 FULL, SMALL = bytes(MTU - 32), bytes(32)
 WINDOW = TERM // 2

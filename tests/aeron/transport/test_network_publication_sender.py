@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from sending import (
+
+from everlog.aeron.transport import wire
+from everlog.aeron.transport.driver.sender.flow_control import MAX_RECEIVERS
+from everlog.aeron.transport.driver.system_counters import SystemCounter
+from tests.aeron.transport.sending import (
     INITIAL,
     MS,
     MTU,
@@ -20,10 +24,6 @@ from sending import (
     setups,
     wrap,
 )
-
-from everlog.aeron.transport import wire
-from everlog.aeron.transport.driver.sender.flow_control import MAX_RECEIVERS
-from everlog.aeron.transport.driver.system_counters import SystemCounter
 
 FULL = bytes(MTU - 32)
 """A payload that fills a datagram."""

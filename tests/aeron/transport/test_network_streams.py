@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from conducted_driver import MS, SECOND, ConductedDriver, all_of, only
 
 from everlog.aeron.layouts import DataHeader
 from everlog.aeron.transport import commands, log_memory
@@ -18,6 +17,7 @@ from everlog.aeron.transport.layouts import LogMetaData
 from everlog.aeron.transport.media.interfaces import system_interfaces
 from everlog.aeron.transport.media.network import SystemNetwork
 from everlog.testing.network import SimulatedNetwork, Weather
+from tests.aeron.transport.conducted_driver import MS, SECOND, ConductedDriver, all_of, only
 
 CHANNEL = "aeron:udp?endpoint=127.0.0.1:24325"
 PAYLOAD = b"0123456789abcdef" * 2

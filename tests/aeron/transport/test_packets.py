@@ -7,7 +7,18 @@ import importlib
 from typing import Any
 
 import pytest
-from receiving import (
+
+from everlog.aeron.transport.driver.receiver import packets_twin
+from everlog.aeron.transport.driver.receiver.packets_twin import (
+    CONTROL,
+    END_OF_STREAM,
+    NEW_CONNECTION,
+    NEW_SESSION,
+    NO_TIME,
+)
+from everlog.kernel import memory_twin, udp_twin
+from everlog.kernel.udp import SocketAddress
+from tests.aeron.transport.receiving import (
     EOS,
     HEADER,
     INITIAL,
@@ -20,17 +31,6 @@ from receiving import (
     heartbeat,
     padding_frame,
 )
-
-from everlog.aeron.transport.driver.receiver import packets_twin
-from everlog.aeron.transport.driver.receiver.packets_twin import (
-    CONTROL,
-    END_OF_STREAM,
-    NEW_CONNECTION,
-    NEW_SESSION,
-    NO_TIME,
-)
-from everlog.kernel import memory_twin, udp_twin
-from everlog.kernel.udp import SocketAddress
 
 SOURCE = SocketAddress("10.0.0.1", 40123)
 NOW, EPOCH = 5_000_000_000, 1_700_000_000_000_000_000

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from conducted_driver import MS, SECOND, START_NS, ConductedDriver
 
 from everlog.aeron.transport import commands
 from everlog.aeron.transport.driver.agent_runner import Agent
 from everlog.aeron.transport.driver.quiet import BUSY, FOREVER
 from everlog.aeron.transport.driver.settings.configuration import ThreadingMode
 from everlog.aeron.transport.driver.system_counters import SystemCounter
+from tests.aeron.transport.conducted_driver import MS, SECOND, START_NS, ConductedDriver
 
 UDP = "aeron:udp?endpoint=127.0.0.1:24010"
 

@@ -7,10 +7,10 @@ import importlib
 from typing import Any
 
 import pytest
-from receiving import TERM, data_frame, padding_frame
 
 from everlog.aeron.transport.driver.receiver import rebuild_twin
 from everlog.kernel import memory_twin
+from tests.aeron.transport.receiving import TERM, data_frame, padding_frame
 
 HUGE = (1 << 63) - 1
 

@@ -4,8 +4,14 @@ What is expected is what the real driver sends in these states."""
 from __future__ import annotations
 
 import pytest
-from receiving import EOS, INITIAL, SESSION, STREAM, TERM, WHOLE, data_frame, heartbeat, setup
-from receiving_driver import (
+
+from everlog.aeron.transport import wire
+from everlog.aeron.transport.driver.receiver.dispatcher import MAX_SESSIONS, SessionState
+from everlog.aeron.transport.driver.receiver.image_exchange import ImageState
+from everlog.aeron.transport.driver.system_counters import SystemCounter
+from everlog.kernel.udp import SocketAddress
+from tests.aeron.transport.receiving import EOS, INITIAL, SESSION, STREAM, TERM, WHOLE, data_frame, heartbeat, setup
+from tests.aeron.transport.receiving_driver import (
     MS,
     RECEIVER_ID,
     SECOND,
@@ -14,12 +20,6 @@ from receiving_driver import (
     Source,
     statuses,
 )
-
-from everlog.aeron.transport import wire
-from everlog.aeron.transport.driver.receiver.dispatcher import MAX_SESSIONS, SessionState
-from everlog.aeron.transport.driver.receiver.image_exchange import ImageState
-from everlog.aeron.transport.driver.system_counters import SystemCounter
-from everlog.kernel.udp import SocketAddress
 
 WINDOW = 32 << 10  # half a term, which is less than the default of 128 KiB
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pcaps import datagrams
-from receiving import TERM
-from receiving_driver import CHANNEL, MS, ReceivingDriver, naks
-
 from everlog.aeron.layouts import DataHeader
 from everlog.aeron.transport import wire
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.kernel.udp import SocketAddress
+from tests.aeron.transport.pcaps import datagrams
+from tests.aeron.transport.receiving import TERM
+from tests.aeron.transport.receiving_driver import CHANNEL, MS, ReceivingDriver, naks
 
 DATA_PORT = 18301
 SIZES = 1, 31, 32, 33, 1000, 1376, 1377, 3000, 0, 0

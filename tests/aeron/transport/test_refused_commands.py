@@ -7,12 +7,12 @@ import gzip
 import json
 
 import pytest
-from conducted_driver import MS, ConductedDriver
-from refused_commands import CASES, CLIENT, GOLDEN, Kept, Run, Step, key
 
 from everlog.aeron.error_log import read_errors
 from everlog.aeron.transport import commands
 from everlog.aeron.transport.media.name_resolver import DefaultNameResolver
+from tests.aeron.transport.conducted_driver import MS, ConductedDriver
+from tests.aeron.transport.refused_commands import CASES, CLIENT, GOLDEN, Kept, Run, Step, key
 
 CASES_OF_A_DRIVER = 40
 with gzip.open(GOLDEN, "rt") as _file:

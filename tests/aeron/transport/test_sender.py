@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sending import MS, SECOND, START, Conductor, private_counters
-
 from everlog.aeron.transport.driver.sender.sender import Sender, SenderProxy, SenderSeams, SenderSettings
 from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.driver.system_counters import CycleTime, SystemCounter, SystemCounters
 from everlog.kernel.udp import Datagrams
+from tests.aeron.transport.sending import MS, SECOND, START, Conductor, private_counters
 
 
 class FakeEndpoint:

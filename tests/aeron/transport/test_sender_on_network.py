@@ -10,7 +10,6 @@ import zlib
 from collections.abc import Callable
 
 import pytest
-from scripted_receiver import ScriptedReceiver
 
 from everlog.aeron.channel_uri import ChannelUri
 from everlog.aeron.transport import wire
@@ -19,6 +18,7 @@ from everlog.aeron.transport.media.network import SocketSettings
 from everlog.kernel.udp import SocketAddress
 from everlog.testing.network import SimulatedMachine, SimulatedNetwork, Weather
 from everlog.testing.network_streams import Publishing, PublishingMachine
+from tests.aeron.transport.scripted_receiver import ScriptedReceiver
 
 US, MS, SECOND = 1000, 1_000_000, 1_000_000_000
 HERE, THERE, ELSEWHERE = "10.0.0.1", "10.0.0.2", "10.0.0.3"

@@ -7,12 +7,12 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from mounted_memory import mounted
 
 from everlog.aeron.transport.log_memory import LogMemory, LogParameters
 from everlog.aeron.transport.shared_files import HUGE_PAGE, create_file, map_file
 from everlog.errors import StoreExists, StoreUnavailable, WriteFailed
 from everlog.kernel.memory import Memory
+from tests.aeron.transport.mounted_memory import mounted
 
 
 @pytest.mark.parametrize("length", [4096, HUGE_PAGE - 4096, HUGE_PAGE, 40 * HUGE_PAGE + 4096])

@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kernels import Kernel, compiled
-from private_log import TERM, PrivateLog
-from publishing_process import MESSAGES, mapped, message
 
 from everlog.aeron.transport.client.fragment_assembler import FragmentAssembler
 from everlog.aeron.transport.terms import clean
+from tests.aeron.transport.kernels import Kernel, compiled
+from tests.aeron.transport.private_log import TERM, PrivateLog
+from tests.aeron.transport.publishing_process import MESSAGES, mapped, message
 
-PROGRAM = Path(__file__).with_name("publishing_process.py")
+PROGRAM = "tests.aeron.transport.publishing_process"
+ROOT = Path(__file__).resolve().parents[3]
 WINDOW = TERM // 2
 SECONDS = 60
 
@@ -75,8 +76,8 @@ def test_what_processes_publish_arrives_once_and_in_order(
     log = mapped(str(path))
     drive, got = Driving(log), list[bytes]()
     poll = way(kernel, kernel.image.ImageReader(log, log.counters, 8), got)
-    commands = [[sys.executable, str(PROGRAM), str(path), kind, str(i), str(7 + i)] for i in range(publishers)]
-    processes = [subprocess.Popen(command) for command in commands]
+    commands = [[sys.executable, "-m", PROGRAM, str(path), kind, str(i), str(7 + i)] for i in range(publishers)]
+    processes = [subprocess.Popen(command, cwd=ROOT) for command in commands]
     end = time.monotonic() + SECONDS
     try:
         while len(got) < publishers * MESSAGES and time.monotonic() < end:

@@ -7,9 +7,6 @@ import re
 from pathlib import Path
 
 import pytest
-from conducted_driver import MS, SECOND, ConductedDriver
-from receiving import INITIAL, TERM, data_frame, heartbeat, setup
-from receiving_driver import ReceivingDriver, Source
 
 from everlog.aeron.transport import commands
 from everlog.aeron.transport.driver.log_factory import DriverLog
@@ -17,6 +14,9 @@ from everlog.aeron.transport.driver.settings.configuration import ThreadingMode
 from everlog.aeron.transport.driver.system_counters import SystemCounter, duration_text
 from everlog.aeron.transport.log_memory import LogMemory
 from everlog.kernel.udp import SocketAddress
+from tests.aeron.transport.conducted_driver import MS, SECOND, ConductedDriver
+from tests.aeron.transport.receiving import INITIAL, TERM, data_frame, heartbeat, setup
+from tests.aeron.transport.receiving_driver import ReceivingDriver, Source
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "aeron" / "transport" / "AeronStat.txt"
 ROW = re.compile(r" *([0-9]+): +[0-9,]+ - (.*)")

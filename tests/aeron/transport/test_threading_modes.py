@@ -4,12 +4,12 @@ another. Java's driver 1.51.0 refuses none of 40 when threads are shared, and so
 from __future__ import annotations
 
 import pytest
-from conducted_driver import MS, SECOND, ConductedDriver, only
 
 from everlog.aeron.transport import commands
 from everlog.aeron.transport.driver.network.socket_releases import LIMIT_NS
 from everlog.aeron.transport.driver.settings.configuration import ThreadingMode
 from everlog.aeron.transport.driver.system_counters import SystemCounter
+from tests.aeron.transport.conducted_driver import MS, SECOND, ConductedDriver, only
 
 ONE_THREAD = [ThreadingMode.SHARED, ThreadingMode.INVOKER]
 SEVERAL_THREADS = [ThreadingMode.DEDICATED, ThreadingMode.SHARED_NETWORK]

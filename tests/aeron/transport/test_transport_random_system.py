@@ -10,13 +10,13 @@ import random
 from typing import Any
 
 import pytest
-from test_transport_system import STREAM, Reader, message
 
 from everlog.aeron.transport import wire
 from everlog.aeron.transport.driver.settings.configuration import ThreadingMode
 from everlog.kernel.udp import SocketAddress
 from everlog.testing.network import Weather
 from everlog.testing.transport_system import MS, SECOND, US, SimulatedDriver, TransportSystem
+from tests.aeron.transport.test_transport_system import STREAM, Reader, message
 
 ADDRESSES = ("10.0.0.1", "10.0.0.2", "10.0.0.3")
 GROUP = "224.20.30.39:4100"

@@ -7,12 +7,12 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pcaps import datagrams, dissections, signed
 
 from everlog.aeron.layouts import DataHeader
 from everlog.aeron.transport import wire
 from everlog.aeron.transport.wire_layouts import FrameHeader
 from everlog.errors import CorruptData, UsageError
+from tests.aeron.transport.pcaps import datagrams, dissections, signed
 
 CAPTURES = ("misc-frames", "lossy-unicast")
 

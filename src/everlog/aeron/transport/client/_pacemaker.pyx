@@ -30,7 +30,7 @@ cdef extern from "time.h" nogil:
     int CLOCK_MONOTONIC
     int CLOCK_REALTIME
 
-include "../../_layouts.pxi"
+include "everlog/aeron/_layouts.pxi"
 
 cdef enum:
     ALLOCATED = 1

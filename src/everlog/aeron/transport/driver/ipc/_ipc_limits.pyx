@@ -17,7 +17,7 @@ from everlog.aeron.transport.driver.ipc import ipc_limits_twin as _twin
 from everlog.aeron.transport.driver.ipc.ipc_limits_twin import IpcTerms as IpcTerms
 from everlog.errors import CorruptData
 
-include "../../../_layouts.pxi"
+include "everlog/aeron/_layouts.pxi"
 
 cdef extern from "Python.h" nogil:
     ctypedef struct PyThreadState
