@@ -81,3 +81,9 @@ def test_dotted_names_in_texts_are_there() -> None:
                 if name.split(".")[1] not in OTHERS and not is_there(name):
                     wrong[name] = path.relative_to(ROOT).as_posix()
     assert wrong == {}
+
+
+def test_docstrings_give_full_names() -> None:
+    """A name that begins with a dot means another thing once its module has moved."""
+    role = re.compile(r":(?:mod|class|func|data|meth|attr):`\.")
+    assert [str(path) for path in files() if path.suffix == ".py" and role.search("\n".join(texts(path)))] == []

@@ -2,7 +2,7 @@
 
 Buffers follow the Arrow columnar format (https://arrow.apache.org/docs/format/Columnar.html): little-endian values,
 32-bit offsets for ``utf8`` and ``binary``, validity as a bitmap where bit 1 means present. So they become Arrow
-arrays without a copy (:mod:`.arrow`), and nothing here needs Arrow to be installed.
+arrays without a copy (:mod:`everlog.core.arrow`), and nothing here needs Arrow to be installed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""A subscriber for asyncio: as :class:`.subscriber.Subscriber`, with its work on files in threads.
+"""A subscriber for asyncio: as :class:`everlog.jlog.subscriber.Subscriber`, with its work on files in threads.
 
-Every decision is made by :class:`.subscription.Subscription`, as it is there. A call that is cancelled loses nothing:
-what its thread has read stays to be given.
-"""
+Every decision is made by :class:`everlog.jlog.subscription.Subscription`, as it is there. A call that is cancelled
+loses nothing: what its thread has read stays to be given."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ class _Opening:
 class AsyncSubscriber:
     """A subscriber of a journal, for ``async with``, which opens and closes it; ``await subscriber.open()`` does too.
 
-    Arguments, meanings and errors are those of :class:`.subscriber.Subscriber`. One task at a time reads.
+    Arguments, meanings and errors are those of :class:`everlog.jlog.subscriber.Subscriber`. One task at a time reads.
     """
 
     def __init__(
@@ -81,12 +80,12 @@ class AsyncSubscriber:
         return self._subscription
 
     def __aiter__(self) -> AsyncIterator[Message]:
-        """As :meth:`.subscriber.Subscriber.__iter__`."""
+        """As :meth:`everlog.jlog.subscriber.Subscriber.__iter__`."""
         self._opened.check_open()
         return self._give(None)
 
     def follow(self, timeout: float | None = None) -> AsyncIterator[Message]:
-        """As :meth:`.subscriber.Subscriber.follow`. Cancelling the task ends it, too."""
+        """As :meth:`everlog.jlog.subscriber.Subscriber.follow`. Cancelling the task ends it, too."""
         self._opened.check_open()
         return self._give(Waiting(timeout))
 
@@ -117,37 +116,38 @@ class AsyncSubscriber:
         max_bytes: int = MAX_BATCH_BYTES,
         columns: Sequence[str] | None = None,
     ) -> Batch | None:
-        """As :meth:`.subscriber.Subscriber.read_batch`."""
+        """As :meth:`everlog.jlog.subscriber.Subscriber.read_batch`."""
         subscription = self._opened
         batch = await asyncio.to_thread(subscription.read_ahead, max_rows, max_bytes, columns)
         subscription.hand_out(batch)
         return batch
 
     async def read_payloads(self, max_rows: int = MAX_BATCH_ROWS) -> list[bytes]:
-        """As :meth:`.subscriber.Subscriber.read_payloads`."""
+        """As :meth:`everlog.jlog.subscriber.Subscriber.read_payloads`."""
         batch = await self.read_batch(max_rows, columns=("payload",))
         return [] if batch is None else batch.to_list("payload")
 
     async def checkpoint(self, place: Place | None = None) -> None:
-        """As :meth:`.subscriber.Subscriber.checkpoint`; the last message given is that of the moment of the call."""
+        """As :meth:`everlog.jlog.subscriber.Subscriber.checkpoint`; the last message given is that of the moment of the
+        call."""
         subscription = self._opened
         await asyncio.to_thread(subscription.checkpoint, subscription.position if place is None else place)
 
     async def seek(self, place: Place) -> None:
-        """As :meth:`.subscriber.Subscriber.seek`."""
+        """As :meth:`everlog.jlog.subscriber.Subscriber.seek`."""
         await asyncio.to_thread(self._opened.seek, place)
 
     async def lag(self) -> Lag:
-        """As :meth:`.subscriber.Subscriber.lag`."""
+        """As :meth:`everlog.jlog.subscriber.Subscriber.lag`."""
         return await asyncio.to_thread(self._opened.lag)
 
     @property
     def position(self) -> Address:
-        """As :attr:`.subscriber.Subscriber.position`."""
+        """As :attr:`everlog.jlog.subscriber.Subscriber.position`."""
         return self._opened.position
 
     async def close(self, *, is_clean: bool = True) -> None:
-        """As :meth:`.subscriber.Subscriber.close`."""
+        """As :meth:`everlog.jlog.subscriber.Subscriber.close`."""
         if self._subscription is not None:
             await asyncio.shield(asyncio.to_thread(self._subscription.close, is_clean=is_clean))
 

@@ -1,9 +1,8 @@
 """Payloads of compressed journals: one raw LZ4 block each, decoded a batch at a time.
 
 The stored payloads come from the walker as a batch; decoding calls into C for each message. A payload decodes to at
-most ``MAX_MESSAGE_BYTES`` (:mod:`.framing` refuses headers that say more) and a batch is cut where it reaches its
-bound.
-"""
+most ``MAX_MESSAGE_BYTES`` (:mod:`everlog.jlog.framing` refuses headers that say more) and a batch is cut where it
+reaches its bound."""
 
 from __future__ import annotations
 

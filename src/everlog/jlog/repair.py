@@ -1,4 +1,5 @@
-"""Planning a journal's repair: a step for each fault that :mod:`.verify` finds and something can be done about.
+"""Planning a journal's repair: a step for each fault that :mod:`everlog.jlog.verify` finds and something can be done
+about.
 
 **What is never done.** No message that reading gives is lost, changed or moved to another place in the order. No
 subscriber is moved forward past a message that is there; where its place can't be told, it gets messages again. What is

@@ -1,4 +1,4 @@
-"""The steps of a journal's repair. :mod:`.repair` says in which order they go, and why."""
+"""The steps of a journal's repair. :mod:`everlog.jlog.repair` says in which order they go, and why."""
 
 from __future__ import annotations
 
@@ -290,12 +290,12 @@ class _PlainHeaders:
         self._draft = draft
 
     def messages(self, markers: Sequence[int], offsets: Sequence[int]) -> None:
-        """See :class:`.repair_segments.Listener`."""
+        """See :class:`everlog.jlog.repair_segments.Listener`."""
         for offset in offsets:
             self._draft.write_at(self._kept.place_of(offset), PLAIN.magic_bytes)
 
     def lost(self, *, is_counted: bool) -> None:
-        """See :class:`.repair_segments.Listener`."""
+        """See :class:`everlog.jlog.repair_segments.Listener`."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -56,8 +56,8 @@ def log_fault(fault: Fault) -> None:
 
 
 class Subscription:
-    """See :class:`.subscriber.Subscriber` for the arguments and errors. Methods may be called in any thread; one at a
-    time reads."""
+    """See :class:`everlog.jlog.subscriber.Subscriber` for the arguments and errors. Methods may be called in any
+    thread; one at a time reads."""
 
     def __init__(
         self,

@@ -3,11 +3,11 @@
 A subscriber is a file, ``cp.<hex of its name>``, of eight bytes: the last message that it is done with. Files, bytes
 and locks are those of the C library, so that its processes may work on the same journal meanwhile.
 
-Adding takes the metastore's lock, as :mod:`.removal` does, so that no segment goes between the choice of the place to
-begin at and the file that holds it. The C library removes segments without a lock: so it is looked again whether the
-segment still is there. A crash in adding leaves the subscriber or none, never an empty file (under which the C library
-may delete what is needed), at worst a ``.everlog-*`` draft, which :func:`.removal.clean` takes away.
-"""
+Adding takes the metastore's lock, as :mod:`everlog.jlog.removal` does, so that no segment goes between the choice of
+the place to begin at and the file that holds it. The C library removes segments without a lock: so it is looked again
+whether the segment still is there. A crash in adding leaves the subscriber or none, never an empty file (under which
+the C library may delete what is needed), at worst a ``.everlog-*`` draft, which :func:`everlog.jlog.removal.clean`
+takes away."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def add_locked(
 
 def remove_subscriber(journal: JournalPath, name: str | bytes) -> bool:
     """Remove a subscriber; False when there was none. What it held goes at the next crossing of another one into a
-    newer segment, or by :func:`.removal.clean`. Raises :class:`WriteFailed`, :class:`UsageError`."""
+    newer segment, or by :func:`everlog.jlog.removal.clean`. Raises :class:`WriteFailed`, :class:`UsageError`."""
     return storage_of(journal).remove(checkpoint_name(subscriber_name(name)))
 
 

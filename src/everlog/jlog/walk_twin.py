@@ -1,8 +1,8 @@
 """The message walker in plain Python: the specification of ``_walk.pyx``, and what runs where that was not built.
 
-A message is taken when its header is plausible (:mod:`.framing` says when), it ends inside the data, its end is the end
-of the data or another plausible header, and no other plausible header lies inside its payload. Where that does not hold
-the walker stops and says so; :mod:`.recovery` looks closer and decides.
+A message is taken when its header is plausible (:mod:`everlog.jlog.framing` says when), it ends inside the data, its
+end is the end of the data or another plausible header, and no other plausible header lies inside its payload. Where
+that does not hold the walker stops and says so; :mod:`everlog.jlog.recovery` looks closer and decides.
 
 Computed numbers of a row: 0 time in nanoseconds since 1970, 1 segment number, 2 marker, 3 offset in the file. Byte span
 0 is the payload as stored (without the zeros that the null provider puts behind an empty message).

@@ -1,8 +1,8 @@
 """Fixed structs of the NATS Streaming file store (server 0.25), all little-endian.
 
 Every file starts with a :class:`FileVersion`. ``msgs.N.dat``, ``subs.dat``, ``clients.dat`` and ``server.dat`` go on
-with records: a :class:`RecordHeader` and a protobuf message (:mod:`.messages`). ``msgs.N.idx`` goes on with one
-:class:`IndexRecord` for each record of ``msgs.N.dat``."""
+with records: a :class:`RecordHeader` and a protobuf message (:mod:`everlog.nats_streaming.messages`). ``msgs.N.idx``
+goes on with one :class:`IndexRecord` for each record of ``msgs.N.dat``."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 A :class:`RecordWalker` goes over the records of a ``.dat`` file, an :class:`IndexWalker` over those of an ``.idx``
 file. Each reads ``data[start:end]`` and never a byte outside of it, stops before the first record that it can't give,
-and says why with a number from :mod:`.walk_status`; ``at`` is then that record's offset in ``data``. What to do about
-damage is the caller's to decide."""
+and says why with a number from :mod:`everlog.nats_streaming.walk_status`; ``at`` is then that record's offset in
+``data``. What to do about damage is the caller's to decide."""
 
 from __future__ import annotations
 

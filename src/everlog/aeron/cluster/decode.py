@@ -1,4 +1,5 @@
-"""The decoder of the log's messages: compiled, or its twin :mod:`.decode_twin`, which says what it does."""
+"""The decoder of the log's messages: compiled, or its twin :mod:`everlog.aeron.cluster.decode_twin`, which says what it
+does."""
 
 from __future__ import annotations
 

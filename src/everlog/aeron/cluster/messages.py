@@ -1,7 +1,7 @@
 """The messages of a cluster's log and of its snapshots: which there are, and one of them as a dictionary.
 
-Bulk decoding into columns is :mod:`.decode`. Source: LogAdapter, ConsensusModuleSnapshotAdapter, ServiceSnapshotLoader.
-"""
+Bulk decoding into columns is :mod:`everlog.aeron.cluster.decode`. Source: LogAdapter, ConsensusModuleSnapshotAdapter,
+ServiceSnapshotLoader."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Plans that change a node's ``recording.log``: what :mod:`.recording_log_changes` says, done so that a crash leaves
-the old file or the new one, never a part.
+"""Plans that change a node's ``recording.log``: what :mod:`everlog.aeron.cluster.recording_log_changes` says, done so
+that a crash leaves the old file or the new one, never a part.
 
 **Order, and what a crash leaves.** The old content goes to the backup and is synced there. Then, for a start from a
 snapshot, to ``recording.log.bak``, as ClusterTool does; then the new content is written to a draft, synced, and given

@@ -1,7 +1,7 @@
 """Scanning the log or a snapshot: the archive's scan of its recording, each batch of it decoded.
 
-The archive's walker finds the messages; :mod:`.decode` takes them apart, a whole column of them at a time.
-"""
+The archive's walker finds the messages; :mod:`everlog.aeron.cluster.decode` takes them apart, a whole column of them at
+a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What each picture shows: rows of statistics as the marks of :mod:`.charts`, with texts that say their numbers."""
+"""What each picture shows: rows of statistics as the marks of :mod:`everlog.spark.pictures.charts`, with texts that say
+their numbers."""
 
 from __future__ import annotations
 

@@ -151,9 +151,10 @@ def compare(
     names: Mapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Compare two paths, each a store or a folder of :func:`.export`. ``options`` are the data source's (``stream``,
-    ``start``, ``end``, a family's own), for both; ``names`` are streams of ``a`` and what they are called in ``b``:
-    without it those of the same name are compared, and one that only one side has counts as different.
+    """Compare two paths, each a store or a folder of :func:`everlog.spark.pipelines.export`. ``options`` are the data
+    source's (``stream``, ``start``, ``end``, a family's own), for both; ``names`` are streams of ``a`` and what they
+    are called in ``b``: without it those of the same name are compared, and one that only one side has counts as
+    different.
 
     Raises :class:`CorruptData` for damage, unless the option ``onFault`` says ``skip``; :class:`UsageError` where
     addresses of the two can't be compared, :class:`UnknownStream`, and as opening a store does.

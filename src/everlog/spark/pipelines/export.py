@@ -2,8 +2,8 @@
 again and again into the same folder, each record once.
 
 Tasks read splits and write staged files; the driver makes them part of the export, some splits at a time (see
-:mod:`.export_folder`). A run that is killed at any moment leaves what its commits have; the next run does the rest.
-"""
+:mod:`everlog.spark.pipelines.export_folder`). A run that is killed at any moment leaves what its commits have; the next
+run does the rest."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ MAX_SAMPLES = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Export:
-    """What to export where. ``options`` are the data source's, paths among them (see :func:`.parse_options`)."""
+    """What to export where. ``options`` are the data source's, paths among them (see
+    :func:`everlog.spark.options.parse_options`)."""
 
     options: Mapping[str, str]
     folder: str
@@ -157,7 +158,7 @@ def export(spark: SparkSession, wish: Export, progress: Progress | None = None) 
 
 def purge(spark: SparkSession, wish: Export, *, do_it: bool = False, subscriber: str = SUBSCRIBER) -> list[StreamPurge]:
     """Free what is exported of the stores that ``wish`` names; without ``do_it`` only say what would be freed. See
-    :mod:`.purge`."""
+    :mod:`everlog.spark.pipelines.purge`."""
     from everlog.spark.schema import family_options
 
     scan = parse_options(wish.options)

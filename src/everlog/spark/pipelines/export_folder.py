@@ -40,7 +40,7 @@ OURS = "_everlog"
 MANIFEST, NEXT, LOCK = f"{OURS}/manifest.json", f"{OURS}/next.json", f"{OURS}/lock"
 STAGING = "staging-"
 MAX_MANIFEST_BYTES = 256 << 20
-"""As much as :meth:`.Storage.read_all` gives: some million files."""
+"""As much as :meth:`everlog.core.storage.Storage.read_all` gives: some million files."""
 
 TableVersion = Callable[[], int | None]
 """The generation that a Delta table has, ``None`` for none."""

@@ -1,9 +1,8 @@
 """Statistics of many stores in one Spark job: records, bytes, rates, sizes, times between records, gaps and bursts of
 each stream and minute, who sent most, who is behind, what is damaged.
 
-Tasks scan without payloads and fold records where they read them (:mod:`.stats_scan`); Spark adds the folded numbers
-up in one aggregation, for buckets and for whole streams at once.
-"""
+Tasks scan without payloads and fold records where they read them (:mod:`everlog.spark.pipelines.stats_scan`); Spark
+adds the folded numbers up in one aggregation, for buckets and for whole streams at once."""
 
 from __future__ import annotations
 

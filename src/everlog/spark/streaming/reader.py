@@ -68,7 +68,7 @@ def make_reader(schema: StructType, scan: ScanOptions, options: FamilyOptions) -
 
 
 class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
-    """Offsets are those of :mod:`.offsets`."""
+    """Offsets are those of :mod:`everlog.spark.streaming.offsets`."""
 
     def __init__(self, schema: StructType, scan: ScanOptions, live: LiveOptions, options: FamilyOptions) -> None:
         self.schema = schema

@@ -1,9 +1,10 @@
-"""Planning an archive's repair: a step for each fault that :mod:`.verify` finds and something can be done about.
+"""Planning an archive's repair: a step for each fault that :mod:`everlog.aeron.archive.verify` finds and something can
+be done about.
 
 **What is never done.** No message that reading gives is lost, but for those behind a hole at the end of a recording
-that was never stopped (:mod:`.ends`). Damage in the middle of a recording stays: nothing can mend it, and nothing is
-cut for it. Files that may belong to somebody (detached, of unknown recordings, with other names) and recordings that
-were marked as invalid are told, not touched: there are verbs for them.
+that was never stopped (:mod:`everlog.aeron.archive.repair.ends`). Damage in the middle of a recording stays: nothing
+can mend it, and nothing is cut for it. Files that may belong to somebody (detached, of unknown recordings, with other
+names) and recordings that were marked as invalid are told, not touched: there are verbs for them.
 
 **Nobody at work.** It is refused while an archive runs in the folder.
 
@@ -11,7 +12,8 @@ were marked as invalid are told, not touched: there are verbs for them.
 
 1. Drafts of a repair that was stopped, and a damaged mark file, go: an archive makes a new one.
 2. The catalog, if it is missing or damaged: it appears at once.
-3. Files of recordings that nobody stopped (:mod:`.recovery`), and files that are too short are lengthened.
+3. Files of recordings that nobody stopped (:mod:`everlog.aeron.archive.repair.recovery`), and files that are too short
+   are lengthened.
 4. Stop positions: of recordings that nobody stopped, of those behind which frames go on, of those that end in zeros.
 5. Files behind a stop position. They go after it is set: else a stop position in zeros would miss its file.
 6. Checksums of catalog entries.

@@ -1,5 +1,6 @@
-"""The steps that recovery and repair of an archive are made of. :mod:`.recovery` and :mod:`.plan` say in which order
-they go, and why. Each leaves, wherever it is stopped, what planning again finds and finishes."""
+"""The steps that recovery and repair of an archive are made of. :mod:`everlog.aeron.archive.repair.recovery` and
+:mod:`everlog.aeron.archive.repair.plan` say in which order they go, and why. Each leaves, wherever it is stopped, what
+planning again finds and finishes."""
 
 from __future__ import annotations
 

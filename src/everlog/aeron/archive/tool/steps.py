@@ -1,5 +1,5 @@
-"""The changes that ArchiveTool's verbs consist of. Each tells in ``to_dict`` how it is undone (:mod:`.undo`), so that
-the plan in a backup says all.
+"""The changes that ArchiveTool's verbs consist of. Each tells in ``to_dict`` how it is undone
+(:mod:`everlog.aeron.archive.tool.undo`), so that the plan in a backup says all.
 
 What a crash leaves is said at each; a write that lies within a page of 512 bytes is there or not.
 """

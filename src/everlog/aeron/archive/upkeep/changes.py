@@ -1,7 +1,7 @@
 """A change to an archive's folder as plain data: what is done to the catalog and to segment files, in which order.
 
-:mod:`.maintenance` decides on one, :mod:`.segment_changes` does it.
-"""
+:mod:`everlog.aeron.archive.upkeep.maintenance` decides on one, :mod:`everlog.aeron.archive.upkeep.segment_changes` does
+it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What an open archive does to recordings that are there: they are cut, their oldest segments go or come back, they are
-joined and removed. What is decided, and in which order it is done, is in :mod:`.maintenance`.
-"""
+joined and removed. What is decided, and in which order it is done, is in
+:mod:`everlog.aeron.archive.upkeep.maintenance`."""
 
 from __future__ import annotations
 

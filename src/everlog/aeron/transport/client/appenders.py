@@ -1,4 +1,5 @@
-"""Appenders: compiled, or their twins (:mod:`.publication_twin`), which say what they do."""
+"""Appenders: compiled, or their twins (:mod:`everlog.aeron.transport.client.publication_twin`), which say what they
+do."""
 
 from __future__ import annotations
 

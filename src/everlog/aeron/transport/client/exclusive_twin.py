@@ -1,5 +1,5 @@
-"""Appending as the only publisher of a log: what :mod:`.publication_twin` tells, with a tail that nobody else moves.
-Source: ExclusivePublication."""
+"""Appending as the only publisher of a log: what :mod:`everlog.aeron.transport.client.publication_twin` tells, with a
+tail that nobody else moves. Source: ExclusivePublication."""
 
 from __future__ import annotations
 

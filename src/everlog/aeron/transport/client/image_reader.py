@@ -1,4 +1,5 @@
-"""Readers of images: compiled, or their twins (:mod:`.image_twin`), which say what they do."""
+"""Readers of images: compiled, or their twins (:mod:`everlog.aeron.transport.client.image_twin`), which say what they
+do."""
 
 from __future__ import annotations
 

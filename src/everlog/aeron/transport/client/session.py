@@ -1,5 +1,6 @@
 """Who drives a client's conductor: the clock, the lock, the client's threads, waiting for answers. Two threads belong
-to a client: one reads the driver's events and calls the program's handlers, one beats (:mod:`.pacemaker`)."""
+to a client: one reads the driver's events and calls the program's handlers, one beats
+(:mod:`everlog.aeron.transport.client.pacemaker`)."""
 
 from __future__ import annotations
 

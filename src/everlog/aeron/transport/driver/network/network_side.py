@@ -33,8 +33,9 @@ Lookup = tuple[int, str, str]
 
 
 class NetworkSide:
-    """See ``NetworkConductor`` in :mod:`..conductor.conductor`. Requests of sender and receiver that wait for a task
-    are done one after the other, images beside names: a name server may take long to say nothing."""
+    """See ``NetworkConductor`` in :mod:`everlog.aeron.transport.driver.conductor.conductor`. Requests of sender and
+    receiver that wait for a task are done one after the other, images beside names: a name server may take long to say
+    nothing."""
 
     def __init__(self, parts: NetworkParts) -> None:
         self._parts = parts

@@ -1,5 +1,5 @@
 """An image: what a driver has of a stream that comes over the network. Here is what its conductor does with it; the
-receiver's part is :mod:`.image_receiver`. Source: PublicationImage.
+receiver's part is :mod:`everlog.aeron.transport.driver.receiver.image_receiver`. Source: PublicationImage.
 
 | state    | ends when                                                       | then                             |
 | -------- | --------------------------------------------------------------- | -------------------------------- |

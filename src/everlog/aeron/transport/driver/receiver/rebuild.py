@@ -1,5 +1,5 @@
-"""How far an image's stream is there: compiled, or the twin :mod:`.rebuild_twin`, which says what
-it does."""
+"""How far an image's stream is there: compiled, or the twin
+:mod:`everlog.aeron.transport.driver.receiver.rebuild_twin`, which says what it does."""
 
 from __future__ import annotations
 
