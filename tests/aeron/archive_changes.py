@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+import tests
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.archive.tool.capacity import plan_capacity
 from everlog.aeron.archive.tool.checksum import plan_checksum
@@ -19,7 +19,7 @@ from everlog.core.repair import RepairPlan
 from everlog.core.report import Fault, Severity
 from everlog.testing.memory_storage import MemoryStorage
 
-GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "aeron"
+GOLDEN = tests.GOLDEN / "aeron"
 BASIC = "archive-basic/archive"
 STATE_OF_12 = 3300
 """Offset of the state of recording 12 in the catalog of ``BASIC``."""

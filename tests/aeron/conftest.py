@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
+import tests
 from everlog.aeron import framing_twin
 from everlog.aeron.archive import archive as archive_module
 from everlog.aeron.archive.writing import recorder as recorder_module
 
-GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "aeron"
+GOLDEN = tests.GOLDEN / "aeron"
 
 
 @pytest.fixture(params=["compiled", "twin"])

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import everlog
+import tests
 from everlog.aeron.archive.segments import Naming, SegmentMap, naming_by_files
 from everlog.core.report import Fault, Severity
 
@@ -23,7 +24,7 @@ Truth = Callable[[str], dict[str, Any]]
 Row = tuple[Any, ...]
 
 FOLDER = "archive-old-releases"
-PUBLISHED = json.loads((Path(__file__).parents[1] / "golden/aeron" / FOLDER / "published.json").read_text())
+PUBLISHED = json.loads((tests.GOLDEN / "aeron" / FOLDER / "published.json").read_text())
 VERSIONS = {
     # release: catalog, mark file; by the constants in the releases' sources, and what was found on disk
     "1.7.0": ("0.0.0", None),

@@ -6,11 +6,11 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+import tests
 from everlog.aeron.archive import Archive, ArchiveOptions
 from everlog.aeron.archive.catalog_file import load_catalog
 from everlog.aeron.archive.repair.ends import recover_end
@@ -25,7 +25,7 @@ from everlog.testing.series import Series
 
 SEGMENT = 131072
 TERM = 65536
-GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "aeron"
+GOLDEN = tests.GOLDEN / "aeron"
 
 
 def unpacked(name: str) -> dict[str, bytes]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import tests
 from everlog.aeron.archive.catalog_file import load_catalog
 from everlog.aeron.archive.recordings import recording_of
 from everlog.aeron.archive.repair.catalog import UNKNOWN_CHANNEL
@@ -30,7 +31,7 @@ from everlog.testing.memory_storage import MemoryStorage
 from everlog.testing.mutations import mutate
 from everlog.testing.series import Series
 
-GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "aeron"
+GOLDEN = tests.GOLDEN / "aeron"
 CATALOG, MARK = "archive.catalog", "archive-mark.dat"
 FIRST = CatalogHeader.size
 STOP_AT = FIRST + DescriptorHeader.size + RecordingDescriptor.field("stop_position").offset

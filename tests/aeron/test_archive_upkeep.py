@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import tests
 from everlog.aeron import archive
 from everlog.aeron.archive.archive import Archive
 from everlog.aeron.archive.catalog import CATALOG_NAME
@@ -30,7 +31,7 @@ from everlog.testing.memory_storage import MemoryStorage
 from everlog.testing.series import Series
 from tests.aeron.upkeep_folder import FRAME, SEGMENT, Folder, files, messages, payload, positions, segment_files
 
-GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "aeron"
+GOLDEN = tests.GOLDEN / "aeron"
 MANY = 1 << 30
 SEEDS = range(3)
 

@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 import everlog
+import tests
 from everlog.aeron.cluster.node_state_file import read_node_state
 from everlog.aeron.cluster.recording_log import TYPE_NAMES, read_recording_log
 from everlog.aeron.cluster.store import ClusterStore
 
 Unpack = Callable[[str], Path]
-GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "aeron" / "cluster-3node"
+GOLDEN = tests.GOLDEN / "aeron" / "cluster-3node"
 COLUMNS = ["kind", "position", "end_position", "timestamp_ns", "cluster_session_id", "length", "crc32", "fields"]
 
 

@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 
 import everlog
+import tests
 from everlog.aeron.cluster import decode_twin
 from everlog.aeron.cluster.messages import KINDS, TYPES, decode_message, encode_message
 from tests.aeron.cluster_folder import Node
 
-GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "aeron" / "cluster-messages"
+GOLDEN = tests.GOLDEN / "aeron" / "cluster-messages"
 VERSIONS = {"1.20.0": (3, 78), "1.32.0": (6, 78), "1.51.0": (16, 84)}
 KIND_OF = {
     "SessionMessageHeader": "session-message",

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import everlog
+import tests
 from everlog.aeron.cluster.faults import CODES
 from everlog.aeron.cluster.recording_log import SNAPSHOT, STANDBY_SNAPSHOT, encode_entry, read_recording_log
 from everlog.aeron.cluster.replicas import compare_nodes
@@ -115,13 +116,13 @@ def test_a_backup_may_lack_terms(tmp_path: Path) -> None:
 
 
 def test_a_recording_log_made_of_a_snapshot_is_right_and_explained() -> None:
-    golden = Path(__file__).resolve().parent.parent / "golden/aeron/cluster-3node/copy-node0-after-seed-recording.log"
+    golden = tests.GOLDEN / "aeron/cluster-3node/copy-node0-after-seed-recording.log"
     log = read_recording_log(golden.read_bytes())
     assert (log.last_term, log.latest_snapshot(), len(log.entries)) == (None, 1, 2)
 
 
 def test_a_seeded_node_has_no_log_yet_and_no_unfinished_election(golden_archive: Unpack, tmp_path: Path) -> None:
-    golden = Path(__file__).resolve().parent.parent / "golden/aeron/cluster-3node/copy-node0-after-seed-recording.log"
+    golden = tests.GOLDEN / "aeron/cluster-3node/copy-node0-after-seed-recording.log"
     path = Path(shutil.copytree(golden_archive("cluster-3node/node0"), tmp_path / "node")) / "cluster"
     (path / "recording.log").write_bytes(golden.read_bytes())
     assert found(path) == []
@@ -434,7 +435,7 @@ def test_a_node_that_stood_for_a_term_that_never_came_is_explained(tmp_path: Pat
 
 def test_times_are_in_the_clusters_unit(golden_archive: Unpack) -> None:
     folder = golden_archive("cluster-killed/new-leader")
-    log = Path(__file__).resolve().parent.parent / "golden/aeron/cluster-killed/service-log-new-leader-0.txt"
+    log = tests.GOLDEN / "aeron/cluster-killed/service-log-new-leader-0.txt"
     said = [tuple(line.split(" ")[1:3]) for line in log.read_text().splitlines()]
     with everlog.open_store(folder / "cluster") as store:
         rows = [r for r in store.read("log") if r.fields["kind"] != "cluster-action"]

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import everlog
+import tests
 from everlog.aeron.transport.cnc_file import CncFile, driver_errors
 from everlog.aeron.transport.loss_report import load_losses
 from everlog.core.report import Fault
@@ -19,7 +20,7 @@ from everlog.core.storage import LocalStorage
 from everlog.core.store import Level
 from everlog.testing.contract import Subject, check_store, snapshot
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "aeron" / "transport"
+GOLDEN = tests.GOLDEN / "aeron" / "transport"
 SEEDS = {
     "publications/9": 50,
     "publications/10": 51,

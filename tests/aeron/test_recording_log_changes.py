@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tests
 from everlog.aeron.cluster.recording_log import (
     MAX_ENDPOINT_BYTES,
     SNAPSHOT,
@@ -30,7 +31,7 @@ from everlog.aeron.cluster.recording_log_changes import (
 from everlog.core.report import Severity
 from everlog.errors import CorruptData, UsageError
 
-GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "aeron"
+GOLDEN = tests.GOLDEN / "aeron"
 NODES = GOLDEN / "cluster-3node"
 SORT, SEED, INVALIDATE = "sort-recording-log", "seed-recording-log-from-snapshot", "invalidate-latest-snapshot"
 DO: dict[str, Callable[[bytes], Change | None]] = {

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
+import tests
 from tests.aeron.described import write_archive
 
-TESTS = Path(__file__).resolve().parents[1]
+TESTS = tests.ROOT / "tests"
 GOLDEN = TESTS / "golden" / "aeron"
 Call = Callable[..., tuple[int, list[str], str]]
 

@@ -16,7 +16,9 @@ from pathlib import Path
 
 import pytest
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "aeron"
+import tests
+
+GOLDEN = tests.GOLDEN / "aeron"
 Call = Callable[..., tuple[int, list[str], str]]
 Unpack = Callable[[str], Path]
 BASIC = "archive-basic/archive"

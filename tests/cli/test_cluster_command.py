@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
+import tests
 from everlog.aeron.cluster.messages import encode_message
 from everlog.cli.cluster.java_map import java_map_order
 from tests.aeron import cluster_folder
 from tests.aeron.described import write_marks
 
-TESTS = Path(__file__).resolve().parents[1]
+TESTS = tests.ROOT / "tests"
 GOLDEN = TESTS / "golden" / "aeron"
 Call = Callable[..., tuple[int, list[str], str]]
 Node = Callable[[str], Path]

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "aeron" / "cluster-3node"
+import tests
+
+GOLDEN = tests.GOLDEN / "aeron" / "cluster-3node"
 SORT, SEED, INVALIDATE = "sort-recording-log", "seed-recording-log-from-snapshot", "invalidate-latest-snapshot"
 UNDO = "restore-recording-log"
 LOG = "recording.log"

@@ -20,12 +20,13 @@ from typing import Any
 import click
 import pytest
 
+import tests
 from everlog.cli.app import run
 from everlog.cli.driver import VERBS, driver
 from everlog.testing.contract import snapshot
 from tests.aeron.driver_folder import cnc, folder, frame, log_buffer, losses, stream_key
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = tests.ROOT
 GOLDEN = ROOT / "tests" / "golden" / "aeron" / "transport"
 LOGS = ["publications/9", "publications/10", "publications/12", "publications/13", "publications/14"]
 LOGS += ["images/11", "images/20", "images/21"]

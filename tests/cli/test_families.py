@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+import tests
 from everlog.cli.app import run
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+GOLDEN = tests.GOLDEN
 
 
 def unpack(name: str, folder: Path) -> Path:

@@ -18,12 +18,13 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import everlog.cli.opening  # noqa: F401 - it takes the families' names when it is imported: not those of a test
+import tests
 from everlog import stores
 from everlog.cli.metrics import parse_listen
 from everlog.errors import UsageError
 from everlog.testing.contract import snapshot
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "jlog"
+GOLDEN = tests.GOLDEN / "jlog"
 FAMILIES = dict(stores.FAMILIES)
 NOW = 1_700_000_100
 NS = 1_000_000_000

@@ -16,10 +16,11 @@ from typing import Any
 import click
 import pytest
 
+import tests
 from everlog.cli.jlogctl import OLD_STYLE, VERBS, jlogctl
 from everlog.core.writable import LocalWritableStorage
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = tests.ROOT
 GOLDEN = ROOT / "tests" / "golden" / "jlog"
 PLAIN, NULL, LZ4 = 0x663A7318, 0x15106A00, 0x15106A01
 

@@ -15,11 +15,12 @@ from typing import Any
 
 import pytest
 
+import tests
 from everlog.core.storage import LocalStorage
 from everlog.jlog.options import JlogOptions
 from everlog.jlog.store import JlogStore
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "jlog"
+GOLDEN = tests.GOLDEN / "jlog"
 CASES = sorted(path.parent.name for path in GOLDEN.glob("*/truth.json"))
 CHANGING = ("clean", "repair")
 """Verbs that may change a journal. All others look."""

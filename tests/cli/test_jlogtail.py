@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+import tests
 from everlog.cli.faults import FaultPrinter
 from everlog.cli.jlogtail import TAIL_COLUMNS, SeenMetastore, batches, new_cursor
 from everlog.core.storage import LocalStorage
@@ -24,7 +25,7 @@ from everlog.jlog.options import JlogOptions
 from everlog.jlog.store import JlogStore
 from everlog.testing.memory_storage import MemoryStorage
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "jlog"
+GOLDEN = tests.GOLDEN / "jlog"
 PLAIN = 0x663A7318
 SECONDS = 20
 

@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 
 import everlog.cli.opening  # noqa: F401 - it takes the families' names when it is imported: not those of a test
+import tests
 from everlog import stores
 from everlog.testing.contract import snapshot
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "jlog"
+GOLDEN = tests.GOLDEN / "jlog"
 FAMILIES = dict(stores.FAMILIES)
 EVERLOG = [sys.executable, "-m", "everlog"]
 

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+import tests
 from everlog.stores import FAMILIES as EVERY_FAMILY
 from everlog.testing.toy_store import toy_line
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+GOLDEN = tests.GOLDEN
 SCHEMA = GOLDEN / "sbe" / "every-feature.xml"
 
 

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+import tests
 from everlog.testing.guided_fuzz import SURFACES, base_of, exercise, with_input
 from everlog.testing.series import Series
 
-GOLDEN = Path(__file__).parent.parent / "golden"
+GOLDEN = tests.GOLDEN
 MOST_CUTS = 1300
 SMALL = sorted(name for name in SURFACES if not name.endswith(("segment", "compressed")))
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import tests
 from everlog.core.store import Store
 from everlog.errors import EverlogError
 from everlog.stores import FAMILIES, open_store
@@ -21,7 +22,7 @@ from everlog.testing.memory_storage import MemoryStorage
 from everlog.testing.mutations import mutate
 from everlog.testing.series import Series
 
-GOLDEN = Path(__file__).parent.parent / "golden"
+GOLDEN = tests.GOLDEN
 SECONDS = float(os.environ.get("EVERLOG_FUZZ_SECONDS", "6"))
 FIRST_SEED = int(os.environ.get("EVERLOG_FUZZ_SEED", "1"))
 SLOWEST_STORE_SECONDS = 20.0

@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+import tests
+
+GOLDEN = tests.GOLDEN
 PATTERNS = {
     "aeron": ("archive-*/*.tar.gz", "cluster-3node/node*.tar.gz", "cluster-killed/*.tar.gz", "transport/*.tar.gz"),
     "jlog": ("*/before.tar.gz", "*/log.tar.gz"),

@@ -18,7 +18,9 @@ import pytest
 from setuptools import Distribution, Extension
 from setuptools.errors import CompileError
 
-ROOT = Path(__file__).resolve().parents[2]
+import tests
+
+ROOT = tests.ROOT
 SOURCES = sorted((ROOT / "src").rglob("_*.pyx"))
 SUFFIX = importlib.machinery.EXTENSION_SUFFIXES[0]
 """Of modules for this interpreter."""

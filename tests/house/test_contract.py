@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
+import tests
 from everlog.core.store import Level
 from everlog.testing.contract import Subject, check_kernels, check_store
 from everlog.testing.series import Series
@@ -26,5 +26,5 @@ def test_both_kernels_give_the_same_of_every_small_golden_store(golden_stores: A
 
 
 def test_there_are_golden_stores_of_every_family() -> None:
-    folders = {path.name for path in (Path(__file__).parents[1] / "golden").iterdir()}
+    folders = {path.name for path in (tests.GOLDEN).iterdir()}
     assert {"aeron", "jlog", "nats_streaming"} <= folders

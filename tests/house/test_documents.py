@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
+import tests
 from everlog import stores
 from everlog.aeron.transport.client.options import default_folder
 from everlog.aeron.transport.driver.settings.configuration import Configuration
@@ -18,7 +19,7 @@ from everlog.cli.app import COMMANDS
 from everlog.cli.metrics import DEFAULT_LISTEN
 from everlog.core.options import option_names
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = tests.ROOT
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 

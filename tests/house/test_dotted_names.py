@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+import tests
+
+ROOT = tests.ROOT
 NAME = re.compile(r"\beverlog(?:\.[A-Za-z_][A-Za-z_0-9]*)+")
 DOCUMENTS = ("*.md", "docs/**/*.md", "Makefile", "pyproject.toml", "setup.py", ".ci/run")
 OTHERS = frozenset(

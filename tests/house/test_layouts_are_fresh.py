@@ -5,14 +5,14 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+import tests
 from everlog.layout import Layout, fixed_bytes, gap, u16, u32
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = tests.ROOT
 TOOL = ROOT / "tools" / "generate_layouts.py"
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
+import tests
 from everlog.jlog.health import WARNINGS
 from everlog.jlog.lag import Lag
 from everlog.jlog.metrics import METRICS, PREFIX
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "monitoring.md").read_text(encoding="utf-8")
+PAGE = (tests.ROOT / "docs" / "monitoring.md").read_text(encoding="utf-8")
 
 
 def rows(title: str) -> list[list[str]]:

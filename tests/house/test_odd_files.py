@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import tests
 from everlog.aeron.transport.driver.settings.properties import read_properties
 from everlog.aeron.transport.shared_files import map_file
 from everlog.cli.app import run
@@ -29,7 +30,7 @@ from everlog.spark.pipelines.migrate_connection import Connection
 from everlog.spark.session import _stderr_to
 
 pytestmark = pytest.mark.timeout(30)
-GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+GOLDEN = tests.GOLDEN
 SCHEMA = """<messageSchema xmlns:xi="http://www.w3.org/2001/XInclude" package="p" id="1" version="0">
   <xi:include href="odd"/></messageSchema>"""
 

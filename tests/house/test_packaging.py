@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 import everlog
+import tests
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = tests.ROOT
 COMPILED = sorted(
     ".".join(path.relative_to(ROOT / "src").with_suffix("").parts) for path in (ROOT / "src").rglob("_*.pyx")
 )

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
-GOLDEN = Path(__file__).parent.parent / "golden"
+import tests
+
+GOLDEN = tests.GOLDEN
 NOBODY = 65534
 STORES = {
     "aeron": ("aeron/archive-crash/crash-plain-recovered.tar.gz", "archive.catalog"),

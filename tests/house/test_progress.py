@@ -19,6 +19,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+import tests
 from everlog import aeron, core, jlog, nats_streaming
 from everlog.aeron.archive.catalog import read_catalog
 from everlog.aeron.cluster.mark_file import read_cluster_mark
@@ -43,7 +44,7 @@ from everlog.testing.crashing_storage import CrashingStorage
 from everlog.testing.driver_folder import cnc, write_driver
 from everlog.testing.memory_storage import MemoryStorage
 
-GOLDEN = Path(__file__).parent.parent / "golden"
+GOLDEN = tests.GOLDEN
 TURNS_PER_BYTE = 150
 """A twin in plain Python calls some functions for each record, and a record is looked at by several readers, each a few
 times where there is damage."""

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
+import tests
 from everlog.cli.app import run
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = tests.ROOT
 STORES = {
     "archive": "aeron/archive-basic/archive.tar.gz",
     "node0": "aeron/cluster-3node/node0.tar.gz",

@@ -6,18 +6,18 @@ import io
 import json
 import sys
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+import tests
 from everlog.aeron.cluster.faults import CODES as CLUSTER_CODES
 from everlog.aeron.transport.faults import CODES as DRIVER_CODES
 from everlog.cli.app import run
 from everlog.jlog.faults import CODES
 from everlog.nats_streaming.faults import FAULT_CODES
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "verify.md"
+PAGE = tests.ROOT / "docs" / "verify.md"
 FLAGS = {"encryption_key": "--encryption-key", "crc_poly": "--crc-poly", "include_bak": "--include-bak"}
 
 

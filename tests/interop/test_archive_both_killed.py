@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import everlog
+import tests
 from everlog.aeron import archive
 from everlog.errors import StoreUnavailable
 from everlog.testing.series import Series
@@ -42,7 +43,7 @@ STRADDLES = "incomplete last fragment straddling page boundary"
 
 RECORDING_PROCESS = f"""
 import sys
-sys.path[:0] = {[str(Path(__file__).parents[2])]!r}
+sys.path[:0] = {[str(tests.ROOT)]!r}
 from dataclasses import replace
 from tests.interop.both_archives import SEGMENT, Shape, begin, write
 from tests.interop.java_archive import MIXED, Messages

@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 import everlog
+import tests
 from everlog.aeron import archive
 from everlog.aeron.archive.refusals import Refused
 from everlog.cli.archive import archive as archive_command
@@ -283,7 +284,7 @@ def test_both_tools_leave_the_same_bytes_and_the_real_archive_starts_on_them(
     assert contents(ours(own_folder, 3)) == Messages(seed=2, sizes=MIXED, count=340).rows()
 
 
-OLD = Path(__file__).parents[1] / "golden" / "aeron" / "archive-old-releases"
+OLD = tests.GOLDEN / "aeron" / "archive-old-releases"
 OLD_RELEASES = ["1.9.3-stopped", "1.7.0-stopped", "1.24.0-killed"]
 
 

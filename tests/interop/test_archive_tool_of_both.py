@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 import everlog
+import tests
 from everlog.cli.app import run
 from tests.interop.java_archive import CHECKSUM_CLASSES, JavaArchive, archive_tool
 
 Start = Callable[..., JavaArchive]
-GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "aeron"
+GOLDEN = tests.GOLDEN / "aeron"
 OLD = [
     f"{release}-{how}" for release in ("1.7.0", "1.9.3", "1.20.0", "1.22.1", "1.24.0") for how in ("stopped", "killed")
 ]

@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+import tests
 from everlog.errors import CorruptData, LimitExceeded, UnknownStream, UsageError
 from everlog.spark.discovery import FoundStore
 from everlog.spark.pipelines.migrate_channel import ChannelMove, move_channel
@@ -30,7 +31,7 @@ from everlog.spark.pipelines.migrate_stream import StreamSettings
 from everlog.testing.nats_server import NatsServer
 from tests.interop import made_channels
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "nats_streaming"
+GOLDEN = tests.GOLDEN / "nats_streaming"
 KILLS = int(os.environ.get("EVERLOG_JETSTREAM_KILLS", "2"))
 """Of each side."""
 

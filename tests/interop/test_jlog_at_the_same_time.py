@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import everlog
+import tests
 from everlog.core.report import Fault
 from everlog.jlog import Address, Subscriber, Writer, add_subscriber, alter, create
 from tests.interop.c_library import Peer, payload
@@ -24,7 +25,7 @@ asks the metastore, without its lock, which one it is in: where another has gone
 that one, and finishes it before it is full. The other goes on in it while it has messages; it may have none."""
 SCRIPT = f"""
 import sys
-sys.path.insert(0, {str(Path(__file__).parents[2])!r})
+sys.path.insert(0, {str(tests.ROOT)!r})
 from tests.interop.c_library import payload
 from everlog.jlog import Writer
 with Writer(sys.argv[1]) as writer:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from tools import aeron_java
 
+import tests
 from everlog.aeron.transport import commands as c
 from everlog.aeron.transport import log_memory
 from everlog.aeron.transport.broadcast import TRAILER_LENGTH as BROADCAST_TRAILER
@@ -138,7 +139,7 @@ def test_we_broadcast_and_java_receives(start: Start, tmp_path: Path) -> None:
 
 
 def test_aerons_flyweights_make_the_bytes_that_the_default_tests_know(start: Start) -> None:
-    golden = Path(__file__).resolve().parent.parent / "golden" / "aeron" / "transport" / "flyweights-1.51.0.txt"
+    golden = tests.GOLDEN / "aeron" / "transport" / "flyweights-1.51.0.txt"
     assert lines(start("flyweights")) == golden.read_text().splitlines()
 
 

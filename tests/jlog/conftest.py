@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+import tests
 from everlog.testing.memory_storage import MemoryStorage
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "jlog"
+GOLDEN = tests.GOLDEN / "jlog"
 PLAIN = 0x663A7318
 NULL = 0x15106A00
 LZ4 = 0x15106A01

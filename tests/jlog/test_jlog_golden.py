@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import zlib
-from pathlib import Path
 
 import pytest
 
+import tests
 from everlog.jlog.names import parse_index_name
 from everlog.jlog.store import JlogStore
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "jlog"
+GOLDEN = tests.GOLDEN / "jlog"
 CASES = sorted(path.name for path in GOLDEN.iterdir() if (path / "truth.json").exists())
 INTACT = [case for case in CASES if not case.startswith("e_")]
 DAMAGED = [case for case in CASES if case.startswith("e_")]

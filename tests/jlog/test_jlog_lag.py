@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
+import tests
 from everlog.jlog.checkpoints import Checkpoint, read_checkpoints
 from everlog.jlog.journal import Journal
 from everlog.jlog.lag import NS, Lag, LagMemory, measure_lags
@@ -13,7 +12,7 @@ from everlog.jlog.names import checkpoint_name
 from everlog.jlog.store import JlogStore
 from everlog.testing.memory_storage import MemoryStorage
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "jlog"
+GOLDEN = tests.GOLDEN / "jlog"
 NOW = 2000
 """Seconds since 1970, in the journals made here."""
 NAMES = ["basic", "basic_drained", "broken_base", "lz4", "null_provider", "safety_safe", "precommit_materialized"]

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 import struct
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
+import tests
 from everlog.errors import FileChanged, StoreUnavailable, UsageError
 from everlog.jlog.repair import PARTS, plan_repair
 from everlog.jlog.store import JlogStore
 from everlog.testing.crashing_storage import CrashingFile, CrashingStorage
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "jlog"
+GOLDEN = tests.GOLDEN / "jlog"
 DAMAGED = sorted(path.name for path in GOLDEN.iterdir() if path.name.startswith("e_"))
 INTACT = sorted(
     path.name for path in GOLDEN.iterdir() if path.is_dir() and not path.name.startswith(("e_", "precommit_big"))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import errno
 import struct
-from pathlib import Path
 
 import pytest
 
+import tests
 from everlog.errors import WriteFailed
 from everlog.jlog.repair import plan_repair
 from everlog.jlog.repair_steps import DRAFT_PREFIX
@@ -16,7 +16,7 @@ from everlog.testing.crashing_storage import CrashingStorage
 from everlog.testing.faulty_writes import FaultyWrites, WriteFaults
 from everlog.testing.series import Series
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "jlog"
+GOLDEN = tests.GOLDEN / "jlog"
 CASES = [
     "e_cp_after_last",
     "e_garbage_middle_idx_kept",

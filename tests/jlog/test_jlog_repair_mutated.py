@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 import struct
-from pathlib import Path
 
 import pytest
 
+import tests
 from everlog.errors import UnsupportedVersion
 from everlog.jlog.repair import plan_repair
 from everlog.jlog.store import JlogStore
@@ -15,7 +15,7 @@ from everlog.testing.crashing_storage import CrashingStorage
 from everlog.testing.mutations import mutate
 from everlog.testing.series import Series
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "jlog"
+GOLDEN = tests.GOLDEN / "jlog"
 CASES = sorted(path.name for path in GOLDEN.iterdir() if path.is_dir())
 SEEDS = 60
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import tests
 from everlog import open_store
 from everlog.core.storage import LocalStorage
 from everlog.errors import StoreUnavailable, UnknownStream, UnsupportedVersion, UsageError
@@ -19,7 +20,7 @@ from everlog.stores import detect
 from everlog.testing.contract import Subject, check_store
 from everlog.testing.memory_storage import MemoryStorage
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "jlog"
+GOLDEN = tests.GOLDEN / "jlog"
 
 
 def unpack(case: str, target: Path) -> Path:

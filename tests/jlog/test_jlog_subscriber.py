@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import tests
 from everlog.core.storage import LocalFile
 from everlog.core.store import raise_fault
 from everlog.core.writable import LocalWritableStorage
@@ -29,7 +30,7 @@ from everlog.jlog.message import Message
 from everlog.jlog.subscriber import Subscriber
 from everlog.jlog.subscriptions import add_subscriber, write_checkpoint
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "jlog"
+GOLDEN = tests.GOLDEN / "jlog"
 
 
 def unpack(case: str, folder: Path) -> Path:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import tests
 from everlog.core.writable import LocalWritableStorage
 from everlog.errors import CorruptData, NotAStore, SubscriberExists, UnknownSubscriber, UsageError
 from everlog.jlog.addresses import Address
@@ -24,7 +25,7 @@ from everlog.jlog.subscriptions import (
     write_checkpoint,
 )
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "jlog"
+GOLDEN = tests.GOLDEN / "jlog"
 
 
 def unpack(case: str, folder: Path) -> Path:

@@ -18,11 +18,12 @@ from typing import Any
 import pytest
 
 import everlog
+import tests
 from everlog.core.writable import LocalWritableFile, LocalWritableStorage
 from everlog.errors import CorruptData, NotAStore, StoreExists, StoreUnavailable, UsageError, WriteFailed
 from everlog.jlog import Address, Writer, alter, append, append_twin, create
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "jlog"
+GOLDEN = tests.GOLDEN / "jlog"
 
 
 @pytest.fixture(params=["compiled", "twin"], autouse=True)

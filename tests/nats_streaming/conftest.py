@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
+import tests
 from everlog.core.report import Fault
 from everlog.nats_streaming.store import NatsStreamingStore
 from everlog.stores import open_store
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "nats_streaming"
+GOLDEN = tests.GOLDEN / "nats_streaming"
 VERSION = b"\x01\x00\x00\x00"
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import tests
 from everlog.core.report import Severity
 from everlog.nats_streaming.faults import FAULT_CODES
 
@@ -127,9 +128,7 @@ def test_every_undamaged_record_is_read_and_no_other(
             )
 
 
-BROKEN: dict[str, Any] = json.loads(
-    (Path(__file__).parent.parent / "golden" / "nats_streaming" / "broken.json").read_text(encoding="utf-8")
-)
+BROKEN: dict[str, Any] = json.loads((tests.GOLDEN / "nats_streaming" / "broken.json").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if BROKEN[name]["runs"]["default"]["started"]])

@@ -8,17 +8,17 @@ import math
 import struct
 from array import array
 from itertools import accumulate
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+import tests
 from everlog.core.columns import Batch, Column, ColumnData, ColumnType
 from everlog.errors import UsageError
 from everlog.sbe import load_schema, parse_schema
 from everlog.sbe.columns import SbeColumns, to_json
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "sbe"
+GOLDEN = tests.GOLDEN / "sbe"
 SCHEMA = GOLDEN / "every-feature.xml"
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import struct
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+import tests
 from everlog.aeron.layouts import RecordingDescriptor
 from everlog.errors import UsageError
 from everlog.sbe import Schema, decode_block, encode_block, parse_schema
@@ -121,7 +121,7 @@ def test_a_declared_struct_and_its_texts_are_a_message_too() -> None:
 def test_a_page_tells_of_the_limits_that_hold() -> None:
     from everlog.sbe import decode, types, xml
 
-    page = (Path(__file__).resolve().parents[2] / "docs" / "sbe.md").read_text(encoding="utf-8")
+    page = (tests.ROOT / "docs" / "sbe.md").read_text(encoding="utf-8")
     for limit in (xml.MAX_ELEMENTS, types.MAX_MEMBERS, decode.MAX_VALUES):
         assert f"{limit:,}" in page
     assert (xml.MAX_SCHEMA_BYTES, types.MAX_BLOCK_BYTES) == (8 << 20, 1 << 20)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+import tests
 from everlog.sbe import Schema, load_schema, parse_schema
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "sbe"
+GOLDEN = tests.GOLDEN / "sbe"
 SCHEMA = GOLDEN / "every-feature.xml"
 
 

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
+import tests
 from everlog.errors import CorruptData, InvalidSchema, LimitExceeded, StoreUnavailable, UnknownMessage
 from everlog.sbe import Schema, load_schema, parse_schema
 from everlog.sbe.xml import MAX_DEPTH, MAX_SCHEMA_BYTES
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "sbe"
+GOLDEN = tests.GOLDEN / "sbe"
 
 HEADER_TYPE = "<composite name='messageHeader'>" + "".join(
     f"<type name='{name}' primitiveType='uint16'/>" for name in ("blockLength", "templateId", "schemaId", "version")

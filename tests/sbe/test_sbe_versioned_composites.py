@@ -8,16 +8,16 @@ import json
 from array import array
 from collections import Counter
 from itertools import accumulate
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+import tests
 from everlog.core.columns import Batch, Column, ColumnData, ColumnType
 from everlog.sbe import load_schema
 from everlog.sbe.columns import SbeColumns
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "sbe"
+GOLDEN = tests.GOLDEN / "sbe"
 SCHEMA = load_schema(GOLDEN / "versioned-composites.xml")
 NAMES = {1: "Place", 2: "Boxed"}
 LEAVES = ("x", "y", "inner_a", "inner_b", "price_mantissa", "price_exponent", "side", "fuel")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from pathlib import Path
 
 import pytest
 
 import everlog
+import tests
 
-ROOT = Path(__file__).parents[2]
+ROOT = tests.ROOT
 
 
 def _python(page, folder):

@@ -18,6 +18,7 @@ from urllib.parse import quote
 import pytest
 
 import everlog
+import tests
 from everlog.errors import CorruptData, UnknownStream, UsageError
 from everlog.spark.discovery import FoundStore
 from everlog.spark.pipelines.migrate import RecordTarget, move_streams, plan_streams, rehearse
@@ -25,7 +26,7 @@ from everlog.spark.pipelines.migrate_notes import Note
 from everlog.spark.pipelines.migrate_targets import JournalTarget, RecordingTarget, Row, TargetOptions
 from everlog.testing.series import Series
 
-GOLDEN = Path(__file__).parent.parent / "golden"
+GOLDEN = tests.GOLDEN
 KILLS = int(os.environ.get("EVERLOG_MIGRATE_KILLS", "2"))
 KINDS = ("jlog", "aeron-archive")
 SMALL = TargetOptions(term_length=1 << 16, segment_bytes=1 << 16)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import tests
 from everlog.aeron import archive
 from everlog.cli.app import run
 from everlog.errors import CorruptData, UnknownStream, UsageError
@@ -17,7 +18,7 @@ from everlog.spark.pipelines.export import Export, export
 from everlog.stores import open_store
 from tests.spark.exported import journal, options, record
 
-SBE_SCHEMA = Path(__file__).parents[1] / "golden" / "sbe" / "every-feature.xml"
+SBE_SCHEMA = tests.GOLDEN / "sbe" / "every-feature.xml"
 
 
 def copy(path: Path, name: str) -> Path:
@@ -279,7 +280,7 @@ def test_members_of_a_real_cluster_have_the_same_log(spark, tmp_path):
     """Two nodes of a real cluster; each log decoded, message by message."""
     import tarfile
 
-    golden = Path(__file__).parents[1] / "golden" / "aeron" / "cluster-3node"
+    golden = tests.GOLDEN / "aeron" / "cluster-3node"
     nodes = []
     for number in range(2):
         with tarfile.open(golden / f"node{number}.tar.gz") as tar:

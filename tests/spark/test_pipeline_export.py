@@ -9,10 +9,10 @@ import sys
 import threading
 import zlib
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
+import tests
 from everlog import jlog
 from everlog.aeron import archive
 from everlog.cli.app import run
@@ -135,7 +135,7 @@ def test_a_cut_journal_of_large_segments_without_an_index_is_refused(spark, tmp_
 
 def test_columns_of_a_schema_that_was_left_out_are_not_taken_for_those_of_others(spark, tmp_path):
     path, trades, out = journal(tmp_path / "journal", 0, 5), record(tmp_path / "trades", 5, 10), tmp_path / "out"
-    schema = str(Path(__file__).parent.parent / "golden" / "sbe" / "every-feature.xml")
+    schema = str(tests.GOLDEN / "sbe" / "every-feature.xml")
     export(spark, Export(options=options(path, trades, sbeSchema=schema), folder=str(out)))
     with pytest.raises(UsageError, match="columns: found fewer columns"):
         export(spark, Export(options=options(path), folder=str(out)))

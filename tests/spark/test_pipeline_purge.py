@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import tests
 from everlog import jlog
 from everlog.cli.app import run
 from everlog.errors import UsageError
@@ -20,7 +21,7 @@ from tests.spark.exported import journal, numbers, once, options, record
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-SBE_SCHEMA = Path(__file__).parents[1] / "golden" / "sbe" / "every-feature.xml"
+SBE_SCHEMA = tests.GOLDEN / "sbe" / "every-feature.xml"
 
 
 def content(folder: Path) -> dict[str, bytes]:

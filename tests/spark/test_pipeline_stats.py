@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import tests
 from everlog.cli.app import run
 from everlog.errors import UsageError
 from everlog.spark import stats
@@ -24,7 +25,7 @@ from everlog.spark.pipelines.stats_rows import StreamName, fold_rows
 from everlog.spark.pipelines.stats_scan import position_width
 from everlog.spark.pipelines.stats_stores import MAX_STRIP, _segments, describe_store
 
-GOLDEN = Path(__file__).parent.parent / "golden"
+GOLDEN = tests.GOLDEN
 STORES = ("jlog/basic/log", "nats_streaming/basic_sigterm", "nats_streaming/broken/msgs_bad_crc_mid")
 AERON = ("aeron/cluster-3node/node0", "aeron/archive-crash/torn-page-plain")
 SECOND = 10**9

@@ -8,17 +8,17 @@ import shutil
 import sys
 from collections import Counter, defaultdict
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+import tests
 from everlog.errors import StoreUnavailable
 from everlog.spark import demo, demo_aeron
 from everlog.spark.discovery import find_stores
 from everlog.spark.pipelines.verify import StoreToVerify, verify_stores
 
-GOLDEN = Path(__file__).parent.parent / "golden"
+GOLDEN = tests.GOLDEN
 ARCHIVES = (
     "aeron/archive-crash/torn-page-plain",
     "jlog/basic/log",

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
+import tests
 from everlog.core.options import option_names
 from everlog.core.store import Level
 from everlog.errors import UsageError
@@ -188,7 +187,7 @@ def test_a_key_in_plain_text_is_refused_and_not_repeated():
 
 
 def test_every_option_is_documented():
-    page = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
+    page = (tests.ROOT / "docs" / "spark.md").read_text()
     assert [name for name in (*SCAN_OPTIONS, *FAMILY_OPTIONS) if f"`{name}`" not in page] == []
 
 

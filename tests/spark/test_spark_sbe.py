@@ -5,18 +5,18 @@ from __future__ import annotations
 import gzip
 import json
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
 from pyspark.errors import PythonException
 
 import everlog.spark
+import tests
 from everlog.aeron import archive
 from everlog.aeron.layouts import DataHeader
 from everlog.errors import UsageError
 from everlog.spark.options import parse_options
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "sbe"
+GOLDEN = tests.GOLDEN / "sbe"
 SCHEMA = GOLDEN / "every-feature.xml"
 
 

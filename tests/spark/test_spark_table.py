@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-GOLDEN = Path(__file__).parent.parent / "golden"
+import tests
+
+GOLDEN = tests.GOLDEN
 KEY = "mykey"
 
 COMMON = [

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import tests
 from everlog import jlog
 from everlog.aeron import archive
 from everlog.core.durability import Durability
@@ -13,7 +14,7 @@ from everlog.errors import NotAStore, UsageError
 from everlog.spark.writing.naming import journal_name
 from everlog.spark.writing.options import OPTION_NAMES, parse_write_options
 
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "spark.md"
+DOCS = tests.ROOT / "docs" / "spark.md"
 
 
 @pytest.mark.parametrize("name", OPTION_NAMES)

@@ -6,9 +6,10 @@ import gzip
 import re
 import struct
 from collections.abc import Iterator
-from pathlib import Path
 
-GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "aeron" / "wire"
+import tests
+
+GOLDEN = tests.GOLDEN / "aeron" / "wire"
 _FIELD = re.compile(r"^ {8}([A-Z][A-Za-z -]*): (.*)$", re.M)
 
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
+import tests
 from everlog.aeron.transport import commands
 
-GOLDEN = Path(__file__).parents[2] / "golden/aeron/refused-commands-1.51.0.json.gz"
+GOLDEN = tests.GOLDEN / "aeron/refused-commands-1.51.0.json.gz"
 Step = tuple[Any, ...]
 Kept = dict[str, list[Any]]
 """Of each case's key: code, text, log."""

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
+import tests
 from everlog.aeron import Aeron
 from everlog.aeron.transport import client
 from everlog.aeron.transport.client.options import ClientOptions
 from everlog.aeron.transport.driver.media_driver import MediaDriver
 from everlog.errors import EverlogError
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs" / "aeron.md").read_text(encoding="utf-8")
+PAGE = (tests.ROOT / "docs" / "aeron.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 

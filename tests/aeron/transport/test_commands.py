@@ -6,10 +6,10 @@ from __future__ import annotations
 import random
 import struct
 import tarfile
-from pathlib import Path
 
 import pytest
 
+import tests
 from everlog.aeron.transport import commands as c
 from everlog.aeron.transport.broadcast import TRAILER_LENGTH, BroadcastReceiver
 from everlog.aeron.transport.command_layouts import ImageReadyEvent
@@ -18,7 +18,7 @@ from everlog.aeron.transport.layouts import BroadcastTrailer, CncMetaData
 from everlog.errors import CorruptData, UnknownMessage, UsageError
 from everlog.kernel.memory import Memory
 
-GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "aeron" / "transport"
+GOLDEN = tests.GOLDEN / "aeron" / "transport"
 
 
 def text(data: bytes) -> bytes:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import tests
 from everlog.aeron.transport.driver.conductor.publication_logs import SocketLengths
 from everlog.aeron.transport.driver.settings.configuration import Configuration, ThreadingMode
 from everlog.aeron.transport.driver.settings.properties import (
@@ -33,7 +34,7 @@ from everlog.aeron.transport.driver.settings.property_values import (
 from everlog.aeron.transport.driver.socket_lengths import check_socket_lengths, system_socket_lengths
 from everlog.errors import EverlogError, StoreUnavailable, UsageError
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "aeron" / "driver-configuration.txt"
+GOLDEN = tests.GOLDEN / "aeron" / "driver-configuration.txt"
 JAVA_NAMES = {
     "dir_warn_if_exists": "warnIfDirectoryExists",
     "unicast_flow_control_rrwm": "unicastFlowControlRetransmitReceiverWindowMultiple",

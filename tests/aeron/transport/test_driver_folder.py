@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import tests
 from everlog.aeron.layouts import ErrorEntry
 from everlog.aeron.transport.cnc_memory import CncMemory, CncSettings
 from everlog.aeron.transport.driver.folder import DriverFolder, DriverIsActive
@@ -19,7 +20,7 @@ from everlog.aeron.transport.layouts import CncMetaData
 from everlog.errors import NotAStore, StoreUnavailable, UnsupportedVersion
 from tests.aeron.transport.mounted_memory import mounted
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "aeron" / "transport" / "aeron-dir.tar.gz"
+GOLDEN = tests.GOLDEN / "aeron" / "transport" / "aeron-dir.tar.gz"
 TO_DRIVER_LENGTH = 1049344
 HEARTBEAT = CncMetaData.size + TO_DRIVER_LENGTH - 768 + 640
 """Of a cnc.dat with Aeron's default lengths: behind metadata, 1 MiB of commands and 640 bytes of the trailer."""

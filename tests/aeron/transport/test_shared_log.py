@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import tests
 from everlog.aeron.transport.client.fragment_assembler import FragmentAssembler
 from everlog.aeron.transport.terms import clean
 from tests.aeron.transport.kernels import Kernel, compiled
@@ -19,7 +20,7 @@ from tests.aeron.transport.private_log import TERM, PrivateLog
 from tests.aeron.transport.publishing_process import MESSAGES, mapped, message
 
 PROGRAM = "tests.aeron.transport.publishing_process"
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = tests.ROOT
 WINDOW = TERM // 2
 SECONDS = 60
 

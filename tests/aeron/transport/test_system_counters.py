@@ -4,10 +4,10 @@ count."""
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
+import tests
 from everlog.aeron.transport import commands
 from everlog.aeron.transport.driver.log_factory import DriverLog
 from everlog.aeron.transport.driver.settings.configuration import ThreadingMode
@@ -18,7 +18,7 @@ from tests.aeron.transport.conducted_driver import MS, SECOND, ConductedDriver
 from tests.aeron.transport.receiving import INITIAL, TERM, data_frame, heartbeat, setup
 from tests.aeron.transport.receiving_driver import ReceivingDriver, Source
 
-GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "aeron" / "transport" / "AeronStat.txt"
+GOLDEN = tests.GOLDEN / "aeron" / "transport" / "AeronStat.txt"
 ROW = re.compile(r" *([0-9]+): +[0-9,]+ - (.*)")
 VERSION = re.compile(r"version=.*")
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import gzip
 import re
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
+import tests
 from everlog.aeron.channel_uri import InvalidChannel
 from everlog.aeron.transport.media.interfaces import InterfaceAddress, NetworkInterface
 from everlog.aeron.transport.media.name_resolver import TableNameResolver
 from everlog.aeron.transport.media.udp_channel import UdpChannel
 from everlog.kernel.socket_address import SocketAddress
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "aeron" / "transport" / "udp-channels-1.51.0.tsv.gz"
+GOLDEN = tests.GOLDEN / "aeron" / "transport" / "udp-channels-1.51.0.tsv.gz"
 NAMES = TableNameResolver({"localhost": "127.0.0.1", "": "127.0.0.1", "1.2.3": "1.2.0.3"})
 NO_OFFSET = -1
 REFUSED_HERE = {"ttl=-1", "ttl=256"}
