@@ -1,7 +1,7 @@
 """Builds the compiled modules: every ``_*.pyx`` under ``src``, all of them or none: without a C compiler the Python
 twins run instead, and a twin does not work together with a compiled module.
 
-``EVERLOG_ONLY=everlog.jlog._walk python setup.py build_ext --inplace`` builds one of them,
+``EVERLOG_ONLY=everlog.jlog.reading._walk python setup.py build_ext --inplace`` builds one of them,
 ``EVERLOG_NO_EXTENSIONS=1`` none.
 """
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from benchmarks import jlog_peer as peer
 from benchmarks.lines import Line, paired_rates, where
-from everlog.jlog.creation import create
-from everlog.jlog.writer import Writer
+from everlog.jlog.writing.creation import create
+from everlog.jlog.writing.writer import Writer
 
 PAYLOAD = b"x" * 100
 MESSAGES = 60_000

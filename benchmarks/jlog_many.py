@@ -16,9 +16,9 @@ from pathlib import Path
 
 from benchmarks.generate import jlog_segment
 from benchmarks.lines import Line, median_rate, paired_rates
-from everlog.jlog.subscriber import Subscriber
-from everlog.jlog.subscriptions import remove_subscriber
-from everlog.jlog.writer import Writer
+from everlog.jlog.subscribing.subscriber import Subscriber
+from everlog.jlog.subscribing.subscriptions import remove_subscriber
+from everlog.jlog.writing.writer import Writer
 
 MAGIC = 0x663A7318
 SEGMENTS, SUBSCRIBERS = 10_000, 100

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks import jlog_peer as peer
 from benchmarks.lines import Line, paired_rates, where
-from everlog.jlog.subscriber import Subscriber
+from everlog.jlog.subscribing.subscriber import Subscriber
 
 SEGMENT_BYTES = 1 << 30
 SMALL, SMALL_MESSAGES = 100, 400_000

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from benchmarks.lines import Line
 from benchmarks.slow_sync import MESSAGES_A_THREAD, SlowlySyncedStorage, seconds_of_threads, shared_sync_lines
-from everlog.jlog.creation import create
-from everlog.jlog.writer import Writer
+from everlog.jlog.writing.creation import create
+from everlog.jlog.writing.writer import Writer
 
 PAYLOAD = b"x" * 100
 

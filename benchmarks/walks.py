@@ -26,7 +26,7 @@ from everlog.aeron import walk as aeron
 from everlog.aeron import walk_twin as aeron_status
 from everlog.aeron.layouts import DataHeader
 from everlog.core.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS
-from everlog.jlog import walk as jlog
+from everlog.jlog.reading import walk as jlog
 from everlog.kernel.columns import RowSink
 from everlog.kernel.crc32 import Crc32
 from everlog.kernel.sources import Bytes, FieldOf, Source, Value

@@ -150,7 +150,7 @@ def test_a_backup_inside_of_the_journal_is_refused(jlog, unpack, tmp_path, place
 
 
 def test_who_interrupts_a_repair_is_told_where_the_backup_is(jlog, unpack, monkeypatch) -> None:
-    from everlog.jlog.repair_steps import MoveCheckpoint
+    from everlog.jlog.repair.steps import MoveCheckpoint
 
     def interrupt(self: object, backup: object) -> str:
         raise KeyboardInterrupt

@@ -125,7 +125,7 @@ def test_without_a_compiler_no_module_of_before_is_left(
 
 def test_a_wheel_has_the_modules_that_are_there_and_none_of_before(tmp_path: Path) -> None:
     """Of a build in a folder that is used again."""
-    package = tmp_path / "lib" / "everlog" / "jlog"
+    package = tmp_path / "lib" / "everlog" / "jlog" / "reading"
     package.mkdir(parents=True)
     gone = [package / name for name in ("gone.py", "_gone.pyx", f"_gone{SUFFIX}")]
     kept = package / f"_walk{SUFFIX}"

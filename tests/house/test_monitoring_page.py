@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 import tests
-from everlog.jlog.health import WARNINGS
-from everlog.jlog.lag import Lag
 from everlog.jlog.metrics import METRICS, PREFIX
+from everlog.jlog.monitoring.health import WARNINGS
+from everlog.jlog.monitoring.lag import Lag
 
 PAGE = (tests.ROOT / "docs" / "monitoring.md").read_text(encoding="utf-8")
 

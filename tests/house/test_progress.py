@@ -86,7 +86,7 @@ def bounded(byte_count: int) -> Iterator[None]:
 
 _TWINS = {
     "everlog.aeron._walk": "everlog.aeron.walk_twin",
-    "everlog.jlog._walk": "everlog.jlog.walk_twin",
+    "everlog.jlog.reading._walk": "everlog.jlog.reading.walk_twin",
     "everlog.nats_streaming._walk": "everlog.nats_streaming.walk_twin",
     "everlog.kernel._columns": "everlog.kernel.columns_twin",
     "everlog.kernel._crc32": "everlog.kernel.crc32_twin",

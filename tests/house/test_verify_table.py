@@ -14,7 +14,7 @@ import tests
 from everlog.aeron.cluster.faults import CODES as CLUSTER_CODES
 from everlog.aeron.transport.faults import CODES as DRIVER_CODES
 from everlog.cli.app import run
-from everlog.jlog.faults import CODES
+from everlog.jlog.format.faults import CODES
 from everlog.nats_streaming.faults import FAULT_CODES
 
 PAGE = tests.ROOT / "docs" / "verify.md"

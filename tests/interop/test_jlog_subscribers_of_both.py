@@ -22,7 +22,7 @@ from everlog.jlog import (
     list_subscribers,
     remove_subscriber,
 )
-from everlog.jlog.subscriptions import read_checkpoint, write_checkpoint
+from everlog.jlog.subscribing.subscriptions import read_checkpoint, write_checkpoint
 from tests.interop.c_library import Peer, PeerError, payload
 
 Start = Callable[..., Peer]

@@ -25,19 +25,19 @@ from everlog.core.storage import LocalStorage, ReadableFile, Storage
 from everlog.core.store import Level, ScanRequest
 from everlog.core.writable import LocalWritableStorage, WritableFile, WritableStorage
 from everlog.errors import UsageError, WriteFailed
-from everlog.jlog.addresses import Address
-from everlog.jlog.cursor import Cursor, Request
-from everlog.jlog.faults import STREAM
-from everlog.jlog.framing import PLAIN
-from everlog.jlog.journal import COLUMNS, LOG, MARKER, Journal, Walk
-from everlog.jlog.layouts import JlogMetastore
-from everlog.jlog.metastore import DEFAULT_UNIT_LIMIT, read_metastore
-from everlog.jlog.metastore_file import MetastoreFile
-from everlog.jlog.names import MAX_LOG, parse_segment_name, segment_name
+from everlog.jlog.format.addresses import Address
+from everlog.jlog.format.faults import STREAM
+from everlog.jlog.format.framing import PLAIN
+from everlog.jlog.format.layouts import JlogMetastore
+from everlog.jlog.format.metastore import DEFAULT_UNIT_LIMIT, read_metastore
+from everlog.jlog.format.names import MAX_LOG, parse_segment_name, segment_name
 from everlog.jlog.options import JlogOptions
+from everlog.jlog.reading.journal import COLUMNS, LOG, MARKER, Journal, Walk
 from everlog.jlog.store import JlogStore
-from everlog.jlog.subscriptions import BEGINNING, END, find_beginning, find_end
-from everlog.jlog.waiting import Waiting
+from everlog.jlog.subscribing.cursor import Cursor, Request
+from everlog.jlog.subscribing.subscriptions import BEGINNING, END, find_beginning, find_end
+from everlog.jlog.subscribing.waiting import Waiting
+from everlog.jlog.writing.metastore_file import MetastoreFile
 
 EMPTY = b"... empty message ...\n"
 """What the original prints for a message without a byte."""

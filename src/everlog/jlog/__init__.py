@@ -13,31 +13,31 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from everlog.core.durability import Durability as Durability
-    from everlog.jlog.addresses import Address as Address
-    from everlog.jlog.async_subscriber import AsyncSubscriber as AsyncSubscriber
-    from everlog.jlog.creation import alter as alter
-    from everlog.jlog.creation import create as create
-    from everlog.jlog.message import Message as Message
-    from everlog.jlog.removal import clean as clean
-    from everlog.jlog.subscriber import Subscriber as Subscriber
-    from everlog.jlog.subscriptions import add_subscriber as add_subscriber
-    from everlog.jlog.subscriptions import list_subscribers as list_subscribers
-    from everlog.jlog.subscriptions import remove_subscriber as remove_subscriber
-    from everlog.jlog.writer import Writer as Writer
+    from everlog.jlog.format.addresses import Address as Address
+    from everlog.jlog.format.message import Message as Message
+    from everlog.jlog.subscribing.async_subscriber import AsyncSubscriber as AsyncSubscriber
+    from everlog.jlog.subscribing.removal import clean as clean
+    from everlog.jlog.subscribing.subscriber import Subscriber as Subscriber
+    from everlog.jlog.subscribing.subscriptions import add_subscriber as add_subscriber
+    from everlog.jlog.subscribing.subscriptions import list_subscribers as list_subscribers
+    from everlog.jlog.subscribing.subscriptions import remove_subscriber as remove_subscriber
+    from everlog.jlog.writing.creation import alter as alter
+    from everlog.jlog.writing.creation import create as create
+    from everlog.jlog.writing.writer import Writer as Writer
 
 _HOMES = {
-    "Address": "everlog.jlog.addresses",
-    "AsyncSubscriber": "everlog.jlog.async_subscriber",
+    "Address": "everlog.jlog.format.addresses",
+    "AsyncSubscriber": "everlog.jlog.subscribing.async_subscriber",
     "Durability": "everlog.core.durability",
-    "Message": "everlog.jlog.message",
-    "Subscriber": "everlog.jlog.subscriber",
-    "Writer": "everlog.jlog.writer",
-    "add_subscriber": "everlog.jlog.subscriptions",
-    "alter": "everlog.jlog.creation",
-    "clean": "everlog.jlog.removal",
-    "create": "everlog.jlog.creation",
-    "list_subscribers": "everlog.jlog.subscriptions",
-    "remove_subscriber": "everlog.jlog.subscriptions",
+    "Message": "everlog.jlog.format.message",
+    "Subscriber": "everlog.jlog.subscribing.subscriber",
+    "Writer": "everlog.jlog.writing.writer",
+    "add_subscriber": "everlog.jlog.subscribing.subscriptions",
+    "alter": "everlog.jlog.writing.creation",
+    "clean": "everlog.jlog.subscribing.removal",
+    "create": "everlog.jlog.writing.creation",
+    "list_subscribers": "everlog.jlog.subscribing.subscriptions",
+    "remove_subscriber": "everlog.jlog.subscribing.subscriptions",
 }
 """Name to module: each is imported when it is asked for, so that reading a journal costs no import of what writes."""
 

@@ -18,16 +18,16 @@ from everlog.core.report import Fault
 from everlog.core.storage import ReadableFile, Storage
 from everlog.core.store import DEFAULT_SPLIT_BYTES, Split
 from everlog.errors import StoreUnavailable, UsageError
-from everlog.jlog.addresses import MARKER_BITS
-from everlog.jlog.faults import STREAM
-from everlog.jlog.framing import Framing
-from everlog.jlog.growth import is_left, is_locked, written_below
-from everlog.jlog.index import read_index
-from everlog.jlog.journal import SOURCES, Journal
-from everlog.jlog.metastore import read_metastore
-from everlog.jlog.names import segment_name
-from everlog.jlog.recovery import SegmentData
-from everlog.jlog.segments import Segment, SegmentReader, list_segments
+from everlog.jlog.format.addresses import MARKER_BITS
+from everlog.jlog.format.faults import STREAM
+from everlog.jlog.format.framing import Framing
+from everlog.jlog.format.index import read_index
+from everlog.jlog.format.metastore import read_metastore
+from everlog.jlog.format.names import segment_name
+from everlog.jlog.reading.growth import is_left, is_locked, written_below
+from everlog.jlog.reading.journal import SOURCES, Journal
+from everlog.jlog.reading.recovery import SegmentData
+from everlog.jlog.reading.segments import Segment, SegmentReader, list_segments
 from everlog.jlog.store import JlogStore
 from everlog.kernel.columns import RowSink
 

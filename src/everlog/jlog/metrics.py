@@ -19,14 +19,14 @@ from prometheus_client.registry import Collector
 from everlog.core.report import Fault
 from everlog.core.storage import LocalStorage, Storage
 from everlog.errors import EverlogError, NotAStore
-from everlog.jlog.checkpoints import read_checkpoints
-from everlog.jlog.health import DEFAULT_LIMITS, WARNINGS, HealthLimits, check_health
-from everlog.jlog.journal import Journal
-from everlog.jlog.lag import NS, LagMemory, measure_lags
-from everlog.jlog.observation import Observation, observe_journal
-from everlog.jlog.segments import Segment
+from everlog.jlog.format.checkpoints import read_checkpoints
+from everlog.jlog.monitoring.health import DEFAULT_LIMITS, WARNINGS, HealthLimits, check_health
+from everlog.jlog.monitoring.lag import NS, LagMemory, measure_lags
+from everlog.jlog.monitoring.observation import Observation, observe_journal
+from everlog.jlog.monitoring.summary import SegmentSummary, summarize_segments
+from everlog.jlog.reading.journal import Journal
+from everlog.jlog.reading.segments import Segment
 from everlog.jlog.store import JlogStore
-from everlog.jlog.summary import SegmentSummary, summarize_segments
 
 PREFIX = "everlog_jlog_"
 JOURNAL = ("journal",)

@@ -12,26 +12,26 @@ from everlog.core.split_times import SplitTimes
 from everlog.core.storage import Storage
 from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, Split, Store, StreamInfo
 from everlog.errors import EverlogError, UnknownStream
-from everlog.jlog.addresses import MARKER_BITS, Address
-from everlog.jlog.faults import STREAM
-from everlog.jlog.framing import KNOWN, LEGACY
-from everlog.jlog.growth import written_below
-from everlog.jlog.health import DEFAULT_LIMITS, HealthLimits, check_health
-from everlog.jlog.journal import COLUMNS, Journal, Walk
-from everlog.jlog.layouts import JlogCompressedHeader, JlogLegacyMetastore, JlogMetastore
-from everlog.jlog.names import (
+from everlog.jlog.format.addresses import MARKER_BITS, Address
+from everlog.jlog.format.faults import STREAM
+from everlog.jlog.format.framing import KNOWN, LEGACY
+from everlog.jlog.format.layouts import JlogCompressedHeader, JlogLegacyMetastore, JlogMetastore
+from everlog.jlog.format.names import (
     METASTORE,
     PRE_COMMIT,
     parse_checkpoint_name,
     parse_index_name,
     parse_segment_name,
 )
-from everlog.jlog.observation import Observation, observe
+from everlog.jlog.monitoring.health import DEFAULT_LIMITS, HealthLimits, check_health
+from everlog.jlog.monitoring.observation import Observation, observe
+from everlog.jlog.monitoring.summary import count_lags, describe, summarize
 from everlog.jlog.options import JlogOptions
-from everlog.jlog.segments import list_segments
-from everlog.jlog.splitting import SplitContext, plan_splits, split_times
-from everlog.jlog.summary import count_lags, describe, summarize
-from everlog.jlog.verify import verify_journal
+from everlog.jlog.reading.growth import written_below
+from everlog.jlog.reading.journal import COLUMNS, Journal, Walk
+from everlog.jlog.reading.segments import list_segments
+from everlog.jlog.reading.splitting import SplitContext, plan_splits, split_times
+from everlog.jlog.verify.journal import verify_journal
 
 if TYPE_CHECKING:
     from everlog.core.repair import RepairPlan
@@ -171,8 +171,8 @@ class JlogStore(Store):
         return {"subscribers": count_lags(Journal.read(self.storage))}
 
     def plan_repair(self, progress: Progress | None = None) -> RepairPlan:
-        """See :func:`everlog.jlog.repair.plan_repair`."""
-        from everlog.jlog.repair import plan_repair
+        """See :func:`everlog.jlog.repair.planning.plan_repair`."""
+        from everlog.jlog.repair.planning import plan_repair
 
         return plan_repair(self.storage, progress=progress)
 

@@ -8,7 +8,7 @@ from everlog.cli.jlogctl.arguments import Printer, attempt, journal_options, ope
 from everlog.cli.jlogctl.create import SAFETIES, setting_options
 from everlog.cli.jlogctl.meta import as_plain
 from everlog.errors import UsageError
-from everlog.jlog.journal import Journal
+from everlog.jlog.reading.journal import Journal
 
 SAME = {"on": ("lz4", "null"), "lz4": ("lz4",), "null": ("null",), "off": ("none",)}
 """Word on the command line to what the journal's compression is called in ``meta --json``."""
@@ -28,7 +28,7 @@ def alter(
 ) -> int:
     """Change settings; what is not given stays. The compression is that of the messages which are there: it can't be
     changed."""
-    from everlog.jlog.creation import alter as change
+    from everlog.jlog.writing.creation import alter as change
 
     if segment_size is None and precommit is None and compression is None and safety is None:
         raise UsageError("alter", found="nothing to change", expected="-s, -p, -c or --safety")

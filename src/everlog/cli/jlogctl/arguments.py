@@ -20,9 +20,9 @@ from everlog.errors import (
     UsageError,
     WriteFailed,
 )
-from everlog.jlog.addresses import Address
-from everlog.jlog.journal import Journal
-from everlog.jlog.names import printable
+from everlog.jlog.format.addresses import Address
+from everlog.jlog.format.names import printable
+from everlog.jlog.reading.journal import Journal
 from everlog.jlog.store import JlogStore
 from everlog.stores import storage_of
 

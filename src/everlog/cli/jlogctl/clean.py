@@ -9,8 +9,8 @@ from everlog.cli.jlogctl.data import read_holders
 from everlog.cli.jlogctl.ownership import check_ownership
 from everlog.cli.text import complain, warn
 from everlog.errors import CorruptData
-from everlog.jlog.journal import Journal
-from everlog.jlog.names import segment_name
+from everlog.jlog.format.names import segment_name
+from everlog.jlog.reading.journal import Journal
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -25,7 +25,7 @@ def clean(path: str, verbose: int, as_json: bool) -> int:
 
 def clean_one(path: str, out: Printer, *, is_told: bool) -> int:
     """Clean a journal; with ``is_told`` a line on stderr for each segment that went."""
-    from everlog.jlog.removal import clean as remove
+    from everlog.jlog.subscribing.removal import clean as remove
 
     journal = open_journal(path)
     holders = read_holders(journal.storage)

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 import click
 
 from everlog.cli.jlogctl.arguments import Printer, attempt, journal_options
-from everlog.jlog.creation import MAX_BUFFER_BYTES, MAX_SEGMENT_BYTES
-from everlog.jlog.metastore import DEFAULT_UNIT_LIMIT
+from everlog.jlog.format.metastore import DEFAULT_UNIT_LIMIT
+from everlog.jlog.writing.creation import MAX_BUFFER_BYTES, MAX_SEGMENT_BYTES
 
 COMPRESSIONS = {"on": "lz4", "off": None, "lz4": "lz4", "null": "null"}
 """Word on the command line to the name that everlog has for it."""
@@ -55,7 +55,7 @@ def create(
     safety: str | None,
 ) -> int:
     """Make an empty journal. A file or folder of that name must not be there."""
-    from everlog.jlog.creation import create as make
+    from everlog.jlog.writing.creation import create as make
 
     def run() -> int:
         make(

@@ -26,12 +26,12 @@ from everlog.cli.unread import done_unread
 from everlog.core.report import Fault, Severity
 from everlog.core.storage import Storage
 from everlog.errors import EverlogError, UsageError
-from everlog.jlog.index import ENTRY
-from everlog.jlog.journal import Journal
-from everlog.jlog.layouts import JlogCheckpoint
-from everlog.jlog.names import CHECKPOINT_PREFIX, index_name, parse_index_name, parse_segment_name, segment_name
-from everlog.jlog.segments import Segment
-from everlog.jlog.verify import verify_journal
+from everlog.jlog.format.index import ENTRY
+from everlog.jlog.format.layouts import JlogCheckpoint
+from everlog.jlog.format.names import CHECKPOINT_PREFIX, index_name, parse_index_name, parse_segment_name, segment_name
+from everlog.jlog.reading.journal import Journal
+from everlog.jlog.reading.segments import Segment
+from everlog.jlog.verify.journal import verify_journal
 
 FOUND_ERRORS = "One or more errors were found."
 

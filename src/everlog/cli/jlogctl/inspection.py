@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from everlog.cli.jlogctl.arguments import Printer
 from everlog.cli.text import say
-from everlog.jlog.framing import Framing, Provider
-from everlog.jlog.journal import Journal
-from everlog.jlog.layouts import JlogCompressedHeader, JlogHeader
-from everlog.jlog.names import segment_name
-from everlog.jlog.recovery import SegmentData
-from everlog.jlog.segments import Segment
+from everlog.jlog.format.framing import Framing, Provider
+from everlog.jlog.format.layouts import JlogCompressedHeader, JlogHeader
+from everlog.jlog.format.names import segment_name
+from everlog.jlog.reading.journal import Journal
+from everlog.jlog.reading.recovery import SegmentData
+from everlog.jlog.reading.segments import Segment
 
 NS, US = 1_000_000_000, 1_000
 

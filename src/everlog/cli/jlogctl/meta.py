@@ -9,9 +9,9 @@ import click
 from everlog.cli.jlogctl.arguments import Printer, journal_options, open_journal
 from everlog.cli.text import warn
 from everlog.errors import UsageError
-from everlog.jlog.framing import Framing, Provider
-from everlog.jlog.journal import Journal
-from everlog.jlog.metastore import SAFETY
+from everlog.jlog.format.framing import Framing, Provider
+from everlog.jlog.format.metastore import SAFETY
+from everlog.jlog.reading.journal import Journal
 
 FLAGS = {
     "-c": ("compression", "Only the compression."),

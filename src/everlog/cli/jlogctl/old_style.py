@@ -17,7 +17,7 @@ from everlog.cli.jlogctl.ownership import check_ownership
 from everlog.cli.text import printable
 from everlog.cli.unread import done_unread
 from everlog.errors import UsageError
-from everlog.jlog.addresses import Address
+from everlog.jlog.format.addresses import Address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,11 +9,11 @@ from typing import Any
 
 from everlog.cli.jlogctl.arguments import shown
 from everlog.errors import StoreUnavailable
-from everlog.jlog.addresses import Address
-from everlog.jlog.journal import Journal
-from everlog.jlog.names import segment_name
-from everlog.jlog.segments import Segment
-from everlog.jlog.summary import summarize_segments
+from everlog.jlog.format.addresses import Address
+from everlog.jlog.format.names import segment_name
+from everlog.jlog.monitoring.summary import summarize_segments
+from everlog.jlog.reading.journal import Journal
+from everlog.jlog.reading.segments import Segment
 
 RULE = "-" * 20
 

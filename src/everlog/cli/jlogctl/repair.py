@@ -1,8 +1,7 @@
 """``jlogctl repair``: the metastore and the checkpoints, with ``-f`` the segments too.
 
-What is done is :mod:`everlog.jlog.repair`'s: no message that reading gives is lost, and no subscriber is moved past
-one.
-"""
+What is done is :mod:`everlog.jlog.repair.planning`'s: no message that reading gives is lost, and no subscriber is moved
+past one."""
 
 from __future__ import annotations
 
@@ -27,10 +26,10 @@ from everlog.cli.unread import done_unread
 from everlog.core.repair import FolderBackup, RepairPlan, RepairStep
 from everlog.core.report import Severity
 from everlog.errors import StoreUnavailable
-from everlog.jlog.layouts import JlogCheckpoint, JlogLegacyMetastore
-from everlog.jlog.repair import PARTS, plan_repair
-from everlog.jlog.repair_steps import CutTail, DeleteSegment, MoveCheckpoint, RewriteSegment, WriteMetastore
-from everlog.jlog.verify import verify_journal
+from everlog.jlog.format.layouts import JlogCheckpoint, JlogLegacyMetastore
+from everlog.jlog.repair.planning import PARTS, plan_repair
+from everlog.jlog.repair.steps import CutTail, DeleteSegment, MoveCheckpoint, RewriteSegment, WriteMetastore
+from everlog.jlog.verify.journal import verify_journal
 
 
 class NotRepaired(StoreUnavailable):

@@ -19,10 +19,10 @@ from everlog.cli.jlogctl.perspective import last_marker, perspective
 from everlog.cli.text import warn
 from everlog.core.writable import LocalWritableStorage
 from everlog.errors import CorruptData, UnknownSubscriber, UsageError
-from everlog.jlog.addresses import Address
-from everlog.jlog.checkpoints import Checkpoint, read_checkpoints
-from everlog.jlog.journal import Journal
-from everlog.jlog.names import checkpoint_name
+from everlog.jlog.format.addresses import Address
+from everlog.jlog.format.checkpoints import Checkpoint, read_checkpoints
+from everlog.jlog.format.names import checkpoint_name
+from everlog.jlog.reading.journal import Journal
 
 UNREADABLE = "unreadable"
 
@@ -130,7 +130,7 @@ def check_place(journal: Journal, at: Address | None) -> None:
 
 def add_one(path: str, name: str, at: Address | None, out: Printer) -> int:
     """Add a subscriber; one that exists is not changed."""
-    from everlog.jlog.subscriptions import add_subscriber
+    from everlog.jlog.subscribing.subscriptions import add_subscriber
 
     check_place(open_journal(path), at)
     address = add_subscriber(path, name, at="beginning" if at is None else at)
@@ -143,8 +143,8 @@ def add_one(path: str, name: str, at: Address | None, out: Printer) -> int:
 
 def update_one(path: str, name: str, at: Address | None, out: Printer) -> int:
     """Move a subscriber; what nobody needs any more is deleted, as when it moves by itself."""
-    from everlog.jlog.removal import remove_consumed
-    from everlog.jlog.subscriptions import write_checkpoint
+    from everlog.jlog.subscribing.removal import remove_consumed
+    from everlog.jlog.subscribing.subscriptions import write_checkpoint
 
     journal = open_journal(path)
     before = _address(checkpoint_of(journal, name))
@@ -170,7 +170,7 @@ def update_one(path: str, name: str, at: Address | None, out: Printer) -> int:
 
 def erase_one(path: str, name: str, out: Printer) -> int:
     """Erase a subscriber. Exit code 1 when there is none of that name."""
-    from everlog.jlog.subscriptions import remove_subscriber
+    from everlog.jlog.subscribing.subscriptions import remove_subscriber
 
     journal = open_journal(path)
     if not remove_subscriber(path, name):

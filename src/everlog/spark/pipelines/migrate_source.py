@@ -8,10 +8,10 @@ from typing import Any
 from everlog.core.report import Fault, Severity
 from everlog.core.store import Store
 from everlog.errors import CorruptData, DataLost, UsageError
-from everlog.jlog.addresses import MARKER_BITS
-from everlog.jlog.faults import STREAM
-from everlog.jlog.metastore import read_metastore
-from everlog.jlog.segments import list_segments
+from everlog.jlog.format.addresses import MARKER_BITS
+from everlog.jlog.format.faults import STREAM
+from everlog.jlog.format.metastore import read_metastore
+from everlog.jlog.reading.segments import list_segments
 from everlog.spark.pipelines.migrate_notes import JLOG, Assigned, Progressed
 
 IDENTITY = ("length", "crc32", "timestamp_ns", "session_id", "reserved_value")

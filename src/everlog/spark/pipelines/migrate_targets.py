@@ -15,7 +15,7 @@ from everlog.aeron.frames import MAX_SEGMENT_LENGTH, MAX_TERM_LENGTH, MIN_TERM_L
 from everlog.aeron.framing_inputs import MAX_MESSAGE_LENGTH
 from everlog.core.writable import make_folder
 from everlog.errors import StoreUnavailable, UsageError
-from everlog.jlog.creation import MAX_SEGMENT_BYTES
+from everlog.jlog.writing.creation import MAX_SEGMENT_BYTES
 from everlog.spark.pipelines.migrate_notes import ARCHIVE, JLOG, Assigned
 from everlog.spark.pipelines.migrate_source import journal_end
 from everlog.stores import open_store
@@ -113,7 +113,7 @@ class JournalTarget:
 
     def __init__(self, folder: str, options: TargetOptions) -> None:
         from everlog import jlog
-        from everlog.jlog.noted_append import NotingWriter
+        from everlog.jlog.writing.noted_append import NotingWriter
 
         make_folder(os.path.dirname(folder) or ".")
         wishes: dict[str, Any] = {} if options.segment_bytes is None else {"segment_bytes": options.segment_bytes}

@@ -11,8 +11,8 @@ that they were once.
 
 A stream is freed only where everything from its first record on was exported, with payloads, without damage passed
 over, and whatever the records' times. A crash leaves a store as the same operations leave it when they are made by
-hand: see :mod:`everlog.jlog.removal`, :mod:`everlog.aeron.archive.upkeep.maintenance`. The same again finishes it.
-"""
+hand: see :mod:`everlog.jlog.subscribing.removal`, :mod:`everlog.aeron.archive.upkeep.maintenance`. The same again
+finishes it."""
 
 from __future__ import annotations
 
@@ -188,9 +188,9 @@ def _look(plan: StreamPurge, stream: ExportedStream, options: Mapping[str, Any],
 
 
 def _look_at_journal(plan: StreamPurge, log: int, storage: Any, subscriber: str) -> None:
-    from everlog.jlog.checkpoints import read_checkpoints
-    from everlog.jlog.journal import Journal
-    from everlog.jlog.names import segment_name
+    from everlog.jlog.format.checkpoints import read_checkpoints
+    from everlog.jlog.format.names import segment_name
+    from everlog.jlog.reading.journal import Journal
 
     journal = Journal.read(storage)
     others = [cp for cp in read_checkpoints(storage, storage.names()) if cp.subscriber != subscriber]
@@ -217,9 +217,9 @@ def _look_at_recording(plan: StreamPurge, end: int, store: Any) -> None:
 def _free_journal(plan: StreamPurge, subscriber: str) -> int:
     """The subscriber's checkpoint moves first, and on the disk; then segments go."""
     from everlog.jlog import add_subscriber
-    from everlog.jlog.addresses import Address
-    from everlog.jlog.removal import remove_consumed
-    from everlog.jlog.subscriptions import read_checkpoint, write_checkpoint
+    from everlog.jlog.format.addresses import Address
+    from everlog.jlog.subscribing.removal import remove_consumed
+    from everlog.jlog.subscribing.subscriptions import read_checkpoint, write_checkpoint
 
     with suppress(SubscriberExists):
         add_subscriber(plan.store, subscriber)

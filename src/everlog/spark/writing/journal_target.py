@@ -7,13 +7,13 @@ from collections.abc import Callable
 from everlog.core.durability import Durability
 from everlog.core.writable import WritableStorage
 from everlog.errors import UsageError
-from everlog.jlog.addresses import Address
-from everlog.jlog.append import microseconds_of
-from everlog.jlog.framing import MAX_MESSAGE_BYTES
-from everlog.jlog.names import parse_segment_name, segment_name
-from everlog.jlog.noted_append import NotingWriter
+from everlog.jlog.format.addresses import Address
+from everlog.jlog.format.framing import MAX_MESSAGE_BYTES
+from everlog.jlog.format.names import parse_segment_name, segment_name
 from everlog.jlog.options import JlogOptions
 from everlog.jlog.store import JlogStore
+from everlog.jlog.writing.append import microseconds_of
+from everlog.jlog.writing.noted_append import NotingWriter
 from everlog.spark.writing.messages import Messages
 from everlog.spark.writing.notes import Place
 from everlog.spark.writing.targets import Target, Uncertain
@@ -26,7 +26,7 @@ class JournalTarget(Target):
     other. A message of another writer is taken for one of them only if it is directly behind them, with the same bytes
     and the same microsecond as the one that would follow.
 
-    Raises as :class:`~everlog.jlog.writer.Writer`.
+    Raises as :class:`~everlog.jlog.writing.writer.Writer`.
     """
 
     def __init__(self, storage: WritableStorage, durability: Durability = Durability.SYNCED) -> None:

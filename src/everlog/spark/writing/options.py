@@ -69,7 +69,7 @@ class WriteOptions:
     def open_target(self) -> Target:
         """The journal or recording, made where ``create`` says so. Raises as these do."""
         if self.family == JLOG:
-            from everlog.jlog.creation import create
+            from everlog.jlog.writing.creation import create
             from everlog.spark.writing.journal_target import JournalTarget
 
             if self.create:

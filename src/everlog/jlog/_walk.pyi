@@ -1,1 +1,0 @@
-from everlog.jlog.walk_twin import walk_messages as walk_messages

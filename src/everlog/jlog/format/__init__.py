@@ -1,0 +1,1 @@
+"""What a JLog journal's files hold: layouts, names, codecs."""

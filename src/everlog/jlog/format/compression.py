@@ -1,0 +1,115 @@
+"""Payloads of compressed journals: one raw LZ4 block each, decoded a batch at a time.
+
+The stored payloads come from the walker as a batch; decoding calls into C for each message. A payload decodes to at
+most ``MAX_MESSAGE_BYTES`` (:mod:`everlog.jlog.format.framing` refuses headers that say more) and a batch is cut where
+it reaches its bound."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from everlog.core.columns import Batch, Column, ColumnData, ColumnType
+from everlog.core.report import Fault
+from everlog.errors import MissingDependency
+from everlog.jlog.format.faults import fault
+from everlog.jlog.format.names import segment_name
+
+Decode = Callable[[Any, int], bytes]
+NEEDED = ("payload", "length", "log", "marker", "offset")
+"""Columns that :func:`decompress` needs, besides those that are asked for."""
+
+
+def lz4_decoder() -> Decode:
+    """``decode(stored, length)``: the payload; raises :class:`ValueError`. Raises :class:`MissingDependency` without
+    lz4."""
+    try:
+        from lz4.block import LZ4BlockError, decompress
+    except ImportError as error:
+        raise MissingDependency(
+            "LZ4 compressed journal", found="lz4 not installed", hint="pip install 'everlog[lz4]'"
+        ) from error
+
+    def decode(stored: Any, length: int) -> bytes:
+        try:
+            payload: bytes = decompress(stored, uncompressed_size=length)
+        except LZ4BlockError as error:
+            raise ValueError(str(error)) from error
+        if len(payload) != length:
+            raise ValueError(f"{len(payload)} bytes decoded")
+        return payload
+
+    return decode
+
+
+def lz4_encoder() -> Callable[[Any], bytes]:
+    """``encode(payload)``: one raw block; an empty payload is one zero byte. Raises :class:`MissingDependency` without
+    lz4."""
+    lz4_decoder()
+    from lz4.block import compress
+
+    def encode(payload: Any) -> bytes:
+        block: bytes = compress(payload, store_size=False)
+        return block
+
+    return encode
+
+
+def decompress(
+    batch: Batch, wanted: tuple[Column, ...], decode: Decode, max_bytes: int, on_fault: Callable[[Fault], None]
+) -> Iterator[Batch]:
+    """The batch with decoded payloads, in parts of about ``max_bytes``. Messages that do not decode are left out and
+    reported."""
+    stored = batch.column("payload")
+    assert stored.offsets is not None
+    ends = stored.offsets[: batch.row_count + 1].tolist()
+    lengths = batch.column("length").values.tolist()
+    kept: list[int] = []
+    payloads: list[bytes] = []
+    size = 0
+    for row in range(batch.row_count):
+        try:
+            payload = decode(stored.values[ends[row] : ends[row + 1]], lengths[row])
+        except ValueError as error:
+            if kept:
+                yield _select(batch, wanted, kept, payloads)
+                kept, payloads, size = [], [], 0
+            on_fault(_undecodable(batch, row, lengths[row], error))
+            continue
+        if kept and size + len(payload) > max_bytes:
+            yield _select(batch, wanted, kept, payloads)
+            kept, payloads, size = [], [], 0
+        kept.append(row)
+        payloads.append(payload)
+        size += len(payload)
+    if kept:
+        yield _select(batch, wanted, kept, payloads)
+
+
+def _select(batch: Batch, wanted: tuple[Column, ...], rows: list[int], payloads: list[bytes]) -> Batch:
+    first, last = rows[0], rows[-1] + 1  # rows are adjacent: a batch is cut at each message that is left out
+    data = {}
+    for column in wanted:
+        if column.name == "payload":
+            offsets = array("i", [0])
+            for payload in payloads:
+                offsets.append(offsets[-1] + len(payload))
+            data["payload"] = ColumnData(ColumnType.BINARY, memoryview(b"".join(payloads)), memoryview(offsets))
+        else:
+            data[column.name] = ColumnData(column.type, batch.column(column.name).values[first:last])
+    return Batch(wanted, len(rows), data)
+
+
+def _undecodable(batch: Batch, row: int, length: int, error: ValueError) -> Fault:
+    log, marker, offset = (batch.column(name).values[row] for name in ("log", "marker", "offset"))
+    return fault(
+        "undecodable-payload",
+        segment_name(log),
+        offset,
+        f"no LZ4 block of {length} bytes ({error})",
+        f"one that decodes to {length} bytes",
+        loses=f"message {log:08x}:{marker:08x}; the original gives stale bytes in its place",
+        repair="cut the message out and delete the segment's index",
+        address=f"{log:08x}:{marker:08x}",
+    )

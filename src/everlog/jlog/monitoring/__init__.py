@@ -1,0 +1,1 @@
+"""How a journal is doing: lag, health, what `ls` and `info` say."""

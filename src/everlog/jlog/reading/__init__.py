@@ -1,0 +1,1 @@
+"""Finding the messages of a journal, past whatever damage it has."""

@@ -1,0 +1,301 @@
+"""Segments: which there are, and reading one into a sink, past whatever damage it has."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from everlog.core.report import Fault
+from everlog.core.storage import Entry, ReadableFile
+from everlog.core.window import Window
+from everlog.errors import FileChanged
+from everlog.jlog.format.faults import fault, note
+from everlog.jlog.format.framing import Framing
+from everlog.jlog.format.index import SegmentIndex
+from everlog.jlog.format.names import parse_segment_name
+from everlog.jlog.reading.damage import describe_damage
+from everlog.jlog.reading.recovery import SegmentData, Verdict, detect_framing, examine, examine_suspect, is_followed
+from everlog.jlog.reading.walk import END, FAULT, FULL, STOP, SUSPECT, walk_messages
+from everlog.kernel.columns import RowSink
+
+NO_STOP = 1 << 62
+"""A message number that none reaches."""
+MAX_REREADS = 3
+MAY_BE_WHOLE = frozenset({"merged-records", "torn-record"})
+"""What is said of a message with another one inside."""
+SECONDS_FOR_A_WRITE = 0.001
+"""A message that is being written appears a page at a time; a writer is given so long to go on with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A segment file as it was listed."""
+
+    log: int
+    byte_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a segment: from offset ``start``, where message ``marker`` is, to offset ``end`` or, for ``None``, as
+    far as the segment goes."""
+
+    start: int
+    marker: int
+    end: int | None
+
+
+def list_segments(entries: Iterable[Entry]) -> list[Segment]:
+    """The segments among a folder's entries, in order."""
+    found = []
+    for entry in entries:
+        log = parse_segment_name(entry.name)
+        if log is not None and entry.is_file:
+            found.append(Segment(log, entry.size))
+    return sorted(found, key=lambda segment: segment.log)
+
+
+def not_locked() -> bool:
+    """The answer where nobody writes."""
+    return False
+
+
+def no_index() -> SegmentIndex:
+    """What a segment without an index has."""
+    return SegmentIndex(0, 0)
+
+
+@dataclass(slots=True)
+class SegmentReader:
+    """Reads the messages ``first <= marker < stop`` of ``file[start:end]`` into ``sink``.
+
+    ``fill`` is a generator: it yields whenever the sink is full, so that its rows are taken before it goes on; at its
+    end rows may be left there, and ``marker`` is the number behind the last message. Damage before message ``first`` is
+    not reported.
+
+    With ``at`` reading goes on at that offset, where message ``marker`` is; after ``fill`` it is the offset reached.
+    ``is_live``: the segment is written now, so that bytes at its end which are no message may become one; they are left
+    there, and not reported. So is, with ``waits``, a last message that may be whole or two, one of them torn: what is
+    written behind it tells. ``is_locked`` tells whether a writer is in the middle of a message. ``is_piece``: at
+    ``end`` a message ends, but not the segment.
+    """
+
+    file: ReadableFile
+    log: int
+    start: int
+    end: int
+    framing: Framing
+    sink: RowSink
+    on_fault: Callable[[Fault], None]
+    on_note: Callable[[Fault], None] | None = None
+    load_index: Callable[[], SegmentIndex] = no_index
+    first: int = 1
+    stop: int = NO_STOP
+    marker: int = 1
+    at: int = 0
+    is_live: bool = False
+    waits: bool = True
+    is_piece: bool = False
+    is_locked: Callable[[], bool] = not_locked
+    _rereads: int = 0
+    _has_waited: bool = False
+    _is_filled: bool = False
+
+    def fill(self) -> Iterator[None]:
+        """Read on; see above."""
+        data = SegmentData(self.file, self.start, self.end)
+        index: SegmentIndex | None = None
+        if self.first > self.marker and self.at <= self.start:
+            index = self.load_index()
+        window = Window(self.file.read_into, max(self.at, self._begin(data, index)), self.end)
+        trusted = -1
+        while True:
+            status = self._walk(window, trusted)
+            here = self.at = window.address
+            if status in (END, STOP):
+                return
+            if status == FULL:
+                yield
+            elif status in (FAULT, SUSPECT) or (trusted != here and self._reaches_far(data, window)):
+                if status == SUSPECT and self._fills_buffer(data, here):
+                    trusted = here
+                    continue
+                changed = None if status == SUSPECT else self._changed_framing(data, here)
+                if changed is not None:
+                    self.framing = changed
+                    continue
+                index = index or self.load_index()
+                verdict = examine_suspect(data, here, self.framing, index) if status == SUSPECT else None
+                verdict = verdict or examine(data, here, self.framing, index)
+                if data.cut_at is not None:
+                    if self.sink.row_count:
+                        yield
+                    self._cut(data, data.cut_at)
+                    return
+                if self._is_being_written(data, verdict):
+                    return
+                if verdict.whole:
+                    if trusted == here:
+                        self._read_again(window)
+                    trusted = here
+                    continue
+                if self.sink.row_count:
+                    yield  # what is before the damage is given before the damage is told
+                self._skip(data, here, verdict, index)
+                window.seek(verdict.resume)
+                self.at = verdict.resume
+            else:
+                window.refill()
+                if window.at_end and window.base + window.filled < data.end:
+                    if self.sink.row_count:
+                        yield
+                    self._cut(data, window.base + window.filled)
+
+    def _walk(self, window: Window, trusted: int) -> int:
+        """Messages from the window into the sink; the walker's status."""
+        window.at, self.marker, status = walk_messages(
+            window.buffer,
+            window.at,
+            window.filled,
+            window.at_end,
+            window.base,
+            self.framing.magic,
+            self.framing.provider,
+            self.log,
+            self.marker,
+            self.first,
+            self.stop,
+            trusted - window.base if trusted >= window.base else -1,
+            self.sink,
+        )
+        return status
+
+    def _begin(self, data: SegmentData, index: SegmentIndex | None) -> int:
+        """Where to begin: at message ``first`` if the index knows it, and the data around it agrees."""
+        if index is None or not index.is_sound:
+            return self.start
+        before, there = index.offset_of(self.first - 1), index.offset_of(self.first)
+        if before is None or there is None or data.header(there, self.framing) is None:
+            return self.start
+        header = data.header(before, self.framing)
+        if header is None or header.end != there:
+            return self.start
+        self.marker = self.first
+        return there
+
+    def _fills_buffer(self, data: SegmentData, at: int) -> bool:
+        """Whether the messages of a buffer lead, by their headers, from an offset to the end of what is in use: then
+        they are written out whole (:meth:`everlog.jlog.writing.buffer.PreCommitBuffer.waiting`)."""
+        if self.start == 0 or self._is_filled:
+            return self._is_filled
+        header = data.header(at, self.framing)
+        while header is not None and header.end < data.end and data.steps_left > 0:
+            data.steps_left -= 1
+            header = data.header(header.end, self.framing)
+        self._is_filled = header is not None and header.end == data.end
+        return self._is_filled
+
+    def _is_being_written(self, data: SegmentData, verdict: Verdict) -> bool:
+        """Whether the torn message at the end of the data is one that a writer is in the middle of: the file grows. It
+        is left to the next reading. See also ``waits``."""
+        if verdict.whole:
+            return False
+        if self.is_live:
+            ends_there = verdict.header is not None and verdict.header.end == data.end
+            if verdict.resume >= data.end or (self.waits and ends_there and verdict.code in MAY_BE_WHOLE):
+                return True
+            return self._is_begun(data, verdict)
+        is_buffer = self.start > 0  # which has room behind what is in use
+        if is_buffer or self.is_piece or verdict.code not in ("torn-record", "torn-header"):
+            return False
+        if verdict.resume < data.end and (verdict.header is None or verdict.header.end <= data.end):
+            return False
+        size = self.file.size()
+        if size <= data.end and not self._has_waited:
+            time.sleep(SECONDS_FOR_A_WRITE)
+            self._has_waited = True  # who writes there at all has gone on since: other torn messages are not waited for
+            size = self.file.size()
+        return size > data.end and (verdict.resume >= data.end or not self._leads_to(size, verdict))
+
+    def _leads_to(self, size: int, verdict: Verdict) -> bool:
+        """Whether messages follow each other from inside a torn one to right where the file ends by now, and not to
+        where that one does: then they are no payload of one that is being written."""
+        assert verdict.header is not None
+        data = SegmentData(self.file, self.start, size)
+        header = data.header(verdict.resume, self.framing)
+        while header is not None and header.end < size and header.end != verdict.header.end and data.steps_left > 0:
+            data.steps_left -= 1
+            header = data.header(header.end, self.framing)
+        return header is not None and header.end == size != verdict.header.end
+
+    def _is_begun(self, data: SegmentData, verdict: Verdict) -> bool:
+        """Whether what looks like a message behind a torn one may be that one's payload, as far as it is written."""
+        if verdict.header is None or verdict.header.end <= data.end:
+            return False
+        return self.is_locked() or self.file.size() != data.end
+
+    def _reaches_far(self, data: SegmentData, window: Window) -> bool:
+        """Whether a message needs a larger buffer and nothing right follows it: then look first, before memory is spent
+        on it."""
+        room = len(window.buffer)
+        seen = self.framing.parse(memoryview(window.buffer)[: window.filled], window.at, window.address)
+        if seen is not None and seen.end + self.framing.header_bytes - window.address <= room:
+            return False  # nothing to look at in the file
+        header = data.header(window.address, self.framing)
+        if header is None or header.end + self.framing.header_bytes - window.address <= room:
+            return False
+        return header.end > data.end or not is_followed(data, header, self.framing)
+
+    def _read_again(self, window: Window) -> None:
+        """The file says other than the buffer: it is changed in place, as no writer does. Look again, then give up."""
+        self._rereads += 1
+        if self._rereads > MAX_REREADS:
+            raise FileChanged(self.file.name, offset=window.address, found="other bytes each time", expected="the same")
+        window.base, window.at, window.filled = window.address, 0, 0
+
+    def _cut(self, data: SegmentData, reached: int) -> None:
+        if self.is_live:  # a writer cuts away what is torn before it goes on
+            data.end = reached
+            return
+        self.on_fault(
+            fault(
+                "segment-cut-while-read",
+                self.file.name,
+                reached,
+                f"{reached} bytes",
+                f"{data.end} bytes, as when it was opened",
+                loses="what was behind",
+                repair="read again",
+            )
+        )
+        data.end = reached
+
+    def _changed_framing(self, data: SegmentData, at: int) -> Framing | None:
+        """Another framing with the same provider, if the message at ``at`` is one of it: a newer version writes on
+        behind 1.x."""
+        if data.header(at, self.framing) is not None:
+            return None
+        framing = detect_framing(data, at, None)
+        if framing is None or framing.provider != self.framing.provider:
+            return None
+        if self.on_note is not None:
+            self.on_note(
+                note(
+                    "framing-changes",
+                    self.file.name,
+                    at,
+                    f"magic {framing.magic:#010x}",
+                    f"magic {self.framing.magic:#010x}",
+                    loses="nothing here; the original reads only messages with the metastore's magic",
+                    repair="rewrite the journal with everlog",
+                )
+            )
+        return framing
+
+    def _skip(self, data: SegmentData, here: int, verdict: Verdict, index: SegmentIndex) -> None:
+        if self.marker >= self.first:
+            self.on_fault(describe_damage(data, self.log, self.marker, here, verdict, self.framing))
+        following = index.marker_at(verdict.resume)
+        holds_message = verdict.resume - here >= self.framing.header_bytes
+        self.marker = following if following is not None and following > self.marker else self.marker + holds_message

@@ -1,0 +1,1 @@
+"""Repairing a journal: a plan of steps, then doing them."""

@@ -1,0 +1,317 @@
+"""Planning a journal's repair: a step for each fault that :mod:`everlog.jlog.verify.journal` finds and something can be
+done about.
+
+**What is never done.** No message that reading gives is lost, changed or moved to another place in the order. No
+subscriber is moved forward past a message that is there; where its place can't be told, it gets messages again. What is
+not understood (a segment without a single message that everlog knows, messages of another kind inside a segment) is
+left alone and told.
+
+**Processes at work.** Damage behind the last message is cut in place, under the segment's lock, and a wrong index is
+emptied under its own and deleted: writers and readers may be at work. Everything else needs the file for itself. A
+segment with damage in its middle is written anew beside the old one and put in its place by a rename, for bytes moved
+in place are lost in a crash; but a process that has the old file open would go on in it. So such a step refuses while
+any process has the file open ("stop the journal's writers and readers first"), and is done under the metastore's lock,
+under which writers open segments, so that none can come meanwhile. A reader opens segments without a lock: do not start
+readers during a repair. Where the system does not tell who has a file open (not Linux, or a file of another user), this
+is up to who repairs.
+
+**Order, and what a crash leaves.**
+
+1. Leftovers, indexes without a segment: nobody reads them.
+2. The metastore, if it is missing or wrong: one write of 16 bytes, or a file that appears at once. (A file of version
+   1.x comes last: until all segments are rewritten it says what they are.)
+3. Checkpoints, before the data that they count in: new numbers are never higher, so that a subscriber that goes on
+   after a crash here gets messages again, and skips none. The other order would skip what is written behind a cut.
+4. Segments: cut, written anew, or deleted when nothing is left of a finished one. Each is as before, or done.
+5. Indexes, then the pre-commit buffer: one write of 4 bytes, or a file that appears at once.
+
+Each step looks again, under the lock, whether the file is as it was planned for. So a plan can be made again after a
+crash at any point, and finishes the work; a draft that was left is deleted.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from everlog.core.repair import RepairPlan, RepairStep
+from everlog.core.report import Progress, Severity
+from everlog.core.storage import Storage
+from everlog.core.writable import WritableStorage, writable
+from everlog.errors import EverlogError, UsageError
+from everlog.jlog.format.checkpoints import read_checkpoints
+from everlog.jlog.format.framing import LEGACY, PLAIN, Framing
+from everlog.jlog.format.index import read_index
+from everlog.jlog.format.names import METASTORE, PRE_COMMIT, index_name, parse_index_name, segment_name
+from everlog.jlog.reading.journal import Journal
+from everlog.jlog.reading.segments import Segment
+from everlog.jlog.repair.checkpoints import Places, move_checkpoints
+from everlog.jlog.repair.metastore import Target, choose_target, write_metastore
+from everlog.jlog.repair.pre_commit import settle_buffer
+from everlog.jlog.repair.segments import Renumbering, SegmentState, holds_other_messages, scan, stays_readable
+from everlog.jlog.repair.steps import (
+    DRAFT_PREFIX,
+    CreateSegment,
+    CutTail,
+    DeleteFile,
+    DeleteIndex,
+    DeleteSegment,
+    RewriteSegment,
+)
+from everlog.jlog.verify.journal import verify_journal
+
+PARTS = frozenset({"metastore", "checkpoints", "segments", "indexes", "pre_commit", "files"})
+"""What a repair can be limited to. ``segments`` moves the checkpoints that count in what is cut, too."""
+
+_DATA = frozenset(
+    {"torn-record", "merged-records", "torn-header", "damaged-bytes", "zero-bytes", "undecodable-payload"}
+)
+_INDEX = frozenset({"index-misaligned", "index-past-end", "index-wrong", "index-closed-early"})
+_MAGIC = frozenset({"magic-differs", "framing-changes"})
+
+
+def plan_repair(storage: Storage, *, parts: Collection[str] = PARTS, progress: Progress | None = None) -> RepairPlan:
+    """Verify the journal and plan its repair; changes nothing. ``parts``: only these (see ``PARTS``).
+
+    Raises :class:`UnsupportedVersion` for a journal of a big-endian machine, :class:`MissingDependency` for an LZ4
+    journal without lz4, :class:`UsageError`.
+    """
+    unknown = set(parts) - PARTS
+    if unknown:
+        raise UsageError("parts", found=", ".join(sorted(unknown)), expected=", ".join(sorted(PARTS)))
+    return _Planner(writable(storage), frozenset(parts), progress).plan()
+
+
+class _Planner:
+    """One plan. ``mended`` are the faults, by code and file, that its steps are for."""
+
+    def __init__(self, storage: WritableStorage, parts: frozenset[str], progress: Progress | None) -> None:
+        self.storage = storage
+        self.parts = parts
+        self.journal = Journal.read(storage)
+        self.report = verify_journal(self.journal, progress)
+        self.codes: dict[str, set[str]] = defaultdict(set)
+        for fault in self.report.faults:
+            self.codes[fault.file].add(fault.code)
+        self.target: Target = choose_target(self.journal, self.report.faults)
+        self.checkpoints = read_checkpoints(storage, storage.names())
+        self.markers: dict[int, set[int]] = defaultdict(set)
+        for checkpoint in self.checkpoints:
+            if checkpoint.log is not None and checkpoint.marker:
+                self.markers[checkpoint.log].add(checkpoint.marker)
+        self.mended: set[tuple[str, str]] = set()
+        self.states: dict[int, SegmentState] = {}
+        self.renumberings: dict[int, Renumbering] = {}
+        self.deleted: set[int] = set()
+        self.cut: set[int] = set()
+
+    def plan(self) -> RepairPlan:
+        """See :func:`plan_repair`."""
+        segments = list(self._segments()) if "segments" in self.parts else []
+        metastore = list(self._metastore()) if "metastore" in self.parts else []
+        is_legacy = "metastore-legacy" in self.codes[METASTORE]
+        checkpoints = list(self._checkpoints())
+        steps: list[RepairStep] = [
+            *(self._files() if "files" in self.parts else ()),
+            *([] if is_legacy else metastore),
+            *checkpoints,
+            *segments,
+            *(self._indexes() if "indexes" in self.parts else ()),
+            *(self._pre_commit() if "pre_commit" in self.parts else ()),
+            *(metastore if is_legacy else []),
+        ]
+        remains = tuple(
+            fault
+            for fault in self.report.faults
+            if fault.severity is Severity.FAULT and (fault.code, fault.file) not in self.mended
+        )
+        return RepairPlan(self.storage.root, "jlog", tuple(steps), remains)
+
+    def _mend(self, file: str, codes: Collection[str] | None = None) -> None:
+        self.mended.update((code, file) for code in (self.codes[file] if codes is None else codes))
+
+    def _metastore(self) -> Iterator[RepairStep]:
+        if "unreadable-file" in self.codes[METASTORE]:
+            return
+        has_fault = any(f.file == METASTORE and f.severity is Severity.FAULT for f in self.report.faults)
+        if not has_fault and self.target.framing == self.journal.preferred:
+            return
+        step = write_metastore(self.storage, self.journal, self.target)
+        if step is not None:
+            yield step
+        last = self.journal.last_log
+        if last is not None and self.target.written > last:
+            yield CreateSegment(
+                file=segment_name(self.target.written),
+                before="no such segment, though the metastore says that it is written",
+                after="an empty segment",
+                storage=self.storage,
+            )
+        self._mend(METASTORE)
+        for log, framing in self.target.framings.items():
+            if framing == self.target.framing:
+                self._mend(segment_name(log), {"magic-differs"})
+
+    def _segments(self) -> Iterator[RepairStep]:
+        for segment in self.journal.segments:
+            name = segment_name(segment.log)
+            if segment.byte_count == 0:
+                if segment.log != self.target.written:
+                    yield self._delete(SegmentState(segment.log, 0, 0, (), False), PLAIN)
+                    self._mend(name)
+                continue
+            is_old = self.target.framings.get(segment.log) == LEGACY
+            if is_old or self.codes[name] & (_DATA | _MAGIC):
+                step = self._segment(segment)
+                if step is not None:
+                    yield step
+
+    def _segment(self, segment: Segment) -> RepairStep | None:
+        log, name = segment.log, segment_name(segment.log)
+        with self.storage.open(name) as file:
+            size = file.size()
+            framing = self.journal.framing_of(file, 0, size)
+            index = read_index(self.storage, log, size, framing.header_bytes)
+            renumbering = Renumbering(self.markers[log], index)
+            state = scan(file, log, framing, index, renumbering)
+            to_plain = state.has_legacy and self.target.framing == PLAIN
+            if state.holds_unknown_only or not (state.stretches or to_plain):
+                return None
+            if holds_other_messages(file, state, framing) or not stays_readable(file, state, framing):
+                return None
+        self.states[log] = state
+        self._mend(name, self.codes[name] & (_DATA | (_MAGIC if to_plain else frozenset())))
+        if state.stretches:
+            self.cut.add(log)
+            self._mend(index_name(log))
+        if not state.message_count and log != self.target.written:
+            return self._delete(state, framing)
+        if state.stretches:
+            self.renumberings[log] = renumbering
+        what = [f"{state.message_count} messages in {state.size} bytes"]
+        what += [f"damaged: {', '.join(map(str, state.stretches))}"] if state.stretches else []
+        what += ["headers of version 1.x"] if to_plain else []
+        lost = sum(stretch.end - stretch.start for stretch in state.stretches)
+        common: dict[str, Any] = {
+            "file": name,
+            "before": "; ".join(what),
+            "after": "; ".join(
+                [
+                    f"{state.message_count} messages in {state.kept_bytes} bytes",
+                    *(["no index"] if state.stretches else []),
+                    *(["headers of version 2"] if to_plain else []),
+                ]
+            ),
+            "loses": f"{lost} bytes that are no whole message" if lost else "nothing",
+            "storage": self.storage,
+            "log": log,
+            "framing": framing,
+            "state": state,
+        }
+        if to_plain or not state.is_tail_only:
+            return RewriteSegment(**common, to_plain=to_plain)
+        return CutTail(**common)
+
+    def _delete(self, state: SegmentState, framing: Framing) -> RepairStep:
+        self.deleted.add(state.log)
+        self.cut.add(state.log)
+        self._mend(index_name(state.log))
+        return DeleteSegment(
+            file=segment_name(state.log),
+            before=f"{state.size} bytes, no message, in a finished segment",
+            after="no file, no index",
+            loses=f"{state.size} bytes that are no whole message" if state.size else "nothing",
+            storage=self.storage,
+            log=state.log,
+            framing=framing,
+            state=state,
+        )
+
+    def _checkpoints(self) -> Iterator[RepairStep]:
+        logs = sorted({s.log for s in self.journal.segments} - self.deleted | {self.target.written})
+        # In a segment that is created, for the metastore says that it was there, nothing is left to be done with.
+        past_end = {
+            c.file
+            for c in self.checkpoints
+            if "checkpoint-past-end" in self.codes[c.file] or (c.log == logs[-1] != self.journal.last_log and c.marker)
+        }
+        is_all = "checkpoints" in self.parts
+        places = Places(
+            logs,
+            frozenset(self.deleted),
+            self.renumberings,
+            frozenset(past_end),
+            self._count_of,
+        )
+        concerned = [c for c in self.checkpoints if is_all or c.log in self.cut]
+        for step in move_checkpoints(self.storage, concerned, places):
+            self._mend(step.file)
+            yield step
+        for checkpoint in concerned:
+            if checkpoint.log in self.cut or checkpoint.log == logs[-1]:
+                self._mend(checkpoint.file)
+
+    def _count_of(self, log: int) -> int:
+        """Messages that a segment will have."""
+        if log not in self.states:
+            name = segment_name(log)
+            if not self.storage.exists(name):
+                return 0
+            with self.storage.open(name) as file:
+                self.states[log] = scan(file, log, self.journal.framing_of(file, 0, file.size()))
+        return self.states[log].message_count
+
+    def _indexes(self) -> Iterator[RepairStep]:
+        for segment in self.journal.segments:
+            name = index_name(segment.log)
+            if segment.log in self.cut or not self.storage.exists(name):
+                continue
+            codes = self.codes[name] & _INDEX
+            # A segment that is written again, because the metastore's number was no such, must not have a closed one.
+            is_reopened = segment.log == self.target.written < (self.journal.metastore.storage_log or 0)
+            if not codes and not (is_reopened and read_index(self.storage, segment.log, segment.byte_count).closed):
+                continue
+            self._mend(name, codes)
+            size = self.storage.size(name)
+            yield DeleteIndex(
+                file=name,
+                before=f"{size} bytes: {', '.join(sorted(codes)) or 'closed'}",
+                after="no file; readers make it anew",
+                storage=self.storage,
+                log=segment.log,
+                size=size,
+            )
+
+    def _pre_commit(self) -> Iterator[RepairStep]:
+        found = {
+            fault.code
+            for fault in self.report.faults
+            if fault.file == PRE_COMMIT and fault.severity is Severity.FAULT and fault.code != "unreadable-file"
+        }
+        if not found:
+            return
+        step = settle_buffer(self.storage, self.journal, found)
+        if step is not None:
+            self._mend(PRE_COMMIT, found)
+            yield step
+
+    def _files(self) -> Iterator[RepairStep]:
+        """Drafts of a repair that was stopped, indexes without a segment, checkpoints of nobody."""
+        logs = {segment.log for segment in self.journal.segments}
+        for name in sorted(self.storage.names()):
+            of_index = parse_index_name(name)
+            if name.startswith(DRAFT_PREFIX):
+                before = "a draft of a repair that did not come to its end"
+            elif of_index is not None and of_index not in logs:
+                before = "an index without a segment"
+            elif "checkpoint-name" in self.codes[name]:
+                before = "a checkpoint whose name is no subscriber's"
+            else:
+                continue
+            try:
+                size = self.storage.size(name)
+            except EverlogError:
+                continue
+            self._mend(name)
+            yield DeleteFile(file=name, before=before, after="no file", storage=self.storage, size=size)

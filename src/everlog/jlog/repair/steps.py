@@ -1,0 +1,398 @@
+"""The steps of a journal's repair. :mod:`everlog.jlog.repair.planning` says in which order they go, and why."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from everlog.core.repair import Backup, RepairStep, keep_part
+from everlog.core.storage import ReadableFile
+from everlog.core.writable import WritableFile, WritableStorage, locked
+from everlog.errors import EverlogError, FileChanged, StoreUnavailable
+from everlog.jlog.format.framing import PLAIN, Framing
+from everlog.jlog.format.index import SegmentIndex, read_index
+from everlog.jlog.format.layouts import JlogCheckpoint, JlogMetastore
+from everlog.jlog.format.names import METASTORE, index_name
+from everlog.jlog.repair.segments import KeptBytes, SegmentState, scan, stays_readable
+
+DRAFT_PREFIX = ".everlog-repair-"
+"""A segment that is written anew has a name with this, until it is complete."""
+COPY_BYTES = 1 << 20
+FILE_MODE = 0o640
+
+
+def refuse_open(storage: WritableStorage, name: str) -> None:
+    """Raises :class:`StoreUnavailable` when a process has the file open. Where the system does not tell, it is taken
+    for closed."""
+    if storage.exists(name) and storage.is_open_elsewhere(name):
+        raise StoreUnavailable(
+            name,
+            found="a process that has it open",
+            expected="none while it is changed",
+            hint="stop the journal's writers and readers first, then repair again; nothing was changed",
+        )
+
+
+@contextlib.contextmanager
+def journal_locked(storage: WritableStorage) -> Iterator[None]:
+    """The metastore's lock, under which writers open a segment and segments are deleted."""
+    if not storage.exists(METASTORE):
+        yield
+        return
+    with storage.open_writable(METASTORE) as file, locked(file):
+        yield
+
+
+def chunks(file: ReadableFile, start: int, end: int) -> Iterator[bytes]:
+    """The bytes of a part of a file. Raises :class:`FileChanged` when it has become shorter."""
+    for at in range(start, end, COPY_BYTES):
+        length = min(COPY_BYTES, end - at)
+        data = file.read_at(at, length)
+        if len(data) < length:
+            raise FileChanged(file.name, offset=at, found=f"{len(data)} bytes", expected=f"{length}")
+        yield data
+
+
+def keep(backup: Backup | None, file: ReadableFile, start: int = 0, end: int | None = None) -> None:
+    """Into the backup: a whole file, under its name, or a part, under its name and offset."""
+    if backup is None:
+        return
+    size = file.size() if end is None else end
+    if size > start:
+        keep_part(backup, file, file.name if end is None else f"{file.name}@{start}", start, size)
+
+
+def changed(name: str, found: str, expected: str) -> FileChanged:
+    """A file that is not as it was when the repair was planned."""
+    return FileChanged(name, found=found, expected=f"{expected}, as when the repair was planned")
+
+
+@dataclass(frozen=True, kw_only=True)
+class JournalStep(RepairStep):
+    """A step on a journal's folder."""
+
+    storage: WritableStorage
+
+    def expect_size(self, size: int) -> None:
+        """Raises :class:`FileChanged`."""
+        if not self.storage.exists(self.file):
+            raise changed(self.file, "no file", f"{size} bytes")
+        now = self.storage.size(self.file)
+        if now != size:
+            raise changed(self.file, f"{now} bytes", f"{size} bytes")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriteMetastore(JournalStep):
+    """The metastore's fields: in place, in one write, for processes may have it mapped later on; one that is missing
+    appears at once."""
+
+    old: bytes | None
+    new: bytes
+    old_size: int = 0
+    mode: int = FILE_MODE
+
+    def check(self) -> None:
+        """See :class:`RepairStep`."""
+        if self.old is None:
+            if self.storage.exists(METASTORE):
+                raise changed(METASTORE, "a file", "none")
+            return
+        refuse_open(self.storage, METASTORE)
+        with self.storage.open(METASTORE) as file:
+            self._compare(file)
+
+    def _compare(self, file: ReadableFile) -> None:
+        found = file.read_at(0, JlogMetastore.size)
+        if found != self.old or file.size() != self.old_size:
+            raise changed(METASTORE, found.hex() or "0 bytes", (self.old or b"").hex() or "0 bytes")
+
+    def apply(self, backup: Backup | None) -> str:
+        """See :class:`RepairStep`."""
+        self.check()
+        if self.old is None:
+            if not self.storage.publish(METASTORE, self.new, replace=False, mode=self.mode, sync=True):
+                raise changed(METASTORE, "a file", "none")
+            return f"wrote {METASTORE}: {self.after}"
+        with self.storage.open_writable(METASTORE) as file, locked(file):
+            self._compare(file)
+            keep(backup, file)
+            file.write_at(0, self.new)
+            if self.old_size > len(self.new):
+                file.truncate(len(self.new))
+            file.sync()
+        return f"wrote {METASTORE}: {self.after}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CreateSegment(JournalStep):
+    """The empty segment that the metastore says is written now."""
+
+    mode: int = FILE_MODE
+
+    def check(self) -> None:
+        """See :class:`RepairStep`."""
+        if self.storage.exists(self.file):
+            raise changed(self.file, "a file", "none")
+
+    def apply(self, backup: Backup | None) -> str:
+        """See :class:`RepairStep`."""
+        with journal_locked(self.storage):
+            self.check()
+            self.storage.open_writable(self.file, create=True, mode=self.mode).close()
+            self.storage.sync_folder()
+        return f"created {self.file}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MoveCheckpoint(JournalStep):
+    """A checkpoint: in place, in one write of eight bytes, under its lock, as its subscriber does; and under the
+    metastore's, so that no segment that it moves back to is deleted meanwhile."""
+
+    old: bytes
+    old_size: int
+    new: tuple[int, int]
+
+    def check(self) -> None:
+        """See :class:`RepairStep`."""
+        refuse_open(self.storage, self.file)
+        if not self.storage.exists(self.file):
+            raise changed(self.file, "no file", self.before)
+        with self.storage.open(self.file) as file:
+            self._compare(file)
+
+    def _compare(self, file: ReadableFile) -> None:
+        found = file.read_at(0, JlogCheckpoint.size)
+        if found != self.old or file.size() != self.old_size:
+            raise changed(self.file, found.hex() or "0 bytes", self.old.hex() or "0 bytes")
+
+    def apply(self, backup: Backup | None) -> str:
+        """See :class:`RepairStep`."""
+        with journal_locked(self.storage):
+            self.check()
+            with self.storage.open_writable(self.file) as file, locked(file):
+                self._compare(file)
+                keep(backup, file)
+                file.write_at(0, JlogCheckpoint.struct.pack(*self.new))
+                if self.old_size > JlogCheckpoint.size:
+                    file.truncate(JlogCheckpoint.size)
+                file.sync()
+        return f"set {self.file} to {self.new[0]:08x}:{self.new[1]:08x}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SegmentStep(JournalStep):
+    """A change of a segment's data."""
+
+    log: int
+    framing: Framing
+    state: SegmentState
+
+    def index(self) -> SegmentIndex:
+        """The segment's index, as reading uses it."""
+        return read_index(self.storage, self.log, self.state.size, self.framing.header_bytes)
+
+    def compare(self, file: ReadableFile) -> None:
+        """Walk once more, now that the file is locked. Raises :class:`FileChanged`."""
+        if file.size() != self.state.size:
+            raise changed(self.file, f"{file.size()} bytes", f"{self.state.size} bytes")
+        if scan(file, self.log, self.framing, self.index()) != self.state:
+            raise changed(self.file, "other damage", "the damage found then")
+
+    def keep_stretches(self, backup: Backup | None, file: ReadableFile) -> None:
+        """The bytes that are cut out, into the backup."""
+        for stretch in self.state.stretches:
+            keep(backup, file, stretch.start, stretch.end)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CutTail(SegmentStep):
+    """Damage behind the last message: cut in place, under the segment's lock. Writers may be at work: one that waits
+    for the lock finds the new end."""
+
+    def check(self) -> None:
+        """See :class:`RepairStep`."""
+        self.expect_size(self.state.size)
+
+    def apply(self, backup: Backup | None) -> str:
+        """See :class:`RepairStep`. The index goes after the cut, for what is damage may be known by it alone; a crash
+        between leaves entries behind the end, which the next repair finds."""
+        end = self.state.kept_bytes
+        self.check()
+        with self.storage.open_writable(self.file) as file, locked(file):
+            self.compare(file)
+            self.keep_stretches(backup, file)
+            file.truncate(end)
+            file.sync()
+        remove_index(self.storage, self.log)
+        return f"cut {self.file} at {end}: {self.state.size - end} bytes less; deleted its index"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewriteSegment(SegmentStep):
+    """A segment without its damaged stretches, or with the headers of version 2: written anew beside it, then put in
+    its place at once. Nobody may have it open, for a writer would go on in the old file."""
+
+    to_plain: bool = False
+
+    @property
+    def draft(self) -> str:
+        """The new segment's name until it is complete."""
+        return DRAFT_PREFIX + self.file
+
+    def check(self) -> None:
+        """See :class:`RepairStep`."""
+        self.expect_size(self.state.size)
+        refuse_open(self.storage, self.file)
+
+    def apply(self, backup: Backup | None) -> str:
+        """See :class:`RepairStep`."""
+        with journal_locked(self.storage), index_locked(self.storage, self.log) as index:
+            self.check()
+            with self.storage.open_writable(self.file) as file, locked(file):
+                self.compare(file)
+                self.keep_stretches(backup, file)
+                try:
+                    self._write_draft(file)
+                    if self.state.stretches:
+                        drop_index(self.storage, self.log, index)
+                    self.storage.rename(self.draft, self.file)
+                except BaseException:
+                    with contextlib.suppress(EverlogError):
+                        self.storage.remove(self.draft)
+                    raise
+                self.storage.sync_folder()
+        size = self.state.kept_bytes
+        return f"wrote {self.file} anew: {self.state.message_count} messages, {self.state.size - size} bytes less"
+
+    def _write_draft(self, file: WritableFile) -> None:
+        self.storage.remove(self.draft)
+        kept = KeptBytes(file, self.state.kept)
+        with self.storage.open_writable(self.draft, create=True, exclusive=True, mode=file.mode()) as draft:
+            at = 0
+            for chunk in chunks(kept, 0, kept.size()):
+                draft.write_at(at, chunk)
+                at += len(chunk)
+            if self.to_plain:
+                scan(file, self.log, self.framing, self.index(), _PlainHeaders(kept, draft))
+            draft.sync()
+            whole = SegmentState(self.log, at, self.state.message_count, (), False)
+            if not stays_readable(draft, whole, PLAIN if self.to_plain else self.framing):
+                raise changed(self.file, "a draft that does not read as the segment does", "one that does")
+
+
+class _PlainHeaders:
+    """Gives each message in a draft the magic of version 2. Sizes and offsets stay."""
+
+    def __init__(self, kept: KeptBytes, draft: WritableFile) -> None:
+        self._kept = kept
+        self._draft = draft
+
+    def messages(self, markers: Sequence[int], offsets: Sequence[int]) -> None:
+        """See :class:`everlog.jlog.repair.segments.Listener`."""
+        for offset in offsets:
+            self._draft.write_at(self._kept.place_of(offset), PLAIN.magic_bytes)
+
+    def lost(self, *, is_counted: bool) -> None:
+        """See :class:`everlog.jlog.repair.segments.Listener`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeleteSegment(SegmentStep):
+    """A finished segment without a message, and its index."""
+
+    def check(self) -> None:
+        """See :class:`RepairStep`."""
+        self.expect_size(self.state.size)
+        refuse_open(self.storage, self.file)
+
+    def apply(self, backup: Backup | None) -> str:
+        """See :class:`RepairStep`."""
+        with journal_locked(self.storage), index_locked(self.storage, self.log) as index:
+            self.check()
+            with self.storage.open_writable(self.file) as file, locked(file):
+                if self.state.size:
+                    self.compare(file)
+                keep(backup, file)
+                drop_index(self.storage, self.log, index)
+                self.storage.remove(self.file)
+                self.storage.sync_folder()
+        return f"deleted {self.file}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeleteIndex(JournalStep):
+    """An index that is wrong; readers make it anew. Readers may be at work."""
+
+    log: int
+    size: int
+
+    def check(self) -> None:
+        """See :class:`RepairStep`."""
+        self.expect_size(self.size)
+
+    def apply(self, backup: Backup | None) -> str:
+        """See :class:`RepairStep`."""
+        self.check()
+        if backup is not None:
+            with self.storage.open(self.file) as file:
+                keep(backup, file)
+        remove_index(self.storage, self.log)
+        return f"deleted {self.file}"
+
+
+@contextlib.contextmanager
+def index_locked(storage: WritableStorage, log: int) -> Iterator[WritableFile | None]:
+    """A segment's index, locked, if it has one. Who locks the segment too locks the index first, as the C library's
+    readers do, and writers that cut a torn end."""
+    name = index_name(log)
+    if not storage.exists(name):
+        yield None
+        return
+    with storage.open_writable(name) as file, locked(file):
+        yield file
+
+
+def drop_index(storage: WritableStorage, log: int, index: WritableFile | None) -> None:
+    """Empty an index that is locked, then delete it: a reader that has it open fills it again, all others make a new
+    one. On disk on return, so that an old index never meets new data. Raises :class:`FileChanged` for one that a reader
+    has made since: it can't be locked behind the segment."""
+    name = index_name(log)
+    if index is not None:
+        index.truncate(0)
+        index.sync()
+        storage.remove(name)
+        storage.sync_folder()
+    elif storage.exists(name):
+        raise changed(name, "a file", "none")
+
+
+def remove_index(storage: WritableStorage, log: int) -> None:
+    """Empty an index under its lock, then delete it. Not while the segment is locked."""
+    with index_locked(storage, log) as index:
+        if index is not None:
+            drop_index(storage, log, index)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeleteFile(JournalStep):
+    """A file that no process needs."""
+
+    size: int
+
+    def check(self) -> None:
+        """See :class:`RepairStep`."""
+        self.expect_size(self.size)
+        refuse_open(self.storage, self.file)
+
+    def apply(self, backup: Backup | None) -> str:
+        """See :class:`RepairStep`."""
+        with journal_locked(self.storage):
+            self.check()
+            if backup is not None:
+                with self.storage.open(self.file) as file:
+                    keep(backup, file)
+            self.storage.remove(self.file)
+            self.storage.sync_folder()
+        return f"deleted {self.file}"

@@ -1,0 +1,247 @@
+"""Subscribers: adding, removing, listing them, and their checkpoints.
+
+A subscriber is a file, ``cp.<hex of its name>``, of eight bytes: the last message that it is done with. Files, bytes
+and locks are those of the C library, so that its processes may work on the same journal meanwhile.
+
+Adding takes the metastore's lock, as :mod:`everlog.jlog.subscribing.removal` does, so that no segment goes between the
+choice of the place to begin at and the file that holds it. The C library removes segments without a lock: so it is
+looked again whether the segment still is there. A crash in adding leaves the subscriber or none, never an empty file
+(under which the C library may delete what is needed), at worst a ``.everlog-*`` draft, which
+:func:`everlog.jlog.subscribing.removal.clean` takes away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+
+from everlog.core.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS
+from everlog.core.storage import Storage
+from everlog.core.writable import WritableFile, WritableStorage, locked
+from everlog.errors import CorruptData, NotAStore, SubscriberExists, UnknownSubscriber, UsageError
+from everlog.jlog.format.addresses import MARKER_BITS, Address
+from everlog.jlog.format.checkpoints import Checkpoint, read_checkpoints
+from everlog.jlog.format.framing import Framing
+from everlog.jlog.format.index import read_index
+from everlog.jlog.format.layouts import JlogCheckpoint, JlogMetastore
+from everlog.jlog.format.names import checkpoint_name, parse_segment_name, printable, segment_name
+from everlog.jlog.reading.growth import is_locked
+from everlog.jlog.reading.journal import SOURCES
+from everlog.jlog.reading.recovery import SegmentData, detect_framing
+from everlog.jlog.reading.segments import NO_STOP, SegmentReader
+from everlog.jlog.writing.metastore_file import SAFE, MetastoreFile
+from everlog.jlog.writing.opening import JournalPath, storage_of
+from everlog.kernel.columns import RowSink
+
+MAX_FILE_NAME_BYTES = 255
+MAX_LOOKS = 8
+BEGINNING, END = "beginning", "end"
+
+
+def subscriber_name(name: str | bytes) -> str:
+    """A name as it is kept: bytes that are not UTF-8 as surrogates. Any bytes do, since the file's name is their hex
+    text; one to 126 of them. Raises :class:`UsageError`."""
+    if not isinstance(name, str | bytes):
+        raise UsageError("subscriber", found=repr(name)[:80], expected="a name, as text or bytes")
+    try:
+        raw = name.encode("utf-8", "surrogateescape") if isinstance(name, str) else name
+    except UnicodeEncodeError as error:
+        raise UsageError("subscriber", found=repr(name), expected="a name that can be encoded") from error
+    kept = raw.decode("utf-8", "surrogateescape")
+    if not raw or len(checkpoint_name(kept)) > MAX_FILE_NAME_BYTES:
+        most = (MAX_FILE_NAME_BYTES - len(checkpoint_name(""))) // 2
+        raise UsageError("subscriber", found=f"a name of {len(raw)} bytes", expected=f"1 to {most} bytes")
+    return kept
+
+
+class CheckpointFile:
+    """A subscriber's checkpoint, open. Raises :class:`UnknownSubscriber`, :class:`WriteFailed`."""
+
+    def __init__(self, storage: WritableStorage, name: str | bytes) -> None:
+        self.subscriber = subscriber_name(name)
+        file = checkpoint_name(self.subscriber)
+        if not storage.exists(file):
+            raise UnknownSubscriber(
+                storage.root, found=f"no subscriber {printable(self.subscriber)!r}", expected="one that was added"
+            )
+        self.file: WritableFile = storage.open_writable(file)
+
+    def read(self) -> Address:
+        """The checkpoint, now. Raises :class:`CorruptData` for a file of less than 8 bytes."""
+        self.file.lock()
+        try:
+            return self._read()
+        finally:
+            self.file.unlock()
+
+    def _read(self) -> Address:
+        data = self.file.read_at(0, JlogCheckpoint.size)
+        if len(data) != JlogCheckpoint.size:
+            raise CorruptData(
+                self.file.name,
+                found=f"{len(data)} bytes",
+                expected=f"{JlogCheckpoint.size} bytes",
+                hint=f"set the checkpoint of {printable(self.subscriber)!r} anew",
+            )
+        values = JlogCheckpoint.unpack_from(data)
+        return Address.of(values.log, values.marker)
+
+    def write(self, address: Address, *, sync: bool) -> None:
+        """Set the checkpoint; a crash leaves the old one or the new one. Raises :class:`WriteFailed`."""
+        data = JlogCheckpoint.struct.pack(address.log, address.marker)
+        self.file.lock()
+        try:
+            self.file.write_at(0, data)
+            if sync:
+                self.file.sync()
+        finally:
+            self.file.unlock()
+
+    def move_on(self, done: Address, to: Address, *, sync: bool) -> bool:
+        """Set the checkpoint to ``to`` if it is in ``done``'s segment, at ``done`` or behind it; whether it was."""
+        data = JlogCheckpoint.struct.pack(to.log, to.marker)
+        self.file.lock()
+        try:
+            found = self._read()
+            if found.log != done.log or found < done:
+                return False
+            self.file.write_at(0, data)
+            if sync:
+                self.file.sync()
+            return True
+        finally:
+            self.file.unlock()
+
+    def close(self) -> None:
+        """Give the file back."""
+        self.file.close()
+
+
+def find_beginning(storage: Storage, metastore: JlogMetastore) -> Address:
+    """Before the first message there is."""
+    logs = [log for log in map(parse_segment_name, storage.names()) if log is not None]
+    return Address.of(min(logs, default=metastore.storage_log), 0)
+
+
+def find_end(storage: Storage, metastore: JlogMetastore) -> Address:
+    """At the last whole message there is, now."""
+    log = metastore.storage_log
+    while storage.exists(segment_name(log + 1)) and storage.size(segment_name(log + 1)):
+        log += 1  # the metastore's last change was lost in a power cut
+    if not storage.exists(segment_name(log)):
+        return Address.of(log, 0)
+    with storage.open(segment_name(log)) as file:
+        size = file.size()
+        preferred = Framing(metastore.magic)
+        framing = detect_framing(SegmentData(file, 0, size), 0, preferred) or preferred
+        index = read_index(storage, log, size, framing.header_bytes)
+        sink = RowSink([("marker", "q", SOURCES["marker"])], MAX_BATCH_ROWS, MAX_BATCH_BYTES)
+        reader = SegmentReader(file, log, 0, size, framing, sink, lambda _: None, is_live=True)
+        reader.load_index, reader.is_locked = lambda: index, lambda: is_locked(storage, log)
+        reader.first = index.good if index.is_sound and index.good else NO_STOP
+        for _ in reader.fill():
+            sink.take()
+        return Address.of(log, reader.marker - 1)
+
+
+def add_subscriber(
+    journal: JournalPath,
+    name: str | bytes,
+    *,
+    at: str | int = BEGINNING,
+    copy_of: str | bytes | None = None,
+) -> Address:
+    """Add a subscriber, and say where it begins: its first message is the one behind that.
+
+    ``at``: ``"beginning"`` (the first message there is), ``"end"`` (the next to be written), an address or its text.
+    ``copy_of``: where that subscriber is, whatever ``at`` says. Raises :class:`SubscriberExists`,
+    :class:`UnknownSubscriber`, :class:`UsageError`, :class:`WriteFailed`, :class:`NotAStore`, :class:`CorruptData`.
+    """
+    storage = storage_of(journal)
+    with closing(MetastoreFile(storage)) as metastore, metastore.locked() as values:
+        return add_locked(storage, metastore, subscriber_name(name), place_finder(storage, values, at, copy_of))
+
+
+def place_finder(
+    storage: WritableStorage, values: JlogMetastore, at: str | int, copy_of: str | bytes | None = None
+) -> Callable[[], Address]:
+    """What tells where a subscriber begins. Raises :class:`UsageError`."""
+    if copy_of is not None:
+        return lambda: read_checkpoint(storage, copy_of)
+    if at == BEGINNING:
+        return lambda: find_beginning(storage, values)
+    if at == END:
+        return lambda: find_end(storage, values)
+    address = as_address(at)
+    return lambda: address
+
+
+def add_locked(
+    storage: WritableStorage, metastore: MetastoreFile, name: str, find_place: Callable[[], Address]
+) -> Address:
+    """:func:`add_subscriber`, under the metastore's lock."""
+    sync = metastore.read().safety == SAFE
+    address = find_place()
+    was_there = storage.exists(segment_name(address.log))
+    data = JlogCheckpoint.struct.pack(address.log, address.marker)
+    if not storage.publish(checkpoint_name(name), data, replace=False, mode=metastore.mode, sync=sync):
+        raise SubscriberExists(
+            storage.root, found=f"subscriber {printable(name)!r}", expected="none of that name", hint="see jlogctl -l"
+        )
+    for _ in range(MAX_LOOKS):
+        if not was_there or storage.exists(segment_name(address.log)):
+            break
+        # A process of the C library looked for subscribers before this one was there, and has deleted the segment.
+        moved = find_place()
+        if moved == address:
+            break
+        address = moved
+        with closing(CheckpointFile(storage, name)) as file:
+            file.write(address, sync=sync)
+    return address
+
+
+def remove_subscriber(journal: JournalPath, name: str | bytes) -> bool:
+    """Remove a subscriber; False when there was none. What it held goes at the next crossing of another one into a
+    newer segment, or by :func:`everlog.jlog.subscribing.removal.clean`. Raises :class:`WriteFailed`,
+    :class:`UsageError`."""
+    return storage_of(journal).remove(checkpoint_name(subscriber_name(name)))
+
+
+def list_subscribers(journal: JournalPath) -> list[Checkpoint]:
+    """All subscribers, by name. Files that can't be read, or have not 8 bytes, are listed too."""
+    storage = storage_of(journal)
+    return read_checkpoints(storage, storage.names())
+
+
+def read_checkpoint(journal: JournalPath, name: str | bytes) -> Address:
+    """The last message that a subscriber is done with. Raises :class:`UnknownSubscriber`, :class:`CorruptData`."""
+    with closing(CheckpointFile(storage_of(journal), name)) as file:
+        return file.read()
+
+
+def write_checkpoint(journal: JournalPath, name: str | bytes, address: str | int, *, sync: bool = False) -> None:
+    """Set a subscriber's checkpoint, forwards or backwards. Deletes nothing. Raises :class:`UnknownSubscriber`,
+    :class:`WriteFailed`, :class:`UsageError`."""
+    storage, place = storage_of(journal), as_address(address)
+    with closing(CheckpointFile(storage, name)) as file, removal_kept_out(storage):
+        file.write(place, sync=sync)
+
+
+@contextmanager
+def removal_kept_out(storage: WritableStorage) -> Iterator[None]:
+    """Around a checkpoint that goes back: what is there behind it then stays. Where the metastore is damaged nobody of
+    us removes anything."""
+    try:
+        metastore = MetastoreFile(storage)
+    except (NotAStore, CorruptData):
+        yield
+        return
+    with closing(metastore), locked(metastore.file):
+        yield
+
+
+def as_address(address: str | int) -> Address:
+    """An address, its number or its text. Raises :class:`UsageError`."""
+    if isinstance(address, str):
+        return Address.parse(address)
+    return Address.of(*divmod(address, 1 << MARKER_BITS))

@@ -1,0 +1,1 @@
+"""Checking a journal: one report with every fault."""

@@ -1,0 +1,1 @@
+"""Appending to a journal, beside other writers."""

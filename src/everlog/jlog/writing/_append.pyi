@@ -1,0 +1,2 @@
+from everlog.jlog.writing.append_twin import Appender as Appender
+from everlog.jlog.writing.append_twin import BufferAppender as BufferAppender
