@@ -41,8 +41,8 @@ from everlog.core.storage import LocalStorage
 from everlog.core.store import as_level
 from everlog.core.writable import LocalWritableStorage, make_folder
 from everlog.errors import EverlogError
-from everlog.nats_streaming.encryption import load_master_key
 from everlog.nats_streaming.options import NatsStreamingOptions
+from everlog.nats_streaming.reading.encryption import load_master_key
 from everlog.sbe import SbeColumns, parse_schema
 from everlog.spark import options as spark_options
 from everlog.spark.discovery import find_stores

@@ -17,8 +17,8 @@ from everlog.aeron.transport.shared_files import map_file
 from everlog.cli.app import run
 from everlog.core.remote import RemoteStorage
 from everlog.errors import EverlogError
-from everlog.nats_streaming.encryption import load_master_key
 from everlog.nats_streaming.options import NatsStreamingOptions
+from everlog.nats_streaming.reading.encryption import load_master_key
 from everlog.sbe import load_schema
 from everlog.spark.discovery import find_stores
 from everlog.spark.options import parse_options

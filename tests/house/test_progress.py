@@ -37,7 +37,7 @@ from everlog.core.columns import Batch
 from everlog.core.report import Fault
 from everlog.core.store import Level, Store
 from everlog.errors import EverlogError
-from everlog.nats_streaming.messages import MsgProto
+from everlog.nats_streaming.format.messages import MsgProto
 from everlog.stores import open_store
 from everlog.testing.archive_folder import MadeRecording, write_archive, write_cluster
 from everlog.testing.crashing_storage import CrashingStorage
@@ -87,7 +87,7 @@ def bounded(byte_count: int) -> Iterator[None]:
 _TWINS = {
     "everlog.aeron._walk": "everlog.aeron.walk_twin",
     "everlog.jlog.reading._walk": "everlog.jlog.reading.walk_twin",
-    "everlog.nats_streaming._walk": "everlog.nats_streaming.walk_twin",
+    "everlog.nats_streaming.reading._walk": "everlog.nats_streaming.reading.walk_twin",
     "everlog.kernel._columns": "everlog.kernel.columns_twin",
     "everlog.kernel._crc32": "everlog.kernel.crc32_twin",
 }

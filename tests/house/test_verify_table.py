@@ -15,7 +15,7 @@ from everlog.aeron.cluster.faults import CODES as CLUSTER_CODES
 from everlog.aeron.transport.faults import CODES as DRIVER_CODES
 from everlog.cli.app import run
 from everlog.jlog.format.faults import CODES
-from everlog.nats_streaming.faults import FAULT_CODES
+from everlog.nats_streaming.verify.faults import FAULT_CODES
 
 PAGE = tests.ROOT / "docs" / "verify.md"
 FLAGS = {"encryption_key": "--encryption-key", "crc_poly": "--crc-poly", "include_bak": "--include-bak"}

@@ -17,13 +17,13 @@ from everlog.core.following import Cut, CutLimit, Follower, Reach, cut_by_scan
 from everlog.core.storage import Storage
 from everlog.core.store import DEFAULT_SPLIT_BYTES, Split
 from everlog.errors import StoreUnavailable
-from everlog.nats_streaming.channels import Channel
-from everlog.nats_streaming.index import IndexFold, IndexLookup
-from everlog.nats_streaming.names import channel_bytes, slice_file
-from everlog.nats_streaming.slices import ChannelFolder, Patience, Slice, SliceState, list_channel
-from everlog.nats_streaming.splitting import plan_splits
+from everlog.nats_streaming.format.names import channel_bytes, slice_file
+from everlog.nats_streaming.reading.channels import Channel
+from everlog.nats_streaming.reading.index import IndexFold, IndexLookup
+from everlog.nats_streaming.reading.slices import ChannelFolder, Patience, Slice, SliceState, list_channel
+from everlog.nats_streaming.reading.splitting import plan_splits
+from everlog.nats_streaming.reading.survey import Surveyor
 from everlog.nats_streaming.store import NatsStreamingStore
-from everlog.nats_streaming.survey import Surveyor
 
 LISTING_EVERY = 64
 """So many looks at most go without a list of a channel's folder: a server may have deleted its first slices."""

@@ -9,7 +9,7 @@ from typing import Any
 from everlog.core.options import whole_number
 from everlog.errors import UsageError
 from everlog.kernel.crc32 import IEEE, Crc32
-from everlog.nats_streaming.limits import Limits, parse_count, parse_duration, parse_size
+from everlog.nats_streaming.format.limits import Limits, parse_count, parse_duration, parse_size
 
 _TRUE = {"true", "1", "yes", "on"}
 _FALSE = {"false", "0", "no", "off"}

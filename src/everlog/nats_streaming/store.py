@@ -12,13 +12,11 @@ from everlog.core.split_times import SplitTimes
 from everlog.core.storage import Storage, is_missing
 from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, Split, Store, StreamInfo
 from everlog.errors import StoreUnavailable, UnknownStream, UsageError
-from everlog.nats_streaming.channels import COLUMNS, Channel, Reading, open_channel
-from everlog.nats_streaming.clients import client_dict, read_clients
-from everlog.nats_streaming.encryption import load_master_key
-from everlog.nats_streaming.layouts import SUPPORTED_VERSION, FileVersion
-from everlog.nats_streaming.limits import MAX_DIGITS
-from everlog.nats_streaming.messages import ClientInfo
-from everlog.nats_streaming.names import (
+from everlog.nats_streaming.format.clients import client_dict, read_clients
+from everlog.nats_streaming.format.layouts import SUPPORTED_VERSION, FileVersion
+from everlog.nats_streaming.format.limits import MAX_DIGITS
+from everlog.nats_streaming.format.messages import ClientInfo
+from everlog.nats_streaming.format.names import (
     CLIENTS_FILE,
     SERVER_FILE,
     SUBS_FILE,
@@ -26,12 +24,14 @@ from everlog.nats_streaming.names import (
     channel_text,
     parse_slice_name,
 )
+from everlog.nats_streaming.format.server_info import read_server_info
+from everlog.nats_streaming.format.subscriptions import Subscription, fold, subscription_events
 from everlog.nats_streaming.options import NatsStreamingOptions
-from everlog.nats_streaming.server_info import read_server_info
-from everlog.nats_streaming.slices import Patience, SliceState
-from everlog.nats_streaming.splitting import MAX_SEQUENCE, plan_splits, times_of
-from everlog.nats_streaming.subscriptions import Subscription, fold, subscription_events
-from everlog.nats_streaming.verify import plan_parts, verify_part, verify_store
+from everlog.nats_streaming.reading.channels import COLUMNS, Channel, Reading, open_channel
+from everlog.nats_streaming.reading.encryption import load_master_key
+from everlog.nats_streaming.reading.slices import Patience, SliceState
+from everlog.nats_streaming.reading.splitting import MAX_SEQUENCE, plan_splits, times_of
+from everlog.nats_streaming.verify.store import plan_parts, verify_part, verify_store
 
 _MAX_DETECTED_FOLDERS = 1000
 

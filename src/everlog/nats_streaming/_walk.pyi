@@ -1,2 +1,0 @@
-from everlog.nats_streaming.walk_twin import IndexWalker as IndexWalker
-from everlog.nats_streaming.walk_twin import RecordWalker as RecordWalker

@@ -1,0 +1,1 @@
+"""Finding a channel's messages: slices, indexes, damage, limits."""

@@ -1,0 +1,1 @@
+"""Checking a store: one report with every fault."""
