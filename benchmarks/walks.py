@@ -30,9 +30,9 @@ from everlog.jlog.reading import walk as jlog
 from everlog.kernel.columns import RowSink
 from everlog.kernel.crc32 import Crc32
 from everlog.kernel.sources import Bytes, FieldOf, Source, Value
-from everlog.nats_streaming.reading.slice_reader import walk as nats
-from everlog.nats_streaming.reading.slice_reader import walk_status as nats_status
-from everlog.nats_streaming.reading.slice_reader import walk_twin as nats_values
+from everlog.nats_streaming.reading import walk as nats
+from everlog.nats_streaming.reading import walk_status as nats_status
+from everlog.nats_streaming.reading import walk_twin as nats_values
 
 SOURCE_BYTES = 256 << 20
 

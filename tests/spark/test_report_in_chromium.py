@@ -223,7 +223,6 @@ def test_nothing_is_loaded_nothing_runs_and_names_are_only_text(show, page):
     assert HOSTILE in tab.inner_text("body"), "in the table of faults"
 
 
-@pytest.mark.long
 def test_a_notebook_shows_the_same_without_a_page_around_it(page):
     text = page.read_text()
     assert text.count("<body>") == 1

@@ -139,6 +139,25 @@ def test_a_message_that_holds_a_whole_one_is_suspect(pair):
         assert walk(pair, data, trusted=0)[0] == (len(data), 3, END)
 
 
+@pytest.mark.parametrize("length", [*range(64, 70), 127, 128, 129, 193, 256, 1023])
+def test_a_header_is_found_wherever_it_is_in_a_payload(length):
+    """The compiled walker looks through a payload while it copies it, 64 bytes at a time."""
+    pair = (_walk, _columns)
+    inner = message(b"")
+    for at in range(length - len(inner) + 1):
+        payload = bytearray(b"\x5a") * length
+        payload[at : at + len(inner)] = inner
+        first = message(b"before" * 20)
+        reached, rows = walk(pair, first + message(bytes(payload)) + message(b"after"))
+        assert reached == (len(first), 2, SUSPECT)
+        assert [row[-1] for row in rows] == [b"before" * 20]
+    plain = bytes(range(256)) * 5
+    data = message(plain[:length]) + message(plain[1 : length + 1]) + message(b"end")
+    reached, rows = walk(pair, data)
+    assert reached[2] == END
+    assert [row[-1] for row in rows] == [plain[:length], plain[1 : length + 1], b"end"]
+
+
 def test_the_magic_alone_in_a_payload_is_not_suspect(pair):
     magic = struct.pack("<I", PLAIN)
     for pad in range(70):

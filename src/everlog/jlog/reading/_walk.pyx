@@ -1,10 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Compiled message walker; :mod:`everlog.jlog.reading.walk_twin` says what it does."""
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy
 
-from everlog.kernel._columns cimport BLOCK_ROWS, RowSink, has_room, put_span
+from everlog.kernel._columns cimport BLOCK_ROWS, COPY_SLACK, RowSink, Target, has_room, put_span
 
 from everlog.jlog.format import framing, layouts
 from everlog.jlog.reading import walk_twin
@@ -26,6 +26,7 @@ cdef enum:
     LOG = 1
     MARKER = 2
     OFFSET = 3
+    LONGEST_WATCHED = 65536     # bytes of a payload that are copied while they are looked through
 
 assert (MORE, FULL, END, STOP, FAULT, SUSPECT) == (
     walk_twin.MORE, walk_twin.FULL, walk_twin.END, walk_twin.STOP, walk_twin.FAULT, walk_twin.SUSPECT)
@@ -76,8 +77,33 @@ cdef extern from *:
         }
         return 0;
     }
+    /* The same of from[0:n], 64 bytes at least, which are copied meanwhile: a second pass over what has come from memory
+       costs as much as the copy. The last 64 bytes overlap those before. If n is odd, their pairs are the others, with
+       which the rule holds as well; and what begins before them and ends in them is in them whole, but for a byte. */
+    EVERLOG_CLONES
+    static int everlog_copy_may_hold(uint8_t* to, const uint8_t* from, int64_t n, uint32_t magic) {
+        const uint16_t even = (uint16_t)magic, odd = (uint16_t)(magic >> 8);
+        const everlog_u16x16 evens = even - (everlog_u16x16){0}, odds = odd - (everlog_u16x16){0};
+        everlog_u16x16 a, b, found = {0}, found_b = {0};
+        everlog_u64x4 any;
+        int64_t at = 0;
+        for (;;) {
+            __builtin_prefetch(from + at + 512);
+            memcpy(&a, from + at, 32);
+            memcpy(&b, from + at + 32, 32);
+            memcpy(to + at, &a, 32);
+            memcpy(to + at + 32, &b, 32);
+            found |= (everlog_u16x16)(a == evens) | (everlog_u16x16)(a == odds);
+            found_b |= (everlog_u16x16)(b == evens) | (everlog_u16x16)(b == odds);
+            if (at == n - 64) break;
+            at = at + 128 <= n ? at + 64 : n - 64;
+        }
+        any = (everlog_u64x4)(found | found_b);
+        return (any[0] | any[1] | any[2] | any[3]) != 0;
+    }
     """
     int everlog_may_hold(const uint8_t* p, int64_t n, uint32_t magic) nogil
+    int everlog_copy_may_hold(uint8_t* to, const uint8_t* p, int64_t n, uint32_t magic) nogil
 
 
 cdef bint holds_header(
@@ -85,8 +111,6 @@ cdef bint holds_header(
 ) noexcept nogil:
     """Whether a plausible header in the payload has all of its message there; in the last message it is enough."""
     cdef int64_t at, stored
-    if length < header_bytes or not everlog_may_hold(payload, length, magic):
-        return False
     for at in range(length - header_bytes + 1):
         if u32_at(payload + at) == magic:
             stored = stored_length(payload + at, magic, provider)
@@ -114,6 +138,8 @@ def walk_messages(
     cdef int64_t header_bytes = JLOG_HEADER_SIZE if provider == PLAIN else JLOG_COMPRESSED_HEADER_SIZE
     cdef int64_t at = start, after, stored, length
     cdef int status = -1, row
+    cdef bint is_copied, may_hold
+    cdef Target* payload
     cdef const uint8_t* bytes_
     cdef const uint8_t* header
     if not 0 <= start <= end <= data.shape[0]:
@@ -142,6 +168,7 @@ def walk_messages(
             if after > end:
                 status = FAULT if at_end else MORE
                 break
+            is_copied = False
             if at != trusted:
                 if end - after < header_bytes:
                     if not at_end:
@@ -153,7 +180,25 @@ def walk_messages(
                 elif stored_length(bytes_ + after, magic, provider) < 0:
                     status = FAULT
                     break
-                if holds_header(header + header_bytes, stored, header_bytes, magic, provider, after == end):
+                payload = sink.payload
+                if stored < header_bytes:
+                    may_hold = False
+                elif (
+                    payload != NULL
+                    and 64 <= stored <= LONGEST_WATCHED
+                    and marker >= first
+                    and stored == u32_at(header + JLOG_HEADER_LENGTH)
+                    and payload.used + stored + COPY_SLACK <= payload.capacity
+                ):
+                    may_hold = everlog_copy_may_hold(
+                        <uint8_t*>payload.data + payload.used, header + header_bytes, stored, magic
+                    )
+                    is_copied = True
+                else:
+                    may_hold = everlog_may_hold(header + header_bytes, stored, magic)
+                if may_hold and holds_header(
+                    header + header_bytes, stored, header_bytes, magic, provider, after == end
+                ):
                     status = SUSPECT
                     break
             if marker >= first:
@@ -170,7 +215,11 @@ def walk_messages(
                 sink.block.value[LOG][row] = log
                 sink.block.value[MARKER][row] = marker
                 sink.block.value[OFFSET][row] = base + at
-                put_span(sink, header + header_bytes, length, bytes_ + end)
+                if is_copied:
+                    payload.used += length
+                    payload.offsets[sink.row_count + row + 1] = <int32_t>payload.used
+                else:
+                    put_span(sink, header + header_bytes, length, bytes_ + end)
                 sink.block.count = row + 1
                 sink.block.byte_count += length
                 if row + 1 == BLOCK_ROWS:
