@@ -24,18 +24,22 @@ from everlog.layout import Layout  # noqa: E402
 
 TITLES = {"aeron": "Aeron", "jlog": "JLog", "nats_streaming": "NATS Streaming"}
 """Family folder to the name of its page."""
+INTRODUCTIONS = frozenset({"everlog.aeron.layouts"})
+"""Modules whose docstring begins their family's page, where the family has several."""
 GENERATED = "Generated from everlog.{}'s layouts by tools/generate_layouts.py. Do not edit."
 
 
 def layouts_of(family: str) -> tuple[str, list[type[Layout]]]:
-    """The docstring of a family's first ``layouts`` module, and the layouts of all of them as they are declared."""
-    text, found = "", []
+    """The docstring of the family's first ``layouts`` module, and the layouts of all of them in the order of their
+    paths."""
+    found: list[type[Layout]] = []
+    names = []
     for path in sorted((SOURCE / "everlog" / family).rglob("*layouts.py")):
-        name = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
-        module = importlib.import_module(name)
-        text = text or inspect.getdoc(module) or ""
-        found += [layout for layout in Layout.registry if layout.__module__ == name]
-    return text, found
+        names.append(".".join(path.relative_to(SOURCE).with_suffix("").parts))
+        importlib.import_module(names[-1])
+        found += [layout for layout in Layout.registry if layout.__module__ == names[-1]]
+    first = next((name for name in names if name in INTRODUCTIONS), names[0] if names else None)
+    return (inspect.getdoc(sys.modules[first]) or "" if first else ""), found
 
 
 def constant_name(layout: type[Layout], suffix: str) -> str:
