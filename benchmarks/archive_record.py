@@ -17,8 +17,8 @@ from benchmarks.archive_peer import MESSAGES, ArchivePeer
 from benchmarks.lines import Line, median_rate, paired_rates, where
 from everlog.aeron import archive
 from everlog.aeron.archive import Archive, Recorder
-from everlog.aeron.frames import HEADER_LENGTH, align
-from everlog.aeron.framing import Framer
+from everlog.aeron.frames.constants import HEADER_LENGTH, align
+from everlog.aeron.frames.framing import Framer
 
 CHUNK_MESSAGES = 1 << 16
 DIFFERENT_PAYLOADS = 4096

@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.generate import INITIAL_TERM_ID, SESSION_ID, STREAM_ID, TERM_BYTES
 from benchmarks.lines import Line, median_seconds, paired
 from benchmarks.walks import memcpy
-from everlog.aeron.framing import Framer
+from everlog.aeron.frames.framing import Framer
 
 FRAMED_BYTES = 256 << 20
 BUFFER_BYTES = 1 << 20

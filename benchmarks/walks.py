@@ -22,8 +22,8 @@ from benchmarks.generate import (
     nats_slice,
 )
 from benchmarks.lines import Line, median_seconds, paired
-from everlog.aeron import walk as aeron
-from everlog.aeron import walk_twin as aeron_status
+from everlog.aeron.frames import walk as aeron
+from everlog.aeron.frames import walk_twin as aeron_status
 from everlog.aeron.layouts import DataHeader
 from everlog.core.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS
 from everlog.jlog.reading import walk as jlog

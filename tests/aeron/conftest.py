@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import tests
-from everlog.aeron import framing_twin
 from everlog.aeron.archive import archive as archive_module
 from everlog.aeron.archive.writing import recorder as recorder_module
+from everlog.aeron.frames import framing_twin
 
 GOLDEN = tests.GOLDEN / "aeron"
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from everlog.aeron import archive, framing_twin
-from everlog.aeron.framing import Framer
+from everlog.aeron import archive
+from everlog.aeron.frames import framing_twin
+from everlog.aeron.frames.framing import Framer
 
 TERM = 64 << 10
 CHANNEL = "aeron:ipc?term-length=64k"

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import everlog
-from everlog.aeron import columns, walk_twin
 from everlog.aeron.archive import scan
+from everlog.aeron.frames import columns, walk_twin
 from everlog.core.report import Fault
 from everlog.errors import EverlogError
 from everlog.kernel import columns_twin

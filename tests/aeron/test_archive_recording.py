@@ -45,8 +45,8 @@ from everlog.errors import (
 )
 from everlog.testing.crashing_storage import CrashingStorage
 from everlog.testing.faulty_writes import FaultyWrites, WriteFaults
+from tests.aeron.frames.test_framing import ARCHIVES, frame, golden_payload, padding, segments_of
 from tests.aeron.recorded import CHANNEL, MTU, SEGMENT, STREAM, TERM, opened
-from tests.aeron.test_framing import ARCHIVES, frame, golden_payload, padding, segments_of
 
 Unpack = Callable[[str], Path]
 Truth = Callable[[str], dict[str, Any]]

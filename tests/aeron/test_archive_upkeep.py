@@ -21,7 +21,7 @@ from everlog.aeron.archive.events import Event, RecordingSignal, SignalEvent
 from everlog.aeron.archive.options import ArchiveOptions
 from everlog.aeron.archive.refusals import ErrorCode, Refused
 from everlog.aeron.archive.store import ArchiveStore
-from everlog.aeron.framing import Framer
+from everlog.aeron.frames.framing import Framer
 from everlog.core.report import Severity
 from everlog.core.storage import Storage
 from everlog.errors import UnknownStream, WriteFailed

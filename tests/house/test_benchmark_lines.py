@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
+
 import pytest
 from benchmarks.lines import RUNS, Line, Spread, median_rate, paired, paired_rates
+
+import tests
+
+MODULES = [f"{path.parent.name}.{path.stem}" for path in (tests.ROOT / "benchmarks").glob("[a-z]*.py")]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_benchmark_can_be_imported(name: str) -> None:
+    """The type checker does not look at them, nor does a run of the tests run them."""
+    pytest.importorskip("pyspark")
+    assert importlib.import_module(name).__doc__
 
 
 def test_a_spread_is_the_median_between_the_lowest_and_the_highest() -> None:

@@ -85,7 +85,7 @@ def bounded(byte_count: int) -> Iterator[None]:
 # Kernels
 
 _TWINS = {
-    "everlog.aeron._walk": "everlog.aeron.walk_twin",
+    "everlog.aeron.frames._walk": "everlog.aeron.frames.walk_twin",
     "everlog.jlog.reading._walk": "everlog.jlog.reading.walk_twin",
     "everlog.nats_streaming.reading._walk": "everlog.nats_streaming.reading.walk_twin",
     "everlog.kernel._columns": "everlog.kernel.columns_twin",

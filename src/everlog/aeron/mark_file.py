@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from everlog.aeron.error_log import DistinctError, read_errors
-from everlog.aeron.frames import version_text
+from everlog.aeron.frames.constants import version_text
 from everlog.aeron.layouts import ArchiveMarkHeader, SbeMessageHeader
 from everlog.errors import CorruptData
 from everlog.layout import Layout

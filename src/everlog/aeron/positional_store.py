@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from everlog.aeron.columns import POSITION
-from everlog.aeron.position import FOREVER
+from everlog.aeron.frames.columns import POSITION
+from everlog.aeron.frames.position import FOREVER
 from everlog.core.store import Store
 from everlog.errors import UsageError
 

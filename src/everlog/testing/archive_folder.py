@@ -12,7 +12,7 @@ from pathlib import Path
 from everlog.aeron.archive.segments import segment_name
 from everlog.aeron.cluster.messages import encode_message
 from everlog.aeron.cluster.recording_log import SNAPSHOT, TERM, encode_entry
-from everlog.aeron.frames import NULL_POSITION, TYPE_DATA, TYPE_PADDING, UNFRAGMENTED, align
+from everlog.aeron.frames.constants import NULL_POSITION, TYPE_DATA, TYPE_PADDING, UNFRAGMENTED, align
 from everlog.aeron.layouts import CatalogHeader, DataHeader, DescriptorHeader, RecordingDescriptor
 
 TERM_LENGTH = 64 << 10

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from everlog.aeron.frames import MIN_TERM_LENGTH
+from everlog.aeron.frames.constants import MIN_TERM_LENGTH
 from everlog.aeron.transport.broadcast import BroadcastTransmitter
 from everlog.aeron.transport.client.aeron import Aeron
 from everlog.aeron.transport.client.conductor import DriverMemory

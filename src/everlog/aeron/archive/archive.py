@@ -57,7 +57,7 @@ from everlog.aeron.archive.writing.stream_parameters import (
     for_another_publication,
     parameters_of,
 )
-from everlog.aeron.framing import Framer
+from everlog.aeron.frames.framing import Framer
 from everlog.aeron.mark_file import now_ms
 from everlog.core.options import fill
 from everlog.core.writable import WritableStorage

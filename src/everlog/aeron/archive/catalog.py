@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from everlog.aeron.archive.segments import Naming
-from everlog.aeron.frames import (
+from everlog.aeron.frames.constants import (
     FRAME_ALIGNMENT,
     MAX_FRAME_LENGTH,
     MAX_SEGMENT_LENGTH,

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from everlog.aeron.archive.segments import SegmentReader
-from everlog.aeron.frames import HEADER_LENGTH, TYPE_DATA, align
+from everlog.aeron.frames.constants import HEADER_LENGTH, TYPE_DATA, align
 from everlog.aeron.layouts import DataHeader
 from everlog.kernel.crc32 import CASTAGNOLI, IEEE, Crc32
 

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from everlog.aeron import walk_twin as codes
 from everlog.aeron.archive.catalog import CATALOG_NAME
 from everlog.aeron.archive.catalog_file import CATALOG_STEP_BYTES
 from everlog.aeron.archive.end_marks import MARK_BYTES, EndMarks
@@ -20,8 +19,9 @@ from everlog.aeron.archive.recordings import Recording
 from everlog.aeron.archive.scan import Scan, ScanContext
 from everlog.aeron.archive.segments import SegmentReader
 from everlog.aeron.archive.store import ArchiveStore
-from everlog.aeron.frames import HEADER_LENGTH
-from everlog.aeron.position import FOREVER, term_start
+from everlog.aeron.frames import walk_twin as codes
+from everlog.aeron.frames.constants import HEADER_LENGTH
+from everlog.aeron.frames.position import FOREVER, term_start
 from everlog.aeron.positional_following import PositionalFollower
 from everlog.core.following import Cut, CutLimit, Reach
 from everlog.core.report import Fault

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from everlog.aeron.archive.writing.catalog_bytes import CHECKSUMS
 from everlog.aeron.archive.writing.catalog_writer import DEFAULT_CAPACITY, CatalogOptions
-from everlog.aeron.frames import MAX_SEGMENT_LENGTH, MIN_TERM_LENGTH, is_power_of_two
+from everlog.aeron.frames.constants import MAX_SEGMENT_LENGTH, MIN_TERM_LENGTH, is_power_of_two
 from everlog.aeron.mark_file import LIVENESS_TIMEOUT_MS
 from everlog.core.durability import Durability
 from everlog.errors import UsageError

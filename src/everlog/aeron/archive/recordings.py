@@ -10,7 +10,7 @@ from typing import Any
 
 from everlog.aeron.archive.catalog import CATALOG_NAME, CatalogEntry
 from everlog.aeron.archive.segments import MAX_POSITION, SPARE_BYTES, Naming, SegmentMap, segment_name
-from everlog.aeron.frames import (
+from everlog.aeron.frames.constants import (
     FRAME_ALIGNMENT,
     HEADER_LENGTH,
     MAX_FRAME_LENGTH,
@@ -21,8 +21,8 @@ from everlog.aeron.frames import (
     TYPE_DATA,
     is_power_of_two,
 )
+from everlog.aeron.frames.position import wrap_int32
 from everlog.aeron.layouts import DataHeader
-from everlog.aeron.position import wrap_int32
 from everlog.core.report import Fault, Severity
 from everlog.core.storage import ReadableFile, Storage
 

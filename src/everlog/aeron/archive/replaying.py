@@ -13,9 +13,9 @@ from everlog.aeron.archive.scan import ScanContext
 from everlog.aeron.archive.segments import SegmentReader
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.archive.upkeep.boundaries import is_frame_boundary
-from everlog.aeron.frames import FRAME_ALIGNMENT
-from everlog.aeron.position import FOREVER
-from everlog.aeron.walk import Geometry
+from everlog.aeron.frames.constants import FRAME_ALIGNMENT
+from everlog.aeron.frames.position import FOREVER
+from everlog.aeron.frames.walk import Geometry
 from everlog.core.options import check_type
 from everlog.core.writable import WritableStorage
 from everlog.errors import UsageError

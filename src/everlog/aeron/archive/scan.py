@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from everlog.aeron import walk_twin as codes
 from everlog.aeron.archive.segments import SegmentMap, SegmentReader
-from everlog.aeron.frames import (
+from everlog.aeron.frames import walk_twin as codes
+from everlog.aeron.frames.constants import (
     FLAG_BEGIN,
     FRAME_ALIGNMENT,
     HEADER_LENGTH,
@@ -20,9 +20,9 @@ from everlog.aeron.frames import (
     TYPE_DATA,
     align,
 )
+from everlog.aeron.frames.position import FOREVER, term_id_of, term_offset_of, term_start
+from everlog.aeron.frames.walk import Geometry, Walker
 from everlog.aeron.layouts import DataHeader
-from everlog.aeron.position import FOREVER, term_id_of, term_offset_of, term_start
-from everlog.aeron.walk import Geometry, Walker
 from everlog.core.report import Fault, Severity
 from everlog.core.store import FaultSink
 from everlog.core.window import Window

@@ -11,8 +11,8 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from enum import Enum
 
-from everlog.aeron.frames import HEADER_LENGTH, MIN_TERM_LENGTH
-from everlog.aeron.position import segment_base
+from everlog.aeron.frames.constants import HEADER_LENGTH, MIN_TERM_LENGTH
+from everlog.aeron.frames.position import segment_base
 from everlog.core.storage import ReadableFile, Storage
 from everlog.errors import FileChanged
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 
 from everlog.aeron.archive.scan import ScanContext
 from everlog.aeron.archive.segments import SegmentMap, SegmentReader
-from everlog.aeron.frames import FLAG_BEGIN, HEADER_LENGTH, TYPE_DATA
+from everlog.aeron.frames.constants import FLAG_BEGIN, HEADER_LENGTH, TYPE_DATA
+from everlog.aeron.frames.position import term_start
 from everlog.aeron.layouts import DataHeader
-from everlog.aeron.position import term_start
 from everlog.core.storage import Storage
 from everlog.errors import StoreUnavailable
 

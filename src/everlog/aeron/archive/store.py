@@ -31,13 +31,13 @@ from everlog.aeron.archive.segments import (
     parse_segment_name,
     segment_name,
 )
-from everlog.aeron.columns import COLUMNS, make_sink, take_batch
-from everlog.aeron.frames import HEADER_LENGTH, NULL_POSITION
+from everlog.aeron.frames.columns import COLUMNS, make_sink, take_batch
+from everlog.aeron.frames.constants import HEADER_LENGTH, NULL_POSITION
+from everlog.aeron.frames.position import FOREVER, term_start
+from everlog.aeron.frames.record_times import RecordTimes, check_source
+from everlog.aeron.frames.walk import Geometry
 from everlog.aeron.mark_file import ArchiveMark, now_ms, read_archive_mark
-from everlog.aeron.position import FOREVER, term_start
 from everlog.aeron.positional_store import MAX_DIGITS, PositionalStore
-from everlog.aeron.record_times import RecordTimes, check_source
-from everlog.aeron.walk import Geometry
 from everlog.core.columns import Batch, Column
 from everlog.core.options import fill
 from everlog.core.repair import RepairPlan

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from everlog.aeron.archive.scan import ScanContext
 from everlog.aeron.archive.segments import SegmentReader
-from everlog.aeron.frames import HEADER_LENGTH, TYPE_DATA, align
+from everlog.aeron.frames.constants import HEADER_LENGTH, TYPE_DATA, align
+from everlog.aeron.frames.position import term_start
 from everlog.aeron.layouts import DataHeader
-from everlog.aeron.position import term_start
 from everlog.core.report import Fault
 
 SUSPECT_BYTES = 64

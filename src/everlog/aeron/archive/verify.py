@@ -18,10 +18,10 @@ from everlog.aeron.archive.repair.entry_checksums import kind_of, stale_kind_of
 from everlog.aeron.archive.scan import Scan, ScanContext
 from everlog.aeron.archive.segments import SPARE_BYTES, Naming, SegmentReader, parse_segment_name, segment_name
 from everlog.aeron.archive.tail import check_tail
-from everlog.aeron.frames import HEADER_LENGTH, version_text
+from everlog.aeron.frames.constants import HEADER_LENGTH, version_text
+from everlog.aeron.frames.position import FOREVER
+from everlog.aeron.frames.walk import Walker
 from everlog.aeron.layouts import DescriptorHeader, RecordingDescriptor
-from everlog.aeron.position import FOREVER
-from everlog.aeron.walk import Walker
 from everlog.core.report import Fault, Progress, Report, Severity
 from everlog.core.storage import Entry
 from everlog.errors import CorruptData, EverlogError, StoreUnavailable

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from everlog.aeron.archive.verify import Verification
-from everlog.aeron.position import FOREVER
+from everlog.aeron.frames.position import FOREVER
 from everlog.core.report import Fault, Report, VerifyPart
 from everlog.core.store import Split
 from everlog.errors import EverlogError

@@ -10,7 +10,7 @@ from typing import Any
 
 from everlog.aeron.cluster.layouts import COMPONENTS, ClusterMarkHeader
 from everlog.aeron.error_log import DistinctError
-from everlog.aeron.frames import version_text
+from everlog.aeron.frames.constants import version_text
 from everlog.aeron.mark_file import LIVENESS_TIMEOUT_MS, MarkBody, read_mark
 from everlog.core.storage import LocalStorage, Storage
 from everlog.errors import EverlogError, NotAStore

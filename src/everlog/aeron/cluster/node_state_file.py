@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from everlog.aeron.cluster.layouts import CandidateTerm, NodeStateFrame, NodeStateHeader
-from everlog.aeron.frames import align, version_text
+from everlog.aeron.frames.constants import align, version_text
 from everlog.errors import CorruptData, UnsupportedVersion
 
 NODE_STATE_NAME = "node-state.dat"

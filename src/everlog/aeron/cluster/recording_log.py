@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from everlog.aeron.cluster.layouts import RecordingLogEntry
 from everlog.aeron.cluster.messages import CONSENSUS_MODULE
-from everlog.aeron.frames import FRAME_ALIGNMENT, align
+from everlog.aeron.frames.constants import FRAME_ALIGNMENT, align
 from everlog.core.report import Fault
 from everlog.errors import UsageError
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from everlog.aeron.archive.recordings import Recording
 from everlog.aeron.cluster.messages import CONSENSUS_MODULE
 from everlog.aeron.cluster.recording_log import NULL_VALUE, RECORDING_LOG_NAME, SNAPSHOT, TERM, Entry
-from everlog.aeron.frames import NULL_POSITION
+from everlog.aeron.frames.constants import NULL_POSITION
 from everlog.errors import CorruptData
 
 UNGIVEN_STATES = ("INVALID", "DELETED")

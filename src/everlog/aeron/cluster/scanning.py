@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from everlog.aeron import walk_twin as codes
 from everlog.aeron.archive.scan import Scan, ScanContext
 from everlog.aeron.archive.segments import SegmentReader
 from everlog.aeron.cluster.decode import Decoder
-from everlog.aeron.columns import END_POSITION, POSITION
-from everlog.aeron.position import FOREVER
+from everlog.aeron.frames import walk_twin as codes
+from everlog.aeron.frames.columns import END_POSITION, POSITION
+from everlog.aeron.frames.position import FOREVER
 from everlog.core.columns import Batch, Column, ColumnData, ColumnType
 from everlog.core.report import Fault
 from everlog.core.storage import Storage

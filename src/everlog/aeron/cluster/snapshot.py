@@ -15,7 +15,7 @@ from everlog.aeron.archive.scan import ScanContext
 from everlog.aeron.cluster.messages import CONSENSUS_MODULE, UNIT_NS, Message, decode_message
 from everlog.aeron.cluster.recording_log import STANDBY_SNAPSHOT, TERM, Entry
 from everlog.aeron.cluster.scanning import raw_messages
-from everlog.aeron.position import FOREVER
+from everlog.aeron.frames.position import FOREVER
 from everlog.core.storage import Storage
 from everlog.errors import EverlogError
 

@@ -12,7 +12,7 @@ reader's look at the intent counter behind its copy; the tail is written with re
 
 from __future__ import annotations
 
-from everlog.aeron.frames import align, is_power_of_two
+from everlog.aeron.frames.constants import align, is_power_of_two
 from everlog.aeron.transport.command_layouts import RecordHeader
 from everlog.aeron.transport.layouts import BroadcastTrailer
 from everlog.errors import CorruptData, DataLost, UsageError

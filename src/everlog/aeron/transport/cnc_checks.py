@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from everlog.aeron.error_log import ENTRY_ALIGNMENT
-from everlog.aeron.frames import align, is_power_of_two
+from everlog.aeron.frames.constants import align, is_power_of_two
 from everlog.aeron.layouts import ErrorEntry
 from everlog.aeron.transport.cnc_file import CHUNK_BYTES, CNC_NAME, CncFile
 from everlog.aeron.transport.counters import (

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from everlog.aeron.error_log import DistinctError, read_errors
-from everlog.aeron.frames import version_text
+from everlog.aeron.frames.constants import version_text
 from everlog.aeron.transport.counters import (
     ALLOCATED,
     METADATA_LENGTH,

@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Self
 
-from everlog.aeron.frames import align
+from everlog.aeron.frames.constants import align
 from everlog.aeron.transport.broadcast import TRAILER_LENGTH as BROADCAST_TRAILER
 from everlog.aeron.transport.cnc_file import CNC_NAME, MAX_BUFFER_BYTES, read_header
 from everlog.aeron.transport.counters import METADATA_LENGTH, VALUE_LENGTH

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from struct import Struct, error
 from typing import Any
 
-from everlog.aeron.frames import align
+from everlog.aeron.frames.constants import align
 from everlog.aeron.transport.command_messages import (
     AddCounter,
     AddDestination,

@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Hashable, Iterator
 
 from everlog.aeron.error_log import ENTRY_ALIGNMENT
-from everlog.aeron.frames import align
+from everlog.aeron.frames.constants import align
 from everlog.aeron.layouts import ErrorEntry
 from everlog.kernel.memory import Memory
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import Any
 
-from everlog.aeron.frames import (
+from everlog.aeron.frames.constants import (
     FRAME_ALIGNMENT,
     HEADER_LENGTH,
     MAX_FRAME_LENGTH,
@@ -23,8 +23,8 @@ from everlog.aeron.frames import (
     TYPE_PADDING,
     is_power_of_two,
 )
+from everlog.aeron.frames.position import wrap_int32
 from everlog.aeron.layouts import DataHeader
-from everlog.aeron.position import wrap_int32
 from everlog.aeron.transport.layouts import LogMetaData
 from everlog.core.storage import ReadableFile, Storage
 from everlog.core.zeros import nonzero_blocks

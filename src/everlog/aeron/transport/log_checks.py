@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from everlog.aeron.frames import HEADER_LENGTH, MAX_FRAME_LENGTH, PAGE_SIZE, TYPE_DATA, align, is_power_of_two
+from everlog.aeron.frames.constants import HEADER_LENGTH, MAX_FRAME_LENGTH, PAGE_SIZE, TYPE_DATA, align, is_power_of_two
 from everlog.aeron.layouts import DataHeader
 from everlog.aeron.transport.faults import fault
 from everlog.aeron.transport.layouts import LogMetaData

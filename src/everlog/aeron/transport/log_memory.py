@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Self
 
-from everlog.aeron.frames import (
+from everlog.aeron.frames.constants import (
     FRAME_ALIGNMENT,
     HEADER_LENGTH,
     MAX_FRAME_LENGTH,
@@ -23,8 +23,8 @@ from everlog.aeron.frames import (
     align,
     is_power_of_two,
 )
+from everlog.aeron.frames.position import wrap_int32
 from everlog.aeron.layouts import DataHeader
-from everlog.aeron.position import wrap_int32
 from everlog.aeron.transport.layouts import LogMetaData
 from everlog.aeron.transport.log_buffers import METADATA_LENGTH, NO_END, TERM_COUNT
 from everlog.aeron.transport.shared_files import create_file, map_file

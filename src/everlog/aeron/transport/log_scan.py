@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from everlog.aeron import walk_twin as codes
-from everlog.aeron.frames import FRAME_ALIGNMENT, HEADER_LENGTH, MAX_MESSAGE_BYTES, TYPE_PADDING, align
+from everlog.aeron.frames import walk_twin as codes
+from everlog.aeron.frames.constants import FRAME_ALIGNMENT, HEADER_LENGTH, MAX_MESSAGE_BYTES, TYPE_PADDING, align
+from everlog.aeron.frames.position import FOREVER, term_id_of, term_offset_of
+from everlog.aeron.frames.walk import Geometry, Walker
 from everlog.aeron.layouts import DataHeader
-from everlog.aeron.position import FOREVER, term_id_of, term_offset_of
 from everlog.aeron.transport.faults import fault
 from everlog.aeron.transport.log_buffers import TERM_COUNT, LogBuffer, Term, read_raw_tails
-from everlog.aeron.walk import Geometry, Walker
 from everlog.core.storage import ReadableFile
 from everlog.core.store import FaultSink
 from everlog.core.window import Window

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from everlog.aeron.frames import align
+from everlog.aeron.frames.constants import align
 from everlog.aeron.transport.layouts import LossEntry
 from everlog.core.storage import Storage
 from everlog.layout import Readable

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from struct import Struct
 
-from everlog.aeron.frames import align
+from everlog.aeron.frames.constants import align
 from everlog.aeron.transport.layouts import LossEntry
 from everlog.aeron.transport.loss_report import ENTRY_ALIGNMENT, LENGTH_BYTES
 from everlog.kernel.memory import Memory

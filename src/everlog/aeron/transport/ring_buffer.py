@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from everlog.aeron.frames import align, is_power_of_two
+from everlog.aeron.frames.constants import align, is_power_of_two
 from everlog.aeron.transport.command_layouts import RecordHeader
 from everlog.aeron.transport.layouts import RingBufferTrailer
 from everlog.errors import CorruptData, UsageError

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from everlog.aeron.columns import COLUMNS, make_sink, take_batch
-from everlog.aeron.position import FOREVER
+from everlog.aeron.frames.columns import COLUMNS, make_sink, take_batch
+from everlog.aeron.frames.position import FOREVER
+from everlog.aeron.frames.record_times import RecordTimes, check_source
 from everlog.aeron.positional_store import PositionalStore
-from everlog.aeron.record_times import RecordTimes, check_source
 from everlog.aeron.transport.cnc_file import CNC_NAME, CncFile
 from everlog.aeron.transport.counters import PUBLISHER_POSITION, RECEIVER_HWM, RECEIVER_POSITION, Counter
 from everlog.aeron.transport.log_buffers import (

@@ -18,9 +18,9 @@ from array import array
 from collections.abc import Sequence
 from typing import Final
 
-from everlog.aeron.frames import FRAME_ALIGNMENT, HEADER_LENGTH, TYPE_PADDING, align
+from everlog.aeron.frames.constants import FRAME_ALIGNMENT, HEADER_LENGTH, TYPE_PADDING, align
+from everlog.aeron.frames.position import wrap_int32
 from everlog.aeron.layouts import DataHeader
-from everlog.aeron.position import wrap_int32
 from everlog.aeron.transport.layouts import LogMetaData
 from everlog.errors import UsageError
 from everlog.kernel.memory import Memory

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from everlog.aeron.frames import (
+from everlog.aeron.frames.constants import (
     FLAG_BEGIN,
     FLAG_END,
     FRAME_ALIGNMENT,
@@ -21,8 +21,8 @@ from everlog.aeron.frames import (
     MIN_TERM_LENGTH,
     is_power_of_two,
 )
-from everlog.aeron.frames import TYPE_DATA as TYPE_DATA
-from everlog.aeron.frames import TYPE_PADDING as TYPE_PADDING
+from everlog.aeron.frames.constants import TYPE_DATA as TYPE_DATA
+from everlog.aeron.frames.constants import TYPE_PADDING as TYPE_PADDING
 from everlog.aeron.layouts import DataHeader
 from everlog.aeron.transport.wire_layouts import TYPE_ERR as TYPE_ERR
 from everlog.aeron.transport.wire_layouts import TYPE_EXT as TYPE_EXT

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from everlog.aeron.frames import align
+from everlog.aeron.frames.constants import align
 from everlog.aeron.transport.wire_layouts import TYPE_RES, VERSION, FrameHeader, ResolutionEntryHeader
 from everlog.errors import CorruptData, UsageError
 from everlog.layout import Readable

@@ -12,7 +12,7 @@ from everlog.aeron.archive.catalog import CatalogEntry
 from everlog.aeron.archive.recordings import recording_of
 from everlog.aeron.archive.segments import SegmentReader
 from everlog.aeron.archive.store import ArchiveStore
-from everlog.aeron.frames import (
+from everlog.aeron.frames.constants import (
     FLAG_BEGIN,
     FLAG_END,
     HEADER_LENGTH,
@@ -23,8 +23,8 @@ from everlog.aeron.frames import (
     UNFRAGMENTED,
     align,
 )
+from everlog.aeron.frames.position import term_offset_of
 from everlog.aeron.layouts import DataHeader
-from everlog.aeron.position import term_offset_of
 from everlog.cli.archive.recordings import (
     NOT_DONE,
     descriptor_header_text,

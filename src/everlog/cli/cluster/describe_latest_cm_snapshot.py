@@ -13,7 +13,7 @@ from everlog.aeron.cluster.recording_log import Entry
 from everlog.aeron.cluster.scanning import RawMessage, raw_messages
 from everlog.aeron.cluster.snapshot import snapshot_stream
 from everlog.aeron.cluster.store import ClusterStore
-from everlog.aeron.frames import HEADER_LENGTH
+from everlog.aeron.frames.constants import HEADER_LENGTH
 from everlog.aeron.layouts import SbeMessageHeader
 from everlog.cli.cluster.node import NOT_DONE, Node, json_option, require_mark, require_recording_log
 from everlog.cli.faults import FaultPrinter

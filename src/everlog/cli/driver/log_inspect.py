@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from everlog.aeron.frames import FRAME_ALIGNMENT, HEADER_LENGTH, TYPE_DATA, align
+from everlog.aeron.frames.constants import FRAME_ALIGNMENT, HEADER_LENGTH, TYPE_DATA, align
 from everlog.aeron.layouts import DataHeader
 from everlog.aeron.transport.cnc_file import CNC_NAME
 from everlog.aeron.transport.log_buffers import SUFFIX, TERM_COUNT, LogBuffer, list_names

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import quote
 
-from everlog.aeron.frames import MAX_SEGMENT_LENGTH, MAX_TERM_LENGTH, MIN_TERM_LENGTH, is_power_of_two
-from everlog.aeron.framing_inputs import MAX_MESSAGE_LENGTH
+from everlog.aeron.frames.constants import MAX_SEGMENT_LENGTH, MAX_TERM_LENGTH, MIN_TERM_LENGTH, is_power_of_two
+from everlog.aeron.frames.framing_inputs import MAX_MESSAGE_LENGTH
 from everlog.core.writable import make_folder
 from everlog.errors import StoreUnavailable, UsageError
 from everlog.jlog.writing.creation import MAX_SEGMENT_BYTES

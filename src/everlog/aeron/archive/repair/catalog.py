@@ -19,7 +19,7 @@ from everlog.aeron.archive.segments import SegmentReader
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.archive.writing.catalog_bytes import Descriptor, encode_entry, encode_header
 from everlog.aeron.archive.writing.catalog_writer import DEFAULT_CAPACITY
-from everlog.aeron.frames import FLAG_BEGIN, FLAG_END, HEADER_LENGTH, TYPE_DATA, align
+from everlog.aeron.frames.constants import FLAG_BEGIN, FLAG_END, HEADER_LENGTH, TYPE_DATA, align
 from everlog.aeron.layouts import DataHeader
 from everlog.core.repair import Backup, keep_file
 from everlog.core.writable import WritableStorage

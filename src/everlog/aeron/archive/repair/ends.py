@@ -20,14 +20,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from everlog.aeron import walk_twin as codes
 from everlog.aeron.archive.recordings import Recording
 from everlog.aeron.archive.scan import POLYNOMIALS, WINDOW_BYTES
 from everlog.aeron.archive.segments import SegmentMap, SegmentReader
-from everlog.aeron.frames import FRAME_ALIGNMENT, HEADER_LENGTH, TYPE_DATA, align
+from everlog.aeron.frames import walk_twin as codes
+from everlog.aeron.frames.constants import FRAME_ALIGNMENT, HEADER_LENGTH, TYPE_DATA, align
+from everlog.aeron.frames.position import FOREVER, max_position
+from everlog.aeron.frames.walk import Geometry, Walker
 from everlog.aeron.layouts import DataHeader
-from everlog.aeron.position import FOREVER, max_position
-from everlog.aeron.walk import Geometry, Walker
 from everlog.core.file_crc import crc32_of
 from everlog.core.storage import ReadableFile, Storage
 from everlog.core.window import Window

@@ -45,7 +45,7 @@ from everlog.aeron.archive.repair.steps import WATCHED, EraseTail, RemoveFile, R
 from everlog.aeron.archive.running import refuse_running
 from everlog.aeron.archive.segments import SegmentMap, SegmentReader, parse_segment_name
 from everlog.aeron.archive.store import ArchiveStore
-from everlog.aeron.frames import NULL_POSITION
+from everlog.aeron.frames.constants import NULL_POSITION
 from everlog.core.repair import NOTHING, RepairPlan, RepairStep
 from everlog.core.report import Fault, Progress, Severity
 from everlog.core.writable import DRAFT_PREFIX, writable

@@ -13,7 +13,7 @@ from everlog.aeron.archive.repair.ends import Remains
 from everlog.aeron.archive.repair.entry_checksums import kind_of, stale_kind_of
 from everlog.aeron.archive.running import refuse_running
 from everlog.aeron.archive.writing.catalog_writer import MIN_CAPACITY, CatalogOptions, CatalogWriter
-from everlog.aeron.frames import NULL_POSITION
+from everlog.aeron.frames.constants import NULL_POSITION
 from everlog.aeron.mark_file import now_ms
 from everlog.core.repair import Backup, RepairStep, keep_file, pieces_of
 from everlog.core.storage import ReadableFile

@@ -19,9 +19,9 @@ from everlog.aeron.archive.tool.folder import FAMILY, ArchiveFolder, open_folder
 from everlog.aeron.archive.tool.orphans import segment_files
 from everlog.aeron.archive.tool.steps import ArchiveStep, WriteBytes, changed
 from everlog.aeron.archive.writing.catalog_bytes import CHECKSUMS, to_int32
-from everlog.aeron.frames import HEADER_LENGTH, MAX_FRAME_LENGTH, TYPE_DATA, TYPE_PADDING, align
+from everlog.aeron.frames.constants import HEADER_LENGTH, MAX_FRAME_LENGTH, TYPE_DATA, TYPE_PADDING, align
+from everlog.aeron.frames.position import term_offset_of, term_start
 from everlog.aeron.layouts import DataHeader, DescriptorHeader
-from everlog.aeron.position import term_offset_of, term_start
 from everlog.core.repair import Backup, RepairPlan, RepairStep
 from everlog.core.report import Progress
 from everlog.core.storage import ReadableFile, Storage

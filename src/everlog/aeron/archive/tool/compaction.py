@@ -24,7 +24,7 @@ from everlog.aeron.archive.tool.orphans import FilesByRecording, segment_files
 from everlog.aeron.archive.tool.states import set_state
 from everlog.aeron.archive.tool.steps import RemoveFiles, ReplaceFile, WriteBytes
 from everlog.aeron.archive.writing.catalog_bytes import encode_header
-from everlog.aeron.frames import align
+from everlog.aeron.frames.constants import align
 from everlog.aeron.layouts import DescriptorHeader
 from everlog.core.repair import RepairPlan, RepairStep
 from everlog.core.storage import Storage

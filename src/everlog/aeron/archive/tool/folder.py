@@ -11,7 +11,7 @@ from everlog.aeron.archive.mark_place import MARK_NAME, mark_storage
 from everlog.aeron.archive.running import refuse_running
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.archive.writing.catalog_writer import WRITABLE_MAJOR
-from everlog.aeron.frames import align, version_text
+from everlog.aeron.frames.constants import align, version_text
 from everlog.aeron.layouts import CatalogHeader, DescriptorHeader
 from everlog.core.report import Severity
 from everlog.core.storage import Storage

@@ -26,9 +26,9 @@ from everlog.aeron.archive.tool.folder import FAMILY, ArchiveFolder, open_folder
 from everlog.aeron.archive.tool.orphans import segment_files
 from everlog.aeron.archive.tool.steps import CreateFile, RenameFiles, ReplaceFile, WriteBytes, state_of
 from everlog.aeron.archive.writing.catalog_bytes import encode_entry_header, encode_header
-from everlog.aeron.frames import HEADER_LENGTH, align, version_text
+from everlog.aeron.frames.constants import HEADER_LENGTH, align, version_text
+from everlog.aeron.frames.position import term_id_of, term_offset_of
 from everlog.aeron.layouts import ArchiveMarkHeader, DataHeader, DescriptorHeader, RecordingDescriptor
-from everlog.aeron.position import term_id_of, term_offset_of
 from everlog.core.repair import RepairPlan, RepairStep
 from everlog.core.storage import Storage
 from everlog.errors import CorruptData, StoreExists, UnsupportedVersion

@@ -17,7 +17,7 @@ from everlog.aeron.archive.tool.checksum import KEPT
 from everlog.aeron.archive.tool.folder import FAMILY
 from everlog.aeron.archive.tool.steps import FILE_MODE, ArchiveStep, last_written, state_of
 from everlog.aeron.archive.writing.catalog_bytes import CHECKSUMS
-from everlog.aeron.frames import HEADER_LENGTH, MAX_FRAME_LENGTH, MAX_SEGMENT_LENGTH, TYPE_DATA, align
+from everlog.aeron.frames.constants import HEADER_LENGTH, MAX_FRAME_LENGTH, MAX_SEGMENT_LENGTH, TYPE_DATA, align
 from everlog.aeron.layouts import DataHeader
 from everlog.core.json_text import parse_json
 from everlog.core.repair import Backup, RepairPlan, pieces_of

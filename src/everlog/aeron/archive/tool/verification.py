@@ -32,10 +32,10 @@ from everlog.aeron.archive.tool.folder import FAMILY, open_folder
 from everlog.aeron.archive.tool.states import set_state
 from everlog.aeron.archive.tool.steps import WriteBytes, ZeroTail, last_written
 from everlog.aeron.archive.writing.catalog_bytes import CHECKSUMS, to_int32
-from everlog.aeron.frames import HEADER_LENGTH, NULL_POSITION, align
+from everlog.aeron.frames.constants import HEADER_LENGTH, NULL_POSITION, align
+from everlog.aeron.frames.position import FOREVER
 from everlog.aeron.layouts import DataHeader, DescriptorHeader, RecordingDescriptor
 from everlog.aeron.mark_file import Clock, now_ms
-from everlog.aeron.position import FOREVER
 from everlog.core.repair import RepairPlan, RepairStep
 from everlog.core.report import Fault, Severity
 from everlog.core.storage import Storage

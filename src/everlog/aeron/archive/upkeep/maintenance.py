@@ -44,8 +44,8 @@ from everlog.aeron.archive.upkeep.recording_state import (
     require_settled,
     require_stopped,
 )
-from everlog.aeron.frames import FRAME_ALIGNMENT, NULL_POSITION
-from everlog.aeron.position import term_id_of, term_offset_of
+from everlog.aeron.frames.constants import FRAME_ALIGNMENT, NULL_POSITION
+from everlog.aeron.frames.position import term_id_of, term_offset_of
 from everlog.errors import UsageError
 
 

@@ -34,7 +34,7 @@ from everlog.aeron.archive.upkeep.recording_state import (
     require_settled,
     require_stopped,
 )
-from everlog.aeron.frames import NULL_POSITION
+from everlog.aeron.frames.constants import NULL_POSITION
 
 _SAME = (
     ("segment_file_length", "segments of {} bytes"),

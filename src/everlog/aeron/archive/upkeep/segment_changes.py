@@ -28,11 +28,11 @@ from everlog.aeron.archive.upkeep.changes import (
 from everlog.aeron.archive.upkeep.maintenance import truncate
 from everlog.aeron.archive.upkeep.recording_state import RecordingState, SegmentContent
 from everlog.aeron.archive.writing.catalog_writer import CatalogWriter
-from everlog.aeron.frames import FRAME_ALIGNMENT, HEADER_LENGTH, NULL_POSITION, NULL_TIMESTAMP
+from everlog.aeron.frames.constants import FRAME_ALIGNMENT, HEADER_LENGTH, NULL_POSITION, NULL_TIMESTAMP
+from everlog.aeron.frames.position import FOREVER
+from everlog.aeron.frames.walk import Geometry
 from everlog.aeron.layouts import DataHeader
 from everlog.aeron.mark_file import now_ms
-from everlog.aeron.position import FOREVER
-from everlog.aeron.walk import Geometry
 from everlog.core.report import Fault, Severity
 from everlog.core.storage import ReadableFile, Storage
 from everlog.core.writable import WritableStorage

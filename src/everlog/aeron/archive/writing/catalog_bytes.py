@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from everlog.aeron.archive.catalog import ALIGNMENT, STATES, CatalogEntry, descriptor_problem
-from everlog.aeron.frames import NULL_POSITION, NULL_TIMESTAMP, align
+from everlog.aeron.frames.constants import NULL_POSITION, NULL_TIMESTAMP, align
 from everlog.aeron.layouts import CatalogHeader, DescriptorHeader, RecordingDescriptor
 from everlog.errors import LimitExceeded, UsageError
 from everlog.kernel.crc32 import CASTAGNOLI, IEEE, Crc32

@@ -39,7 +39,7 @@ from everlog.aeron.archive.writing.catalog_bytes import (
     encode_header,
     to_int32,
 )
-from everlog.aeron.frames import NULL_POSITION, NULL_TIMESTAMP, align
+from everlog.aeron.frames.constants import NULL_POSITION, NULL_TIMESTAMP, align
 from everlog.aeron.layouts import CatalogHeader, DescriptorHeader, RecordingDescriptor
 from everlog.core.report import Severity
 from everlog.core.writable import WritableFile, WritableStorage

@@ -15,7 +15,7 @@ import mmap
 from typing import Any
 
 from everlog.aeron.archive.segments import SegmentMap
-from everlog.aeron.position import max_position
+from everlog.aeron.frames.position import max_position
 from everlog.core.writable import WritableFile, WritableStorage
 from everlog.core.zeros import first_nonzero
 from everlog.errors import StoreExists, WriteFailed

@@ -11,9 +11,9 @@ import re
 from dataclasses import dataclass
 
 from everlog.aeron.channel_uri import ChannelUri
-from everlog.aeron.frames import FRAME_ALIGNMENT
-from everlog.aeron.framing_inputs import Framing
-from everlog.aeron.position import max_position, wrap_int32
+from everlog.aeron.frames.constants import FRAME_ALIGNMENT
+from everlog.aeron.frames.framing_inputs import Framing
+from everlog.aeron.frames.position import max_position, wrap_int32
 from everlog.core.options import check_type
 from everlog.errors import UsageError
 

@@ -18,7 +18,7 @@ from everlog.aeron.transport._terms cimport (
 from everlog.aeron.transport.client._header cimport Header
 from everlog.aeron.transport.client._message_columns cimport FULL, ODD, MessageColumns, Stretch, read_whole_messages
 
-from everlog.aeron.frames import MAX_MESSAGE_BYTES as _MAX_MESSAGE_BYTES
+from everlog.aeron.frames.constants import MAX_MESSAGE_BYTES as _MAX_MESSAGE_BYTES
 from everlog.aeron.transport.client import actions as _shared
 from everlog.aeron.transport.client.actions import Action
 from everlog.aeron.transport.client.fragment_assembler import FragmentAssembler

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Final, Self
 
-from everlog.aeron.frames import HEADER_LENGTH, TYPE_PADDING
+from everlog.aeron.frames.constants import HEADER_LENGTH, TYPE_PADDING
 from everlog.aeron.layouts import DataHeader
 from everlog.aeron.transport.client.appending import no_claim, release
 from everlog.kernel.memory import Memory

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from everlog.aeron.frames import HEADER_LENGTH, TYPE_PADDING, align
+from everlog.aeron.frames.constants import HEADER_LENGTH, TYPE_PADDING, align
+from everlog.aeron.frames.position import wrap_int32
 from everlog.aeron.layouts import DataHeader
-from everlog.aeron.position import wrap_int32
 from everlog.aeron.transport.client.appending import (
     ADMIN_ACTION,
     CLOSED,

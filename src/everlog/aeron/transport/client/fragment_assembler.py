@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from everlog.aeron.frames import FLAG_BEGIN, FLAG_END, MAX_MESSAGE_BYTES, UNFRAGMENTED
+from everlog.aeron.frames.constants import FLAG_BEGIN, FLAG_END, MAX_MESSAGE_BYTES, UNFRAGMENTED
 from everlog.aeron.transport.client.actions import Action, too_long
 
 if TYPE_CHECKING:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from everlog.aeron.frames import HEADER_LENGTH, align
+from everlog.aeron.frames.constants import HEADER_LENGTH, align
+from everlog.aeron.frames.position import wrap_int32
 from everlog.aeron.layouts import DataHeader
-from everlog.aeron.position import wrap_int32
 
 
 class Header:

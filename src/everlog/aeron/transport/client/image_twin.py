@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from everlog.aeron.frames import (
+from everlog.aeron.frames.constants import (
     FLAG_BEGIN,
     FLAG_END,
     FRAME_ALIGNMENT,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from everlog.aeron.frames import (
+from everlog.aeron.frames.constants import (
     FRAME_ALIGNMENT,
     HEADER_LENGTH,
     MAX_FRAME_LENGTH,
@@ -14,7 +14,7 @@ from everlog.aeron.frames import (
     MIN_TERM_LENGTH,
     is_power_of_two,
 )
-from everlog.aeron.framing_inputs import MAX_MESSAGE_LENGTH, framed_length
+from everlog.aeron.frames.framing_inputs import MAX_MESSAGE_LENGTH, framed_length
 from everlog.aeron.layouts import DataHeader
 from everlog.aeron.transport.layouts import LogMetaData
 from everlog.errors import CorruptData

@@ -24,10 +24,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Final
 
-from everlog.aeron.frames import FLAG_BEGIN, FLAG_END, FRAME_ALIGNMENT, HEADER_LENGTH, TYPE_PADDING, align
-from everlog.aeron.framing_inputs import framed_length
+from everlog.aeron.frames.constants import FLAG_BEGIN, FLAG_END, FRAME_ALIGNMENT, HEADER_LENGTH, TYPE_PADDING, align
+from everlog.aeron.frames.framing_inputs import framed_length
+from everlog.aeron.frames.position import wrap_int32
 from everlog.aeron.layouts import DataHeader
-from everlog.aeron.position import wrap_int32
 from everlog.aeron.transport.client.appending import (
     ADMIN_ACTION,
     BACK_PRESSURED,

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from everlog.aeron.frames import align
+from everlog.aeron.frames.constants import align
 from everlog.aeron.transport.broadcast import BroadcastTransmitter
 from everlog.aeron.transport.cnc_memory import CncMemory
 from everlog.aeron.transport.counters_memory import Counters

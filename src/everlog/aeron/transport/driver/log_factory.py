@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from everlog.aeron.frames import align
+from everlog.aeron.frames.constants import align
 from everlog.aeron.java_exception import JavaException
 from everlog.aeron.transport.counters_memory import AtomicCounter
 from everlog.aeron.transport.driver.conductor.command_errors import AERON, no_space

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from everlog.aeron.channel_uri import ChannelUri, InvalidChannel
-from everlog.aeron.frames import FLAG_BEGIN, FRAME_ALIGNMENT, HEADER_LENGTH, MAX_TERM_LENGTH
+from everlog.aeron.frames.constants import FLAG_BEGIN, FRAME_ALIGNMENT, HEADER_LENGTH, MAX_TERM_LENGTH
 from everlog.aeron.java_exception import AeronEvent
 from everlog.aeron.layouts import DataHeader
 from everlog.aeron.transport import wire

@@ -10,8 +10,8 @@ from typing import Protocol
 
 from everlog.aeron.channel_parameters import INT32, INT64, java_int
 from everlog.aeron.channel_uri import ChannelUri
-from everlog.aeron.frames import FRAME_ALIGNMENT, MAX_TERM_LENGTH
-from everlog.aeron.position import wrap_int32
+from everlog.aeron.frames.constants import FRAME_ALIGNMENT, MAX_TERM_LENGTH
+from everlog.aeron.frames.position import wrap_int32
 from everlog.aeron.transport.driver.conductor import uri_values as values
 from everlog.aeron.transport.driver.conductor.command_errors import illegal_state, invalid_channel
 from everlog.aeron.transport.driver.conductor.sessions import Sessions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from everlog.aeron.position import wrap_int32
+from everlog.aeron.frames.position import wrap_int32
 from everlog.aeron.transport.driver.conductor.command_errors import invalid_channel
 
 IPC_MEDIA = "ipc"

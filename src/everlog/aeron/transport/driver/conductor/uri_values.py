@@ -5,8 +5,14 @@ from __future__ import annotations
 
 from everlog.aeron.channel_parameters import MAX_INT64, java_int, parse_duration_ns, parse_size
 from everlog.aeron.channel_uri import ChannelUri, InvalidChannel
-from everlog.aeron.frames import FRAME_ALIGNMENT, HEADER_LENGTH, MAX_TERM_LENGTH, MIN_TERM_LENGTH, is_power_of_two
-from everlog.aeron.position import wrap_int32
+from everlog.aeron.frames.constants import (
+    FRAME_ALIGNMENT,
+    HEADER_LENGTH,
+    MAX_TERM_LENGTH,
+    MIN_TERM_LENGTH,
+    is_power_of_two,
+)
+from everlog.aeron.frames.position import wrap_int32
 from everlog.aeron.transport.driver.conductor.command_errors import (
     CommandRefused,
     as_refused,

@@ -12,7 +12,7 @@ from libc.string cimport memset
 from everlog.kernel._atomics cimport acquire_i32, acquire_i64, pause, release_i64
 from everlog.kernel._memory cimport Memory
 
-from everlog.aeron.frames import MAX_TERM_LENGTH, MIN_TERM_LENGTH, is_power_of_two
+from everlog.aeron.frames.constants import MAX_TERM_LENGTH, MIN_TERM_LENGTH, is_power_of_two
 from everlog.aeron.transport.driver.ipc import ipc_limits_twin as _twin
 from everlog.aeron.transport.driver.ipc.ipc_limits_twin import IpcTerms as IpcTerms
 from everlog.errors import CorruptData

@@ -11,8 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from everlog.aeron.frames import FRAME_ALIGNMENT, HEADER_LENGTH, MAX_TERM_LENGTH, MIN_TERM_LENGTH, is_power_of_two
-from everlog.aeron.position import wrap_int32
+from everlog.aeron.frames.constants import (
+    FRAME_ALIGNMENT,
+    HEADER_LENGTH,
+    MAX_TERM_LENGTH,
+    MIN_TERM_LENGTH,
+    is_power_of_two,
+)
+from everlog.aeron.frames.position import wrap_int32
 from everlog.aeron.transport.driver.subscriber_positions import SubscriberPositions
 from everlog.aeron.transport.layouts import LogMetaData
 from everlog.errors import CorruptData

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from everlog.aeron.position import wrap_int32
+from everlog.aeron.frames.position import wrap_int32
 from everlog.aeron.transport.counters_memory import AtomicCounter
 from everlog.aeron.transport.driver import stream_counters
 from everlog.aeron.transport.driver.conductor.subscription_params import SubscriptionParams

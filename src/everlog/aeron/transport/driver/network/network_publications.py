@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from everlog.aeron.channel_uri import InvalidChannel
-from everlog.aeron.frames import MIN_TERM_LENGTH
+from everlog.aeron.frames.constants import MIN_TERM_LENGTH
 from everlog.aeron.transport import commands
 from everlog.aeron.transport.counters_memory import AtomicCounter
 from everlog.aeron.transport.driver import stream_counters

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple, Protocol
 
+from everlog.aeron.frames.position import wrap_int32
 from everlog.aeron.java_exception import AeronEvent
-from everlog.aeron.position import wrap_int32
 from everlog.aeron.transport.driver.network.receive_endpoint import ReceiveEndpoint
 from everlog.aeron.transport.driver.receiver.image_receiver import ImageReceiver
 from everlog.aeron.transport.driver.receiver.packets import ImageSessions

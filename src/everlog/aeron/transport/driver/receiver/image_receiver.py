@@ -3,9 +3,9 @@ the stream's end. Source: PublicationImage, what the Receiver calls of it."""
 
 from __future__ import annotations
 
-from everlog.aeron.frames import HEADER_LENGTH
+from everlog.aeron.frames.constants import HEADER_LENGTH
+from everlog.aeron.frames.position import term_id_of, term_offset_of, wrap_int32
 from everlog.aeron.layouts import DataHeader
-from everlog.aeron.position import term_id_of, term_offset_of, wrap_int32
 from everlog.aeron.transport import log_memory
 from everlog.aeron.transport.driver.receiver.image_exchange import ImageExchange, ImageState
 from everlog.aeron.transport.driver.receiver.image_parameters import ImageParameters

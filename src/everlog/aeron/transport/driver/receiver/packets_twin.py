@@ -19,9 +19,9 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Final
 
-from everlog.aeron.frames import FLAG_BEGIN, HEADER_LENGTH, TYPE_DATA, TYPE_PADDING, align, is_power_of_two
+from everlog.aeron.frames.constants import FLAG_BEGIN, HEADER_LENGTH, TYPE_DATA, TYPE_PADDING, align, is_power_of_two
+from everlog.aeron.frames.position import wrap_int32
 from everlog.aeron.layouts import DataHeader
-from everlog.aeron.position import wrap_int32
 from everlog.kernel.memory import Memory
 from everlog.kernel.udp import Datagrams
 

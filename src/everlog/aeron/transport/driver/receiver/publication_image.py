@@ -13,7 +13,7 @@ receiver's part is :mod:`everlog.aeron.transport.driver.receiver.image_receiver`
 
 from __future__ import annotations
 
-from everlog.aeron.position import term_id_of, term_offset_of, wrap_int32
+from everlog.aeron.frames.position import term_id_of, term_offset_of, wrap_int32
 from everlog.aeron.transport.counters_memory import AtomicCounter
 from everlog.aeron.transport.driver.receiver.congestion import Rebuild
 from everlog.aeron.transport.driver.receiver.image_exchange import ImageExchange, ImageState, StatusDue

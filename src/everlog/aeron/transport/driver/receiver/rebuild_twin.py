@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from everlog.aeron.frames import FRAME_ALIGNMENT, HEADER_LENGTH, align, is_power_of_two
+from everlog.aeron.frames.constants import FRAME_ALIGNMENT, HEADER_LENGTH, align, is_power_of_two
 from everlog.aeron.transport.driver.subscriber_positions import SubscriberPositions
 from everlog.kernel.memory import Memory
 

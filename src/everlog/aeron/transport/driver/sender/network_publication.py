@@ -14,7 +14,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Protocol
 
-from everlog.aeron.frames import FRAME_ALIGNMENT
+from everlog.aeron.frames.constants import FRAME_ALIGNMENT
 from everlog.aeron.transport import log_memory
 from everlog.aeron.transport.counters_memory import AtomicCounter
 from everlog.aeron.transport.driver.log_factory import DriverLog

@@ -12,8 +12,8 @@ from __future__ import annotations
 from array import array
 from collections import OrderedDict
 
-from everlog.aeron.frames import FLAG_BEGIN, FLAG_END
-from everlog.aeron.position import term_id_of, wrap_int32
+from everlog.aeron.frames.constants import FLAG_BEGIN, FLAG_END
+from everlog.aeron.frames.position import term_id_of, wrap_int32
 from everlog.aeron.transport import wire
 from everlog.aeron.transport.driver.sender.flow_control import MAX_RECEIVERS
 from everlog.aeron.transport.driver.sender.network_parameters import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
-from everlog.aeron.frames import FRAME_ALIGNMENT, HEADER_LENGTH
+from everlog.aeron.frames.constants import FRAME_ALIGNMENT, HEADER_LENGTH
 from everlog.aeron.transport.driver.settings.property_values import INT32_MAX, INT64_MAX
 from everlog.errors import UsageError
 

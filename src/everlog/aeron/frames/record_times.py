@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from everlog.aeron.columns import FLAGS, TIMESTAMP_UNITS
-from everlog.aeron.frames import FLAG_BEGIN
+from everlog.aeron.frames.columns import FLAGS, TIMESTAMP_UNITS
+from everlog.aeron.frames.constants import FLAG_BEGIN
 from everlog.core.columns import Batch, Column, ColumnData
 from everlog.core.store import PAYLOAD, TIMESTAMP_NS
 from everlog.errors import UsageError

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from everlog.aeron import _framer, framing_twin
+from everlog.aeron.frames import _framer, framing_twin
 from everlog.errors import CorruptData, UsageError
 
 Unpack = Callable[[str], Path]
@@ -894,7 +894,7 @@ def outcome(framer: Any, position: int, end: int, step: Callable[[Any], list[Any
     return results, bytes(framer.view()), framer.length, framer.start_position, framer.position, framer.is_full
 
 
-@pytest.mark.parametrize("module", ["everlog.aeron._framer", "everlog.aeron.framing_twin"])
+@pytest.mark.parametrize("module", ["everlog.aeron.frames._framer", "everlog.aeron.frames.framing_twin"])
 def test_the_longest_of_several_payloads_is_found_whatever_they_are(module: str) -> None:
     longest_of = importlib.import_module(module).longest_of
     assert longest_of([]) == 0

@@ -10,7 +10,7 @@ aligned length; padding keeps its own.
 
 Source: ExclusivePublication (appendUnfragmentedMessage, appendFragmentedMessage, handleEndOfLog), HeaderWriter,
 RecordingWriter (onBlock, computeChecksum), TermBlockScanner. What is given is checked in
-:mod:`everlog.aeron.framing_inputs`.
+:mod:`everlog.aeron.frames.framing_inputs`.
 
 This is the readable twin of ``_framer.pyx``.
 """
@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
-from everlog.aeron.frames import (
+from everlog.aeron.frames.constants import (
     FLAG_BEGIN,
     FLAG_END,
     HEADER_LENGTH,
@@ -35,7 +35,7 @@ from everlog.aeron.frames import (
     UNFRAGMENTED,
     align,
 )
-from everlog.aeron.framing_inputs import (
+from everlog.aeron.frames.framing_inputs import (
     CHECKSUMS,
     FRAMED,
     LONG_WAY,
@@ -48,8 +48,8 @@ from everlog.aeron.framing_inputs import (
     framed_length,
     payload_bytes,
 )
+from everlog.aeron.frames.position import term_id_of, term_offset_of
 from everlog.aeron.layouts import DataHeader
-from everlog.aeron.position import term_id_of, term_offset_of
 from everlog.errors import UsageError
 from everlog.kernel.crc32 import Crc32
 

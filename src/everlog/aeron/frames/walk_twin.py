@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from struct import Struct
 
-from everlog.aeron.frames import (
+from everlog.aeron.frames.constants import (
     FLAG_BEGIN,
     FLAG_END,
     HEADER_LENGTH,
@@ -30,7 +30,7 @@ from everlog.aeron.frames import (
     UNFRAGMENTED,
     align,
 )
-from everlog.aeron.position import term_id_of, term_offset_of
+from everlog.aeron.frames.position import term_id_of, term_offset_of
 from everlog.kernel.columns_twin import RowSink
 from everlog.kernel.crc32_twin import Crc32
 from everlog.layout import Readable

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Compiled framer; :mod:`everlog.aeron.framing_twin` says what it does and why."""
+"""Compiled framer; :mod:`everlog.aeron.frames.framing_twin` says what it does and why."""
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING
@@ -15,8 +15,8 @@ from libc.string cimport memcpy
 
 from everlog.kernel._crc32 cimport Crc32
 
-from everlog.aeron import frames as _frames
-from everlog.aeron import framing_inputs as _inputs
+from everlog.aeron.frames import constants as _frames
+from everlog.aeron.frames import framing_inputs as _inputs
 from everlog.errors import UsageError
 
 include "everlog/aeron/_layouts.pxi"

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from everlog.aeron import _walk, walk_twin
-from everlog.aeron.columns import _SOURCES, COLUMNS
+from everlog.aeron.frames import _walk, walk_twin
+from everlog.aeron.frames.columns import _SOURCES, COLUMNS
 from everlog.kernel import _columns, _crc32, columns_twin, crc32_twin
 
 TERM = 64 << 10

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from everlog.aeron.archive.segments import index_segments, parse_segment_name, segment_name
 from everlog.aeron.channel_uri import ChannelUri
 from everlog.aeron.error_log import read_errors
+from everlog.aeron.frames.position import segment_base, term_id_of, term_offset_of
 from everlog.aeron.layouts import ArchiveMarkHeader, ErrorEntry, SbeMessageHeader
 from everlog.aeron.mark_file import read_archive_mark
-from everlog.aeron.position import segment_base, term_id_of, term_offset_of
 from everlog.errors import CorruptData, UsageError
 
 K64 = 64 << 10

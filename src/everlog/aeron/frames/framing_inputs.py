@@ -12,7 +12,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any, Final
 
-from everlog.aeron.frames import (
+from everlog.aeron.frames.constants import (
     FRAME_ALIGNMENT,
     HEADER_LENGTH,
     MAX_FRAME_LENGTH,
@@ -23,8 +23,8 @@ from everlog.aeron.frames import (
     align,
     is_power_of_two,
 )
+from everlog.aeron.frames.position import FOREVER, term_id_of, term_offset_of, wrap_int32
 from everlog.aeron.layouts import DataHeader
-from everlog.aeron.position import FOREVER, term_id_of, term_offset_of, wrap_int32
 from everlog.errors import CorruptData, UsageError
 from everlog.kernel.crc32 import CASTAGNOLI, IEEE
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from everlog.aeron import walk_twin as codes
+from everlog.aeron.frames import walk_twin as codes
 from everlog.aeron.layouts import DataHeader
 from everlog.core.columns import Batch, Column, ColumnData, ColumnType
 from everlog.core.store import LENGTH, PAYLOAD, TIMESTAMP_NS

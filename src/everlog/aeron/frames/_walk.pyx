@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Compiled walker; :mod:`everlog.aeron.walk_twin` says what it does and why."""
+"""Compiled walker; :mod:`everlog.aeron.frames.walk_twin` says what it does and why."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
@@ -9,8 +9,8 @@ from everlog.kernel._columns cimport (
 )
 from everlog.kernel._crc32 cimport Crc32
 
-from everlog.aeron import frames as _frames
-from everlog.aeron import walk_twin as _twin
+from everlog.aeron.frames import constants as _frames
+from everlog.aeron.frames import walk_twin as _twin
 from everlog.kernel.crc32 import Crc32 as _AnyCrc32
 
 include "everlog/aeron/_layouts.pxi"

@@ -1,3 +1,0 @@
-from everlog.aeron.framing_twin import Framer as Framer
-from everlog.aeron.framing_twin import Tail as Tail
-from everlog.aeron.framing_twin import longest_of as longest_of

@@ -1,1 +1,0 @@
-from everlog.aeron.walk_twin import Walker as Walker

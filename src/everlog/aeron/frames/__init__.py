@@ -1,0 +1,1 @@
+"""Frames of Aeron: found in bytes, made from messages, and what their fields mean."""

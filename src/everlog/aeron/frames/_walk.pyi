@@ -1,0 +1,1 @@
+from everlog.aeron.frames.walk_twin import Walker as Walker
