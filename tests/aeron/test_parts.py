@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everlog.aeron.archive.segments import index_segments, parse_segment_name, segment_name
+from everlog.aeron.archive.format.segments import index_segments, parse_segment_name, segment_name
 from everlog.aeron.channel_uri import ChannelUri
 from everlog.aeron.error_log import read_errors
 from everlog.aeron.frames.position import segment_base, term_id_of, term_offset_of

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import tests
-from tests.aeron.described import write_archive
+from tests.aeron.archive.described import write_archive
 
 TESTS = tests.ROOT / "tests"
 GOLDEN = TESTS / "golden" / "aeron"

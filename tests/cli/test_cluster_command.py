@@ -15,7 +15,7 @@ import tests
 from everlog.aeron.cluster.messages import encode_message
 from everlog.cli.cluster.java_map import java_map_order
 from tests.aeron import cluster_folder
-from tests.aeron.described import write_marks
+from tests.aeron.archive.described import write_marks
 
 TESTS = tests.ROOT / "tests"
 GOLDEN = TESTS / "golden" / "aeron"

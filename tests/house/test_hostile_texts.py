@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from everlog.aeron.archive.options import ArchiveOptions
+from everlog.aeron.archive.recording.options import ArchiveOptions
 from everlog.aeron.archive.tool.undo import plan_undo
 from everlog.aeron.archive.writing.stream_parameters import Wishes, parameters_of
 from everlog.aeron.channel_uri import ChannelUri

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 import tests
 from everlog import aeron, core, jlog, nats_streaming
-from everlog.aeron.archive.catalog import read_catalog
+from everlog.aeron.archive.format.catalog import read_catalog
 from everlog.aeron.cluster.mark_file import read_cluster_mark
 from everlog.aeron.cluster.messages import decode_message
 from everlog.aeron.cluster.node_state_file import read_node_state

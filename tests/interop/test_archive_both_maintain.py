@@ -17,7 +17,7 @@ from click.testing import CliRunner
 import everlog
 import tests
 from everlog.aeron import archive
-from everlog.aeron.archive.refusals import Refused
+from everlog.aeron.archive.recording.refusals import Refused
 from everlog.cli.archive import archive as archive_command
 from everlog.errors import EverlogError
 from tests.interop.both_archives import (

@@ -177,7 +177,7 @@ def test_a_migration_that_breaks_off_anywhere_is_completed_by_the_next_one(
     sent = numbered(15)
     source = toy("from", {"s": sent})
     monkeypatch.setattr("everlog.spark.pipelines.migrate_moving.BATCH_ROWS", 10)
-    monkeypatch.setattr("everlog.aeron.archive.options.LIVENESS_TIMEOUT_MS", 1)
+    monkeypatch.setattr("everlog.aeron.archive.recording.options.LIVENESS_TIMEOUT_MS", 1)
     cls: Any = JournalTarget if kind == "jlog" else RecordingTarget
     append, publish, accept = cls.append, Note.publish, Note.accept
     steps = 0

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from everlog.aeron.archive.archive import Archive
-from everlog.aeron.archive.options import ArchiveOptions
+from everlog.aeron.archive.recording.options import ArchiveOptions
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.archive.writing import heartbeat
 from everlog.core.report import Fault

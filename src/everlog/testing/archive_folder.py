@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from everlog.aeron.archive.segments import segment_name
+from everlog.aeron.archive.format.segments import segment_name
 from everlog.aeron.cluster.messages import encode_message
 from everlog.aeron.cluster.recording_log import SNAPSHOT, TERM, encode_entry
 from everlog.aeron.frames.constants import NULL_POSITION, TYPE_DATA, TYPE_PADDING, UNFRAGMENTED, align

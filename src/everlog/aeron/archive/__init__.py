@@ -13,35 +13,35 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from everlog.aeron.archive.archive import Archive as Archive
-    from everlog.aeron.archive.events import EventStream as EventStream
-    from everlog.aeron.archive.events import RecordingProgress as RecordingProgress
-    from everlog.aeron.archive.events import RecordingSignal as RecordingSignal
-    from everlog.aeron.archive.events import RecordingStarted as RecordingStarted
-    from everlog.aeron.archive.events import RecordingStopped as RecordingStopped
-    from everlog.aeron.archive.events import SignalEvent as SignalEvent
     from everlog.aeron.archive.opening import create as create
     from everlog.aeron.archive.opening import open_archive as open_archive
-    from everlog.aeron.archive.options import ArchiveOptions as ArchiveOptions
-    from everlog.aeron.archive.refusals import ErrorCode as ErrorCode
-    from everlog.aeron.archive.refusals import Refused as Refused
-    from everlog.aeron.archive.replay import Replay as Replay
+    from everlog.aeron.archive.recording.events import EventStream as EventStream
+    from everlog.aeron.archive.recording.events import RecordingProgress as RecordingProgress
+    from everlog.aeron.archive.recording.events import RecordingSignal as RecordingSignal
+    from everlog.aeron.archive.recording.events import RecordingStarted as RecordingStarted
+    from everlog.aeron.archive.recording.events import RecordingStopped as RecordingStopped
+    from everlog.aeron.archive.recording.events import SignalEvent as SignalEvent
+    from everlog.aeron.archive.recording.options import ArchiveOptions as ArchiveOptions
+    from everlog.aeron.archive.recording.refusals import ErrorCode as ErrorCode
+    from everlog.aeron.archive.recording.refusals import Refused as Refused
+    from everlog.aeron.archive.recording.replay import Replay as Replay
     from everlog.aeron.archive.writing.recorder import Recorder as Recorder
     from everlog.core.durability import Durability as Durability
 
 _HOMES = {
     "Archive": "everlog.aeron.archive.archive",
-    "ArchiveOptions": "everlog.aeron.archive.options",
+    "ArchiveOptions": "everlog.aeron.archive.recording.options",
     "Durability": "everlog.core.durability",
-    "ErrorCode": "everlog.aeron.archive.refusals",
-    "EventStream": "everlog.aeron.archive.events",
+    "ErrorCode": "everlog.aeron.archive.recording.refusals",
+    "EventStream": "everlog.aeron.archive.recording.events",
     "Recorder": "everlog.aeron.archive.writing.recorder",
-    "RecordingProgress": "everlog.aeron.archive.events",
-    "RecordingSignal": "everlog.aeron.archive.events",
-    "RecordingStarted": "everlog.aeron.archive.events",
-    "RecordingStopped": "everlog.aeron.archive.events",
-    "Refused": "everlog.aeron.archive.refusals",
-    "Replay": "everlog.aeron.archive.replay",
-    "SignalEvent": "everlog.aeron.archive.events",
+    "RecordingProgress": "everlog.aeron.archive.recording.events",
+    "RecordingSignal": "everlog.aeron.archive.recording.events",
+    "RecordingStarted": "everlog.aeron.archive.recording.events",
+    "RecordingStopped": "everlog.aeron.archive.recording.events",
+    "Refused": "everlog.aeron.archive.recording.refusals",
+    "Replay": "everlog.aeron.archive.recording.replay",
+    "SignalEvent": "everlog.aeron.archive.recording.events",
     "create": "everlog.aeron.archive.opening",
     "open_archive": "everlog.aeron.archive.opening",
 }

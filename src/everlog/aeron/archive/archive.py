@@ -23,8 +23,15 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-from everlog.aeron.archive.catalog import CATALOG_NAME
-from everlog.aeron.archive.events import (
+from everlog.aeron.archive.folder.recordings import Recording, segment_map
+from everlog.aeron.archive.format.catalog import CATALOG_NAME
+from everlog.aeron.archive.format.catalog_bytes import Descriptor
+from everlog.aeron.archive.format.segments import index_segments
+from everlog.aeron.archive.maintenance.maintenance import Extension, check_extension
+from everlog.aeron.archive.maintenance.operations import Upkeep
+from everlog.aeron.archive.maintenance.recording_state import RecordingState
+from everlog.aeron.archive.maintenance.segment_changes import finish_truncations
+from everlog.aeron.archive.recording.events import (
     Callback,
     Events,
     EventStream,
@@ -34,17 +41,10 @@ from everlog.aeron.archive.events import (
     RecordingStopped,
     SignalEvent,
 )
-from everlog.aeron.archive.options import ArchiveOptions, durability_of
-from everlog.aeron.archive.recordings import Recording, segment_map
-from everlog.aeron.archive.replay import Replay
-from everlog.aeron.archive.replaying import Replaying
-from everlog.aeron.archive.segments import index_segments
+from everlog.aeron.archive.recording.options import ArchiveOptions, durability_of
+from everlog.aeron.archive.recording.replay import Replay
+from everlog.aeron.archive.recording.replaying import Replaying
 from everlog.aeron.archive.store import ArchiveStore, Options
-from everlog.aeron.archive.upkeep.maintenance import Extension, check_extension
-from everlog.aeron.archive.upkeep.operations import Upkeep
-from everlog.aeron.archive.upkeep.recording_state import RecordingState
-from everlog.aeron.archive.upkeep.segment_changes import finish_truncations
-from everlog.aeron.archive.writing.catalog_bytes import Descriptor
 from everlog.aeron.archive.writing.catalog_writer import CatalogWriter
 from everlog.aeron.archive.writing.heartbeat import Flusher, Heartbeat
 from everlog.aeron.archive.writing.ownership import Ownership
@@ -301,8 +301,8 @@ class Archive(Replaying, Upkeep):
     # Events
 
     def listen(self, callback: Callback) -> Callable[[], None]:
-        """Call ``callback`` with each event (:mod:`everlog.aeron.archive.events`), in the thread in which it happens;
-        what is returned ends that."""
+        """Call ``callback`` with each event (:mod:`everlog.aeron.archive.recording.events`), in the thread in which it
+        happens; what is returned ends that."""
         self._check()
         self._events.listen(callback)
         self._watch()

@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from everlog.aeron.archive.catalog import CATALOG_NAME
-from everlog.aeron.archive.catalog_file import CATALOG_STEP_BYTES
-from everlog.aeron.archive.end_marks import MARK_BYTES, EndMarks
-from everlog.aeron.archive.recordings import Recording
-from everlog.aeron.archive.scan import Scan, ScanContext
-from everlog.aeron.archive.segments import SegmentReader
+from everlog.aeron.archive.folder.end_marks import MARK_BYTES, EndMarks
+from everlog.aeron.archive.folder.recordings import Recording
+from everlog.aeron.archive.folder.scan import Scan, ScanContext
+from everlog.aeron.archive.format.catalog import CATALOG_NAME
+from everlog.aeron.archive.format.catalog_file import CATALOG_STEP_BYTES
+from everlog.aeron.archive.format.segments import SegmentReader
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.frames import walk_twin as codes
 from everlog.aeron.frames.constants import HEADER_LENGTH

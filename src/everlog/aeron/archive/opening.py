@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from everlog.aeron.archive.archive import Archive
-from everlog.aeron.archive.options import ArchiveOptions
+from everlog.aeron.archive.recording.options import ArchiveOptions
 from everlog.core.options import fill
 from everlog.core.writable import LocalWritableStorage, make_folder
 

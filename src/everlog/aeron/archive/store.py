@@ -9,20 +9,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from everlog.aeron.archive import splitting
-from everlog.aeron.archive.catalog import CATALOG_NAME, Catalog, CatalogEntry
-from everlog.aeron.archive.catalog_file import CatalogBytes
-from everlog.aeron.archive.checksums import detect_checksum
-from everlog.aeron.archive.mark_place import MARK_NAME, mark_storage
-from everlog.aeron.archive.recordings import (
+from everlog.aeron.archive.folder import splitting
+from everlog.aeron.archive.folder.recordings import (
     Recording,
     RecordingDetails,
     invalid_note,
     recording_from_files,
     recording_of,
 )
-from everlog.aeron.archive.scan import Scan, ScanContext
-from everlog.aeron.archive.segments import (
+from everlog.aeron.archive.folder.scan import Scan, ScanContext
+from everlog.aeron.archive.format.catalog import CATALOG_NAME, Catalog, CatalogEntry
+from everlog.aeron.archive.format.catalog_file import CatalogBytes
+from everlog.aeron.archive.format.checksums import detect_checksum
+from everlog.aeron.archive.format.mark_place import MARK_NAME, mark_storage
+from everlog.aeron.archive.format.segments import (
     Naming,
     SegmentMap,
     SegmentReader,
@@ -375,20 +375,20 @@ class ArchiveStore(PositionalStore):
 
     def verify(self, progress: Progress | None = None) -> Report:
         """Check the catalog, the mark file, all segment files and every frame, as they are now."""
-        from everlog.aeron.archive.verify import verify
+        from everlog.aeron.archive.verify.archive import verify
 
         self.reload()
         return verify(self, progress)
 
     def verify_parts(self, split_bytes: int = DEFAULT_SPLIT_BYTES) -> list[VerifyPart]:
         """The folder, and runs of recordings or of their segments."""
-        from everlog.aeron.archive.verify_parts import plan_parts
+        from everlog.aeron.archive.verify.parts import plan_parts
 
         return plan_parts(self, split_bytes)
 
     def verify_part(self, part: VerifyPart) -> Report:
         """See :meth:`Store.verify_part`; of an archive as it is now."""
-        from everlog.aeron.archive.verify_parts import verify_part
+        from everlog.aeron.archive.verify.parts import verify_part
 
         self._refresh()
         return verify_part(self, part)

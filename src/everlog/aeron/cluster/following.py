@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from everlog.aeron.archive.folder.scan import ScanContext
 from everlog.aeron.archive.following import ArchiveFollower
-from everlog.aeron.archive.scan import ScanContext
 from everlog.aeron.cluster.recording_log import RECORDING_LOG_NAME
 from everlog.aeron.cluster.scanning import LOG
 from everlog.aeron.cluster.store import ClusterStore

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from everlog.aeron.archive.recordings import Recording
+from everlog.aeron.archive.folder.recordings import Recording
 from everlog.aeron.cluster.messages import CONSENSUS_MODULE
 from everlog.aeron.cluster.recording_log import NULL_VALUE, RECORDING_LOG_NAME, SNAPSHOT, TERM, Entry
 from everlog.aeron.frames.constants import NULL_POSITION

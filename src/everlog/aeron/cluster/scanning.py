@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from everlog.aeron.archive.scan import Scan, ScanContext
-from everlog.aeron.archive.segments import SegmentReader
+from everlog.aeron.archive.folder.scan import Scan, ScanContext
+from everlog.aeron.archive.format.segments import SegmentReader
 from everlog.aeron.cluster.decode import Decoder
 from everlog.aeron.frames import walk_twin as codes
 from everlog.aeron.frames.columns import END_POSITION, POSITION

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from everlog.aeron.archive.scan import ScanContext
+from everlog.aeron.archive.folder.scan import ScanContext
 from everlog.aeron.cluster.messages import CONSENSUS_MODULE, UNIT_NS, Message, decode_message
 from everlog.aeron.cluster.recording_log import STANDBY_SNAPSHOT, TERM, Entry
 from everlog.aeron.cluster.scanning import raw_messages

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
-from everlog.aeron.archive.recordings import Recording, invalid_note
+from everlog.aeron.archive.folder.recordings import Recording, invalid_note
 from everlog.aeron.archive.store import CHECKSUMS, ArchiveStore
 from everlog.aeron.cluster.archive_folder import ArchiveFolder, find_archive
 from everlog.aeron.cluster.mark_file import LINK_NAME, MARK_NAME, ClusterMark, load_mark, service_mark_names

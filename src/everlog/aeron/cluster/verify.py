@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from everlog.aeron.archive.segments import parse_segment_name
+from everlog.aeron.archive.format.segments import parse_segment_name
 from everlog.aeron.cluster.layouts import COMPONENTS
 from everlog.aeron.cluster.mark_file import FAILED, MARK_NAME, ClusterMark, load_mark
 from everlog.aeron.cluster.node_state_file import NODE_STATE_NAME

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from everlog.aeron.archive.upkeep.operations import Upkeep
+from everlog.aeron.archive.maintenance.operations import Upkeep
 from everlog.cli.archive.keeping import counted, keeping_options, perform, recording_argument
 
 

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import click
 
-from everlog.aeron.archive.catalog import CatalogEntry
-from everlog.aeron.archive.recordings import recording_of
-from everlog.aeron.archive.segments import SegmentReader
+from everlog.aeron.archive.folder.recordings import recording_of
+from everlog.aeron.archive.format.catalog import CatalogEntry
+from everlog.aeron.archive.format.segments import SegmentReader
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.frames.constants import (
     FLAG_BEGIN,

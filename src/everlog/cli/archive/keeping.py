@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from everlog.aeron.archive.repair.entry_checksums import kind_of
+from everlog.aeron.archive.format.entry_checksums import kind_of
+from everlog.aeron.archive.maintenance.operations import Upkeep
+from everlog.aeron.archive.maintenance.rehearsal import Rehearsal
 from everlog.aeron.archive.store import ArchiveStore
-from everlog.aeron.archive.upkeep.operations import Upkeep
-from everlog.aeron.archive.upkeep.rehearsal import Rehearsal
 from everlog.cli.archive.recordings import open_archive
 from everlog.cli.text import complain, json_line, printable
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 
-from everlog.aeron.archive.upkeep.hand_over import DEFAULT_TIMEOUT_S, HandOver, Script, ToFolder
-from everlog.aeron.archive.upkeep.operations import Upkeep
-from everlog.aeron.archive.upkeep.purging import Freed, position_at_time
-from everlog.aeron.archive.upkeep.purging import purge as purge_segments
-from everlog.aeron.archive.upkeep.rehearsal import Rehearsal
+from everlog.aeron.archive.maintenance.hand_over import DEFAULT_TIMEOUT_S, HandOver, Script, ToFolder
+from everlog.aeron.archive.maintenance.operations import Upkeep
+from everlog.aeron.archive.maintenance.purging import Freed, position_at_time
+from everlog.aeron.archive.maintenance.purging import purge as purge_segments
+from everlog.aeron.archive.maintenance.rehearsal import Rehearsal
 from everlog.cli.archive.keeping import Outcome, counted, keeping_options, kept
 from everlog.cli.archive.recordings import open_archive
 from everlog.cli.opening import sbe_schema_option

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 import click
 
-from everlog.aeron.archive.catalog import Catalog, CatalogEntry
-from everlog.aeron.archive.mark_place import MARK_NAME, mark_storage
-from everlog.aeron.archive.recordings import recording_of
+from everlog.aeron.archive.folder.recordings import recording_of
+from everlog.aeron.archive.format.catalog import Catalog, CatalogEntry
+from everlog.aeron.archive.format.mark_place import MARK_NAME, mark_storage
 from everlog.aeron.archive.store import ArchiveStore, load_mark
 from everlog.aeron.layouts import ArchiveMarkHeader, DescriptorHeader, RecordingDescriptor
 from everlog.aeron.mark_file import ARCHIVE_SCHEMA_ID, ARCHIVE_TEMPLATE_ID, ArchiveMark

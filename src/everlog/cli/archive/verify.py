@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 import click
 
-from everlog.aeron.archive.catalog import Catalog, CatalogEntry
-from everlog.aeron.archive.recordings import recording_of
-from everlog.aeron.archive.running import refuse_running
-from everlog.aeron.archive.segments import parse_segment_name
+from everlog.aeron.archive.folder.recordings import recording_of
+from everlog.aeron.archive.folder.running import refuse_running
+from everlog.aeron.archive.format.catalog import Catalog, CatalogEntry
+from everlog.aeron.archive.format.catalog_bytes import CHECKSUMS
+from everlog.aeron.archive.format.segments import parse_segment_name
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.archive.tool.checksum import checksum_kind
 from everlog.aeron.archive.tool.verification import plan_fix
-from everlog.aeron.archive.writing.catalog_bytes import CHECKSUMS
 from everlog.cli.archive.changing import EXIT_REFUSED, Change, Way, change_options, local_archive
 from everlog.cli.archive.recordings import NOT_DONE, entry_of, open_archive
 from everlog.cli.asking import confirmed

@@ -11,7 +11,7 @@ that they were once.
 
 A stream is freed only where everything from its first record on was exported, with payloads, without damage passed
 over, and whatever the records' times. A crash leaves a store as the same operations leave it when they are made by
-hand: see :mod:`everlog.jlog.subscribing.removal`, :mod:`everlog.aeron.archive.upkeep.maintenance`. The same again
+hand: see :mod:`everlog.jlog.subscribing.removal`, :mod:`everlog.aeron.archive.maintenance.maintenance`. The same again
 finishes it."""
 
 from __future__ import annotations
@@ -204,8 +204,8 @@ def _look_at_journal(plan: StreamPurge, log: int, storage: Any, subscriber: str)
 
 
 def _look_at_recording(plan: StreamPurge, end: int, store: Any) -> None:
-    from everlog.aeron.archive.upkeep.maintenance import purge_position
-    from everlog.aeron.archive.upkeep.recording_state import RecordingState
+    from everlog.aeron.archive.maintenance.maintenance import purge_position
+    from everlog.aeron.archive.maintenance.recording_state import RecordingState
 
     state = RecordingState.of(store.recording(plan.stream), store.storage.names())
     position = purge_position(state, before_position=end)

@@ -75,7 +75,7 @@ class WriteOptions:
             if self.create:
                 create(self.path, exist_ok=True, **self.made_with)
             return JournalTarget(LocalWritableStorage(self.path), self.durability)
-        from everlog.aeron.archive.options import ArchiveOptions
+        from everlog.aeron.archive.recording.options import ArchiveOptions
         from everlog.spark.writing.recording_target import RecordingOptions, RecordingTarget
 
         if self.create:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from everlog.aeron.archive.archive import Archive
-from everlog.aeron.archive.options import ArchiveOptions
-from everlog.aeron.archive.recordings import Recording, segment_map
+from everlog.aeron.archive.folder.recordings import Recording, segment_map
+from everlog.aeron.archive.recording.options import ArchiveOptions
 from everlog.aeron.archive.writing.recorder import Recorder
 from everlog.core.record import Record
 from everlog.core.report import Fault, Severity

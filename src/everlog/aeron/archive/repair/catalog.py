@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from everlog.aeron.archive import catalog_file
-from everlog.aeron.archive.catalog import ALIGNMENT, CATALOG_NAME
-from everlog.aeron.archive.catalog_file import refuse_beyond
-from everlog.aeron.archive.recordings import Recording
+from everlog.aeron.archive.folder.recordings import Recording
+from everlog.aeron.archive.format import catalog_file
+from everlog.aeron.archive.format.catalog import ALIGNMENT, CATALOG_NAME
+from everlog.aeron.archive.format.catalog_bytes import Descriptor, encode_entry, encode_header
+from everlog.aeron.archive.format.catalog_file import refuse_beyond
+from everlog.aeron.archive.format.segments import SegmentReader
 from everlog.aeron.archive.repair.ends import Remains, remains_of
 from everlog.aeron.archive.repair.steps import ArchiveStep, changed
-from everlog.aeron.archive.segments import SegmentReader
 from everlog.aeron.archive.store import ArchiveStore
-from everlog.aeron.archive.writing.catalog_bytes import Descriptor, encode_entry, encode_header
 from everlog.aeron.archive.writing.catalog_writer import DEFAULT_CAPACITY
 from everlog.aeron.frames.constants import FLAG_BEGIN, FLAG_END, HEADER_LENGTH, TYPE_DATA, align
 from everlog.aeron.layouts import DataHeader

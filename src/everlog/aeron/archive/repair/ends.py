@@ -10,7 +10,7 @@ acknowledged, as a cluster does with its log, and a publisher that extends the r
 They are dead bytes, which readers pass over at the next beginning of a message. The original does the same.
 
 A recording whose end is unknown, but not when it stopped, was stopped: a migration of its segments broke off
-(:mod:`everlog.aeron.archive.upkeep.migration`). All its frames stay.
+(:mod:`everlog.aeron.archive.maintenance.migration`). All its frames stay.
 
 Source of the search: Catalog.computeStopPosition, recoverStopOffset.
 """
@@ -20,9 +20,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from everlog.aeron.archive.recordings import Recording
-from everlog.aeron.archive.scan import POLYNOMIALS, WINDOW_BYTES
-from everlog.aeron.archive.segments import SegmentMap, SegmentReader
+from everlog.aeron.archive.folder.recordings import Recording
+from everlog.aeron.archive.folder.scan import POLYNOMIALS, WINDOW_BYTES
+from everlog.aeron.archive.format.segments import SegmentMap, SegmentReader
 from everlog.aeron.frames import walk_twin as codes
 from everlog.aeron.frames.constants import FRAME_ALIGNMENT, HEADER_LENGTH, TYPE_DATA, align
 from everlog.aeron.frames.position import FOREVER, max_position

@@ -1,5 +1,5 @@
-"""Planning an archive's repair: a step for each fault that :mod:`everlog.aeron.archive.verify` finds and something can
-be done about.
+"""Planning an archive's repair: a step for each fault that :mod:`everlog.aeron.archive.verify.archive` finds and
+something can be done about.
 
 **What is never done.** No message that reading gives is lost, but for those behind a hole at the end of a recording
 that was never stopped (:mod:`everlog.aeron.archive.repair.ends`). Damage in the middle of a recording stays: nothing
@@ -26,9 +26,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
-from everlog.aeron.archive.catalog import CATALOG_NAME
-from everlog.aeron.archive.mark_place import MARK_NAME, mark_storage
-from everlog.aeron.archive.recordings import Recording
+from everlog.aeron.archive.folder.recordings import Recording
+from everlog.aeron.archive.folder.running import refuse_running
+from everlog.aeron.archive.format.catalog import CATALOG_NAME
+from everlog.aeron.archive.format.entry_checksums import kind_of, stale_kind_of
+from everlog.aeron.archive.format.mark_place import MARK_NAME, mark_storage
+from everlog.aeron.archive.format.segments import SegmentMap, SegmentReader, parse_segment_name
 from everlog.aeron.archive.repair.catalog import rebuild_catalog
 from everlog.aeron.archive.repair.ends import (
     CUT_OFF,
@@ -39,11 +42,8 @@ from everlog.aeron.archive.repair.ends import (
     remains_of,
     walk_segment,
 )
-from everlog.aeron.archive.repair.entry_checksums import kind_of, stale_kind_of
 from everlog.aeron.archive.repair.recovery import active_recordings, file_steps
 from everlog.aeron.archive.repair.steps import WATCHED, EraseTail, RemoveFile, RenewChecksums, SetStops, Stop
-from everlog.aeron.archive.running import refuse_running
-from everlog.aeron.archive.segments import SegmentMap, SegmentReader, parse_segment_name
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.frames.constants import NULL_POSITION
 from everlog.core.repair import NOTHING, RepairPlan, RepairStep

@@ -21,8 +21,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from everlog.aeron.archive.catalog import CATALOG_NAME
-from everlog.aeron.archive.recordings import Recording
+from everlog.aeron.archive.folder.recordings import Recording
+from everlog.aeron.archive.format.catalog import CATALOG_NAME
 from everlog.aeron.archive.repair.ends import EMPTY_PAGE, RecoveredEnd, recover_end
 from everlog.aeron.archive.repair.steps import EraseTail, MakeSegment, RemoveFile, SetStops, Stop
 from everlog.aeron.frames.constants import NULL_POSITION

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from everlog.aeron.archive.catalog import CATALOG_NAME, CatalogEntry
-from everlog.aeron.archive.catalog_file import load_catalog
-from everlog.aeron.archive.mark_place import MARK_NAME
+from everlog.aeron.archive.folder.running import refuse_running
+from everlog.aeron.archive.format.catalog import CATALOG_NAME, CatalogEntry
+from everlog.aeron.archive.format.catalog_file import load_catalog
+from everlog.aeron.archive.format.entry_checksums import kind_of, stale_kind_of
+from everlog.aeron.archive.format.mark_place import MARK_NAME
 from everlog.aeron.archive.repair.ends import Remains
-from everlog.aeron.archive.repair.entry_checksums import kind_of, stale_kind_of
-from everlog.aeron.archive.running import refuse_running
 from everlog.aeron.archive.writing.catalog_writer import MIN_CAPACITY, CatalogOptions, CatalogWriter
 from everlog.aeron.frames.constants import NULL_POSITION
 from everlog.aeron.mark_file import now_ms

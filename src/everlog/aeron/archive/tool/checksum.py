@@ -13,12 +13,12 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from everlog.aeron.archive.catalog import CATALOG_NAME, CatalogEntry
-from everlog.aeron.archive.recordings import recording_of
+from everlog.aeron.archive.folder.recordings import recording_of
+from everlog.aeron.archive.format.catalog import CATALOG_NAME, CatalogEntry
+from everlog.aeron.archive.format.catalog_bytes import CHECKSUMS, to_int32
 from everlog.aeron.archive.tool.folder import FAMILY, ArchiveFolder, open_folder
 from everlog.aeron.archive.tool.orphans import segment_files
 from everlog.aeron.archive.tool.steps import ArchiveStep, WriteBytes, changed
-from everlog.aeron.archive.writing.catalog_bytes import CHECKSUMS, to_int32
 from everlog.aeron.frames.constants import HEADER_LENGTH, MAX_FRAME_LENGTH, TYPE_DATA, TYPE_PADDING, align
 from everlog.aeron.frames.position import term_offset_of, term_start
 from everlog.aeron.layouts import DataHeader, DescriptorHeader

@@ -18,12 +18,12 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass
 
-from everlog.aeron.archive.catalog import CATALOG_NAME, Catalog, CatalogEntry
+from everlog.aeron.archive.format.catalog import CATALOG_NAME, Catalog, CatalogEntry
+from everlog.aeron.archive.format.catalog_bytes import encode_header
 from everlog.aeron.archive.tool.folder import FAMILY, ArchiveFolder, open_folder
 from everlog.aeron.archive.tool.orphans import FilesByRecording, segment_files
 from everlog.aeron.archive.tool.states import set_state
 from everlog.aeron.archive.tool.steps import RemoveFiles, ReplaceFile, WriteBytes
-from everlog.aeron.archive.writing.catalog_bytes import encode_header
 from everlog.aeron.frames.constants import align
 from everlog.aeron.layouts import DescriptorHeader
 from everlog.core.repair import RepairPlan, RepairStep

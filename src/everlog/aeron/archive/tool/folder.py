@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from everlog.aeron.archive.catalog import CATALOG_NAME, Catalog, CatalogEntry
-from everlog.aeron.archive.mark_place import MARK_NAME, mark_storage
-from everlog.aeron.archive.running import refuse_running
+from everlog.aeron.archive.folder.running import refuse_running
+from everlog.aeron.archive.format.catalog import CATALOG_NAME, Catalog, CatalogEntry
+from everlog.aeron.archive.format.mark_place import MARK_NAME, mark_storage
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.archive.writing.catalog_writer import WRITABLE_MAJOR
 from everlog.aeron.frames.constants import align, version_text

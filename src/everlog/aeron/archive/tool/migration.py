@@ -17,15 +17,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from everlog.aeron.archive.catalog import ALIGNMENT, CATALOG_NAME, LENGTH_PREFIX_BYTES, CatalogEntry
-from everlog.aeron.archive.mark_place import LINK_NAME, MARK_NAME
-from everlog.aeron.archive.recordings import recording_of
-from everlog.aeron.archive.running import load_mark_head
-from everlog.aeron.archive.segments import MAX_POSITION, Naming, SegmentMap, is_bytes, segment_name
+from everlog.aeron.archive.folder.recordings import recording_of
+from everlog.aeron.archive.folder.running import load_mark_head
+from everlog.aeron.archive.format.catalog import ALIGNMENT, CATALOG_NAME, LENGTH_PREFIX_BYTES, CatalogEntry
+from everlog.aeron.archive.format.catalog_bytes import encode_entry_header, encode_header
+from everlog.aeron.archive.format.mark_place import LINK_NAME, MARK_NAME
+from everlog.aeron.archive.format.segments import MAX_POSITION, Naming, SegmentMap, is_bytes, segment_name
 from everlog.aeron.archive.tool.folder import FAMILY, ArchiveFolder, open_folder
 from everlog.aeron.archive.tool.orphans import segment_files
 from everlog.aeron.archive.tool.steps import CreateFile, RenameFiles, ReplaceFile, WriteBytes, state_of
-from everlog.aeron.archive.writing.catalog_bytes import encode_entry_header, encode_header
 from everlog.aeron.frames.constants import HEADER_LENGTH, align, version_text
 from everlog.aeron.frames.position import term_id_of, term_offset_of
 from everlog.aeron.layouts import ArchiveMarkHeader, DataHeader, DescriptorHeader, RecordingDescriptor

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from everlog.aeron.archive.catalog import CatalogEntry
-from everlog.aeron.archive.recordings import recording_of
-from everlog.aeron.archive.segments import parse_segment_name
+from everlog.aeron.archive.folder.recordings import recording_of
+from everlog.aeron.archive.format.catalog import CatalogEntry
+from everlog.aeron.archive.format.segments import parse_segment_name
 from everlog.aeron.archive.tool.folder import FAMILY, ArchiveFolder, open_folder
 from everlog.aeron.archive.tool.steps import RemoveFiles
 from everlog.core.repair import RepairPlan

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from everlog.aeron.archive.catalog import CATALOG_NAME, CatalogEntry
+from everlog.aeron.archive.format.catalog import CATALOG_NAME, CatalogEntry
+from everlog.aeron.archive.format.catalog_bytes import STATE_CODES
 from everlog.aeron.archive.tool.folder import FAMILY, open_folder
 from everlog.aeron.archive.tool.steps import WriteBytes
-from everlog.aeron.archive.writing.catalog_bytes import STATE_CODES
 from everlog.aeron.layouts import DescriptorHeader
 from everlog.core.repair import RepairPlan
 from everlog.core.storage import Storage

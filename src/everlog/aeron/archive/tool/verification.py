@@ -22,16 +22,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from everlog.aeron.archive.catalog import CATALOG_NAME, CatalogEntry
-from everlog.aeron.archive.checksums import KINDS
-from everlog.aeron.archive.recordings import Recording, recording_of
-from everlog.aeron.archive.scan import Scan
-from everlog.aeron.archive.segments import SegmentReader
+from everlog.aeron.archive.folder.recordings import Recording, recording_of
+from everlog.aeron.archive.folder.scan import Scan
+from everlog.aeron.archive.format.catalog import CATALOG_NAME, CatalogEntry
+from everlog.aeron.archive.format.catalog_bytes import CHECKSUMS, to_int32
+from everlog.aeron.archive.format.checksums import KINDS
+from everlog.aeron.archive.format.segments import SegmentReader
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.archive.tool.folder import FAMILY, open_folder
 from everlog.aeron.archive.tool.states import set_state
 from everlog.aeron.archive.tool.steps import WriteBytes, ZeroTail, last_written
-from everlog.aeron.archive.writing.catalog_bytes import CHECKSUMS, to_int32
 from everlog.aeron.frames.constants import HEADER_LENGTH, NULL_POSITION, align
 from everlog.aeron.frames.position import FOREVER
 from everlog.aeron.layouts import DataHeader, DescriptorHeader, RecordingDescriptor

@@ -24,12 +24,10 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
 
-from everlog.aeron.archive import catalog_file
-from everlog.aeron.archive.catalog import CATALOG_NAME, Catalog, CatalogEntry, read_entry
-from everlog.aeron.archive.catalog_file import load_catalog, too_large
-from everlog.aeron.archive.recordings import Recording, recording_of
-from everlog.aeron.archive.repair.entry_checksums import kind_of
-from everlog.aeron.archive.writing.catalog_bytes import (
+from everlog.aeron.archive.folder.recordings import Recording, recording_of
+from everlog.aeron.archive.format import catalog_file
+from everlog.aeron.archive.format.catalog import CATALOG_NAME, Catalog, CatalogEntry, read_entry
+from everlog.aeron.archive.format.catalog_bytes import (
     CHECKSUMS,
     MAX_CATALOG_BYTES,
     STATE_CODES,
@@ -39,6 +37,8 @@ from everlog.aeron.archive.writing.catalog_bytes import (
     encode_header,
     to_int32,
 )
+from everlog.aeron.archive.format.catalog_file import load_catalog, too_large
+from everlog.aeron.archive.format.entry_checksums import kind_of
 from everlog.aeron.frames.constants import NULL_POSITION, NULL_TIMESTAMP, align
 from everlog.aeron.layouts import CatalogHeader, DescriptorHeader, RecordingDescriptor
 from everlog.core.report import Severity

@@ -26,9 +26,9 @@ import os
 import time
 from dataclasses import dataclass
 
-from everlog.aeron.archive.catalog import NAMING
-from everlog.aeron.archive.mark_place import LINK_NAME, MARK_NAME, writable_mark_storage
-from everlog.aeron.archive.writing.catalog_bytes import VERSION
+from everlog.aeron.archive.format.catalog import NAMING
+from everlog.aeron.archive.format.catalog_bytes import VERSION
+from everlog.aeron.archive.format.mark_place import LINK_NAME, MARK_NAME, writable_mark_storage
 from everlog.aeron.frames.constants import version_text
 from everlog.aeron.layouts import ArchiveMarkHeader, SbeMessageHeader
 from everlog.aeron.mark_file import (

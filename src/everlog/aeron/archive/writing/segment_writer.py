@@ -14,7 +14,7 @@ from __future__ import annotations
 import mmap
 from typing import Any
 
-from everlog.aeron.archive.segments import SegmentMap
+from everlog.aeron.archive.format.segments import SegmentMap
 from everlog.aeron.frames.position import max_position
 from everlog.core.writable import WritableFile, WritableStorage
 from everlog.core.zeros import first_nonzero

@@ -1,0 +1,1 @@
+"""Finding recordings in a folder, and reading them."""

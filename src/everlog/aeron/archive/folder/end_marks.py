@@ -1,0 +1,71 @@
+"""What lies before the ends of recordings that have stopped, so that who follows them notices one that was cut and
+extended past its old end: its catalog entry may tell nothing of that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from everlog.aeron.archive.folder.recordings import Recording
+from everlog.aeron.archive.format.segments import SegmentMap, SegmentReader
+from everlog.aeron.archive.store import ArchiveStore
+from everlog.core.storage import LocalStorage, Storage
+
+MARK_BYTES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class _EndMark:
+    """``entry``: what the catalog said then. ``end``: where the recording ended, ``data``: what lies before."""
+
+    entry: tuple[Any, ...]
+    segments: SegmentMap
+    end: int
+    data: bytes
+
+
+class EndMarks:
+    """One small read for each recording, when it has stopped and when its entry changes. Far away, where each would be
+    a request, nothing is kept."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._marks: dict[int, _EndMark] = {}
+
+    def look(self, store: ArchiveStore, recordings: Iterable[Recording]) -> set[int]:
+        """Recordings that were cut before the end that they had at the look before."""
+        if not isinstance(self._storage, LocalStorage):
+            return set()
+        marks: dict[int, _EndMark] = {}
+        cut = set()
+        for recording in recordings:
+            if recording.entry is None:
+                continue
+            number, entry = recording.recording_id, tuple(recording.entry.values)
+            mark = self._marks.get(number)
+            if mark is not None and mark.entry == entry:
+                marks[number] = mark
+                continue
+            if mark is not None and self._is_cut(mark, recording):
+                cut.add(number)
+            if recording.stop_position is not None:
+                segments = store.segment_map(recording)
+                data = self._read(segments, recording.stop_position)
+                marks[number] = _EndMark(entry, segments, recording.stop_position, data)
+        self._marks = marks
+        return cut
+
+    def _is_cut(self, mark: _EndMark, recording: Recording) -> bool:
+        """What was purged since is not looked at."""
+        return recording.start_position < mark.end and self._read(mark.segments, mark.end) != mark.data
+
+    def _read(self, segments: SegmentMap, end: int) -> bytes:
+        if end <= segments.start_position:
+            return b""
+        begin = max(end - MARK_BYTES, segments.base(end - 1))
+        reader = SegmentReader(self._storage, segments)
+        try:
+            return reader.read(begin, end - begin)
+        finally:
+            reader.close()

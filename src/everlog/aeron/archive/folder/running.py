@@ -1,0 +1,50 @@
+"""Whether an archive runs in a folder: those who change it are not to meet one."""
+
+from __future__ import annotations
+
+from everlog.aeron.archive.format.catalog import CATALOG_NAME
+from everlog.aeron.archive.format.mark_place import MARK_NAME, mark_storage
+from everlog.aeron.mark_file import ArchiveMark, Clock, now_ms, read_archive_mark
+from everlog.core.storage import Storage
+from everlog.core.writable import WritableStorage
+from everlog.errors import EverlogError, StoreUnavailable
+
+MARK_HEAD_BYTES = 4096
+"""So much of a mark file has its header and texts."""
+
+
+def load_mark_head(storage: Storage) -> ArchiveMark | None:
+    """The header and texts of the mark file; ``None`` where there is none. Raises :class:`CorruptData`,
+    :class:`StoreUnavailable`."""
+    place = mark_storage(storage)
+    if not place.exists(MARK_NAME):
+        return None
+    with place.open(MARK_NAME) as file:
+        return read_archive_mark(file.read_at(0, MARK_HEAD_BYTES), MARK_NAME)
+
+
+def refuse_running(
+    storage: WritableStorage, clock: Clock = now_ms, *, files: tuple[str, ...] = (CATALOG_NAME,)
+) -> None:
+    """Raises :class:`StoreUnavailable` when an archive said within ten seconds that it runs here, or a process has one
+    of ``files`` open, as one has that runs. An archive that starts at this very moment is not seen."""
+    try:
+        mark = load_mark_head(storage)
+    except EverlogError:
+        mark = None  # a damaged one keeps no archive from being changed; who has the catalog open does
+    if mark is not None and mark.is_live(clock()):
+        age_ms = clock() - mark.header.activity_timestamp
+        raise StoreUnavailable(
+            f"{storage.root}/{MARK_NAME}",
+            found=f"an archive that was active {age_ms} ms ago (process {mark.header.pid})",
+            expected="none while the folder is changed",
+            hint="stop it first; one that was killed counts as running for 10 seconds; nothing was changed",
+        )
+    for name in files:
+        if storage.exists(name) and storage.is_open_elsewhere(name):
+            raise StoreUnavailable(
+                f"{storage.root}/{name}",
+                found="a process that has it open",
+                expected="none while the folder is changed",
+                hint="stop the archive and other tools first; nothing was changed",
+            )

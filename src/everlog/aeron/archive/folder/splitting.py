@@ -1,0 +1,73 @@
+"""Where a recording is cut into splits: at segments, and inside large ones at terms.
+
+A frame never crosses the end of its term, and a publication puts no message across it, so that each term begins with a
+frame of its own (Aeron's TermAppender and ExclusiveTermAppender: what does not fit behind it goes to the next term).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from everlog.aeron.archive.folder.scan import ScanContext
+from everlog.aeron.archive.format.segments import SegmentMap, SegmentReader
+from everlog.aeron.frames.constants import FLAG_BEGIN, HEADER_LENGTH, TYPE_DATA
+from everlog.aeron.frames.position import term_start
+from everlog.aeron.layouts import DataHeader
+from everlog.core.storage import Storage
+from everlog.errors import StoreUnavailable
+
+MAX_SPLITS = 65_536
+"""Of a recording, so that a damaged stop position does not fill the memory."""
+
+
+def cut(
+    context: ScanContext, first: int, stop: int, split_bytes: int, is_whole: Callable[[int], bool]
+) -> Iterator[int]:
+    """Positions between ``first`` and ``stop`` at which to cut: some segments apart, or some terms inside a segment
+    for whose base ``is_whole`` says that its file has all its bytes. What a file lacks is one fault: it is not cut."""
+    segments = context.segments
+    length = segments.segment_length
+    least = (stop - first) // MAX_SPLITS
+    step = max(split_bytes // length, 1, least // length) * length
+    inside = max(split_bytes // segments.term_length, 1, -(-least // segments.term_length)) * segments.term_length
+    position = first
+    while position < stop:
+        base = segments.base(position)
+        behind = min(base + step, stop)
+        if step == length and inside < length and is_whole(base):
+            # As many as are needed, of equal size.
+            terms = length // segments.term_length
+            pieces = -(-length // inside)
+            marks = (base + terms * k // pieces * segments.term_length for k in range(1, pieces))
+            yield from (mark for mark in marks if position < mark < behind)
+        position = behind
+        if position < stop:
+            yield position
+
+
+def whole_files(storage: Storage, segments: SegmentMap) -> Callable[[int], bool]:
+    """Tells of the base of a segment whether its file is as long as it must be. Each file is asked for by itself: an
+    archive may have very many other recordings."""
+
+    def is_whole(base: int) -> bool:
+        try:
+            return storage.size(segments.name(base)) >= segments.segment_length
+        except StoreUnavailable:
+            return False
+
+    return is_whole
+
+
+def time_of_first(reader: SegmentReader, position: int, factor: int) -> int | None:
+    """The time in the reserved value of the message that begins at ``position``, a multiple of ``factor``
+    nanoseconds; ``None`` where no term begins there or no message does."""
+    segments = reader.segments
+    if position != segments.start_position and position != term_start(position, segments.term_length):
+        return None
+    header = reader.read(position, HEADER_LENGTH)
+    if len(header) < HEADER_LENGTH:
+        return None
+    frame = DataHeader.unpack_from(header)
+    if frame.frame_length <= HEADER_LENGTH or frame.type != TYPE_DATA or not frame.flags & FLAG_BEGIN:
+        return None
+    return int(frame.reserved_value) * factor or None  # 0 is what publishers leave there that set none

@@ -1,0 +1,1 @@
+"""What an archive's files hold: catalog, segments, mark file."""

@@ -1,0 +1,110 @@
+"""The bytes of a catalog of version 3.1, for those who write one. Source: Catalog, aeron-archive-codecs.xml."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from everlog.aeron.archive.format.catalog import ALIGNMENT, STATES, CatalogEntry, descriptor_problem
+from everlog.aeron.frames.constants import NULL_POSITION, NULL_TIMESTAMP, align
+from everlog.aeron.layouts import CatalogHeader, DescriptorHeader, RecordingDescriptor
+from everlog.errors import LimitExceeded, UsageError
+from everlog.kernel.crc32 import CASTAGNOLI, IEEE, Crc32
+
+VERSION = 3 << 16 | 1 << 8
+MAX_CATALOG_BYTES = (1 << 31) - 1
+MAX_TEXT_BYTES = 64 << 10
+"""Of a channel or a source: those of real archives have some hundreds."""
+STATE_CODES = {name: code for code, name in STATES.items()}
+CHECKSUMS = {"crc32": Crc32(IEEE), "crc32c": Crc32(CASTAGNOLI)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Descriptor:
+    """What a catalog says of a recording. Times are milliseconds since 1970; ``stop_position`` and ``stop_timestamp``
+    are -1 while it is active. ``control_session_id`` and ``correlation_id`` are 0 where nobody asked for it over the
+    network."""
+
+    recording_id: int
+    start_timestamp: int
+    stop_timestamp: int = NULL_TIMESTAMP
+    start_position: int = 0
+    stop_position: int = NULL_POSITION
+    initial_term_id: int
+    segment_file_length: int
+    term_buffer_length: int
+    mtu_length: int
+    session_id: int
+    stream_id: int
+    stripped_channel: str
+    original_channel: str
+    source_identity: str
+    control_session_id: int = 0
+    correlation_id: int = 0
+
+    @classmethod
+    def of(cls, entry: CatalogEntry) -> Descriptor:
+        """That of an entry."""
+        names = (field.name for field in RecordingDescriptor.block.members)
+        values: dict[str, Any] = dict(zip(names, entry.values, strict=True))
+        values.update(entry.texts)
+        return cls(**values)
+
+    def check(self) -> None:
+        """Raises :class:`UsageError` where no recording can be so."""
+        values = tuple(getattr(self, field.name) for field in RecordingDescriptor.block.members)
+        problem = descriptor_problem(values)
+        if problem is not None:
+            name, found, expected = problem
+            raise UsageError(name, found=str(found), expected=expected)
+
+
+def encode_header(next_recording_id: int, version: int = VERSION, alignment: int = ALIGNMENT) -> bytes:
+    """A catalog's first bytes."""
+    return CatalogHeader.pack(
+        version=version, length=CatalogHeader.size, next_recording_id=next_recording_id, alignment=alignment
+    )
+
+
+def encode_body(descriptor: Descriptor, alignment: int = ALIGNMENT) -> bytes:
+    """What stands behind an entry's header, with the zeros up to the next entry. Raises :class:`UsageError` for what
+    no recording can be, or text that is not ASCII, :class:`LimitExceeded` for a text over ``MAX_TEXT_BYTES``."""
+    descriptor.check()
+    block = {field.name: getattr(descriptor, field.name) for field in RecordingDescriptor.block.members}
+    parts = [RecordingDescriptor.pack(**block)]
+    for text in RecordingDescriptor.var_data:
+        encoded = _ascii(text.name, getattr(descriptor, text.name))
+        parts += [len(encoded).to_bytes(4, "little"), encoded]
+    body = b"".join(parts)
+    return body.ljust(align(DescriptorHeader.size + len(body), alignment) - DescriptorHeader.size, b"\0")
+
+
+def encode_entry_header(body: bytes, state: str, checksum: str = "none") -> bytes:
+    """What stands before ``body``. ``checksum``: ``none``, ``crc32`` or ``crc32c``, of all of the body."""
+    crc = CHECKSUMS.get(checksum)
+    return DescriptorHeader.pack(
+        length=len(body), state=STATE_CODES[state], checksum=0 if crc is None else to_int32(crc.checksum(body))
+    )
+
+
+def encode_entry(
+    descriptor: Descriptor, state: str = "VALID", checksum: str = "none", alignment: int = ALIGNMENT
+) -> bytes:
+    """A whole entry."""
+    body = encode_body(descriptor, alignment)
+    return encode_entry_header(body, state, checksum) + body
+
+
+def to_int32(value: int) -> int:
+    """An unsigned checksum as the signed field has it."""
+    return value - (1 << 32) if value >> 31 else value
+
+
+def _ascii(name: str, text: str) -> bytes:
+    try:
+        encoded = text.encode("ascii")
+    except UnicodeEncodeError as error:
+        raise UsageError(name, found=repr(text), expected="ASCII text") from error
+    if len(encoded) > MAX_TEXT_BYTES:
+        raise LimitExceeded(name, found=f"{len(encoded)} bytes", expected=f"at most {MAX_TEXT_BYTES}")
+    return encoded

@@ -1,0 +1,100 @@
+"""The catalog's file: what of it is in use, and what is wrong when there is none."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from functools import cached_property
+
+from everlog.aeron.archive.format.catalog import CATALOG_NAME, Catalog, read_catalog
+from everlog.aeron.layouts import CatalogHeader
+from everlog.core.report import Fault
+from everlog.core.storage import MAX_SMALL_FILE_BYTES, ReadableFile, Storage
+from everlog.core.zeros import nonzero_blocks
+from everlog.errors import CorruptData, LimitExceeded
+
+CATALOG_STEP_BYTES = 1 << 20
+MAX_USED_BYTES = MAX_SMALL_FILE_BYTES
+"""Of a catalog's file so much is read, and its entries end there at the latest; behind that it may have zeros."""
+
+
+@dataclass(frozen=True)
+class CatalogBytes:
+    """A catalog's file as it was at one moment: its bytes, ``None`` where there was none, and its size. Making entries
+    of very many of them takes longer than reading them."""
+
+    data: bytes | None
+    size: int
+
+    @classmethod
+    def read(cls, storage: Storage) -> CatalogBytes:
+        """The file, now. Raises :class:`LimitExceeded` where entries reach behind ``MAX_USED_BYTES``: without them it
+        would look whole."""
+        if not storage.exists(CATALOG_NAME):
+            return cls(None, 0)
+        with storage.open(CATALOG_NAME) as file:
+            size = file.size()
+            data = _written_part(file, min(size, MAX_USED_BYTES))
+            # Entries are far shorter than a step: where that is zeros there are none behind it.
+            if size > MAX_USED_BYTES and any(data[MAX_USED_BYTES - CATALOG_STEP_BYTES :]):
+                refuse_beyond(file, MAX_USED_BYTES)
+            return cls(data, size)
+
+    def check_version(self) -> None:
+        """Raises :class:`UnsupportedVersion` for a version above 3."""
+        with contextlib.suppress(CorruptData):
+            read_catalog((self.data or b"")[: CatalogHeader.size], size=self.size)
+
+    @cached_property
+    def decoded(self) -> tuple[Catalog | None, Fault | None]:
+        """The catalog, or what is wrong with it."""
+        if self.data is None:
+            return None, _no_catalog("no file", None)
+        try:
+            return read_catalog(self.data, size=self.size), None
+        except CorruptData as error:
+            return None, _no_catalog(error.found or "", error.offset)
+
+
+def refuse_beyond(file: ReadableFile, limit: int) -> None:
+    """Raises :class:`LimitExceeded` where anything but zeros is behind ``limit``."""
+    for at, block in nonzero_blocks(file, limit, file.size()):
+        raise too_large(at + len(block.rstrip(b"\0")))
+
+
+def too_large(used: int) -> LimitExceeded:
+    """A catalog whose entries need ``used`` bytes."""
+    return LimitExceeded(
+        CATALOG_NAME,
+        found=f"{used} bytes of entries",
+        expected=f"at most {MAX_USED_BYTES}",
+        hint="compact takes out recordings that are deleted; ArchiveTool does so of one that is too large already",
+    )
+
+
+def load_catalog(storage: Storage) -> tuple[Catalog | None, Fault | None]:
+    """The catalog, or what is wrong with it."""
+    return CatalogBytes.read(storage).decoded
+
+
+def _written_part(file: ReadableFile, size: int) -> bytes:
+    """The file's first ``size`` bytes without most of the zeros behind what is in use: Aeron 1.7 made a catalog of
+    2 GiB at once."""
+    data = bytearray()
+    for at, block in nonzero_blocks(file, 0, size):
+        data += bytes(at - len(data))
+        data += block
+    data += bytes(min(CATALOG_STEP_BYTES, size - len(data)))
+    return bytes(data)
+
+
+def _no_catalog(found: str, offset: int | None) -> Fault:
+    return Fault(
+        "catalog-missing" if offset is None else "catalog-header",
+        CATALOG_NAME,
+        offset,
+        found,
+        "a catalog",
+        "channels, times and stop positions; recordings are found by their segment files",
+        "restore it from a copy; else everlog repair makes one by the files",
+    )

@@ -1,0 +1,56 @@
+"""Which checksum lies over a recording's session ids: nothing on disk says so, so a few frames are tried.
+
+Source: Checksum, RecordingWriter: CRC-32 or CRC-32C over what is behind a data frame's header, padding to 32 bytes
+included.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from everlog.aeron.archive.format.segments import SegmentReader
+from everlog.aeron.frames.constants import HEADER_LENGTH, TYPE_DATA, align
+from everlog.aeron.layouts import DataHeader
+from everlog.kernel.crc32 import CASTAGNOLI, IEEE, Crc32
+
+SAMPLE_BYTES = 128 << 10
+SAMPLE_FRAMES = 24
+_CRC32, _CRC32C = Crc32(IEEE), Crc32(CASTAGNOLI)
+KINDS = {"crc32": _CRC32, "crc32c": _CRC32C}
+MAX_PLAIN_SESSIONS = 8
+
+
+def detect_checksum(reader: SegmentReader, starts: list[int]) -> tuple[str, tuple[int, ...]]:
+    """``none``, ``crc32`` or ``crc32c``, and the session ids that frames without a checksum have.
+
+    ``starts`` are positions at which frames begin. A checksum matches by chance once in 4 billion times, so one that
+    matches decides.
+    """
+    matches: Counter[str] = Counter()
+    others: Counter[int] = Counter()
+    for start in starts:
+        for session_id, body in _frames(reader.sample(start, SAMPLE_BYTES)):
+            kind = next((k for k, crc in KINDS.items() if body and crc.checksum(body) == session_id & 0xFFFFFFFF), None)
+            if kind is not None:
+                matches[kind] += 1
+            elif body:
+                others[session_id] += 1
+    if not matches:
+        return "none", ()
+    plain = tuple(session_id for session_id, count in others.most_common(MAX_PLAIN_SESSIONS) if count > 1)
+    return matches.most_common(1)[0][0], plain
+
+
+def _frames(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Session id and what is behind the header, padding included, of the first data frames."""
+    at = count = 0
+    while at + HEADER_LENGTH <= len(data) and count < SAMPLE_FRAMES:
+        header = DataHeader.unpack_from(data, at)
+        behind = at + align(header.frame_length)
+        if header.frame_length < HEADER_LENGTH or behind > len(data):
+            return
+        if header.type == TYPE_DATA:
+            count += 1
+            yield header.session_id, data[at + HEADER_LENGTH : behind]
+        at = behind

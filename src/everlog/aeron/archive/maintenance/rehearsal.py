@@ -1,0 +1,46 @@
+"""Maintenance that is only told: what would be done to an archive's folder, which is read and not changed."""
+
+from __future__ import annotations
+
+import threading
+
+from everlog.aeron.archive.folder.recordings import Recording
+from everlog.aeron.archive.folder.scan import ScanContext
+from everlog.aeron.archive.maintenance.changes import Change
+from everlog.aeron.archive.maintenance.operations import Upkeep
+from everlog.aeron.archive.store import ArchiveStore
+from everlog.core.storage import Storage
+
+
+class Rehearsal(Upkeep):
+    """Refuses what an archive refuses, and counts what it would. ``lines`` tell the steps, one each.
+
+    A recording whose archive was killed has no stop position before the archive is opened for writing: what needs one
+    is refused.
+    """
+
+    def __init__(self, store: ArchiveStore) -> None:
+        self.lines: list[str] = []
+        self._store = store
+        self._lock = threading.RLock()
+        self._recorders = {}
+        self._replays = set()
+
+    @property
+    def _files(self) -> Storage:
+        return self._store.storage
+
+    def _recording(self, recording_id: int) -> Recording:
+        return self._store.recording(str(recording_id))
+
+    def _check(self) -> None:
+        pass
+
+    def _context(self, recording: Recording) -> ScanContext:
+        return self._store.scan_context(recording)
+
+    def _carry_out(self, change: Change) -> None:
+        self.lines += change.lines
+
+    def _tell(self, change: Change) -> None:
+        pass

@@ -1,0 +1,200 @@
+"""Doing what :mod:`everlog.aeron.archive.maintenance.maintenance` has decided on, and looking into segment files for
+it.
+
+What a step leaves is told there. Behind that, whatever the sync levels are: the catalog is on disk before a file goes
+or moves that it told of, and files are gone from the disk before the catalog is changed again; else a power cut could
+bring back the one without the other. So each operation waits for the disk some times, also at level 0.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from everlog.aeron.archive.folder.scan import Scan, ScanContext
+from everlog.aeron.archive.format.segments import SegmentMap, SegmentReader
+from everlog.aeron.archive.maintenance.changes import (
+    CatalogStep,
+    Change,
+    CutTo,
+    Erase,
+    FileStep,
+    LeaveOpen,
+    Remove,
+    Rename,
+    SetStart,
+    SetState,
+    SetStop,
+    Settle,
+)
+from everlog.aeron.archive.maintenance.maintenance import truncate
+from everlog.aeron.archive.maintenance.recording_state import RecordingState, SegmentContent
+from everlog.aeron.archive.writing.catalog_writer import CatalogWriter
+from everlog.aeron.frames.constants import FRAME_ALIGNMENT, HEADER_LENGTH, NULL_POSITION, NULL_TIMESTAMP
+from everlog.aeron.frames.position import FOREVER
+from everlog.aeron.frames.walk import Geometry
+from everlog.aeron.layouts import DataHeader
+from everlog.aeron.mark_file import now_ms
+from everlog.core.report import Fault, Severity
+from everlog.core.storage import ReadableFile, Storage
+from everlog.core.writable import WritableStorage
+from everlog.core.zeros import first_nonzero
+from everlog.errors import EverlogError
+from everlog.kernel.columns import RowSink
+
+_UNBOUNDED = 1 << 62
+
+
+def apply(change: Change, catalog: CatalogWriter, storage: WritableStorage, sync_level: int) -> None:
+    """Do all steps. With a ``sync_level`` over 0 the change is on disk on return.
+
+    Raises :class:`WriteFailed`. What was done until then stands: the steps before the one that failed. Ends that were
+    left open are written into the catalog where that is possible; else they are found when the archive is opened.
+    """
+    run = _Application(catalog, storage)
+    try:
+        for step in change.steps:
+            if isinstance(step, CatalogStep):
+                run.change_catalog(step)
+            else:
+                run.change_file(step, in_order=change.in_order)
+        if sync_level:
+            run.sync_names()
+    except BaseException:
+        run.close_ends()
+        raise
+
+
+class _Application:
+    def __init__(self, catalog: CatalogWriter, storage: WritableStorage) -> None:
+        self._catalog = catalog
+        self._storage = storage
+        # Both may wait for the disk since a process was killed in the same operation.
+        self._catalog_waits = True
+        self._names_wait = True
+        self._ends: dict[int, int | None] = {}
+        self._cut: Erase | None = None
+
+    def change_catalog(self, step: CatalogStep) -> None:
+        self.sync_names()
+        self._catalog_waits = True
+        match step:
+            case CutTo(recording_id, position):
+                self._catalog.set_stop(recording_id, position, NULL_TIMESTAMP)
+            case Settle(recording_id, position, stop_timestamp):
+                self._catalog.set_stop(recording_id, position, now_ms() if stop_timestamp is None else stop_timestamp)
+            case LeaveOpen(recording_id, stop_position):
+                self._ends[recording_id] = stop_position
+                self._catalog.set_stop(recording_id, NULL_POSITION)
+            case SetStop(recording_id, position):
+                self._catalog.set_stop(recording_id, position)
+                self._ends.pop(recording_id, None)
+            case SetStart(recording_id, position):
+                self._catalog.set_start(recording_id, position)
+            case SetState(recording_id, state):
+                self._catalog.set_state(recording_id, state)
+
+    def change_file(self, step: FileStep, *, in_order: bool) -> None:
+        if self._catalog_waits:
+            self._catalog.sync()
+            self._catalog_waits = False
+        match step:
+            case Remove(file):
+                self._names_wait |= self._storage.remove(file)
+            case Rename(source, target, ends):
+                self._storage.rename(source, target)
+                self._ends.update(ends)
+                self._names_wait = True
+            case Erase():
+                self._erase(step)
+        if in_order:
+            self.sync_names()
+
+    def _erase(self, step: Erase) -> None:
+        """Needs no space on the disk. A crash between the two changes of size leaves a file that is too short, which
+        who finishes the truncation lengthens."""
+        with self._storage.open_writable(step.file) as file:
+            if file.size() != step.segment_length or not _is_blank(file, step.offset):
+                self._cut = step
+                file.truncate(step.offset)
+                file.truncate(step.segment_length)
+                self._cut = None
+            file.sync()
+
+    def sync_names(self) -> None:
+        """Names that were changed are on disk on return."""
+        if self._names_wait:
+            self._storage.sync_folder()
+            self._names_wait = False
+
+    def close_ends(self) -> None:
+        """After an error: let the catalog say where the recordings end now, and lengthen a file that was cut, if that
+        works."""
+        with contextlib.suppress(EverlogError):
+            self.sync_names()
+            if self._cut is not None:
+                with self._storage.open_writable(self._cut.file) as file:
+                    file.truncate(self._cut.segment_length)
+            for recording_id, end in self._ends.items():
+                start = self._catalog.recording(recording_id).start_position
+                self._catalog.set_stop(recording_id, start if end is None else end)
+
+
+def _is_blank(file: ReadableFile, offset: int) -> bool:
+    """Whether there are only zeros from an offset on."""
+    size = file.size()
+    return first_nonzero(file, offset, size) >= size
+
+
+def finish_truncations(catalog: CatalogWriter, storage: WritableStorage) -> list[str]:
+    """Finish what truncations left that broke off: what lies behind the stop positions of such recordings goes. What
+    was done, a line for each recording. Raises :class:`WriteFailed`; then it is to be done again."""
+    done = []
+    for recording_id in catalog.recording_ids():
+        recording = catalog.recording(recording_id)
+        if recording.truncation_pending and recording.state == "VALID":
+            stop = recording.stop_position
+            assert stop is not None
+            state = RecordingState.of(recording, storage.names())
+            apply(truncate(state, stop, lambda _: True), catalog, storage, 0)
+            done.append(f"recording {recording_id}: finished its truncation to {stop}")
+    return done
+
+
+# Looking into files
+
+
+def inspect_segment(storage: Storage, state: RecordingState, base: int) -> SegmentContent:
+    """What is in the recording's segment file that begins at ``base``: all its frames are held against what their
+    positions demand, whoever the publisher was. Raises :class:`StoreUnavailable`."""
+    name = state.name(base)
+    with storage.open(name) as file:
+        size = file.size()
+        first = _first_frame(file, min(size, state.recording.term_buffer_length))
+        if first is None:
+            return SegmentContent(size)
+        header = DataHeader.unpack_from(file.read_at(first, HEADER_LENGTH).ljust(HEADER_LENGTH, b"\0"))
+    fault = None if size < state.recording.segment_file_length else _first_fault(storage, state, base, first)
+    return SegmentContent(size, first, header, fault)
+
+
+def _first_frame(file: ReadableFile, end: int) -> int | None:
+    """The offset of the first aligned bytes that are not zeros."""
+    at = first_nonzero(file, 0, end)
+    return at // FRAME_ALIGNMENT * FRAME_ALIGNMENT if at < end else None
+
+
+def _first_fault(storage: Storage, state: RecordingState, base: int, first: int) -> Fault | None:
+    recording, end = state.recording, base + state.recording.segment_file_length
+    term_length, mtu_length = recording.term_buffer_length, recording.mtu_length
+    segments = SegmentMap(recording.recording_id, base + first, term_length, recording.segment_file_length)
+    geometry = Geometry(recording.initial_term_id, term_length, recording.stream_id, mtu_length, end)
+    faults: list[Fault] = []
+    sink = RowSink([], _UNBOUNDED, _UNBOUNDED)
+    reader = SegmentReader(storage, segments)
+    scan = Scan(ScanContext(segments, geometry, end, None), reader, sink, faults.append, False, 0, FOREVER)
+    try:
+        for _ in scan.run():
+            sink.reset()
+    finally:
+        reader.close()
+    return next((fault for fault in faults if fault.severity is Severity.FAULT), None)

@@ -1,0 +1,80 @@
+"""How an archive writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from everlog.aeron.archive.format.catalog_bytes import CHECKSUMS
+from everlog.aeron.archive.writing.catalog_writer import DEFAULT_CAPACITY, CatalogOptions
+from everlog.aeron.frames.constants import MAX_SEGMENT_LENGTH, MIN_TERM_LENGTH, is_power_of_two
+from everlog.aeron.mark_file import LIVENESS_TIMEOUT_MS
+from everlog.core.durability import Durability
+from everlog.errors import UsageError
+
+DEFAULT_SEGMENT_LENGTH = 128 << 20
+MAX_TIMEOUT_S = 3600
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArchiveOptions:
+    """``durability``: what is certain when an append returns, ``written`` or ``synced``; or Aeron's ``file_sync_level``
+    (0 to 2; 0 is ``written``) and ``catalog_file_sync_level`` (at least that). ``segment_length``: bytes of a new
+    recording's files, a power of two, at least its term's length. ``checksum`` over frames and catalog entries:
+    ``none``, ``crc32`` or ``crc32c``; nothing in the folder tells it, so say the same each time. ``catalog_capacity``:
+    bytes. ``liveness_timeout_s``: so long an owner that was killed keeps the folder. ``flush_interval_s``: so long
+    messages that were offered wait at most. Both are at most an hour.
+    """
+
+    durability: Durability | str | None = None
+    file_sync_level: int | None = None
+    catalog_file_sync_level: int | None = None
+    segment_length: int = DEFAULT_SEGMENT_LENGTH
+    checksum: str = "none"
+    catalog_capacity: int = DEFAULT_CAPACITY
+    liveness_timeout_s: float = LIVENESS_TIMEOUT_MS / 1000
+    flush_interval_s: float = 0.05
+
+    def __post_init__(self) -> None:
+        durability = None if self.durability is None else _durability(self.durability)
+        level = self.file_sync_level
+        if level is None:
+            level = 1 if durability is Durability.SYNCED else 0
+        if level not in (0, 1, 2):
+            raise UsageError("file_sync_level", found=str(level), expected="0, 1 or 2")
+        if durability is not None and durability is not durability_of(level):
+            raise UsageError("file_sync_level", found=str(level), expected=f"none beside durability={durability}")
+        catalog = level if self.catalog_file_sync_level is None else self.catalog_file_sync_level
+        if not level <= catalog <= 2:
+            raise UsageError("catalog_file_sync_level", found=str(catalog), expected=f"{level} to 2")
+        if not is_power_of_two(self.segment_length) or not (
+            MIN_TERM_LENGTH <= self.segment_length <= MAX_SEGMENT_LENGTH
+        ):
+            expected = f"a power of two from {MIN_TERM_LENGTH} to {MAX_SEGMENT_LENGTH}"
+            raise UsageError("segment_length", found=str(self.segment_length), expected=expected)
+        if self.checksum != "none" and self.checksum not in CHECKSUMS:
+            raise UsageError("checksum", found=repr(self.checksum), expected=f"none, {', '.join(CHECKSUMS)}")
+        for name in ("liveness_timeout_s", "flush_interval_s"):
+            if not 0 <= getattr(self, name) <= MAX_TIMEOUT_S:
+                raise UsageError(name, found=str(getattr(self, name)), expected=f"0 to {MAX_TIMEOUT_S} seconds")
+        object.__setattr__(self, "durability", durability_of(level))
+        object.__setattr__(self, "file_sync_level", level)
+        object.__setattr__(self, "catalog_file_sync_level", catalog)
+        _ = self.catalog  # which checks its own
+
+    @property
+    def catalog(self) -> CatalogOptions:
+        """Those of the catalog."""
+        level = self.catalog_file_sync_level or 0
+        return CatalogOptions(capacity=self.catalog_capacity, checksum=self.checksum, sync_level=level)
+
+
+def _durability(value: Durability | str) -> Durability:
+    known = (Durability.WRITTEN, Durability.SYNCED)
+    if value not in known:
+        raise UsageError("durability", found=repr(str(value)), expected="written or synced")
+    return Durability(value)
+
+
+def durability_of(level: int) -> Durability:
+    """What a file sync level promises."""
+    return Durability.SYNCED if level else Durability.WRITTEN

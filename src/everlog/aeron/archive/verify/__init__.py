@@ -1,0 +1,1 @@
+"""Checking an archive: one report with every fault."""

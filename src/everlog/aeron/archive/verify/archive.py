@@ -1,0 +1,401 @@
+"""Checking an archive: catalog, mark file, segment files, and every frame of every recording.
+
+It sees what ArchiveTool's ``verify`` sees, and what that passes over: tails torn inside a page, segments that are
+zeros, missing or left over, stop positions that do not agree with the frames, and messages without an end. It
+changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from everlog.aeron.archive.folder.recordings import Recording, recording_of
+from everlog.aeron.archive.folder.scan import Scan, ScanContext
+from everlog.aeron.archive.format.catalog import CATALOG_NAME, NAMING, CatalogEntry
+from everlog.aeron.archive.format.entry_checksums import kind_of, stale_kind_of
+from everlog.aeron.archive.format.segments import SPARE_BYTES, Naming, SegmentReader, parse_segment_name, segment_name
+from everlog.aeron.archive.verify.tail import check_tail
+from everlog.aeron.frames.constants import HEADER_LENGTH, version_text
+from everlog.aeron.frames.position import FOREVER
+from everlog.aeron.frames.walk import Walker
+from everlog.aeron.layouts import DescriptorHeader, RecordingDescriptor
+from everlog.core.report import Fault, Progress, Report, Severity
+from everlog.core.storage import Entry
+from everlog.errors import CorruptData, EverlogError, StoreUnavailable
+from everlog.kernel import columns as kernel
+from everlog.kernel.crc32 import CASTAGNOLI, IEEE, Crc32
+
+if TYPE_CHECKING:
+    from everlog.aeron.archive.store import ArchiveStore
+
+MARK_NAME = "archive-mark.dat"
+STEP_ROWS = 1 << 20
+REPAIR = "everlog repair"
+_CRCS = (Crc32(IEEE), Crc32(CASTAGNOLI))
+_TRUNCATION = "a truncation broke off: truncate again, or open the archive for writing"
+
+
+@dataclass(slots=True)
+class Verification:
+    """One run over one store."""
+
+    store: ArchiveStore
+    report: Report
+    progress: Progress | None
+    files: dict[int, list[Entry]] = field(default_factory=dict)
+    total_bytes: int = 0
+    done_bytes: int = 0
+
+    def run(self) -> None:
+        """Everything, one part after the other."""
+        self.check_folder()
+        for recording in self.store.recordings().values():
+            self.check_recording(recording)
+            self.done_bytes += sum(entry.size for entry in self.files.get(recording.recording_id, ()))
+            self._tell(str(recording.recording_id))
+        self.check_orphans()
+
+    def check_folder(self) -> None:
+        """Names, catalog and mark file."""
+        self._list_files()
+        self._check_catalog()
+        self._check_mark()
+
+    def check_recording(self, recording: Recording, start: int | None = None, end: int | None = None) -> None:
+        """One recording, or of a large one the messages that begin from ``start`` on and before ``end``; the first part
+        looks at its files, too, and the last one at its end."""
+        if start is None:
+            self.report.stream_count += 1
+        try:
+            self._check_recording(recording, start, end)
+        except EverlogError as error:
+            self._unreadable(recording, error)
+
+    def check_orphans(self) -> None:
+        """Files of recordings that are not known."""
+        for recording_id in sorted(self.files.keys() - self.store.recordings().keys()):
+            self._orphans(recording_id)
+
+    def list_segments(self, recording_ids: Collection[int]) -> None:
+        """The segment files of some recordings, for a part of the check. Others are not looked at: there may be very
+        many, and very many parts."""
+        for recording_id in recording_ids:
+            for number in self.store.segment_index().get(recording_id, []):
+                name = segment_name(recording_id, number)
+                with suppress(StoreUnavailable), self.store.storage.open(name) as file:
+                    self.files.setdefault(recording_id, []).append(Entry(name, True, False, file.size(), 0))
+
+    def _list_files(self) -> None:
+        for entry in sorted(self.store.storage.entries(), key=lambda e: (len(e.name), e.name)):
+            parsed = parse_segment_name(entry.name)
+            if parsed is not None and entry.is_file:
+                self.files.setdefault(parsed[0], []).append(entry)
+                self.total_bytes += entry.size
+            elif entry.name.endswith(".rec"):
+                self._add(
+                    "segment-name", entry.name, None, "a name that is none of a segment", "ID-POSITION.rec", note=True
+                )
+
+    def _tell(self, what: str) -> None:
+        if self.progress is not None:
+            self.progress(f"recording {what}", min(self.done_bytes, self.total_bytes), self.total_bytes)
+
+    def _unreadable(self, recording: Recording, error: EverlogError) -> None:
+        lost = "what was not read of the recording"
+        found, expected = error.found or str(error), error.expected or "a readable file"
+        where = error.where.removeprefix(self.store.path).lstrip("/")
+        self._add("unreadable", where, error.offset, found, expected, lost, stream=str(recording.recording_id))
+
+    # Catalog
+
+    def _check_catalog(self) -> None:
+        store = self.store
+        if store.catalog_fault is not None:
+            self.report.add(store.catalog_fault)
+        if store.catalog is None:
+            return
+        for fault in store.catalog.faults:
+            self.report.add(fault)
+        if store.naming is not store.catalog.naming:
+            found = f"version {version_text(store.catalog.header.version)}"
+            expected = "0.x, as segment files are counted"
+            if store.naming is Naming.POSITION:
+                expected = "1.x or 2.x, as segment files are named by positions"
+            lost = "nothing: files are read as they are named"
+            repair = "none: a migration that broke off, or a damaged version; correct the version"
+            self._add("catalog-header", CATALOG_NAME, 0, found, expected, lost, repair)
+        for entry in store.catalog.entries:
+            self._check_entry(entry)
+
+    def _check_entry(self, entry: CatalogEntry) -> None:
+        """The entry's checksum, if it has one. The real archive does not renew it when it recovers a stop position."""
+        stream = str(entry.recording_id)
+        stored = entry.checksum & 0xFFFFFFFF
+        if entry.state == "INVALID" and self.store.is_purged(recording_of(entry)):
+            found = "state INVALID, and no files"
+            self._add("recording-purged", CATALOG_NAME, entry.offset, found, "none", note=True, stream=stream)
+        elif entry.state == "INVALID":
+            offset = entry.offset + DescriptorHeader.field("state").offset
+            lost = "nothing: its frames are read all the same"
+            repair = "everlog archive DIR mark-valid"
+            self._add("recording-invalid", CATALOG_NAME, offset, "state INVALID", "VALID", lost, repair, stream=stream)
+        if kind_of(entry) is not None:
+            return
+        offset = entry.offset + DescriptorHeader.field("checksum").offset
+        found = f"checksum {stored:08x}"
+        if stale_kind_of(entry) is not None:
+            found += ", of the entry before its stop position was recovered"
+            self._add(
+                "catalog-checksum", CATALOG_NAME, offset, found, "one of the entry as it is", note=True, stream=stream
+            )
+            return
+        expected = " or ".join(f"{crc.checksum(entry.body):08x}" for crc in _CRCS)
+        lost = "nothing, if the descriptor is right"
+        self._add("catalog-checksum", CATALOG_NAME, offset, found, expected, lost, REPAIR, stream=stream)
+
+    # Mark file
+
+    def _check_mark(self) -> None:
+        from everlog.aeron.archive.store import load_mark
+
+        lost = "who runs here and the distinct errors"
+        try:
+            mark = load_mark(self.store.storage)
+        except CorruptData as error:
+            found, expected = error.found or "", error.expected or ""
+            self._add("mark-file", MARK_NAME, error.offset, found, expected, lost, REPAIR)
+            return
+        except EverlogError as error:
+            self._add("unreadable", MARK_NAME, None, error.found or str(error), "a readable file", lost)
+            return
+        if mark is None:
+            self._add("mark-file-missing", MARK_NAME, None, "no file", "a mark file", "who runs here", note=True)
+            return
+        at = mark.header_offset
+        version = mark.header.version
+        if version and version >> 16 not in NAMING:
+            expected = "0.x to 3.x: no archive starts"
+            self._add("mark-file", MARK_NAME, at, f"version {mark.version}", expected, lost, REPAIR)
+        elif self.store.catalog is not None and version >> 16 != self.store.catalog.header.version >> 16 and version:
+            found = f"version {mark.version}"
+            self._add(
+                "mark-file",
+                MARK_NAME,
+                at,
+                found,
+                "the catalog's major version",
+                "nothing",
+                "everlog archive DIR migrate",
+            )
+        if mark.problem is not None:
+            expected = "channels and an error log within the file"
+            self._add(
+                "mark-file", MARK_NAME, at, mark.problem, expected, "channels or errors of the archive", note=at == 0
+            )
+
+    # Recordings
+
+    def _check_recording(self, recording: Recording, start: int | None, end: int | None) -> None:
+        stream = str(recording.recording_id)
+        files = self.files.get(recording.recording_id, [])
+        if self.store.is_purged(recording):
+            return
+        if recording.is_deleted:
+            for entry in files:
+                repair = "everlog archive DIR delete-orphaned-segments"
+                self._add(
+                    "segment-orphaned",
+                    entry.name,
+                    None,
+                    "a file of a deleted recording",
+                    "none",
+                    "nothing",
+                    repair,
+                    True,
+                    stream,
+                )
+            return
+        context = self.store.scan_context(recording)
+        if start is None:
+            self._check_files(recording, context, files)
+        self._check_frames(recording, context, start, end)
+
+    def _check_files(self, recording: Recording, context: ScanContext, files: list[Entry]) -> None:
+        """Sizes and places of the segment files; what is missing among them shows when the frames are read."""
+        stream, segments = str(recording.recording_id), context.segments
+        first = segments.base(recording.start_position)
+        last = None if recording.stop_position is None else segments.base(max(recording.stop_position - 1, first))
+        # Aeron 1.7 and older put a frame's header of zeros behind each segment.
+        longest = segments.segment_length + (SPARE_BYTES if segments.naming is Naming.INDEX else 0)
+        for entry in files:
+            parsed = parse_segment_name(entry.name)
+            assert parsed is not None
+            base = segments.base_of(parsed[1])
+            self.report.segment_count += 1
+            if base is None:
+                number = segments.number(first)
+                found, expected = f"position {parsed[1]}", f"{number} and a multiple of {segments.segment_length}"
+                if segments.naming is Naming.INDEX:
+                    expected = "the number of the segment, counted from 0"
+                lost, repair = "what is in it", "rename or remove it"
+                self._add("segment-name", entry.name, None, found, expected, lost, repair, stream=stream)
+            elif base < first:
+                found, expected = "a file before the start position", f"none before {first}"
+                repair = "Archive.delete_detached_segments or attach_segments"
+                self._add("segment-detached", entry.name, None, found, expected, "nothing", repair, True, stream)
+            elif last is not None and base > last:
+                self._behind_the_stop(recording, context, entry, base)
+            elif entry.size > longest:
+                expected = f"{segments.segment_length} bytes"
+                self._add(
+                    "segment-long",
+                    entry.name,
+                    segments.segment_length,
+                    f"{entry.size} bytes",
+                    expected,
+                    note=True,
+                    stream=stream,
+                )
+            elif entry.size < segments.segment_length and (
+                last is None or base + entry.size >= (recording.stop_position or 0)
+            ):
+                # Short, but only behind what was recorded: the real archive maps whole segments and would fail.
+                found, expected = f"{entry.size} bytes", f"{segments.segment_length} bytes"
+                pending = recording.truncation_pending
+                repair = _TRUNCATION if pending else REPAIR
+                self._add("segment-short", entry.name, entry.size, found, expected, "nothing", repair, pending, stream)
+
+    def _behind_the_stop(self, recording: Recording, context: ScanContext, entry: Entry, base: int) -> None:
+        """A file that begins behind the stop position. The next, preallocated one is there when a recording stopped
+        at a segment's end."""
+        stream = str(recording.recording_id)
+        reader = SegmentReader(self.store.storage, context.segments)
+        has_frames = any(reader.read(base, HEADER_LENGTH))
+        reader.close()
+        if not has_frames and base == recording.stop_position:
+            return
+        found = "frames behind the stop position" if has_frames else "zeros behind the stop position"
+        expected = f"no file behind {recording.stop_position}"
+        lost = "the frames in it" if has_frames else "nothing"
+        repair, pending = REPAIR, recording.truncation_pending
+        if pending:
+            lost, repair = "nothing that is to stay", _TRUNCATION
+        self._add("segment-beyond-stop", entry.name, 0, found, expected, lost, repair, pending, stream)
+
+    def _check_frames(self, recording: Recording, context: ScanContext, start: int | None, end: int | None) -> None:
+        reader = SegmentReader(self.store.storage, context.segments)
+        sink = kernel.RowSink([], STEP_ROWS, 1 << 62)
+        faults: list[Fault] = []
+        scan = Scan(context, reader, sink, faults.append, True, start or 0, FOREVER if end is None else end)
+        try:
+            for _ in scan.run():
+                self.report.record_count += sink.row_count
+                sink.reset()
+            self.report.faults += faults
+            first = recording.start_position if start is None else start
+            behind = scan.end_position if end is None else min(scan.end_position, end)
+            self.report.byte_count += max(behind - first, 0)
+            if end is not None:
+                return  # another part sees the recording's end
+            if recording.is_active:
+                self._check_active(recording, context, reader, scan.end_position, faults)
+            else:
+                self._check_stop(recording, context, reader)
+        finally:
+            reader.close()
+
+    def _check_active(
+        self, recording: Recording, context: ScanContext, reader: SegmentReader, end: int, told: list[Fault]
+    ) -> None:
+        """No stop position: an archive is writing, or it was killed; then its last frame and what follows deserve a
+        look. ``told``: the faults of its frames."""
+        stream = str(recording.recording_id)
+        if context.is_live:
+            return
+        entry = recording.entry
+        if entry is not None:
+            offset = entry.offset + DescriptorHeader.size + RecordingDescriptor.field("stop_position").offset
+            found, expected = "no stop position, and no archive is running", f"{end}, by its frames"
+            repair = "none needed: the archive sets it when it starts, everlog repair does too"
+            self._add("recording-active", CATALOG_NAME, offset, found, expected, "nothing", repair, True, stream)
+        segments = context.segments
+        for base in sorted(segments.bases(self.store.segment_index().get(recording.recording_id, []))):
+            # The file that the end lies in is preallocated, and so is the next one when the end is where that begins.
+            if base <= end or reader.size(base) is None or any(reader.read(base, HEADER_LENGTH)):
+                continue
+            found = "zeros, behind a segment that is not full"
+            expected = f"no file behind the end at {end}"
+            lost = "nothing; the real archive takes its end for the stop position, and a replay fails"
+            self._add(
+                "segment-empty",
+                segments.name(base),
+                0,
+                found,
+                expected,
+                lost,
+                REPAIR,
+                False,
+                stream,
+            )
+        fault = check_tail(context, reader, end)
+        if fault is not None and not any(f.address == fault.address for f in told):
+            self.report.add(fault)
+
+    def _check_stop(self, recording: Recording, context: ScanContext, reader: SegmentReader) -> None:
+        """A frame right behind the stop position: the catalog says less than there is."""
+        stop = recording.stop_position
+        assert stop is not None
+        if not _has_frame(context, reader, stop):
+            return
+        name, offset = context.segments.place(stop)
+        stream = str(recording.recording_id)
+        found, expected = "a frame behind the stop position", "zeros"
+        lost, repair = "the frames from there on", REPAIR
+        pending = recording.truncation_pending
+        if pending:
+            lost, repair = "nothing that is to stay", _TRUNCATION
+        self._add("stop-position", name, offset, found, expected, lost, repair, pending, stream, str(stop))
+
+    def _orphans(self, recording_id: int) -> None:
+        """Files of a recording that the catalog does not have; without a whole catalog, those in which no frame is."""
+        catalog = self.store.catalog
+        for entry in self.files[recording_id]:
+            self.report.segment_count += 1
+            if catalog is None or catalog.is_damaged:
+                self._add("segment-orphaned", entry.name, None, "a file without frames", "frames", note=True)
+                continue
+            found, expected = "a file of an unknown recording", "a recording in the catalog"
+            lost = "what is in it, if it should be there"
+            repair = "restore the catalog from a copy, or move the file away"
+            self._add("segment-orphaned", entry.name, None, found, expected, lost, repair)
+
+    def _add(
+        self,
+        code: str,
+        file: str,
+        offset: int | None,
+        found: str,
+        expected: str,
+        loses: str = "nothing",
+        repair: str = "none needed",
+        note: bool = False,
+        stream: str | None = None,
+        address: str | None = None,
+    ) -> None:
+        severity = Severity.NOTE if note else Severity.FAULT
+        self.report.add(Fault(code, file, offset, found, expected, loses, repair, severity, stream, address))
+
+
+def _has_frame(context: ScanContext, reader: SegmentReader, position: int) -> bool:
+    data = reader.read(position, HEADER_LENGTH)
+    return Walker(context.geometry, False).find(data, 0, len(data), position) == 0
+
+
+def verify(store: ArchiveStore, progress: Progress | None = None) -> Report:
+    """Check everything that the store's folder holds."""
+    report = Report(store.path, store.family)
+    Verification(store, report, progress).run()
+    return report

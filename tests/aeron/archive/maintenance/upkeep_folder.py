@@ -1,0 +1,97 @@
+"""An archive's folder in memory on which maintenance is tried: no mark file is held, no thread runs.
+
+Recordings of one stream, each message in a frame of 1024 bytes, 64 of them in a segment of 64 KiB:
+
+* 0: messages 0 to 191, three full segments, and a file of zeros behind them;
+* 1: goes on where 0 stops, messages 192 to 351, two segments and a half;
+* 2: another stream, messages 0 to 223, three segments and a half.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+
+from everlog.aeron.archive.archive import Archive
+from everlog.aeron.archive.folder.recordings import Recording
+from everlog.aeron.archive.folder.scan import ScanContext
+from everlog.aeron.archive.maintenance.operations import Upkeep
+from everlog.aeron.archive.maintenance.segment_changes import finish_truncations
+from everlog.aeron.archive.recording.events import Events, RecordingSignal, SignalEvent
+from everlog.aeron.archive.recording.options import ArchiveOptions
+from everlog.aeron.archive.repair.recovery import recover
+from everlog.aeron.archive.store import ArchiveStore
+from everlog.aeron.archive.writing.catalog_writer import CatalogOptions, CatalogWriter
+from everlog.core.storage import Storage
+from everlog.core.writable import WritableStorage
+from everlog.testing.crashing_storage import CrashingStorage
+
+SEGMENT = 64 << 10
+FRAME = 1024
+PER_SEGMENT = SEGMENT // FRAME
+
+
+def payload(number: int) -> bytes:
+    """Of message ``number`` of a stream; never zeros."""
+    return (b"%06d." % number * 142)[: FRAME - 32]
+
+
+@functools.cache
+def files() -> dict[str, bytes]:
+    """The folder as an archive leaves it that is closed."""
+    storage = CrashingStorage()
+    with Archive.create(storage, ArchiveOptions(segment_length=SEGMENT, catalog_capacity=4096)) as archive:
+        same = {"session_id": 42, "initial_term_id": -1}
+        channel = "aeron:ipc?term-length=64k"
+        for stream_id, first, last in ((10, 0, 192), (10, 192, 352), (11, 0, 224)):
+            with archive.start_recording(channel, stream_id, position=first * FRAME, **same) as recorder:
+                recorder.append_many([payload(n) for n in range(first, last)])
+    return {name: storage.read_all(name) for name in storage.names()}
+
+
+class Folder(Upkeep):
+    """The folder, opened as an archive opens it. ``signals`` are those that were sent."""
+
+    def __init__(self, storage: WritableStorage, sync_level: int = 0) -> None:
+        recover(storage)
+        self.options = ArchiveOptions(catalog_file_sync_level=sync_level)
+        self._storage = storage
+        self._catalog = CatalogWriter.open(storage, CatalogOptions(capacity=4096, sync_level=sync_level))
+        finish_truncations(self._catalog, storage)
+        self._events = Events()
+        self._lock = threading.RLock()
+        self._recorders = {}
+        self._replays = set()
+        self.signals: list[tuple[int, RecordingSignal]] = []
+        self._events.listen(lambda e: self.signals.append((e.recording_id, e.signal)) if type(e) is SignalEvent else 0)
+
+    def _check(self) -> None:
+        pass
+
+    def _context(self, recording: Recording) -> ScanContext:
+        return ArchiveStore.open(self._storage, {}).scan_context(recording)
+
+
+def positions(storage: Storage) -> dict[int, tuple[int, int | None] | str]:
+    """By recording: start and stop in messages, or its state where that is not ``VALID``."""
+    found: dict[int, tuple[int, int | None] | str] = {}
+    for r in ArchiveStore.open(storage, {}).recordings().values():
+        stop = None if r.stop_position is None else r.stop_position // FRAME
+        found[r.recording_id] = (r.start_position // FRAME, stop) if r.state == "VALID" else r.state
+    return found
+
+
+def segment_files(storage: Storage) -> list[str]:
+    """Names, the segments' numbers instead of their positions."""
+    parts = [name.removesuffix(".rec").split("-") for name in storage.names() if name.endswith(".rec")]
+    return sorted(f"{recording}-{int(base) // SEGMENT}" for recording, base in parts)
+
+
+def messages(storage: Storage, recording_id: int) -> list[int]:
+    """The numbers of the messages that are read, each of them held against its payload."""
+    found = []
+    for record in ArchiveStore.open(storage, {}).read(str(recording_id)):
+        number = int(bytes(record.payload)[:6])
+        assert bytes(record.payload) == payload(number)
+        found.append(number)
+    return found
