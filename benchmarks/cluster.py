@@ -15,8 +15,8 @@ import numpy as np
 import everlog
 from benchmarks.generate import INITIAL_TERM_ID, SEGMENT_BYTES, TERM_BYTES, descriptor, write_catalog
 from benchmarks.lines import Line, median_seconds
-from everlog.aeron.cluster.messages import encode_message
-from everlog.aeron.cluster.recording_log import encode_entry
+from everlog.aeron.cluster.format.messages import encode_message
+from everlog.aeron.cluster.format.recording_log import encode_entry
 from everlog.aeron.cluster.store import ClusterStore
 from everlog.aeron.layouts import DataHeader
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 import tests
-from everlog.aeron.cluster.messages import encode_message
+from everlog.aeron.cluster.format.messages import encode_message
 from everlog.cli.cluster.java_map import java_map_order
-from tests.aeron import cluster_folder
 from tests.aeron.archive.described import write_marks
+from tests.aeron.cluster import cluster_folder
 
 TESTS = tests.ROOT / "tests"
 GOLDEN = TESTS / "golden" / "aeron"

@@ -19,8 +19,8 @@ from everlog.aeron.archive.recording.options import ArchiveOptions
 from everlog.aeron.archive.tool.undo import plan_undo
 from everlog.aeron.archive.writing.stream_parameters import Wishes, parameters_of
 from everlog.aeron.channel_uri import ChannelUri
-from everlog.aeron.cluster.members import parse_members
-from everlog.aeron.cluster.recording_log_plans import _made_by
+from everlog.aeron.cluster.folder.members import parse_members
+from everlog.aeron.cluster.tool.recording_log_plans import _made_by
 from everlog.aeron.transport.driver.conductor import uri_values
 from everlog.aeron.transport.driver.conductor.command_errors import CommandRefused
 from everlog.aeron.transport.driver.conductor.subscription_params import subscription_params

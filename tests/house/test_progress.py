@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 import tests
 from everlog import aeron, core, jlog, nats_streaming
 from everlog.aeron.archive.format.catalog import read_catalog
-from everlog.aeron.cluster.mark_file import read_cluster_mark
-from everlog.aeron.cluster.messages import decode_message
-from everlog.aeron.cluster.node_state_file import read_node_state
-from everlog.aeron.cluster.recording_log import encode_entry, read_recording_log
+from everlog.aeron.cluster.format.mark_file import read_cluster_mark
+from everlog.aeron.cluster.format.messages import decode_message
+from everlog.aeron.cluster.format.node_state_file import read_node_state
+from everlog.aeron.cluster.format.recording_log import encode_entry, read_recording_log
 from everlog.aeron.error_log import read_errors
 from everlog.aeron.layouts import ErrorEntry
 from everlog.aeron.mark_file import read_archive_mark

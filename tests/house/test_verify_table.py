@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import tests
-from everlog.aeron.cluster.faults import CODES as CLUSTER_CODES
+from everlog.aeron.cluster.format.faults import CODES as CLUSTER_CODES
 from everlog.aeron.transport.faults import CODES as DRIVER_CODES
 from everlog.cli.app import run
 from everlog.jlog.format.faults import CODES

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from everlog.aeron.cluster.recording_log import SNAPSHOT, STANDBY_SNAPSHOT, encode_entry
+from everlog.aeron.cluster.format.recording_log import SNAPSHOT, STANDBY_SNAPSHOT, encode_entry
 from everlog.cli.cluster import cluster
 from tests.interop.java_archive import cluster_tool
 

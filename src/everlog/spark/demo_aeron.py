@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from everlog.aeron.cluster.replicas import compare_nodes
 from everlog.aeron.cluster.store import ClusterStore
+from everlog.aeron.cluster.tool.replicas import compare_nodes
 from everlog.core.report import Report
 from everlog.stores import open_store, storage_of
 

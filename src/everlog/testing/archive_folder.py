@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from everlog.aeron.archive.format.segments import segment_name
-from everlog.aeron.cluster.messages import encode_message
-from everlog.aeron.cluster.recording_log import SNAPSHOT, TERM, encode_entry
+from everlog.aeron.cluster.format.messages import encode_message
+from everlog.aeron.cluster.format.recording_log import SNAPSHOT, TERM, encode_entry
 from everlog.aeron.frames.constants import NULL_POSITION, TYPE_DATA, TYPE_PADDING, UNFRAGMENTED, align
 from everlog.aeron.layouts import CatalogHeader, DataHeader, DescriptorHeader, RecordingDescriptor
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from everlog.aeron.cluster.layouts import COMPONENTS, ClusterMarkHeader
+from everlog.aeron.cluster.format.layouts import COMPONENTS, ClusterMarkHeader
 from everlog.aeron.layouts import (
     ArchiveMarkHeader,
     CatalogHeader,

@@ -8,8 +8,8 @@ from typing import Any
 
 from everlog.aeron.archive.folder.scan import ScanContext
 from everlog.aeron.archive.following import ArchiveFollower
-from everlog.aeron.cluster.recording_log import RECORDING_LOG_NAME
-from everlog.aeron.cluster.scanning import LOG
+from everlog.aeron.cluster.folder.scanning import LOG
+from everlog.aeron.cluster.format.recording_log import RECORDING_LOG_NAME
 from everlog.aeron.cluster.store import ClusterStore
 from everlog.aeron.positional_following import PositionalFollower
 from everlog.core.following import Cut, CutLimit, Reach

@@ -10,13 +10,26 @@ from typing import Any, Self
 
 from everlog.aeron.archive.folder.recordings import Recording, invalid_note
 from everlog.aeron.archive.store import CHECKSUMS, ArchiveStore
-from everlog.aeron.cluster.archive_folder import ArchiveFolder, find_archive
-from everlog.aeron.cluster.mark_file import LINK_NAME, MARK_NAME, ClusterMark, load_mark, service_mark_names
-from everlog.aeron.cluster.messages import UNIT_NS, decode_message
-from everlog.aeron.cluster.node_state_file import NODE_STATE_NAME, NodeState, read_node_state
-from everlog.aeron.cluster.recording_log import RECORDING_LOG_NAME, SNAPSHOT, Entry, RecordingLog, read_recording_log
-from everlog.aeron.cluster.scanning import COLUMNS, LOG, MessageContext, archive_faults, raw_messages, walk_messages
-from everlog.aeron.cluster.snapshot import SnapshotContent, read_content, service_label, snapshot_entries
+from everlog.aeron.cluster.folder.archive_folder import ArchiveFolder, find_archive
+from everlog.aeron.cluster.folder.scanning import (
+    COLUMNS,
+    LOG,
+    MessageContext,
+    archive_faults,
+    raw_messages,
+    walk_messages,
+)
+from everlog.aeron.cluster.folder.snapshot import SnapshotContent, read_content, service_label, snapshot_entries
+from everlog.aeron.cluster.format.mark_file import LINK_NAME, MARK_NAME, ClusterMark, load_mark, service_mark_names
+from everlog.aeron.cluster.format.messages import UNIT_NS, decode_message
+from everlog.aeron.cluster.format.node_state_file import NODE_STATE_NAME, NodeState, read_node_state
+from everlog.aeron.cluster.format.recording_log import (
+    RECORDING_LOG_NAME,
+    SNAPSHOT,
+    Entry,
+    RecordingLog,
+    read_recording_log,
+)
 from everlog.aeron.positional_store import PositionalStore
 from everlog.core.columns import Batch, Column
 from everlog.core.options import fill
@@ -307,14 +320,14 @@ class ClusterStore(PositionalStore):
 
     def info(self) -> dict[str, Any]:
         """What the node's files say, in words first: who it is, whether it runs, what it would do when it starts."""
-        from everlog.aeron.cluster.state import describe
+        from everlog.aeron.cluster.folder.state import describe
 
         return describe(self)
 
     def verify(self, progress: Progress | None = None) -> Report:
         """Check the files of the folder against each other and against the archive, and every message of the log and of
         the snapshots."""
-        from everlog.aeron.cluster.verify import verify
+        from everlog.aeron.cluster.verify.node import verify
 
         return verify(self, progress)
 

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import click
 
-from everlog.aeron.cluster.recording_log import RECORDING_LOG_NAME
-from everlog.aeron.cluster.recovery_plan import UNGIVEN_STATES
+from everlog.aeron.cluster.folder.recovery_plan import UNGIVEN_STATES
+from everlog.aeron.cluster.format.recording_log import RECORDING_LOG_NAME
 from everlog.aeron.cluster.store import ClusterStore
 from everlog.cli.cluster.node import Node, json_option
 from everlog.cli.repair import check_backup, print_plan

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 import click
 
-from everlog.aeron.cluster.replicas import compare_nodes
+from everlog.aeron.cluster.tool.replicas import compare_nodes
 from everlog.cli.cluster.node import Node, json_option, open_node
 from everlog.cli.text import json_line
 from everlog.cli.verify import print_fault, print_summary

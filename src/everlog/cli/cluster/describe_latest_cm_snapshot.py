@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from everlog.aeron.cluster.messages import CONSENSUS_MODULE_TYPE, SCHEMA_ID, Message, decode_message, fields_json
-from everlog.aeron.cluster.recording_log import Entry
-from everlog.aeron.cluster.scanning import RawMessage, raw_messages
-from everlog.aeron.cluster.snapshot import snapshot_stream
+from everlog.aeron.cluster.folder.scanning import RawMessage, raw_messages
+from everlog.aeron.cluster.folder.snapshot import snapshot_stream
+from everlog.aeron.cluster.format.messages import CONSENSUS_MODULE_TYPE, SCHEMA_ID, Message, decode_message, fields_json
+from everlog.aeron.cluster.format.recording_log import Entry
 from everlog.aeron.cluster.store import ClusterStore
 from everlog.aeron.frames.constants import HEADER_LENGTH
 from everlog.aeron.layouts import SbeMessageHeader

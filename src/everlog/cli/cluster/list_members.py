@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from everlog.aeron.cluster.members import Members, read_members
+from everlog.aeron.cluster.folder.members import Members, read_members
 from everlog.cli.cluster.node import Node, json_option, require_mark
 from everlog.cli.text import complain, json_line, printable
 

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
-from everlog.aeron.cluster.layouts import ClusterMarkHeader
-from everlog.aeron.cluster.mark_file import (
+from everlog.aeron.cluster.format.layouts import ClusterMarkHeader
+from everlog.aeron.cluster.format.mark_file import (
     MARK_NAME,
     SCHEMA_ID,
     SCHEMA_VERSION,
@@ -19,7 +19,7 @@ from everlog.aeron.cluster.mark_file import (
     load_mark,
     service_mark_names,
 )
-from everlog.aeron.cluster.recording_log import RECORDING_LOG_NAME, RecordingLog
+from everlog.aeron.cluster.format.recording_log import RECORDING_LOG_NAME, RecordingLog
 from everlog.aeron.cluster.store import ClusterStore
 from everlog.cli.aeron_text import Name, clock_text, sbe_text
 from everlog.cli.faults import FaultPrinter

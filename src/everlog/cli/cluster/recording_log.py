@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from everlog.aeron.cluster.recording_log import TERM, TYPE_NAMES, Entry
+from everlog.aeron.cluster.format.recording_log import TERM, TYPE_NAMES, Entry
 from everlog.cli.cluster.java_map import java_map_order
 from everlog.cli.cluster.node import NOT_DONE, Node, json_option, require_recording_log
 from everlog.cli.faults import FaultPrinter

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from everlog.aeron.cluster.recovery_plan import RecoveryPlan, plan_recovery
-from everlog.aeron.cluster.state import service_count
+from everlog.aeron.cluster.folder.recovery_plan import RecoveryPlan, plan_recovery
+from everlog.aeron.cluster.folder.state import service_count
 from everlog.cli.aeron_text import camel
 from everlog.cli.cluster.node import Node, json_option, require_recording_log
 from everlog.cli.faults import FaultPrinter

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from everlog.aeron.cluster.recording_log_plans import plan_restore
+from everlog.aeron.cluster.tool.recording_log_plans import plan_restore
 from everlog.cli.cluster.changing import Choice, change, change_options
 from everlog.cli.cluster.node import Node
 from everlog.core.storage import LocalStorage

@@ -1,1 +1,0 @@
-from everlog.aeron.cluster.decode_twin import Decoder as Decoder

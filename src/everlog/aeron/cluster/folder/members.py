@@ -1,0 +1,80 @@
+"""The members of a cluster, as far as a node's log and snapshots name them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from everlog.aeron.cluster.folder.scanning import LOG, raw_messages
+from everlog.aeron.cluster.folder.snapshot import snapshot_stream
+from everlog.aeron.cluster.folder.state import leader_of
+from everlog.aeron.cluster.format.messages import decode_message
+from everlog.aeron.cluster.store import ClusterStore
+
+MAX_ID_DIGITS = 10
+"""Member ids are of 32 bits."""
+MAX_TERMS = 100
+"""So many terms, the latest, are asked for who led them."""
+
+
+@dataclass(slots=True)
+class Members:
+    """``endpoints``: member id to its endpoints as the cluster writes them, empty where they are not known.
+    ``is_complete``: a list of all members was found."""
+
+    member_id: int
+    leader_member_id: int | None = None
+    endpoints: dict[int, str] = field(default_factory=dict)
+    is_complete: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        known = [{"member_id": key, "endpoints": text or None} for key, text in sorted(self.endpoints.items())]
+        return {
+            "member_id": self.member_id,
+            "leader_member_id": self.leader_member_id,
+            "members": known,
+            "is_complete": self.is_complete,
+        }
+
+
+def read_members(store: ClusterStore, member_id: int) -> Members:
+    """Who led each term, by its first message in the log; and the list of members that snapshots of older versions
+    have."""
+    members = Members(member_id, endpoints={member_id: ""})
+    context = None if store.log_recording_id is None else store.context(LOG)
+    if context is not None:
+        for entry in store.recording_log.terms[-MAX_TERMS:]:
+            leader = leader_of(store, entry, context)
+            members.leader_member_id = leader
+            if leader is not None:
+                members.endpoints.setdefault(leader, "")
+    index = store.recording_log.latest_snapshot()
+    if index is not None:
+        _read_snapshot(store, members, snapshot_stream(store.recording_log.entries[index].recording_id))
+    return members
+
+
+def _read_snapshot(store: ClusterStore, members: Members, stream: str) -> None:
+    context = store.context(stream)
+    if context is None or store.archive_folder is None:
+        return
+    for raw in raw_messages(store.archive_folder.storage, context.archive, on_fault=lambda fault: None):
+        message = decode_message(raw.data)
+        if message is None or message.fields.get("mark") == "END":
+            return
+        if message.kind == "cluster-members":
+            members.endpoints |= parse_members(message.fields["cluster_members"])
+            members.is_complete = True
+            return
+
+
+def parse_members(text: str) -> dict[int, str]:
+    """``0,ingress:port,consensus:port,log:port,catchup:port,archive:port|1,...``: member id to endpoints. Parts that do
+    not begin with a member id are left out."""
+    found = {}
+    for part in text.split("|"):
+        number, comma, endpoints = part.partition(",")
+        if comma and number.isascii() and number.isdecimal() and len(number) <= MAX_ID_DIGITS:
+            found[int(number)] = endpoints
+    return found

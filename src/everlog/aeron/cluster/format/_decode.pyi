@@ -1,0 +1,1 @@
+from everlog.aeron.cluster.format.decode_twin import Decoder as Decoder

@@ -1,0 +1,13 @@
+"""The decoder of the log's messages: compiled, or its twin :mod:`everlog.aeron.cluster.format.decode_twin`, which says
+what it does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from everlog.kernel import load
+
+if TYPE_CHECKING:
+    from everlog.aeron.cluster.format.decode_twin import Decoder as Decoder
+else:
+    Decoder = load("everlog.aeron.cluster.format._decode", "everlog.aeron.cluster.format.decode_twin").Decoder

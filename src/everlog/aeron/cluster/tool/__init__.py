@@ -1,0 +1,1 @@
+"""What ClusterTool does with recording.log, and comparing nodes."""

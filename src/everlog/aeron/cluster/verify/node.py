@@ -1,0 +1,230 @@
+"""Checking a node's folder: its files against each other, and against the log and the snapshots in its archive.
+
+It changes nothing. What a restart heals by itself, such as a killed node's open recording, is a note.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from everlog.aeron.archive.format.segments import parse_segment_name
+from everlog.aeron.cluster.folder.recovery_plan import UNGIVEN_STATES, ungiven_repair
+from everlog.aeron.cluster.folder.scanning import LOG
+from everlog.aeron.cluster.folder.state import explain_killed, service_count, time_ms
+from everlog.aeron.cluster.format.layouts import COMPONENTS
+from everlog.aeron.cluster.format.mark_file import FAILED, MARK_NAME, ClusterMark, load_mark
+from everlog.aeron.cluster.format.node_state_file import NODE_STATE_NAME
+from everlog.aeron.cluster.format.recording_log import RECORDING_LOG_NAME, Entry
+from everlog.aeron.cluster.verify.log import LogCheck
+from everlog.aeron.cluster.verify.recording_log import check_entries
+from everlog.aeron.cluster.verify.snapshots import SnapshotCheck
+from everlog.aeron.mark_file import now_ms
+from everlog.core.report import Fault, Progress, Report, Severity
+from everlog.errors import CorruptData, EverlogError, UnsupportedVersion
+
+if TYPE_CHECKING:
+    from everlog.aeron.cluster.store import ClusterStore
+
+CONSENSUS_MODULE_TYPE = 1
+CONTAINER_TYPE = 2
+BACKUP_TYPES = (3, 4)
+COPIES = "what a change kept (recording.log.bak, DIR.repair-TIME), or a copy from another node"
+UNREADABLE = "make it readable for this user; else a copy: of what a change kept, or from another node"
+
+
+@dataclass(slots=True)
+class Verification:
+    """One run over one node's folder."""
+
+    store: ClusterStore
+    report: Report
+    progress: Progress | None
+    marks: dict[str, ClusterMark] = field(default_factory=dict)
+    _unreadable: set[str] = field(default_factory=set)
+
+    def run(self) -> None:
+        """Everything, one part after the other."""
+        self._guarded(MARK_NAME, self._check_marks)
+        self._guarded(RECORDING_LOG_NAME, self._check_recording_log)
+        self._guarded(NODE_STATE_NAME, self._check_node_state)
+        self._guarded("../archive", self._check_archive)
+
+    def _guarded(self, file: str, check: Callable[[], None]) -> None:
+        try:
+            check()
+        except EverlogError as error:
+            where = error.where.removeprefix(self.store.path).lstrip("/") or file
+            if where in self._unreadable:
+                return  # several checks need the file
+            self._unreadable.add(where)
+            found, expected = error.found or str(error), error.expected or "a readable file"
+            self.add("unreadable", where, error.offset, found, expected, "it", UNREADABLE)
+
+    # Mark files
+
+    def _check_marks(self) -> None:
+        store = self.store
+        names = [MARK_NAME, *store.service_mark_names()]
+        for name in names:
+            mark = self._load_mark(name)
+            if mark is not None:
+                self.marks[name] = mark
+                self._check_mark(mark)
+        own = self.marks.get(MARK_NAME)
+        for mark in self.marks.values():
+            if own is not None and mark is not own:
+                self._check_same_node(own, mark)
+        count = len(names) - 1
+        for service_id in range(count, service_count(store, count)):
+            file, found = f"cluster-mark-service-{service_id}.dat", "no file"
+            expected, loses = "a mark file of each service with snapshots", "who runs there; it may be elsewhere"
+            self.add("service-mark-missing", file, None, found, expected, loses, note=True)
+
+    def _load_mark(self, name: str) -> ClusterMark | None:
+        loses = "who runs here and the distinct errors"
+        try:
+            mark = load_mark(self.store.storage, name)
+        except CorruptData as error:
+            repair = "delete it while the node does not run"
+            self.add("cluster-mark", name, error.offset, error.found or "", error.expected or "", loses, repair)
+            return None
+        if mark is None:
+            self.add("cluster-mark-missing", name, None, "no file", "a mark file", loses, note=True)
+        return mark
+
+    def _check_mark(self, mark: ClusterMark) -> None:
+        header, name, at = mark.header, mark.name, mark.body.header_offset
+        wanted = {CONTAINER_TYPE} if name != MARK_NAME else set(COMPONENTS) - {0, CONTAINER_TYPE}
+        if header.version == FAILED:
+            repair = "its log, and the cause there; a new start tries again"
+            self.add("component-failed", name, at, f"{mark.label} failed to start", "version 0.3.0", repair=repair)
+        elif header.version >> 16 != 0:
+            expected = "0.x: the real cluster does not start"
+            self.add("cluster-mark", name, at, f"version {mark.version}", expected, "nothing", "delete it")
+        if header.component_type not in wanted:
+            self.add("cluster-mark", name, at + 4, f"component {mark.component}", "one that fits the file's name")
+        if mark.body.problem is not None:
+            expected = "texts and an error log within the file"
+            self.add("cluster-mark", name, at, mark.body.problem, expected, "texts or errors of the component")
+        if not mark.is_closed and not mark.is_live(now_ms()) and header.version > 0:
+            found = f"{mark.label}: last alive at {time_ms(header.activity_timestamp)}, never closed"
+            expected = "a component that runs, or closed its mark file"
+            role, loses, repair = "", "nothing", "none needed: a start takes the file over"
+            if header.component_type == CONSENSUS_MODULE_TYPE:
+                role, loses, repair = explain_killed(self.store)
+            self.add("component-killed", name, at + 8, found + role, expected, loses, repair, note=True)
+
+    def _check_same_node(self, own: ClusterMark, mark: ClusterMark) -> None:
+        for field_name in ("cluster_id", "member_id"):
+            here, there = (m.header.as_dict()[field_name] for m in (own, mark))
+            if here != there:
+                self.add(
+                    "cluster-mark-differs", mark.name, None, f"{field_name} {there}", f"{here}, as {own.name} says"
+                )
+
+    # Recording log and node state
+
+    def _check_recording_log(self) -> None:
+        store = self.store
+        if not store.has_recording_log:
+            loses = "terms, and which snapshots are valid; recordings are told by their first message"
+            self.add("recording-log-missing", RECORDING_LOG_NAME, None, "no file", "a recording log", loses, COPIES)
+            return
+        for fault in store.recording_log.faults:
+            self.report.add(fault)
+        own = self.marks.get(MARK_NAME)
+        is_backup = own is not None and own.header.component_type in BACKUP_TYPES
+        for fault in check_entries(store.recording_log, is_backup=is_backup):
+            self.report.add(fault)
+
+    def _check_node_state(self) -> None:
+        name = NODE_STATE_NAME
+        repair = "delete it while the node does not run: it votes as if it never had"
+        try:
+            state = self.store.node_state()
+        except (CorruptData, UnsupportedVersion) as error:
+            loses = "which term the node stood or voted for last; it does not start"
+            self.add("node-state", name, error.offset, error.found or "", error.expected or "", loses, repair)
+            return
+        if state is None:
+            self.add("node-state-missing", name, None, "no file", "a node state", "its last vote", note=True)
+            return
+        last = self.store.recording_log.last_term
+        known = -1 if last is None else last.leadership_term_id
+        if state.candidate_term_id < -1 or state.log_position < -1 or state.log_position % 32 not in (0, 31):
+            found = f"candidate term {state.candidate_term_id} at log position {state.log_position}"
+            self.add("node-state", name, state.offset, found, "-1, or a term and a position", "its last vote", repair)
+        elif state.candidate_term_id > known and last is not None:
+            found = f"term {state.candidate_term_id}, since {time_ms(state.timestamp)}"
+            expected = f"at most {known}, the latest term here"
+            repair = "none needed: when the node hears from a leader it follows; if it does not, look at its network"
+            self.add("election-unfinished", name, state.offset, found, expected, repair=repair, note=True)
+
+    # Archive
+
+    def _check_archive(self) -> None:
+        store = self.store
+        if store.archive_folder is None:
+            self.report.add(store.missing(LOG))
+            return
+        parsed = (parse_segment_name(entry.name) for entry in store.archive_folder.storage.entries() if entry.is_file)
+        segments = Counter(item[0] for item in parsed if item is not None)
+        log = LogCheck(store, self.report)
+        streams = [info.name for info in store.streams(include_all=True)]
+        for number, stream in enumerate(streams):
+            if self.progress is not None:
+                self.progress(stream, number, len(streams))
+            self.report.stream_count += 1
+            self.report.segment_count += segments[store.recording_id(stream)]
+            file = store.archive_folder.prefix.rstrip("/")
+            self._guarded(file, log.run if stream == LOG else lambda stream=stream: self._check_snapshot(stream, log))  # type: ignore[misc]
+            self._check_given(stream)
+        SnapshotCheck(store, self.report, len(self.marks) - (MARK_NAME in self.marks)).run()
+
+    def _check_given(self, stream: str) -> None:
+        """A recording that is there, and that the archive does not give to the node."""
+        store = self.store
+        recording = store.recording_of(store.recording_id(stream))
+        if recording is None or recording.state not in UNGIVEN_STATES:
+            return
+        if stream != LOG and not store.snapshots(include_invalid=True)[stream].is_valid:
+            return
+        fault = replace(
+            store.missing(stream),
+            found=f"recording {recording.recording_id} of state {recording.state}",
+            expected="one that the archive gives to the node",
+            loses=f"nothing by itself; {'the node does not start' if stream == LOG else 'a node can not load it'}",
+            repair=ungiven_repair(recording),
+        )
+        self.report.add(fault)
+
+    def _check_snapshot(self, stream: str, log: LogCheck) -> None:
+        entry: Entry = self.store.snapshots(include_invalid=True)[stream]
+        log.scan(stream)
+        SnapshotCheck(self.store, self.report, 0).check_recording(stream, entry)
+
+    def add(
+        self,
+        code: str,
+        file: str,
+        offset: int | None,
+        found: str,
+        expected: str,
+        loses: str = "nothing",
+        repair: str = "none needed",
+        *,
+        note: bool = False,
+    ) -> None:
+        """Report one thing."""
+        severity = Severity.NOTE if note else Severity.FAULT
+        self.report.add(Fault(code, file, offset, found, expected, loses, repair, severity))
+
+
+def verify(store: ClusterStore, progress: Progress | None = None) -> Report:
+    """Check everything that the node's folder holds, and what of the archive it needs."""
+    report = Report(store.path, store.family)
+    Verification(store, report, progress).run()
+    return report
