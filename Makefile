@@ -138,7 +138,7 @@ fuzz: setup
 # at a receiver that an honest source sends to, too.
 fuzz-packets: setup
 	EVERLOG_EFFORT=1 EVERLOG_FUZZ_SECONDS=$$(($(or $(SECONDS),3600) / 2)) EVERLOG_FUZZ_SEED=$(or $(SEED),1) \
-		$(BIN)/python -m pytest -q --timeout 0 tests/aeron/transport/test_hostile_packets.py
+		$(BIN)/python -m pytest -q --timeout 0 tests/aeron/transport/driver/test_hostile_packets.py
 
 # With the lowest versions that pyproject.toml allows of what everlog needs; TESTS=... are others. What needs the tests'
 # own tools in newer versions (moto, s3fs), or a later Spark (live queries), is left out.

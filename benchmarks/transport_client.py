@@ -26,7 +26,7 @@ from contextlib import suppress
 from itertools import repeat
 
 from everlog.aeron import Aeron
-from everlog.aeron.transport.client.image_reader import MessageColumns
+from everlog.aeron.transport.client.images.image_reader import MessageColumns
 from everlog.aeron.transport.client.publication import ExclusivePublication
 from everlog.aeron.transport.client.subscription import Subscription
 

@@ -24,7 +24,7 @@ import tests
 from everlog.cli.app import run
 from everlog.cli.driver import VERBS, driver
 from everlog.testing.contract import snapshot
-from tests.aeron.driver_folder import cnc, folder, frame, log_buffer, losses, stream_key
+from tests.aeron.transport.folder.driver_folder import cnc, folder, frame, log_buffer, losses, stream_key
 
 ROOT = tests.ROOT
 GOLDEN = ROOT / "tests" / "golden" / "aeron" / "transport"
@@ -351,5 +351,5 @@ def test_stat_imports_neither_stores_nor_kernels(golden: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", script, str(golden)], capture_output=True, check=True, text=True)
     modules = set(done.stderr.split())
-    assert "everlog.aeron.transport.counters" in modules
+    assert "everlog.aeron.transport.format.counters" in modules
     assert not modules & {"everlog.stores", "everlog.core.store", "everlog.kernel.columns", "rich"}

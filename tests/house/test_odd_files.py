@@ -13,7 +13,7 @@ import pytest
 
 import tests
 from everlog.aeron.transport.driver.settings.properties import read_properties
-from everlog.aeron.transport.shared_files import map_file
+from everlog.aeron.transport.memory.shared_files import map_file
 from everlog.cli.app import run
 from everlog.core.remote import RemoteStorage
 from everlog.errors import EverlogError

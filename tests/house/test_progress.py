@@ -29,10 +29,10 @@ from everlog.aeron.cluster.format.recording_log import encode_entry, read_record
 from everlog.aeron.error_log import read_errors
 from everlog.aeron.layouts import ErrorEntry
 from everlog.aeron.mark_file import read_archive_mark
-from everlog.aeron.transport.counters import parse_counters
-from everlog.aeron.transport.layouts import LossEntry
-from everlog.aeron.transport.loss_report import read_losses
-from everlog.aeron.transport.wire_resolution import read_resolution
+from everlog.aeron.transport.format.counters import parse_counters
+from everlog.aeron.transport.format.layouts import LossEntry
+from everlog.aeron.transport.format.loss_report import read_losses
+from everlog.aeron.transport.protocol.wire_resolution import read_resolution
 from everlog.core.columns import Batch
 from everlog.core.report import Fault
 from everlog.core.store import Level, Store

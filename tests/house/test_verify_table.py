@@ -12,7 +12,7 @@ import pytest
 
 import tests
 from everlog.aeron.cluster.format.faults import CODES as CLUSTER_CODES
-from everlog.aeron.transport.faults import CODES as DRIVER_CODES
+from everlog.aeron.transport.folder.faults import CODES as DRIVER_CODES
 from everlog.cli.app import run
 from everlog.jlog.format.faults import CODES
 from everlog.nats_streaming.verify.faults import FAULT_CODES

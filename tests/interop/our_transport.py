@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from everlog.aeron import Aeron
-from everlog.aeron.transport.client.fragment_assembler import FragmentAssembler
+from everlog.aeron.transport.client.images.fragment_assembler import FragmentAssembler
 from everlog.aeron.transport.client.publication import ExclusivePublication, Publication
 from everlog.aeron.transport.client.subscription import Subscription
 from tests.interop.java_archive import Messages
@@ -48,7 +48,7 @@ class OurClient:
 
     @staticmethod
     def _claim(publication: Publication | ExclusivePublication, payload: bytes, reserved: int) -> None:
-        from everlog.aeron.transport.client.appenders import BufferClaim
+        from everlog.aeron.transport.client.appending.appenders import BufferClaim
 
         claim = BufferClaim()
         await_that(lambda: publication.try_claim(len(payload), claim) >= 0, "room to publish")

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from everlog.aeron.transport import commands
-from everlog.aeron.transport.broadcast import BroadcastReceiver
-from everlog.aeron.transport.cnc_memory import CncMemory
 from everlog.aeron.transport.driver.socket_lengths import system_socket_lengths
-from everlog.aeron.transport.layouts import LogMetaData
-from everlog.aeron.transport.log_memory import LogMemory
-from everlog.aeron.transport.ring_buffer import ManyToOneRingBuffer
-from tests.aeron.transport import driver_answers as answers
+from everlog.aeron.transport.format.layouts import LogMetaData
+from everlog.aeron.transport.memory.broadcast import BroadcastReceiver
+from everlog.aeron.transport.memory.cnc_memory import CncMemory
+from everlog.aeron.transport.memory.log_memory import LogMemory
+from everlog.aeron.transport.memory.ring_buffer import ManyToOneRingBuffer
+from everlog.aeron.transport.protocol import commands
+from tests.aeron.transport.driver import driver_answers as answers
 from tests.interop.java_transport import JavaDriver
 
 TIMEOUT_S = 20

@@ -11,7 +11,6 @@ from typing import cast
 import pytest
 
 from everlog.aeron.transport.client.counters_reader import CountersReader
-from everlog.aeron.transport.cnc_memory import CncMemory, CncSettings
 from everlog.aeron.transport.driver.assembly import Surroundings, driver_context
 from everlog.aeron.transport.driver.driver_name_resolver import DriverNameResolver
 from everlog.aeron.transport.driver.log_factory import LogFactory
@@ -19,8 +18,9 @@ from everlog.aeron.transport.driver.media_context import media_context
 from everlog.aeron.transport.driver.media_driver import MediaDriver
 from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.driver.system_counters import SystemCounter
-from everlog.aeron.transport.driver.tasks import InlineTasks
 from everlog.aeron.transport.media.network import SystemNetwork
+from everlog.aeron.transport.memory.cnc_memory import CncMemory, CncSettings
+from everlog.runtime.tasks import InlineTasks
 from tests.interop.java_archive import Messages
 from tests.interop.java_transport import JavaClient, JavaDriver, expected
 from tests.interop.our_transport import OurClient, free_port, in_thread

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from everlog.aeron.error_log import read_errors
-from everlog.aeron.transport import commands
-from everlog.aeron.transport.broadcast import BroadcastReceiver
-from everlog.aeron.transport.cnc_memory import CncMemory
 from everlog.aeron.transport.driver.media_driver import MediaDriver
-from everlog.aeron.transport.ring_buffer import ManyToOneRingBuffer
-from tests.aeron.transport.refused_commands import CASES, CLIENT, GOLDEN, Kept, Run
+from everlog.aeron.transport.memory.broadcast import BroadcastReceiver
+from everlog.aeron.transport.memory.cnc_memory import CncMemory
+from everlog.aeron.transport.memory.ring_buffer import ManyToOneRingBuffer
+from everlog.aeron.transport.protocol import commands
+from tests.aeron.transport.driver.refused_commands import CASES, CLIENT, GOLDEN, Kept, Run
 from tests.interop.java_transport import JavaDriver
 
 TIMEOUT_S = 20

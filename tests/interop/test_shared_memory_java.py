@@ -14,18 +14,18 @@ import pytest
 from tools import aeron_java
 
 import tests
-from everlog.aeron.transport import commands as c
-from everlog.aeron.transport import log_memory
-from everlog.aeron.transport.broadcast import TRAILER_LENGTH as BROADCAST_TRAILER
-from everlog.aeron.transport.broadcast import BroadcastReceiver, BroadcastTransmitter
-from everlog.aeron.transport.cnc_memory import CncMemory, CncSettings
-from everlog.aeron.transport.counters_memory import Counters
-from everlog.aeron.transport.error_log_writer import DistinctErrorLog
-from everlog.aeron.transport.log_memory import LogMemory, LogParameters
-from everlog.aeron.transport.loss_report_writer import LossReport
-from everlog.aeron.transport.ring_buffer import TRAILER_LENGTH as RING_TRAILER
-from everlog.aeron.transport.ring_buffer import ManyToOneRingBuffer
-from everlog.aeron.transport.shared_files import create_file
+from everlog.aeron.transport.memory import log_memory
+from everlog.aeron.transport.memory.broadcast import TRAILER_LENGTH as BROADCAST_TRAILER
+from everlog.aeron.transport.memory.broadcast import BroadcastReceiver, BroadcastTransmitter
+from everlog.aeron.transport.memory.cnc_memory import CncMemory, CncSettings
+from everlog.aeron.transport.memory.counters_memory import Counters
+from everlog.aeron.transport.memory.error_log_writer import DistinctErrorLog
+from everlog.aeron.transport.memory.log_memory import LogMemory, LogParameters
+from everlog.aeron.transport.memory.loss_report_writer import LossReport
+from everlog.aeron.transport.memory.ring_buffer import TRAILER_LENGTH as RING_TRAILER
+from everlog.aeron.transport.memory.ring_buffer import ManyToOneRingBuffer
+from everlog.aeron.transport.memory.shared_files import create_file
+from everlog.aeron.transport.protocol import commands as c
 from tests.interop.java_archive import FLAGS
 
 PROGRAM = Path(__file__).with_name("SharedMemoryPeer.java")

@@ -24,9 +24,9 @@ from everlog.aeron.transport.client import (
     RegistrationRefused,
 )
 from everlog.aeron.transport.client.options import ClientOptions
-from everlog.aeron.transport.commands import OnPublicationError
 from everlog.aeron.transport.driver.media_driver import MediaDriver
 from everlog.aeron.transport.driver.settings.properties import load
+from everlog.aeron.transport.protocol.commands import OnPublicationError
 from tests.interop.java_archive import Messages
 from tests.interop.java_transport import DRIVER_DEFAULTS, JavaClient, JavaDriver, expected
 from tests.interop.our_transport import await_that, free_port

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from everlog.aeron.error_log import DistinctError
-from everlog.aeron.transport.cnc_file import driver_errors
+from everlog.aeron.transport.format.cnc_file import driver_errors
 from everlog.cli.driver.sampling import date_text, local_time, storage_at
 from everlog.cli.text import complain, printable
 from everlog.errors import EverlogError

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from everlog.aeron.layouts import DataHeader
-from everlog.aeron.transport.counters import (
+from everlog.aeron.transport.format.counters import (
     ALLOCATED,
     PUBLISHER_LIMIT,
     PUBLISHER_POSITION,
     RECEIVER_HWM,
     RECEIVER_POSITION,
 )
-from everlog.aeron.transport.layouts import (
+from everlog.aeron.transport.format.layouts import (
     BroadcastTrailer,
     CncMetaData,
     CounterMetaData,

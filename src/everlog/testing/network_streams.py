@@ -12,8 +12,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from everlog.aeron.transport.client.appenders import ExclusiveAppender
-from everlog.aeron.transport.counters_memory import Counters
+from everlog.aeron.transport.client.appending.appenders import ExclusiveAppender
 from everlog.aeron.transport.driver import stream_counters
 from everlog.aeron.transport.driver.conductor.conductor_proxy import ConductorProxy
 from everlog.aeron.transport.driver.conductor.publication_logs import SocketLengths, publication_log
@@ -36,6 +35,7 @@ from everlog.aeron.transport.media.context import EndpointCounters, MediaContext
 from everlog.aeron.transport.media.port_manager import WildcardPortManager
 from everlog.aeron.transport.media.send_channel_endpoint import SendChannelEndpoint
 from everlog.aeron.transport.media.udp_channel import UdpChannel
+from everlog.aeron.transport.memory.counters_memory import Counters
 from everlog.kernel.memory import Memory
 from everlog.testing.network import SimulatedMachine
 

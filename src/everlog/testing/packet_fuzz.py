@@ -21,7 +21,7 @@ from typing import Any
 
 from everlog.aeron.layouts import DataHeader
 from everlog.aeron.transport.driver.receiver import packets_twin, rebuild_twin
-from everlog.aeron.transport.wire_layouts import TYPE_EXT, TYPE_SETUP
+from everlog.aeron.transport.format.wire_layouts import TYPE_EXT, TYPE_SETUP
 from everlog.errors import MissingDependency
 from everlog.kernel import memory_twin, udp_twin
 from everlog.kernel.socket_address import SocketAddress

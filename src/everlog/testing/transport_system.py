@@ -19,15 +19,15 @@ from typing import Any, Protocol
 
 from everlog.aeron.error_log import read_errors
 from everlog.aeron.transport.client.aeron import Aeron
-from everlog.aeron.transport.client.conductor import DriverMemory
+from everlog.aeron.transport.client.conducting.conductor import DriverMemory
+from everlog.aeron.transport.client.conducting.session import Clock
 from everlog.aeron.transport.client.options import ClientOptions
-from everlog.aeron.transport.client.session import Clock
-from everlog.aeron.transport.cnc_memory import CncMemory, CncSettings
 from everlog.aeron.transport.driver.assembly import Surroundings, assemble
 from everlog.aeron.transport.driver.log_factory import PrivateLogFactory
 from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.driver.system_counters import SystemCounter
-from everlog.aeron.transport.loss_report_writer import LossReport
+from everlog.aeron.transport.memory.cnc_memory import CncMemory, CncSettings
+from everlog.aeron.transport.memory.loss_report_writer import LossReport
 from everlog.kernel.memory import Memory
 from everlog.testing.network import SimulatedNetwork, Weather
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from everlog.aeron.transport.client import exclusive_twin, image_twin, message_columns_twin
+from everlog.aeron.transport.client.appending import exclusive_twin
+from everlog.aeron.transport.client.images import image_twin, message_columns_twin
 from everlog.kernel import memory_twin
 
 
@@ -25,9 +26,9 @@ class Kernel:
 def compiled() -> Kernel:
     """As it was built: without it these tests fail, so that a build that broke can't hide."""
     memory = importlib.import_module("everlog.kernel._memory")
-    publication = importlib.import_module("everlog.aeron.transport.client._publication")
-    image = importlib.import_module("everlog.aeron.transport.client._image")
-    message_columns = importlib.import_module("everlog.aeron.transport.client._message_columns")
+    publication = importlib.import_module("everlog.aeron.transport.client.appending._publication")
+    image = importlib.import_module("everlog.aeron.transport.client.images._image")
+    message_columns = importlib.import_module("everlog.aeron.transport.client.images._message_columns")
     return Kernel(memory.Memory, publication, image, message_columns)
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from everlog.aeron.transport import wire
 from everlog.aeron.transport.driver.settings.configuration import ThreadingMode
+from everlog.aeron.transport.protocol import wire
 from everlog.kernel.udp import SocketAddress
 from everlog.testing.network import Weather
 from everlog.testing.transport_system import MS, SECOND, US, SimulatedDriver, TransportSystem

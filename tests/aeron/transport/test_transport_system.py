@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from everlog.aeron.transport.client.fragment_assembler import FragmentAssembler
+from everlog.aeron.transport.client.images.fragment_assembler import FragmentAssembler
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.testing.network import Weather
 from everlog.testing.transport_system import MS, SECOND, US, SimulatedDriver, TransportSystem

@@ -14,9 +14,10 @@ from everlog.aeron.frames.columns import COLUMNS, make_sink, take_batch
 from everlog.aeron.frames.position import FOREVER
 from everlog.aeron.frames.record_times import RecordTimes, check_source
 from everlog.aeron.positional_store import PositionalStore
-from everlog.aeron.transport.cnc_file import CNC_NAME, CncFile
-from everlog.aeron.transport.counters import PUBLISHER_POSITION, RECEIVER_HWM, RECEIVER_POSITION, Counter
-from everlog.aeron.transport.log_buffers import (
+from everlog.aeron.transport.folder.log_scan import LogContext, LogScan
+from everlog.aeron.transport.format.cnc_file import CNC_NAME, CncFile
+from everlog.aeron.transport.format.counters import PUBLISHER_POSITION, RECEIVER_HWM, RECEIVER_POSITION, Counter
+from everlog.aeron.transport.format.log_buffers import (
     FOLDERS,
     LogBuffer,
     Term,
@@ -25,8 +26,7 @@ from everlog.aeron.transport.log_buffers import (
     read_log_buffer,
     terms_of,
 )
-from everlog.aeron.transport.log_scan import LogContext, LogScan
-from everlog.aeron.transport.loss_report import LOSS_REPORT_NAME, load_losses
+from everlog.aeron.transport.format.loss_report import LOSS_REPORT_NAME, load_losses
 from everlog.core.columns import Batch, Column
 from everlog.core.options import fill
 from everlog.core.report import Fault, Progress, Report
@@ -266,7 +266,7 @@ class DriverStore(PositionalStore):
 
     def verify(self, progress: Progress | None = None) -> Report:
         """Check ``cnc.dat``, the loss report, each log buffer and every frame, and whether they agree."""
-        from everlog.aeron.transport.verify import verify
+        from everlog.aeron.transport.verify.folder import verify
 
         return verify(self, progress)
 

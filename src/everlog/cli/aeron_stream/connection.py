@@ -11,7 +11,7 @@ import click
 
 from everlog.aeron.transport.client.aeron import Aeron
 from everlog.aeron.transport.client.options import ClientOptions, default_folder
-from everlog.aeron.transport.cnc_file import CNC_NAME
+from everlog.aeron.transport.format.cnc_file import CNC_NAME
 
 CHANNEL, STREAM_ID = "aeron:ipc", 1001
 """Where Aeron's samples publish, but for IPC."""

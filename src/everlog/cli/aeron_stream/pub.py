@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from everlog.aeron.transport.client.appending import too_long
+from everlog.aeron.transport.client.appending.results import too_long
 from everlog.cli.aeron_stream.connection import connect, connection_options
 from everlog.cli.read import unescaped
 from everlog.cli.seconds import Seconds

@@ -12,14 +12,14 @@ from zlib import crc32
 
 import click
 
-from everlog.aeron.transport.client.fragment_assembler import FragmentAssembler
+from everlog.aeron.transport.client.images.fragment_assembler import FragmentAssembler
 from everlog.cli.aeron_stream.connection import connect, connection_options
 from everlog.cli.read import unescaped
 from everlog.cli.seconds import Seconds
 from everlog.cli.text import complain, is_terminal, printable
 
 if TYPE_CHECKING:
-    from everlog.aeron.transport.client.image_reader import Header
+    from everlog.aeron.transport.client.images.image_reader import Header
     from everlog.aeron.transport.client.subscription import Subscription
 
 WAIT_SECONDS = 10.0

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import click
 
-from everlog.aeron.transport.cnc_file import CncFile
-from everlog.aeron.transport.layouts import ClusterKey
+from everlog.aeron.transport.format.cnc_file import CncFile
+from everlog.aeron.transport.format.layouts import ClusterKey
 from everlog.cli.cluster.node import NOT_DONE, Node, json_option, require_mark
 from everlog.cli.driver.sampling import now_ms, storage_at
 from everlog.cli.text import complain, json_line

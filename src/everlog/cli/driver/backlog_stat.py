@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from everlog.aeron.transport.stats import Backlog, End, backlogs
+from everlog.aeron.transport.folder.stats import Backlog, End, backlogs
 from everlog.cli.driver.sampling import cnc_path, repeat, stat_options
 from everlog.cli.driver.stream_stat import load_counters
 from everlog.cli.text import json_line, printable

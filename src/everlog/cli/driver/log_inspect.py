@@ -13,8 +13,8 @@ import click
 
 from everlog.aeron.frames.constants import FRAME_ALIGNMENT, HEADER_LENGTH, TYPE_DATA, align
 from everlog.aeron.layouts import DataHeader
-from everlog.aeron.transport.cnc_file import CNC_NAME
-from everlog.aeron.transport.log_buffers import SUFFIX, TERM_COUNT, LogBuffer, list_names
+from everlog.aeron.transport.format.cnc_file import CNC_NAME
+from everlog.aeron.transport.format.log_buffers import SUFFIX, TERM_COUNT, LogBuffer, list_names
 from everlog.aeron.transport.store import DriverStore, Options
 from everlog.cli.driver.sampling import FAULTS_FOUND, storage_at
 from everlog.cli.text import json_line, printable, warn

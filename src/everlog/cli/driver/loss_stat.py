@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from everlog.aeron.transport.loss_report import LOSS_REPORT_NAME, load_losses
+from everlog.aeron.transport.format.loss_report import LOSS_REPORT_NAME, load_losses
 from everlog.cli.driver.sampling import FAULTS_FOUND, date_text, repeat, stat_options, storage_at
 from everlog.cli.text import json_line, printable, warn
 from everlog.errors import StoreUnavailable

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from everlog.aeron.transport.cnc_file import CNC_NAME, CncFile
+from everlog.aeron.transport.format.cnc_file import CNC_NAME, CncFile
 from everlog.cli.seconds import Seconds
 from everlog.cli.text import complain, is_terminal, warn
 from everlog.core.storage import LocalStorage, Storage

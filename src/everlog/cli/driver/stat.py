@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import click
 
-from everlog.aeron.transport.cnc_file import CncFile
-from everlog.aeron.transport.counters import (
+from everlog.aeron.transport.format.cnc_file import CncFile
+from everlog.aeron.transport.format.counters import (
     PER_IMAGE,
     PUBLISHER_LIMIT,
     PUBLISHER_POSITION,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from everlog.aeron.transport.counters import Counter
-from everlog.aeron.transport.stats import damaged_keys, stream_states
+from everlog.aeron.transport.folder.stats import damaged_keys, stream_states
+from everlog.aeron.transport.format.counters import Counter
 from everlog.cli.driver.sampling import FAULTS_FOUND, cnc_path, open_cnc, repeat, stat_options, tell_problem
 from everlog.cli.text import json_line, printable, warn
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from everlog.aeron.transport.cnc_file import CNC_NAME
-from everlog.aeron.transport.cnc_memory import CncMemory
-from everlog.aeron.transport.commands import TerminateDriver, encode
-from everlog.aeron.transport.ring_buffer import ManyToOneRingBuffer
+from everlog.aeron.transport.format.cnc_file import CNC_NAME
+from everlog.aeron.transport.memory.cnc_memory import CncMemory
+from everlog.aeron.transport.memory.ring_buffer import ManyToOneRingBuffer
+from everlog.aeron.transport.protocol.commands import TerminateDriver, encode
 from everlog.cli.driver.sampling import now_ms, open_cnc
 from everlog.errors import StoreUnavailable, WriteFailed
 

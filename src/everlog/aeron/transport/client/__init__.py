@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from everlog.aeron.transport.client.aeron import Aeron
-from everlog.aeron.transport.client.appenders import (
+from everlog.aeron.transport.client.appending.appenders import (
     ADMIN_ACTION,
     BACK_PRESSURED,
     CLOSED,
@@ -12,6 +12,7 @@ from everlog.aeron.transport.client.appenders import (
     NOT_CONNECTED,
     BufferClaim,
 )
+from everlog.aeron.transport.client.conducting.registration import Registration
 from everlog.aeron.transport.client.counters_reader import Counter, CounterRecord, CountersReader
 from everlog.aeron.transport.client.errors import (
     BackPressured,
@@ -24,7 +25,7 @@ from everlog.aeron.transport.client.errors import (
     RegistrationRefused,
 )
 from everlog.aeron.transport.client.image import Image
-from everlog.aeron.transport.client.image_reader import (
+from everlog.aeron.transport.client.images.image_reader import (
     Action,
     ControlledFragmentAssembler,
     FragmentAssembler,
@@ -33,9 +34,8 @@ from everlog.aeron.transport.client.image_reader import (
 )
 from everlog.aeron.transport.client.options import ClientOptions
 from everlog.aeron.transport.client.publication import ExclusivePublication, Publication, outcome_name
-from everlog.aeron.transport.client.registration import Registration
 from everlog.aeron.transport.client.subscription import Subscription
-from everlog.aeron.transport.error_codes import ErrorCode
+from everlog.aeron.transport.format.error_codes import ErrorCode
 
 __all__ = [
     "ADMIN_ACTION",

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Self
 
-from everlog.aeron.transport.counters import (
+from everlog.aeron.transport.format.counters import (
     ALLOCATED,
     METADATA_LENGTH,
     SYSTEM,
@@ -14,8 +14,8 @@ from everlog.aeron.transport.counters import (
     VALUE_LENGTH,
     parse_counters,
 )
-from everlog.aeron.transport.counters import Counter as CounterRecord
-from everlog.aeron.transport.layouts import CounterMetaData, CounterValue
+from everlog.aeron.transport.format.counters import Counter as CounterRecord
+from everlog.aeron.transport.format.layouts import CounterMetaData, CounterValue
 from everlog.errors import UsageError
 from everlog.kernel.memory import Memory
 

@@ -1,9 +1,9 @@
 """What a client of a media driver raises. All are :class:`~everlog.errors.EverlogError`; the driver's own codes are in
-:class:`~everlog.aeron.transport.error_codes.ErrorCode`."""
+:class:`~everlog.aeron.transport.format.error_codes.ErrorCode`."""
 
 from __future__ import annotations
 
-from everlog.aeron.transport.error_codes import ErrorCode, error_code_name
+from everlog.aeron.transport.format.error_codes import ErrorCode, error_code_name
 from everlog.errors import EverlogError, StoreUnavailable, UsageError
 
 _HINTS = {

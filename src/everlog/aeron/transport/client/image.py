@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from everlog.aeron.transport.client.image_reader import ImageReader
-from everlog.aeron.transport.log_memory import LogMemory
+from everlog.aeron.transport.client.images.image_reader import ImageReader
+from everlog.aeron.transport.memory.log_memory import LogMemory
 from everlog.kernel.memory import Memory
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from everlog.aeron.frames.constants import (
 )
 from everlog.aeron.frames.framing_inputs import MAX_MESSAGE_LENGTH, framed_length
 from everlog.aeron.layouts import DataHeader
-from everlog.aeron.transport.layouts import LogMetaData
+from everlog.aeron.transport.format.layouts import LogMetaData
 from everlog.errors import CorruptData
 from everlog.kernel.memory import Memory
 

@@ -15,7 +15,7 @@ from everlog.errors import UsageError
 
 if TYPE_CHECKING:
     from everlog.aeron.transport.client.image import Image
-    from everlog.aeron.transport.commands import OnPublicationError
+    from everlog.aeron.transport.protocol.commands import OnPublicationError
 
 ImageHandler = Callable[["Image"], object]
 CounterHandler = Callable[[int, int], object]

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from everlog.errors import EverlogError
 
 if TYPE_CHECKING:
+    from everlog.aeron.transport.client.conducting.registration import Registration
     from everlog.aeron.transport.client.counters_reader import Counter, CountersReader
     from everlog.aeron.transport.client.publication import PublicationParts
-    from everlog.aeron.transport.client.registration import Registration
     from everlog.aeron.transport.client.subscription import Subscription
 
 

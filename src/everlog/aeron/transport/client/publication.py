@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, Self
 
-from everlog.aeron.transport.client.appenders import (
+from everlog.aeron.transport.client.appending.appenders import (
     ADMIN_ACTION,
     BACK_PRESSURED,
     CLOSED,
@@ -20,10 +20,10 @@ from everlog.aeron.transport.client.appenders import (
     ExclusiveAppender,
 )
 from everlog.aeron.transport.client.channel_state import ChannelState
+from everlog.aeron.transport.client.conducting.registration import Registration
 from everlog.aeron.transport.client.errors import BackPressured, MaxPositionExceeded, NotConnected, ended
-from everlog.aeron.transport.client.registration import Registration
-from everlog.aeron.transport.commands import AddDestination, RemoveDestination, RemoveDestinationById
-from everlog.aeron.transport.log_memory import LogMemory
+from everlog.aeron.transport.memory.log_memory import LogMemory
+from everlog.aeron.transport.protocol.commands import AddDestination, RemoveDestination, RemoveDestinationById
 from everlog.errors import EverlogError
 from everlog.kernel.memory import Memory
 from everlog.layout import Readable

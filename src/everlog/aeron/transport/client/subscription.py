@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Self
 
 from everlog.aeron.channel_uri import SPY_PREFIX, ChannelUri
 from everlog.aeron.transport.client.channel_state import NO_CHANNEL_STATUS, ChannelState
+from everlog.aeron.transport.client.conducting.registration import Registration
 from everlog.aeron.transport.client.errors import ended
 from everlog.aeron.transport.client.image import Image
-from everlog.aeron.transport.client.image_reader import Action, FragmentAssembler, Header, MessageColumns
+from everlog.aeron.transport.client.images.image_reader import Action, FragmentAssembler, Header, MessageColumns
 from everlog.aeron.transport.client.options import ImageHandler
-from everlog.aeron.transport.client.registration import Registration
-from everlog.aeron.transport.commands import AddRcvDestination, RemoveRcvDestination
+from everlog.aeron.transport.protocol.commands import AddRcvDestination, RemoveRcvDestination
 from everlog.core.columns import Batch
 from everlog.errors import UsageError
 

@@ -9,9 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from everlog.aeron.frames.constants import align
-from everlog.aeron.transport.broadcast import BroadcastTransmitter
-from everlog.aeron.transport.cnc_memory import CncMemory
-from everlog.aeron.transport.counters_memory import Counters
 from everlog.aeron.transport.driver.conductor.client_proxy import ClientProxy
 from everlog.aeron.transport.driver.conductor.conductor import DriverConductor
 from everlog.aeron.transport.driver.conductor.conductor_proxy import ConductorProxy
@@ -31,14 +28,17 @@ from everlog.aeron.transport.driver.receiver.receiver_proxy import ReceiverProxy
 from everlog.aeron.transport.driver.sender.sender import Sender, SenderProxy, SenderSeams, SenderSettings
 from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.driver.system_counters import CycleTime, SystemCounter, SystemCounters
-from everlog.aeron.transport.driver.tasks import InlineTasks, Tasks, ThreadTasks
-from everlog.aeron.transport.error_log_writer import DistinctErrorLog
-from everlog.aeron.transport.layouts import CncMetaData
-from everlog.aeron.transport.loss_report_writer import LossReport
+from everlog.aeron.transport.format.layouts import CncMetaData
 from everlog.aeron.transport.media.interfaces import Interfaces, system_interfaces
 from everlog.aeron.transport.media.name_resolver import DEFAULT_RESOLVER, NameResolver
 from everlog.aeron.transport.media.network import Network, SocketSelector
-from everlog.aeron.transport.ring_buffer import ManyToOneRingBuffer
+from everlog.aeron.transport.memory.broadcast import BroadcastTransmitter
+from everlog.aeron.transport.memory.cnc_memory import CncMemory
+from everlog.aeron.transport.memory.counters_memory import Counters
+from everlog.aeron.transport.memory.error_log_writer import DistinctErrorLog
+from everlog.aeron.transport.memory.loss_report_writer import LossReport
+from everlog.aeron.transport.memory.ring_buffer import ManyToOneRingBuffer
+from everlog.runtime.tasks import InlineTasks, Tasks, ThreadTasks
 
 NS_PER_MS = 1_000_000
 

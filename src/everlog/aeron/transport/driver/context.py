@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from everlog.aeron.transport.counters_memory import Counters
 from everlog.aeron.transport.driver.conductor.client_proxy import ClientProxy
 from everlog.aeron.transport.driver.conductor.conductor_proxy import ConductorProxy
 from everlog.aeron.transport.driver.conductor.publication_logs import SocketLengths
@@ -13,8 +12,9 @@ from everlog.aeron.transport.driver.errors_seen import ErrorsSeen
 from everlog.aeron.transport.driver.log_factory import LogFactory
 from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.driver.system_counters import SystemCounters
-from everlog.aeron.transport.driver.tasks import Tasks
-from everlog.aeron.transport.ring_buffer import ManyToOneRingBuffer
+from everlog.aeron.transport.memory.counters_memory import Counters
+from everlog.aeron.transport.memory.ring_buffer import ManyToOneRingBuffer
+from everlog.runtime.tasks import Tasks
 
 
 @dataclass(slots=True, kw_only=True)

@@ -10,21 +10,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from everlog.aeron.transport import wire
-from everlog.aeron.transport.counters_memory import AtomicCounter
 from everlog.aeron.transport.driver.context import DriverContext
 from everlog.aeron.transport.driver.settings.configuration import Configuration
-from everlog.aeron.transport.driver.tasks import Task
-from everlog.aeron.transport.layouts import NeighborKey
+from everlog.aeron.transport.format.layouts import NeighborKey
 from everlog.aeron.transport.media.context import MediaContext
 from everlog.aeron.transport.media.interfaces import ANY_INTERFACE, InterfaceSearch, parse_interface
 from everlog.aeron.transport.media.name_resolver import DEFAULT_RESOLVER, NameResolver, known_address
 from everlog.aeron.transport.media.transport import BufferLengths, Ends, UdpTransport
 from everlog.aeron.transport.media.udp_channel import UdpChannel
-from everlog.aeron.transport.wire_resolution import Resolution, ResolutionEntry
+from everlog.aeron.transport.memory.counters_memory import AtomicCounter
+from everlog.aeron.transport.protocol import wire
+from everlog.aeron.transport.protocol.wire_resolution import Resolution, ResolutionEntry
 from everlog.errors import CorruptData, UsageError
 from everlog.kernel.socket_address import SocketAddress
 from everlog.kernel.udp import Datagrams
+from everlog.runtime.tasks import Task
 
 MAX_BOOTSTRAP_NEIGHBORS = 20
 MAX_CACHE_ENTRIES = 4096

@@ -9,20 +9,20 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from everlog.aeron.transport.cnc_memory import CncMemory, CncSettings
-from everlog.aeron.transport.driver.agent_runner import MS_IN_NS, Agent, AgentRunner
 from everlog.aeron.transport.driver.assembly import DriverParts, Surroundings, assemble
 from everlog.aeron.transport.driver.conductor.publication_logs import SocketLengths
 from everlog.aeron.transport.driver.folder import DriverFolder
-from everlog.aeron.transport.driver.idle import idle_strategy
 from everlog.aeron.transport.driver.media_driver import MediaDriver, Warn
 from everlog.aeron.transport.driver.settings.configuration import Configuration, ThreadingMode
 from everlog.aeron.transport.driver.socket_lengths import check_socket_lengths, system_socket_lengths
 from everlog.aeron.transport.driver.system_counters import SystemCounter
-from everlog.aeron.transport.loss_report import LOSS_REPORT_NAME
-from everlog.aeron.transport.loss_report_writer import LossReport
+from everlog.aeron.transport.format.loss_report import LOSS_REPORT_NAME
 from everlog.aeron.transport.media.network import Network, SystemNetwork
-from everlog.aeron.transport.shared_files import create_file
+from everlog.aeron.transport.memory.cnc_memory import CncMemory, CncSettings
+from everlog.aeron.transport.memory.loss_report_writer import LossReport
+from everlog.aeron.transport.memory.shared_files import create_file
+from everlog.runtime.agent_runner import MS_IN_NS, Agent, AgentRunner
+from everlog.runtime.idle import idle_strategy
 
 SHARED_THREAD, NETWORK_THREAD = "aeron-md-shd", "aeron-md-net"
 CONDUCTOR_THREAD, SENDER_THREAD, RECEIVER_THREAD = "aeron-md-cnd", "aeron-md-snd", "aeron-md-rcv"

@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from everlog.aeron.transport.counters_memory import AtomicCounter
 from everlog.aeron.transport.driver.conductor.clients import Client
 from everlog.aeron.transport.driver.conductor.subscription_params import SubscriptionParams
+from everlog.aeron.transport.memory.counters_memory import AtomicCounter
 
 
 class Subscribable(Protocol):

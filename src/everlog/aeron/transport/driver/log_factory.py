@@ -17,12 +17,12 @@ from typing import Protocol
 
 from everlog.aeron.frames.constants import align
 from everlog.aeron.java_exception import JavaException
-from everlog.aeron.transport.counters_memory import AtomicCounter
 from everlog.aeron.transport.driver.conductor.command_errors import AERON, no_space
 from everlog.aeron.transport.driver.settings.configuration import Configuration
-from everlog.aeron.transport.driver.tasks import Task, Tasks
-from everlog.aeron.transport.log_buffers import IMAGES, METADATA_LENGTH, PUBLICATIONS, SUFFIX, TERM_COUNT
-from everlog.aeron.transport.log_memory import LogMemory, LogParameters
+from everlog.aeron.transport.format.log_buffers import IMAGES, METADATA_LENGTH, PUBLICATIONS, SUFFIX, TERM_COUNT
+from everlog.aeron.transport.memory.counters_memory import AtomicCounter
+from everlog.aeron.transport.memory.log_memory import LogMemory, LogParameters
+from everlog.runtime.tasks import Task, Tasks
 
 BLOCK_LENGTH = 512
 """Of what ``st_blocks`` counts."""

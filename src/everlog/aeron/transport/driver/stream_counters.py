@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from everlog.aeron.transport import counters as types
-from everlog.aeron.transport.counters import MAX_KEY_LENGTH, MAX_LABEL_LENGTH
-from everlog.aeron.transport.counters_memory import AtomicCounter, Counters
-from everlog.aeron.transport.layouts import ChannelKey, CounterMetaData, HeartbeatKey, LocalSocketKey, StreamKey
+from everlog.aeron.transport.format import counters as types
+from everlog.aeron.transport.format.counters import MAX_KEY_LENGTH, MAX_LABEL_LENGTH
+from everlog.aeron.transport.format.layouts import ChannelKey, CounterMetaData, HeartbeatKey, LocalSocketKey, StreamKey
+from everlog.aeron.transport.memory.counters_memory import AtomicCounter, Counters
 
 LOCAL_SOCKET_ADDRESS = 14
 FLOW_CONTROL_RECEIVERS = 17

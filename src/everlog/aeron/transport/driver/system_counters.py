@@ -5,9 +5,9 @@ from __future__ import annotations
 from enum import IntEnum
 from struct import Struct
 
-from everlog.aeron.transport.counters import SYSTEM
-from everlog.aeron.transport.counters_memory import AtomicCounter, Counters
 from everlog.aeron.transport.driver.settings.configuration import Configuration
+from everlog.aeron.transport.format.counters import SYSTEM
+from everlog.aeron.transport.memory.counters_memory import AtomicCounter, Counters
 
 AERON_VERSION = 1, 51, 0
 """The version of Aeron that this driver does as."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
 
-from everlog.aeron.transport.counters_memory import AtomicCounter
+from everlog.aeron.transport.memory.counters_memory import AtomicCounter
 
 
 class UntetheredLink(Protocol):

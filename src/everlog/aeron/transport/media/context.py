@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 from everlog.aeron.channel_uri import ChannelUri
 from everlog.aeron.java_exception import AeronEvent
-from everlog.aeron.transport.counters_memory import AtomicCounter
 from everlog.aeron.transport.media.network import Network
 from everlog.aeron.transport.media.port_manager import WildcardPortManager
+from everlog.aeron.transport.memory.counters_memory import AtomicCounter
 from everlog.errors import EverlogError
 from everlog.kernel.socket_address import SocketAddress
 

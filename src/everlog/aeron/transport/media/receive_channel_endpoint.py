@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from typing import Generic, TypeVar
 
 from everlog.aeron.channel_uri import InvalidChannel
-from everlog.aeron.transport import wire
-from everlog.aeron.transport.counters_memory import AtomicCounter
 from everlog.aeron.transport.media.context import (
     ACTIVE,
     ADDRESS_TIMEOUT_NS,
@@ -25,6 +23,8 @@ from everlog.aeron.transport.media.receive_destination import ReceiveDestination
 from everlog.aeron.transport.media.receive_references import ReceiveReferences
 from everlog.aeron.transport.media.transport import BufferLengths, Ends, UdpTransport
 from everlog.aeron.transport.media.udp_channel import CONTROL, UdpChannel
+from everlog.aeron.transport.memory.counters_memory import AtomicCounter
+from everlog.aeron.transport.protocol import wire
 from everlog.kernel.socket_address import SocketAddress
 
 Dispatcher = TypeVar("Dispatcher")

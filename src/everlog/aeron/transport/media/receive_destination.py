@@ -3,10 +3,10 @@ Source: Aeron, ReceiveDestinationTransport."""
 
 from __future__ import annotations
 
-from everlog.aeron.transport.counters_memory import AtomicCounter
 from everlog.aeron.transport.media.context import ACTIVE, INITIALIZING, MediaContext
 from everlog.aeron.transport.media.transport import BufferLengths, Ends, UdpTransport
 from everlog.aeron.transport.media.udp_channel import UdpChannel
+from everlog.aeron.transport.memory.counters_memory import AtomicCounter
 from everlog.kernel.socket_address import SocketAddress
 
 

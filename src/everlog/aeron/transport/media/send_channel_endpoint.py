@@ -12,8 +12,6 @@ from everlog.aeron.channel_uri import ChannelUri, InvalidChannel
 from everlog.aeron.frames.constants import FLAG_BEGIN, FRAME_ALIGNMENT, HEADER_LENGTH, MAX_TERM_LENGTH
 from everlog.aeron.java_exception import AeronEvent
 from everlog.aeron.layouts import DataHeader
-from everlog.aeron.transport import wire
-from everlog.aeron.transport.counters_memory import AtomicCounter
 from everlog.aeron.transport.media.context import (
     ACTIVE,
     ADDRESS_TIMEOUT_NS,
@@ -33,6 +31,8 @@ from everlog.aeron.transport.media.send_destinations import (
 )
 from everlog.aeron.transport.media.transport import BufferLengths, Ends, UdpTransport
 from everlog.aeron.transport.media.udp_channel import ENDPOINT, UdpChannel
+from everlog.aeron.transport.memory.counters_memory import AtomicCounter
+from everlog.aeron.transport.protocol import wire
 from everlog.errors import CorruptData
 from everlog.kernel.memory import Memory
 from everlog.kernel.socket_address import SocketAddress

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from everlog.aeron.transport.counters_memory import AtomicCounter
 from everlog.aeron.transport.media.context import ADDRESS_TIMEOUT_NS
-from everlog.aeron.transport.wire import ErrorFrame, StatusMessage
+from everlog.aeron.transport.memory.counters_memory import AtomicCounter
+from everlog.aeron.transport.protocol.wire import ErrorFrame, StatusMessage
 from everlog.kernel.socket_address import SocketAddress
 
 NO_REGISTRATION = -1

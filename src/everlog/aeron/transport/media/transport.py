@@ -6,11 +6,11 @@ from __future__ import annotations
 import socket
 from dataclasses import dataclass
 
-from everlog.aeron.transport.counters_memory import AtomicCounter
 from everlog.aeron.transport.media.context import ERRORED, ChannelFailed, MediaContext, send_failed
 from everlog.aeron.transport.media.network import SocketSettings, UdpSocket
 from everlog.aeron.transport.media.port_manager import NoPortLeft, WildcardPortManager
 from everlog.aeron.transport.media.udp_channel import UdpChannel
+from everlog.aeron.transport.memory.counters_memory import AtomicCounter
 from everlog.kernel.socket_address import SocketAddress
 from everlog.kernel.udp import Datagrams
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from everlog.aeron.transport import commands
-from everlog.aeron.transport.broadcast import BroadcastTransmitter
 from everlog.aeron.transport.driver.conductor.command_errors import CommandRefused
+from everlog.aeron.transport.memory.broadcast import BroadcastTransmitter
+from everlog.aeron.transport.protocol import commands
 
 IPC_CHANNEL = "aeron:ipc"
 """The source that clients are told for an image in shared memory."""

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from everlog.aeron.transport.counters_memory import AtomicCounter, Counters
 from everlog.aeron.transport.driver import stream_counters
 from everlog.aeron.transport.driver.conductor.client_proxy import ClientProxy
+from everlog.aeron.transport.memory.counters_memory import AtomicCounter, Counters
 
 NS_PER_MS = 1_000_000
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from everlog.aeron.channel_uri import InvalidChannel
 from everlog.aeron.java_exception import ILLEGAL_ARGUMENT, ILLEGAL_STATE, JavaException, for_input
-from everlog.aeron.transport.error_codes import ErrorCode
+from everlog.aeron.transport.format.error_codes import ErrorCode
 from everlog.aeron.transport.media.context import ChannelFailed
 from everlog.aeron.transport.media.udp_channel import TagMismatch
 from everlog.errors import EverlogError, UsageError, WriteFailed

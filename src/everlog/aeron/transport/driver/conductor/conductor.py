@@ -2,7 +2,7 @@
 ClientCommandAdapter.
 
 It has no clock, thread, file or socket of its own: each cycle is told the time, and what may take long is a task
-(:mod:`everlog.aeron.transport.driver.tasks`). A command is done in one cycle, or is a generator that waits for a task;
+(:mod:`everlog.runtime.tasks`). A command is done in one cycle, or is a generator that waits for a task;
 then no other command is begun before it is done, so that commands take effect in the order in which they were given.
 """
 
@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from everlog.aeron.transport import commands
 from everlog.aeron.transport.driver.conductor.clients import Clients
 from everlog.aeron.transport.driver.conductor.command_errors import (
     as_refused,
@@ -28,11 +27,12 @@ from everlog.aeron.transport.driver.context import DriverContext
 from everlog.aeron.transport.driver.ipc.ipc_streams import IpcStreams
 from everlog.aeron.transport.driver.log_factory import FreedLogs
 from everlog.aeron.transport.driver.network import publication_errors
-from everlog.aeron.transport.driver.quiet import BUSY
 from everlog.aeron.transport.driver.system_counters import CycleTime, SystemCounter
-from everlog.aeron.transport.error_codes import ErrorCode
+from everlog.aeron.transport.format.error_codes import ErrorCode
+from everlog.aeron.transport.protocol import commands
 from everlog.errors import CorruptData, UnknownMessage
 from everlog.kernel.watch import WordPair
+from everlog.runtime.quiet import BUSY
 
 IPC_PREFIX = "aeron:ipc"
 SPY_PREFIX = "aeron-spy"
@@ -163,7 +163,7 @@ class DriverConductor:
         return work_count + guard(self.streams.freed_logs.do_work)
 
     def quiet_until(self) -> int:
-        """See :class:`~everlog.aeron.transport.driver.agent_runner.Agent`: without streams there are commands, and the
+        """See :class:`~everlog.runtime.agent_runner.Agent`: without streams there are commands, and the
         timer."""
         is_busy = self._pending is not None or self.streams.has_any
         if self._network is not None and self._network.is_busy:

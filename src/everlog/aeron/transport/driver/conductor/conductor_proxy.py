@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
-from everlog.aeron.transport.driver.doorbell import RungQueue
+from everlog.runtime.doorbell import RungQueue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from everlog.aeron.transport import commands
-from everlog.aeron.transport.counters_memory import AtomicCounter
 from everlog.aeron.transport.driver import stream_counters
 from everlog.aeron.transport.driver.conductor.client_proxy import IPC_CHANNEL
 from everlog.aeron.transport.driver.conductor.streams import Streams
@@ -14,6 +12,8 @@ from everlog.aeron.transport.driver.context import DriverContext
 from everlog.aeron.transport.driver.links import Countable, Subscribable, SubscriptionLink
 from everlog.aeron.transport.driver.log_factory import DriverLog
 from everlog.aeron.transport.driver.stream_counters import StreamName
+from everlog.aeron.transport.memory.counters_memory import AtomicCounter
+from everlog.aeron.transport.protocol import commands
 
 
 class LocalPublication(Countable, Protocol):

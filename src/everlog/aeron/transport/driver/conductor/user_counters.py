@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from everlog.aeron.transport import commands
-from everlog.aeron.transport.counters import ALLOCATED, MAX_KEY_LENGTH, MAX_LABEL_LENGTH
 from everlog.aeron.transport.driver.conductor.clients import Clients
 from everlog.aeron.transport.driver.conductor.command_errors import CommandRefused, unknown_counter
 from everlog.aeron.transport.driver.context import DriverContext
 from everlog.aeron.transport.driver.links import CounterLink
-from everlog.aeron.transport.error_codes import ErrorCode
+from everlog.aeron.transport.format.counters import ALLOCATED, MAX_KEY_LENGTH, MAX_LABEL_LENGTH
+from everlog.aeron.transport.format.error_codes import ErrorCode
+from everlog.aeron.transport.protocol import commands
 
 NULL_VALUE = -1
 

@@ -20,7 +20,7 @@ from everlog.aeron.frames.constants import (
 )
 from everlog.aeron.frames.position import wrap_int32
 from everlog.aeron.transport.driver.subscriber_positions import SubscriberPositions
-from everlog.aeron.transport.layouts import LogMetaData
+from everlog.aeron.transport.format.layouts import LogMetaData
 from everlog.errors import CorruptData
 from everlog.kernel.memory import Memory
 

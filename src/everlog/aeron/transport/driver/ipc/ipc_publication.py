@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, cast
 
-from everlog.aeron.transport import log_memory, terms
-from everlog.aeron.transport.counters_memory import AtomicCounter
 from everlog.aeron.transport.driver.conductor.publication_params import PublicationParams
 from everlog.aeron.transport.driver.ipc.ipc_limits import IpcLimits, IpcTerms
 from everlog.aeron.transport.driver.links import SubscriptionLink
 from everlog.aeron.transport.driver.log_factory import DriverLog
 from everlog.aeron.transport.driver.untethered import UntetheredLink, UntetheredSubscriptions, UntetheredTimeouts
+from everlog.aeron.transport.memory import log_memory, terms
+from everlog.aeron.transport.memory.counters_memory import AtomicCounter
 
 
 class State(Enum):

@@ -3,8 +3,6 @@ DriverConductor."""
 
 from __future__ import annotations
 
-from everlog.aeron.transport import commands
-from everlog.aeron.transport.counters_memory import AtomicCounter
 from everlog.aeron.transport.driver import stream_counters
 from everlog.aeron.transport.driver.conductor import uri_syntax
 from everlog.aeron.transport.driver.conductor.client_proxy import IPC_CHANNEL
@@ -27,7 +25,9 @@ from everlog.aeron.transport.driver.links import IpcSubscriptionLink, Subscripti
 from everlog.aeron.transport.driver.log_factory import DriverLog
 from everlog.aeron.transport.driver.stream_counters import NO_STATUS, StreamName
 from everlog.aeron.transport.driver.system_counters import SystemCounter
-from everlog.aeron.transport.driver.tasks import Steps, finished
+from everlog.aeron.transport.memory.counters_memory import AtomicCounter
+from everlog.aeron.transport.protocol import commands
+from everlog.runtime.tasks import Steps, finished
 
 NULL_VALUE = -1
 LOOKS_AT_LIMITS = 400

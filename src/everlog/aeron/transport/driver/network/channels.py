@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from everlog.aeron.channel_uri import ChannelUri
-from everlog.aeron.transport.counters_memory import AtomicCounter
 from everlog.aeron.transport.driver.conductor import uri_syntax
-from everlog.aeron.transport.driver.tasks import Task, Tasks
 from everlog.aeron.transport.media.interfaces import Interfaces
 from everlog.aeron.transport.media.name_resolver import NameResolver, UnknownHost, resolve_address
 from everlog.aeron.transport.media.udp_channel import UdpChannel, destination_address
+from everlog.aeron.transport.memory.counters_memory import AtomicCounter
 from everlog.kernel.socket_address import SocketAddress
+from everlog.runtime.tasks import Task, Tasks
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 
 from everlog.aeron.frames.position import wrap_int32
-from everlog.aeron.transport.counters_memory import AtomicCounter
 from everlog.aeron.transport.driver import stream_counters
 from everlog.aeron.transport.driver.conductor.subscription_params import SubscriptionParams
 from everlog.aeron.transport.driver.log_factory import DriverLog
@@ -30,9 +29,10 @@ from everlog.aeron.transport.driver.receiver.image_parameters import ImageCounte
 from everlog.aeron.transport.driver.receiver.publication_image import PublicationImage
 from everlog.aeron.transport.driver.stream_counters import StreamName
 from everlog.aeron.transport.driver.untethered import UntetheredTimeouts
-from everlog.aeron.transport.log_memory import IMAGE, LogParameters
 from everlog.aeron.transport.media.udp_channel import UdpChannel
-from everlog.aeron.transport.wire import SETUP_GROUP
+from everlog.aeron.transport.memory.counters_memory import AtomicCounter
+from everlog.aeron.transport.memory.log_memory import IMAGE, LogParameters
+from everlog.aeron.transport.protocol.wire import SETUP_GROUP
 
 MIN_NAK_DELAY_NS = 1_000
 """Of which the delay before the next NAK is a multiple, where a channel asks for none."""

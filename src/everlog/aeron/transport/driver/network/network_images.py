@@ -16,8 +16,8 @@ from everlog.aeron.transport.driver.receiver.dispatcher import CreateImage
 from everlog.aeron.transport.driver.receiver.image_exchange import ImageState
 from everlog.aeron.transport.driver.receiver.publication_image import PublicationImage
 from everlog.aeron.transport.driver.stream_counters import StreamName
-from everlog.aeron.transport.driver.tasks import Steps, finished
 from everlog.aeron.transport.media.context import ACTIVE
+from everlog.runtime.tasks import Steps, finished
 
 
 class NetworkImages:

@@ -13,8 +13,8 @@ from everlog.aeron.transport.driver.network.socket_releases import SocketRelease
 from everlog.aeron.transport.driver.receiver.dispatcher import DataPacketDispatcher
 from everlog.aeron.transport.driver.receiver.receiver_proxy import ReceiverProxy
 from everlog.aeron.transport.driver.sender.sender import SenderProxy
-from everlog.aeron.transport.loss_report_writer import LossReport
 from everlog.aeron.transport.media.context import MediaContext
+from everlog.aeron.transport.memory.loss_report_writer import LossReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

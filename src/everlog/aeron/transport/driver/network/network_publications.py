@@ -8,8 +8,6 @@ from typing import Any
 
 from everlog.aeron.channel_uri import InvalidChannel
 from everlog.aeron.frames.constants import MIN_TERM_LENGTH
-from everlog.aeron.transport import commands
-from everlog.aeron.transport.counters_memory import AtomicCounter
 from everlog.aeron.transport.driver import stream_counters
 from everlog.aeron.transport.driver.conductor import uri_values
 from everlog.aeron.transport.driver.conductor.command_errors import as_refused, generic, illegal_argument, illegal_state
@@ -38,9 +36,11 @@ from everlog.aeron.transport.driver.sender.network_publication import NetworkPub
 from everlog.aeron.transport.driver.sender.retransmit import RetransmitHandler, RetransmitSettings
 from everlog.aeron.transport.driver.stream_counters import StreamName
 from everlog.aeron.transport.driver.system_counters import SystemCounter
-from everlog.aeron.transport.driver.tasks import Steps, finished
 from everlog.aeron.transport.media.send_channel_endpoint import SendChannelEndpoint
 from everlog.aeron.transport.media.udp_channel import UdpChannel
+from everlog.aeron.transport.memory.counters_memory import AtomicCounter
+from everlog.aeron.transport.protocol import commands
+from everlog.runtime.tasks import Steps, finished
 
 NULL_VALUE = -1
 

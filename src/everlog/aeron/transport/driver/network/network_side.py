@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from everlog.aeron.java_exception import AeronEvent
-from everlog.aeron.transport import commands
 from everlog.aeron.transport.driver.conductor.conductor_proxy import PublicationError
 from everlog.aeron.transport.driver.links import SubscriptionLink
 from everlog.aeron.transport.driver.network import publication_errors
@@ -21,10 +20,11 @@ from everlog.aeron.transport.driver.network.spies import Spies
 from everlog.aeron.transport.driver.receiver.dispatcher import CreateImage
 from everlog.aeron.transport.driver.receiver.publication_image import PublicationImage
 from everlog.aeron.transport.driver.sender.network_publication import NetworkPublication
-from everlog.aeron.transport.driver.tasks import Steps, finished
 from everlog.aeron.transport.media.context import ACTIVE
 from everlog.aeron.transport.media.udp_channel import UdpChannel
+from everlog.aeron.transport.protocol import commands
 from everlog.kernel.socket_address import SocketAddress
+from everlog.runtime.tasks import Steps, finished
 
 SPY_PREFIX = "aeron-spy"
 NS_PER_MS = 1_000_000

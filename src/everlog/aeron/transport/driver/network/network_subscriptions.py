@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from everlog.aeron.transport import commands
 from everlog.aeron.transport.driver.conductor.command_errors import unknown_subscription
 from everlog.aeron.transport.driver.conductor.subscription_params import subscription_params
 from everlog.aeron.transport.driver.links import SubscriptionLink
@@ -11,7 +10,8 @@ from everlog.aeron.transport.driver.network.network_images import NetworkImages
 from everlog.aeron.transport.driver.network.network_links import NetworkSubscriptionLink, ReceiveEndpoint
 from everlog.aeron.transport.driver.network.network_parts import NetworkParts
 from everlog.aeron.transport.driver.network.receive_endpoints import ReceiveEndpoints
-from everlog.aeron.transport.driver.tasks import Steps, finished
+from everlog.aeron.transport.protocol import commands
+from everlog.runtime.tasks import Steps, finished
 
 
 class NetworkSubscriptions:

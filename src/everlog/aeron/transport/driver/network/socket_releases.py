@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 
 from everlog.aeron.transport.driver.context import DriverContext
-from everlog.aeron.transport.driver.tasks import Steps
+from everlog.runtime.tasks import Steps
 
 LIMIT_NS = 500_000_000
 """An agent that has not answered by then is not waited for. Agents sleep for a millisecond at most."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from everlog.aeron.transport import commands
 from everlog.aeron.transport.driver.conductor.clients import Client
 from everlog.aeron.transport.driver.conductor.command_errors import unknown_subscription
 from everlog.aeron.transport.driver.conductor.local_streams import link_reader
@@ -11,9 +10,10 @@ from everlog.aeron.transport.driver.network.network_links import SpySubscription
 from everlog.aeron.transport.driver.network.network_parts import NetworkParts
 from everlog.aeron.transport.driver.sender.network_publication import NetworkPublication
 from everlog.aeron.transport.driver.stream_counters import NO_STATUS
-from everlog.aeron.transport.driver.tasks import Steps, finished
 from everlog.aeron.transport.media.send_channel_endpoint import SendChannelEndpoint
 from everlog.aeron.transport.media.udp_channel import UdpChannel
+from everlog.aeron.transport.protocol import commands
+from everlog.runtime.tasks import Steps, finished
 
 
 class Spies:

@@ -9,7 +9,7 @@ from libc.string cimport memcpy, memset
 from everlog.kernel._atomics cimport acquire_i64, release_i64
 from everlog.kernel._memory cimport Memory
 from everlog.kernel._udp cimport Datagrams
-from everlog.aeron.transport._terms cimport (
+from everlog.aeron.transport.memory._terms cimport (
     DATA_HEADER_FLAGS, DATA_HEADER_SESSION_ID, DATA_HEADER_STREAM_ID, DATA_HEADER_TERM_ID, DATA_HEADER_TERM_OFFSET,
     FLAG_BEGIN, HEADER, TYPE_DATA, TYPE_PADDING, align32, load_i32, load_i64, type_of,
 )

@@ -8,7 +8,7 @@ from libc.string cimport memset
 
 from everlog.kernel._atomics cimport acquire_i32, acquire_i64, release_i64
 from everlog.kernel._memory cimport Memory
-from everlog.aeron.transport._terms cimport HEADER, aligned_length
+from everlog.aeron.transport.memory._terms cimport HEADER, aligned_length
 
 
 cdef class RebuildTracker:

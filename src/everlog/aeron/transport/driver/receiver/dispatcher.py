@@ -25,7 +25,7 @@ from everlog.aeron.transport.driver.network.receive_endpoint import ReceiveEndpo
 from everlog.aeron.transport.driver.receiver.image_receiver import ImageReceiver
 from everlog.aeron.transport.driver.receiver.packets import ImageSessions
 from everlog.aeron.transport.driver.receiver.pending_setups import PendingSetup
-from everlog.aeron.transport.wire import RTTM_REPLY, RttMeasurement, Setup
+from everlog.aeron.transport.protocol.wire import RTTM_REPLY, RttMeasurement, Setup
 from everlog.errors import UsageError
 from everlog.kernel.udp import SocketAddress
 

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from everlog.aeron.transport.counters_memory import AtomicCounter
 from everlog.aeron.transport.driver.log_factory import DriverLog
 from everlog.aeron.transport.driver.network.receive_endpoint import ReceiveEndpoint
 from everlog.aeron.transport.driver.receiver.congestion import CongestionControl
 from everlog.aeron.transport.driver.receiver.feedback_delay import FeedbackDelayGenerator
 from everlog.aeron.transport.driver.system_counters import SystemCounter, SystemCounters
 from everlog.aeron.transport.driver.untethered import UntetheredLink, UntetheredTimeouts
-from everlog.aeron.transport.loss_report_writer import LossReport
+from everlog.aeron.transport.memory.counters_memory import AtomicCounter
+from everlog.aeron.transport.memory.loss_report_writer import LossReport
 from everlog.kernel.udp import SocketAddress
 
 MILLISECOND_NS = 1_000_000

@@ -6,14 +6,14 @@ from __future__ import annotations
 from everlog.aeron.frames.constants import HEADER_LENGTH
 from everlog.aeron.frames.position import term_id_of, term_offset_of, wrap_int32
 from everlog.aeron.layouts import DataHeader
-from everlog.aeron.transport import log_memory
 from everlog.aeron.transport.driver.receiver.image_exchange import ImageExchange, ImageState
 from everlog.aeron.transport.driver.receiver.image_parameters import ImageParameters
 from everlog.aeron.transport.driver.receiver.packets import NO_TIME, ImageRebuilder
-from everlog.aeron.transport.error_codes import ErrorCode
+from everlog.aeron.transport.format.error_codes import ErrorCode
 from everlog.aeron.transport.media.image_connection import ImageConnection
-from everlog.aeron.transport.terms import try_fill_gap
-from everlog.aeron.transport.wire import SM_EOS, RttMeasurement
+from everlog.aeron.transport.memory import log_memory
+from everlog.aeron.transport.memory.terms import try_fill_gap
+from everlog.aeron.transport.protocol.wire import SM_EOS, RttMeasurement
 from everlog.kernel.udp import SocketAddress
 
 DISCONNECTED = -1

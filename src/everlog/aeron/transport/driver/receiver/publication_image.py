@@ -14,7 +14,6 @@ receiver's part is :mod:`everlog.aeron.transport.driver.receiver.image_receiver`
 from __future__ import annotations
 
 from everlog.aeron.frames.position import term_id_of, term_offset_of, wrap_int32
-from everlog.aeron.transport.counters_memory import AtomicCounter
 from everlog.aeron.transport.driver.receiver.congestion import Rebuild
 from everlog.aeron.transport.driver.receiver.image_exchange import ImageExchange, ImageState, StatusDue
 from everlog.aeron.transport.driver.receiver.image_parameters import ImageEvents, ImageParameters, Link
@@ -22,8 +21,9 @@ from everlog.aeron.transport.driver.receiver.image_receiver import ImageReceiver
 from everlog.aeron.transport.driver.receiver.loss_detector import Gap, LossDetector
 from everlog.aeron.transport.driver.receiver.rebuild import RebuildTracker
 from everlog.aeron.transport.driver.untethered import UntetheredLink, UntetheredSubscriptions
-from everlog.aeron.transport.loss_report_writer import LossReportEntry
-from everlog.aeron.transport.wire import SETUP_SEND_RESPONSE
+from everlog.aeron.transport.memory.counters_memory import AtomicCounter
+from everlog.aeron.transport.memory.loss_report_writer import LossReportEntry
+from everlog.aeron.transport.protocol.wire import SETUP_SEND_RESPONSE
 
 EOS_STATUS_MESSAGES = 5
 """So many status messages tell the sources of the end before the image goes."""

@@ -13,9 +13,7 @@ from typing import Any, Protocol
 
 from everlog.aeron.java_exception import AeronEvent
 from everlog.aeron.layouts import DataHeader
-from everlog.aeron.transport.driver.agent_commands import AgentCommands, ErrorRecorder, do_command
 from everlog.aeron.transport.driver.network.receive_endpoint import ReceiveEndpoint, Transport
-from everlog.aeron.transport.driver.quiet import BUSY, FOREVER
 from everlog.aeron.transport.driver.receiver.dispatcher import CreateImage, DataPacketDispatcher, is_possible
 from everlog.aeron.transport.driver.receiver.image_parameters import ReceiverCounters
 from everlog.aeron.transport.driver.receiver.image_receiver import DISCONNECTED, ImageReceiver
@@ -26,10 +24,12 @@ from everlog.aeron.transport.driver.system_counters import CycleTime
 from everlog.aeron.transport.media.network import SocketSelector
 from everlog.aeron.transport.media.receive_destination import ReceiveDestinationTransport
 from everlog.aeron.transport.media.udp_channel import UdpChannel
-from everlog.aeron.transport.wire import FLAG_REVOKED, RttMeasurement, Setup, decode
+from everlog.aeron.transport.protocol.wire import FLAG_REVOKED, RttMeasurement, Setup, decode
 from everlog.errors import CorruptData
 from everlog.kernel.udp import Datagrams, SocketAddress
 from everlog.kernel.watch import WordPair
+from everlog.runtime.agent_commands import AgentCommands, ErrorRecorder, do_command
+from everlog.runtime.quiet import BUSY, FOREVER
 
 BATCH_DATAGRAMS = 64
 MAX_BATCHES = 4
@@ -127,7 +127,7 @@ class Receiver:
         return work
 
     def quiet_until(self) -> int:
-        """See :class:`~everlog.aeron.transport.driver.agent_runner.Agent`: without images it
+        """See :class:`~everlog.runtime.agent_runner.Agent`: without images it
         listens, no more."""
         if not self.commands.listen() or self._images or len(self._pending):
             return BUSY

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from everlog.aeron.transport.driver.agent_commands import AgentProxy
 from everlog.aeron.transport.driver.network.receive_endpoint import ReceiveEndpoint
 from everlog.aeron.transport.driver.receiver.publication_image import PublicationImage
 from everlog.aeron.transport.driver.receiver.receiver import Receiver
 from everlog.aeron.transport.media.receive_destination import ReceiveDestinationTransport
 from everlog.aeron.transport.media.udp_channel import UdpChannel
 from everlog.kernel.udp import SocketAddress
+from everlog.runtime.agent_commands import AgentProxy
 
 
 class ReceiverProxy(AgentProxy[Receiver]):

@@ -14,7 +14,7 @@ from typing import Protocol
 from everlog.aeron.channel_parameters import INT32, INT64, parse_duration_ns, parse_number, wrong
 from everlog.aeron.channel_uri import ChannelUri, InvalidChannel
 from everlog.aeron.java_exception import ILLEGAL_ARGUMENT, JavaException, ascii_number
-from everlog.aeron.transport.wire import SM_EOS, ErrorFrame, StatusMessage
+from everlog.aeron.transport.protocol.wire import SM_EOS, ErrorFrame, StatusMessage
 
 FC = "fc"
 MAX, MIN, TAGGED = "max", "min", "tagged"

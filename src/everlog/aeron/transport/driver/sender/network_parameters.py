@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from everlog.aeron.channel_uri import ChannelUri
-from everlog.aeron.transport import log_memory
-from everlog.aeron.transport.counters_memory import AtomicCounter
 from everlog.aeron.transport.driver.conductor.publication_params import PublicationParams
 from everlog.aeron.transport.driver.log_factory import DriverLog
 from everlog.aeron.transport.driver.sender.flow_control import FlowControl
 from everlog.aeron.transport.driver.sender.retransmit import RetransmitHandler
 from everlog.aeron.transport.driver.system_counters import SystemCounters
 from everlog.aeron.transport.media.network import UdpSocket
+from everlog.aeron.transport.memory import log_memory
+from everlog.aeron.transport.memory.counters_memory import AtomicCounter
 from everlog.kernel.memory import Memory
 from everlog.kernel.udp import Datagrams, SocketAddress
 

@@ -15,8 +15,6 @@ from enum import Enum
 from typing import Protocol
 
 from everlog.aeron.frames.constants import FRAME_ALIGNMENT
-from everlog.aeron.transport import log_memory
-from everlog.aeron.transport.counters_memory import AtomicCounter
 from everlog.aeron.transport.driver.log_factory import DriverLog
 from everlog.aeron.transport.driver.sender.network_parameters import (
     Endpoint,
@@ -27,7 +25,9 @@ from everlog.aeron.transport.driver.sender.network_parameters import (
 from everlog.aeron.transport.driver.sender.publication_sender import PublicationSender
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.aeron.transport.driver.untethered import UntetheredLink, UntetheredSubscriptions, UntetheredTimeouts
-from everlog.aeron.transport.terms import clean, producer_position, unblock
+from everlog.aeron.transport.memory import log_memory
+from everlog.aeron.transport.memory.counters_memory import AtomicCounter
+from everlog.aeron.transport.memory.terms import clean, producer_position, unblock
 
 IPC_CHANNEL = "aeron:ipc"
 """The source that spies are told."""

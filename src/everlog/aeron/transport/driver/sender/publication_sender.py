@@ -14,7 +14,6 @@ from collections import OrderedDict
 
 from everlog.aeron.frames.constants import FLAG_BEGIN, FLAG_END
 from everlog.aeron.frames.position import term_id_of, wrap_int32
-from everlog.aeron.transport import wire
 from everlog.aeron.transport.driver.sender.flow_control import MAX_RECEIVERS
 from everlog.aeron.transport.driver.sender.network_parameters import (
     NULL_VALUE,
@@ -23,8 +22,9 @@ from everlog.aeron.transport.driver.sender.network_parameters import (
     update_connected,
 )
 from everlog.aeron.transport.driver.system_counters import SystemCounter
-from everlog.aeron.transport.log_memory import is_publication_revoked
-from everlog.aeron.transport.terms import scan_datagrams
+from everlog.aeron.transport.memory.log_memory import is_publication_revoked
+from everlog.aeron.transport.memory.terms import scan_datagrams
+from everlog.aeron.transport.protocol import wire
 from everlog.kernel.udp import SocketAddress
 
 SETUP_TIMEOUT_NS = 100_000_000

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from everlog.aeron.transport.wire import Nak
+from everlog.aeron.transport.protocol.wire import Nak
 
 Resend = Callable[[int, int, int], None]
 

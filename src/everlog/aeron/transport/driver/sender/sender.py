@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from everlog.aeron.channel_uri import ChannelUri
-from everlog.aeron.transport.driver.agent_commands import AgentCommands, AgentProxy, ErrorRecorder, do_command
-from everlog.aeron.transport.driver.quiet import BUSY, FOREVER
 from everlog.aeron.transport.driver.sender.network_parameters import Endpoint
 from everlog.aeron.transport.driver.sender.network_publication import NetworkPublication
 from everlog.aeron.transport.driver.sender.publication_sender import PublicationSender
@@ -22,6 +20,8 @@ from everlog.aeron.transport.driver.system_counters import CycleTime, SystemCoun
 from everlog.aeron.transport.media.network import SocketSelector
 from everlog.kernel.udp import Datagrams, SocketAddress
 from everlog.kernel.watch import WordPair
+from everlog.runtime.agent_commands import AgentCommands, AgentProxy, ErrorRecorder, do_command
+from everlog.runtime.quiet import BUSY, FOREVER
 
 BATCH_DATAGRAMS = 32
 SLOT_LENGTH = 2048
@@ -106,7 +106,7 @@ class Sender:
         return work
 
     def quiet_until(self) -> int:
-        """See :class:`~everlog.aeron.transport.driver.agent_runner.Agent`: there is nothing to
+        """See :class:`~everlog.runtime.agent_runner.Agent`: there is nothing to
         send without publications."""
         if not self.commands.listen() or self._publications:
             return BUSY

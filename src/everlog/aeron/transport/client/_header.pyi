@@ -1,1 +1,0 @@
-from everlog.aeron.transport.client.header_twin import Header as Header

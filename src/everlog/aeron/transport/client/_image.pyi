@@ -1,1 +1,0 @@
-from everlog.aeron.transport.client.image_twin import ImageReader as ImageReader

@@ -1,1 +1,0 @@
-from everlog.aeron.transport.client.message_columns_twin import MessageColumns as MessageColumns

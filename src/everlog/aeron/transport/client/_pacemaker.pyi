@@ -1,1 +1,0 @@
-from everlog.aeron.transport.client.pacemaker_twin import Pacemaker as Pacemaker

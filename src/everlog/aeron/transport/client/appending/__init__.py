@@ -1,0 +1,1 @@
+"""Publishing into a log: appenders and their claims."""

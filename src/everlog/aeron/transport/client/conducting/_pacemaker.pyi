@@ -1,0 +1,1 @@
+from everlog.aeron.transport.client.conducting.pacemaker_twin import Pacemaker as Pacemaker

@@ -1,0 +1,173 @@
+"""Every command of the control protocol, as a client gives it. Source: Aeron's DriverProxy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from everlog.aeron.transport.client.conducting.driver_proxy import DriverProxy
+from everlog.aeron.transport.client.conducting.registration import Registration
+from everlog.aeron.transport.client.conducting.requests import Requests
+from everlog.aeron.transport.client.conducting.resources import AnyPublication, Resources
+from everlog.aeron.transport.client.counters_reader import Counter
+from everlog.aeron.transport.client.image import Image
+from everlog.aeron.transport.client.options import ImageHandler
+from everlog.aeron.transport.client.owner import Owner
+from everlog.aeron.transport.client.subscription import Subscription
+from everlog.aeron.transport.format.counters import MAX_KEY_LENGTH, MAX_LABEL_LENGTH
+from everlog.aeron.transport.protocol.commands import (
+    AddCounter,
+    AddExclusivePublication,
+    AddPublication,
+    AddStaticCounter,
+    AddSubscription,
+    GetNextAvailableSessionId,
+    OnCounterReady,
+    OnExclusivePublicationReady,
+    OnNextAvailableSessionId,
+    OnOperationSuccess,
+    OnPublicationReady,
+    OnStaticCounter,
+    OnSubscriptionReady,
+    RejectImage,
+    RemoveCounter,
+    RemovePublication,
+    RemoveSubscription,
+    TerminateDriver,
+)
+from everlog.errors import EverlogError, UsageError
+
+NULL = -1
+
+
+class Commands:
+    """Those that add or ask give a :class:`Registration` at once, and raise :class:`LimitExceeded` where the driver
+    reads no commands. Those that close never raise: what can't be sent now is sent later."""
+
+    def __init__(self, proxy: DriverProxy, requests: Requests, resources: Resources, owner: Owner) -> None:
+        self._proxy = proxy
+        self._requests = requests
+        self._resources = resources
+        self._owner = owner
+        self._client_id = proxy.client_id
+
+    def add_publication(self, channel: str, stream_id: int, *, exclusive: bool) -> Registration[Any]:
+        """Ask for a publication."""
+        kind = AddExclusivePublication if exclusive else AddPublication
+
+        def ready(event: OnPublicationReady | OnExclusivePublicationReady) -> AnyPublication:
+            try:
+                return self._resources.add_publication(channel, event)
+            except EverlogError:
+                self._requests.tell(lambda new: RemovePublication(self._client_id, new, event.correlation_id))
+                raise
+
+        return self._requests.ask(
+            lambda new: kind(self._client_id, new, stream_id, channel),
+            f"add-{'exclusive-' if exclusive else ''}publication {channel}, stream {stream_id}",
+            (OnExclusivePublicationReady if exclusive else OnPublicationReady,),
+            ready,
+            lambda new, of: RemovePublication(self._client_id, new, of),
+        )
+
+    def add_subscription(
+        self, channel: str, stream_id: int, handlers: tuple[ImageHandler | None, ImageHandler | None]
+    ) -> Registration[Subscription]:
+        """Ask for a subscription."""
+
+        def ready(event: OnSubscriptionReady) -> Subscription:
+            subscription = self._resources.subscriptions[event.correlation_id]
+            subscription.channel_status_id = event.channel_status_id
+            return subscription
+
+        registration: Registration[Subscription] = self._requests.ask(
+            lambda new: AddSubscription(self._client_id, new, NULL, stream_id, channel),
+            f"add-subscription {channel}, stream {stream_id}",
+            (OnSubscriptionReady,),
+            ready,
+            lambda new, of: RemoveSubscription(self._client_id, new, of),
+        )
+        new = registration.registration_id
+        self._resources.subscriptions[new] = Subscription(self._owner, channel, stream_id, new, handlers)
+        return registration
+
+    def destination(self, kind: type[Any], registration_id: int, channel: str | int) -> Registration[int]:
+        """Send a command about destinations; its result is its own id."""
+        return self._requests.ask(
+            lambda new: kind(self._client_id, new, registration_id, channel),
+            f"{kind.__name__} {channel} of {registration_id}",
+            (OnOperationSuccess,),
+            lambda event: int(event.correlation_id),
+        )
+
+    def add_counter(self, type_id: int, label: str, key: bytes) -> Registration[Counter]:
+        """Ask for a counter that goes with the client. Raises :class:`UsageError` for a label or key that is too
+        long."""
+        _check_counter(label, key)
+        return self._requests.ask(
+            lambda new: AddCounter(self._client_id, new, type_id, key, label),
+            f"add-counter {label}",
+            (OnCounterReady,),
+            self._resources.add_counter,
+            lambda new, of: RemoveCounter(self._client_id, new, of),
+        )
+
+    def add_static_counter(self, type_id: int, label: str, registration_id: int, key: bytes) -> Registration[Counter]:
+        """Ask for a counter that stays, the same for all who ask with this type and registration id. Raises as
+        :meth:`add_counter`."""
+        _check_counter(label, key)
+        return self._requests.ask(
+            lambda new: AddStaticCounter(self._client_id, new, registration_id, type_id, key, label),
+            f"add-static-counter {label}",
+            (OnStaticCounter,),
+            self._resources.add_counter,
+        )
+
+    def reject_image(self, image_correlation_id: int, position: int, reason: str) -> Registration[None]:
+        """Ask the driver to refuse an image."""
+        return self._requests.ask(
+            lambda new: RejectImage(self._client_id, new, image_correlation_id, position, reason),
+            f"reject-image {image_correlation_id}",
+            (OnOperationSuccess,),
+            lambda _: None,
+        )
+
+    def next_session_id(self, stream_id: int) -> Registration[int]:
+        """Ask for a session id that no publication of the stream has."""
+        return self._requests.ask(
+            lambda new: GetNextAvailableSessionId(self._client_id, new, stream_id),
+            f"next-available-session-id of stream {stream_id}",
+            (OnNextAvailableSessionId,),
+            lambda event: int(event.session_id),
+        )
+
+    def terminate_driver(self, token: bytes) -> None:
+        """Ask the driver to end itself; there is no answer."""
+        self._proxy.send(TerminateDriver(self._client_id, NULL, token))
+
+    def close_publication(self, publication: Any, *, revoke: bool) -> None:
+        """Take it out of use, and tell the driver."""
+        publication.detach()
+        if self._resources.publications.pop(publication.registration_id, None) is not None:
+            self._requests.tell(
+                lambda new: RemovePublication(self._client_id, new, publication.registration_id, revoke)
+            )
+
+    def close_subscription(self, subscription: Subscription) -> tuple[Image, ...]:
+        """Take it out of use, and tell the driver; gives the images that it had."""
+        if self._resources.subscriptions.pop(subscription.registration_id, None) is not None:
+            self._requests.tell(lambda new: RemoveSubscription(self._client_id, new, subscription.registration_id))
+        return subscription.detach()
+
+    def close_counter(self, counter: Counter) -> None:
+        """Take it out of use, and tell the driver unless it is a static one."""
+        counter.detach()
+        if self._resources.counters.pop(counter.correlation_id, None) is not None and not counter.is_static:
+            self._requests.tell(lambda new: RemoveCounter(self._client_id, new, counter.correlation_id))
+
+
+def _check_counter(label: str, key: bytes) -> None:
+    """Raises :class:`UsageError`."""
+    if len(label) > MAX_LABEL_LENGTH:
+        raise UsageError("counter", found=f"a label of {len(label)}", expected=f"at most {MAX_LABEL_LENGTH} letters")
+    if len(key) > MAX_KEY_LENGTH:
+        raise UsageError("counter", found=f"a key of {len(key)} bytes", expected=f"at most {MAX_KEY_LENGTH}")

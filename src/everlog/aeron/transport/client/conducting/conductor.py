@@ -1,0 +1,255 @@
+"""The client's conductor: sends commands, reads the driver's events, and keeps what the client has. A machine: it is
+told the time and reads no clock; who drives it (:mod:`everlog.aeron.transport.client.conducting.session`) waits and
+locks. Source: Aeron's ClientConductor, DriverEventsAdapter, DriverProxy.
+
+| event | what becomes of it |
+| --- | --- |
+| OnPublicationReady, OnExclusivePublicationReady | the registration has its publication |
+| OnSubscriptionReady | the registration has its subscription |
+| OnAvailableImage | the subscription has one image more; its handler is called |
+| OnUnavailableImage | one less; its handler is called |
+| OnOperationSuccess, OnNextAvailableSessionId | the registration is done |
+| OnCounterReady, OnStaticCounter | the registration has its counter; counter handlers are called for the first |
+| OnUnavailableCounter | counter handlers are called |
+| OnError | the registration is refused; or a channel of this client failed |
+| OnPublicationError | its handler is called |
+| OnClientTimeout, this client's | everything ends |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from everlog.aeron.transport.client.conducting.client_commands import NULL, Commands
+from everlog.aeron.transport.client.conducting.driver_proxy import DriverProxy
+from everlog.aeron.transport.client.conducting.handlers import Handlers
+from everlog.aeron.transport.client.conducting.liveness import Liveness
+from everlog.aeron.transport.client.conducting.registration import Registration, Waiting
+from everlog.aeron.transport.client.conducting.requests import Requests
+from everlog.aeron.transport.client.conducting.resources import Resources
+from everlog.aeron.transport.client.counters_reader import CountersReader
+from everlog.aeron.transport.client.errors import (
+    ChannelEndpointFailed,
+    ClientTimeout,
+    DriverTimeout,
+    RegistrationRefused,
+    ended,
+)
+from everlog.aeron.transport.client.options import ClientOptions
+from everlog.aeron.transport.client.owner import Owner
+from everlog.aeron.transport.client.subscription import Subscription
+from everlog.aeron.transport.memory.broadcast import BroadcastReceiver
+from everlog.aeron.transport.memory.log_memory import LogMemory
+from everlog.aeron.transport.memory.ring_buffer import ManyToOneRingBuffer
+from everlog.aeron.transport.protocol.commands import (
+    ClientClose,
+    ErrorCode,
+    OnAvailableImage,
+    OnClientTimeout,
+    OnCounterReady,
+    OnError,
+    OnPublicationError,
+    OnUnavailableCounter,
+    OnUnavailableImage,
+    decode_event,
+)
+from everlog.errors import CorruptData, DataLost, EverlogError, UnknownMessage
+from everlog.kernel.memory import Memory
+
+EVENT_LIMIT = 64
+"""Events that are read in one go."""
+
+
+@dataclass(frozen=True, slots=True)
+class DriverMemory:
+    """The parts of ``cnc.dat`` that a client needs, and what its header says."""
+
+    to_driver: Memory
+    to_clients: Memory
+    counters_metadata: Memory
+    counters_values: Memory
+    client_liveness_timeout_ns: int
+    folder: str = ""
+    """For messages."""
+
+
+class Driven(Owner, Waiting, Protocol):
+    """Who drives the conductor, for what it hands out."""
+
+
+class ClientConductor:
+    """One client of a driver. ``owner`` is who drives it; ``map_log`` maps the log buffer of a name that the driver
+    gives.
+
+    ``commands`` are what it can be asked for; :meth:`check_open` first.
+    """
+
+    def __init__(
+        self, driver: DriverMemory, map_log: Callable[[str], LogMemory], options: ClientOptions, owner: Driven
+    ) -> None:
+        self.counters = CountersReader(driver.counters_metadata, driver.counters_values)
+        self.proxy = DriverProxy(ManyToOneRingBuffer(driver.to_driver))
+        self.client_id = self.proxy.client_id
+        self.handlers = Handlers(options)
+        self.liveness = Liveness(self.proxy, self.counters, options, driver.client_liveness_timeout_ns, driver.folder)
+        self.resources = Resources(owner, self.counters, map_log)
+        self.protocol_version = self.counters.control_protocol_version()
+        """Of the driver's commands: major, minor, patch in one; 0 for one that does not say."""
+        self.failure: EverlogError | None = None
+        """What ended the client, if it was not the program."""
+        self.is_ended = False
+        self.requests = Requests(self.proxy, owner)
+        self.commands = Commands(self.proxy, self.requests, self.resources, owner)
+        self._events = BroadcastReceiver(driver.to_clients)
+        self._options = options
+
+    # Duty
+
+    def do_work(self, now_ns: int, now_ms: int) -> int:
+        """Beat, look after the driver, read events: how much was done. What goes wrong ends the client: see
+        :attr:`failure`."""
+        if self.is_ended:
+            return 0
+        try:
+            # Events first: the driver makes the client's heartbeat counter before it answers the first command.
+            done = self.proxy.flush() + self._read_events()
+            return done if self.is_ended else done + self.liveness.check(now_ns, now_ms)
+        except (DriverTimeout, ClientTimeout, DataLost, CorruptData) as error:
+            # A damaged buffer of commands: damaged events are passed over.
+            self.fail(error)
+            return 1
+
+    def _read_events(self) -> int:
+        for count in range(EVENT_LIMIT):
+            if self.is_ended:
+                return count
+            try:
+                received = self._events.receive()
+                if received is None:
+                    return count
+                self._on_event(decode_event(*received))
+            except UnknownMessage:
+                continue  # An event of a later release.
+            except CorruptData as error:
+                self.handlers.report(error)
+        return EVENT_LIMIT
+
+    def check_open(self) -> None:
+        """Raises what ended the client, :class:`ClientClosed` when the program did."""
+        if self.is_ended:
+            raise ended("client", self.failure)
+
+    def cancel(self, registration: Registration[Any], error: EverlogError) -> None:
+        """Give a registration up, and whatever the driver has granted or will."""
+        self.requests.give_up(registration, error)
+        self._drop_subscription(registration.registration_id)
+
+    def close_subscription(self, subscription: Subscription) -> None:
+        """Take it out of use, tell the driver, and call its handler for each image that it had."""
+        for image in self.commands.close_subscription(subscription):
+            self.handlers.call(subscription.on_unavailable_image, image)
+
+    # Events
+
+    def _on_event(self, event: Any) -> None:
+        # By the very class: some events are subclasses of others with the same fields.
+        _REACTIONS.get(type(event), ClientConductor._on_ready)(self, event)
+
+    def _on_counter_ready(self, event: OnCounterReady) -> None:
+        self._on_ready(event)
+        self.handlers.call_all(self.handlers.available_counter, event.correlation_id, event.counter_id)
+
+    def _on_unavailable_counter(self, event: OnUnavailableCounter) -> None:
+        self.handlers.call_all(self.handlers.unavailable_counter, event.correlation_id, event.counter_id)
+
+    def _on_publication_error(self, event: OnPublicationError) -> None:
+        publications = self.resources.publications.values()
+        if any(event.registration_id == one.original_registration_id for one in publications):
+            self.handlers.call(self._options.on_publication_error, event)
+
+    def _on_client_timeout(self, event: OnClientTimeout) -> None:
+        if event.client_id == self.client_id:
+            raise self.liveness.given_up("that the driver has waited for it in vain")
+
+    def _on_ready(self, event: Any) -> None:
+        if not self.requests.answer(event):
+            self._drop_subscription(event.correlation_id)
+
+    def _on_error(self, event: OnError) -> None:
+        if event.error_code == ErrorCode.CHANNEL_ENDPOINT_ERROR:
+            # The id is of the status counter of a channel that was added before, or of a command.
+            channels = list(self.resources.channels_of(event.correlation_id))
+            for channel in channels:
+                self.handlers.report(ChannelEndpointFailed(channel, found=event.message, expected="a working channel"))
+            if channels:
+                return
+        what = self.requests.what(event.correlation_id)
+        if what is not None:
+            self.requests.refuse(event.correlation_id, RegistrationRefused.of(what, event.error_code, event.message))
+            self._drop_subscription(event.correlation_id)
+
+    def _on_available_image(self, event: OnAvailableImage) -> None:
+        subscription = self.resources.subscriptions.get(event.subscription_registration_id)
+        if subscription is None:
+            return
+        try:
+            image = self.resources.add_image(subscription, event)
+        except EverlogError as error:
+            self.handlers.report(error)
+            return
+        self.handlers.call(subscription.on_available_image, image)
+
+    def _on_unavailable_image(self, event: OnUnavailableImage) -> None:
+        subscription = self.resources.subscriptions.get(event.subscription_registration_id)
+        image = None if subscription is None else subscription.remove_image(event.correlation_id)
+        if subscription is not None and image is not None:
+            self.handlers.call(subscription.on_unavailable_image, image)
+
+    # The end
+
+    def close(self) -> None:
+        """End the client, and tell the driver; a second call does nothing."""
+        if not self.is_ended:
+            self._end(ended("client", None))
+            self.proxy.send_sooner_or_later(ClientClose(self.client_id, NULL))
+
+    def fail(self, error: EverlogError) -> None:
+        """End the client because of an error, which is reported."""
+        if not self.is_ended:
+            self.failure = error
+            self._end(error)
+            self.handlers.report(error)
+
+    def abandon(self, error: EverlogError) -> None:
+        """End the client without a word to the driver or to handlers: in a copy of the process that has it."""
+        self.is_ended, self.failure = True, error
+        self.resources.detach()
+        self.requests.end(error)
+
+    def _end(self, error: EverlogError) -> None:
+        self.is_ended = True
+        self.requests.end(error)
+        for subscription, image in self.resources.detach():
+            self.handlers.call(subscription.on_unavailable_image, image)
+        self.handlers.call_all(self.handlers.close)
+
+    def _drop_subscription(self, registration_id: int) -> None:
+        """One that was made for a registration that came to nothing."""
+        subscription = self.resources.subscriptions.pop(registration_id, None)
+        if subscription is not None:
+            for image in subscription.detach():
+                self.handlers.call(subscription.on_unavailable_image, image)
+
+
+_REACTIONS: dict[type[Any], Callable[[ClientConductor, Any], None]] = {
+    OnAvailableImage: ClientConductor._on_available_image,
+    OnUnavailableImage: ClientConductor._on_unavailable_image,
+    OnError: ClientConductor._on_error,
+    OnCounterReady: ClientConductor._on_counter_ready,
+    OnUnavailableCounter: ClientConductor._on_unavailable_counter,
+    OnPublicationError: ClientConductor._on_publication_error,
+    OnClientTimeout: ClientConductor._on_client_timeout,
+}
+"""All other events answer a request."""

@@ -1,0 +1,15 @@
+"""A client's heartbeat: compiled, or its twin :mod:`everlog.aeron.transport.client.conducting.pacemaker_twin`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from everlog.kernel import load
+
+if TYPE_CHECKING:
+    from everlog.aeron.transport.client.conducting.pacemaker_twin import Pacemaker as Pacemaker
+else:
+    Pacemaker = load(
+        "everlog.aeron.transport.client.conducting._pacemaker",
+        "everlog.aeron.transport.client.conducting.pacemaker_twin",
+    ).Pacemaker

@@ -1,0 +1,1 @@
+"""Reading images: readers, fragments put together, bulk polls into columns."""

@@ -1,0 +1,1 @@
+from everlog.aeron.transport.client.images.header_twin import Header as Header

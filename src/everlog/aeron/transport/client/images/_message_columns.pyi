@@ -1,0 +1,1 @@
+from everlog.aeron.transport.client.images.message_columns_twin import MessageColumns as MessageColumns

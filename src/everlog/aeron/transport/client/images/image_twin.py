@@ -1,0 +1,315 @@
+"""Reading an image: the terms of a publication's log, from the subscriber's position on.
+
+A frame is there once its length is above zero, which is read first, with acquire; behind the last is a zero, or a
+negative number. Padding is gone over. How far a subscriber has read is in a counter, written with release when a poll
+ends; the driver takes what lies before it for free. The term at position ``p`` is number ``p / term length``, modulo 3.
+
+The log is shared with other processes, so every length in it is compared with what is left of the term. A frame length
+that no publisher writes raises :class:`CorruptData` once a poll begins with it.
+
+Source: Image, TermBlockScanner, FragmentAssembler. This is the readable twin of ``_image.pyx``; ordering between
+processes needs that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from everlog.aeron.frames.constants import (
+    FLAG_BEGIN,
+    FLAG_END,
+    FRAME_ALIGNMENT,
+    HEADER_LENGTH,
+    MAX_MESSAGE_BYTES,
+    TYPE_PADDING,
+    UNFRAGMENTED,
+    align,
+)
+from everlog.aeron.layouts import DataHeader
+from everlog.aeron.transport.client.images.actions import (
+    Action,
+    bad_counter,
+    bad_frame,
+    bad_position,
+    closed_image,
+    release,
+    too_long,
+)
+from everlog.aeron.transport.client.images.header_twin import Header
+from everlog.aeron.transport.client.images.message_columns_twin import MessageColumns
+from everlog.aeron.transport.client.log_shape import TERM_COUNT, Log, LogShape
+from everlog.aeron.transport.format.layouts import LogMetaData
+from everlog.aeron.transport.memory.terms_twin import scan_block
+from everlog.kernel.memory import Memory
+
+FOREVER: Final = 0x7FFFFFFFFFFFFFFF
+MAX_BLOCK_LENGTH: Final = 1 << 30
+_END_OF_STREAM: Final = LogMetaData.field("end_of_stream_position").offset
+_TRANSPORTS: Final = LogMetaData.field("active_transport_count").offset
+_REVOKED: Final = LogMetaData.field("is_publication_revoked").offset
+_RESERVED_VALUE: Final = DataHeader.field("reserved_value").offset
+
+Handler = Callable[[bytes, Header], object]
+ControlledHandler = Callable[[bytes, Header], object]
+BlockHandler = Callable[[memoryview, int, int], object]
+RawBlockHandler = Callable[[int, memoryview, int, int], object]
+
+
+class ImageReader:
+    """What a subscription has of one publication. ``position`` holds its counter at ``position_offset``, int64. Raises
+    :class:`CorruptData` for a log that no driver makes, or a position that no reader leaves.
+
+    Handlers get ``handler(payload, header)``, both theirs to keep. What a handler raises goes through to the caller;
+    the position is then behind the fragment that it was given. After :meth:`close`, which lets go of all memory, polls
+    give 0.
+    """
+
+    def __init__(self, log: Log, position: Memory, position_offset: int) -> None:
+        shape = LogShape.of(log)
+        self._log: Log | None = log
+        if not position.writable:
+            raise TypeError("this memory is read-only")
+        self.join_position = position.get_i64_acquire(position_offset)
+        self._counter, self._at = position, position_offset
+        self.term_buffer_length = shape.term_length
+        self.position_bits_to_shift = shape.position_bits_to_shift
+        self.mtu_length, self.initial_term_id = shape.mtu_length, shape.initial_term_id
+        self.session_id, self.stream_id = shape.session_id, shape.stream_id
+        self._final = (0, 0, False)
+        self._pending: list[bytes] = []
+        self._pending_start = (0, 0)
+        self._pending_next = -1
+
+    def close(self) -> None:
+        """Let go of the log; the last position and what was known of the stream's end are kept."""
+        if self._log is not None:
+            self._final = (self.position, self.end_of_stream_position, self.is_publication_revoked)
+            self._log = None
+        self._counter = Memory.allocate(0)
+        self._pending_next = -1
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether :meth:`close` was called."""
+        return self._log is None
+
+    @property
+    def position(self) -> int:
+        """Up to where it was read. Set it to go over what comes next, up to the end of the term: :class:`UsageError`
+        beyond that."""
+        return self._final[0] if self._log is None else self._counter.get_i64(self._at)
+
+    @position.setter
+    def position(self, value: int) -> None:
+        if self._log is None:
+            raise closed_image()
+        self._check_position(value, self._read_position())
+        self._move(value)
+
+    @property
+    def is_end_of_stream(self) -> bool:
+        """Whether everything was read of a publication that is over."""
+        return self.position >= self.end_of_stream_position
+
+    @property
+    def end_of_stream_position(self) -> int:
+        """The largest number until it is known."""
+        return self._final[1] if self._log is None else self._log.metadata.get_i64_acquire(_END_OF_STREAM)
+
+    @property
+    def active_transport_count(self) -> int:
+        """How many transports it comes through, of several destinations."""
+        return 0 if self._log is None else self._log.metadata.get_i32_acquire(_TRANSPORTS)
+
+    @property
+    def is_publication_revoked(self) -> bool:
+        """Whether the publication ended without waiting for its readers."""
+        return self._final[2] if self._log is None else self._log.metadata.read(_REVOKED, 1) == b"\x01"
+
+    def poll(self, handler: Handler, fragment_limit: int = 10) -> int:
+        """Give up to ``fragment_limit`` fragments of the term in which it is to ``handler``; how many. A
+        :class:`FragmentAssembler` around the handler makes whole messages of them."""
+        return self._poll(handler, FOREVER, fragment_limit)
+
+    def bounded_poll(self, handler: Handler, limit_position: int, fragment_limit: int = 10) -> int:
+        """As :meth:`poll`, only fragments that begin below ``limit_position``."""
+        return self._poll(handler, limit_position, fragment_limit)
+
+    def controlled_poll(self, handler: ControlledHandler, fragment_limit: int = 10) -> int:
+        """As :meth:`poll`; what the handler gives, an :class:`Action` or ``None``, says how to go on."""
+        return self._poll(handler, FOREVER, fragment_limit, is_controlled=True)
+
+    def bounded_controlled_poll(self, handler: ControlledHandler, limit_position: int, fragment_limit: int = 10) -> int:
+        """As :meth:`controlled_poll`, only fragments that begin below ``limit_position``."""
+        return self._poll(handler, limit_position, fragment_limit, is_controlled=True)
+
+    def _poll(
+        self, handler: ControlledHandler, limit_position: int, fragment_limit: int, *, is_controlled: bool = False
+    ) -> int:
+        if self._log is None:
+            return 0
+        first = position = self._read_position()
+        limit = min(limit_position, self._term_end(position))
+        read = 0
+        try:
+            while read < fragment_limit and position < limit and self._log is not None:
+                frame = self._frame(self._log, position, first)
+                if not frame:
+                    break
+                before, position = position, position + align(len(frame))
+                if DataHeader.unpack_from(frame).type == TYPE_PADDING:
+                    continue
+                read += 1
+                action = handler(frame[HEADER_LENGTH:], self._header(frame, position))
+                if not is_controlled:
+                    continue
+                if action is Action.ABORT:
+                    read, position = read - 1, before
+                    break
+                if action is Action.BREAK:
+                    break
+                if action is Action.COMMIT:
+                    self._move(position)
+        finally:
+            if position > first:
+                self._move(position)
+        return read
+
+    def controlled_peek(self, initial_position: int, handler: ControlledHandler, limit_position: int) -> int:
+        """Give fragments from ``initial_position`` on that begin below ``limit_position`` and within the term to
+        ``handler``, without moving. Gives the position behind the last whole message; ``ABORT`` ends before a fragment,
+        ``BREAK`` behind it. Raises :class:`UsageError` for a position before the image's own or beyond its term."""
+        if self._log is None:
+            return 0
+        self._check_position(initial_position, self._read_position())
+        position = result = initial_position
+        limit = min(limit_position, self._term_end(position)) if position < limit_position else position
+        while position < limit and self._log is not None:
+            frame = self._frame(self._log, position, initial_position)
+            if not frame:
+                break
+            position += align(len(frame))
+            header = self._header(frame, position)
+            if header.type == TYPE_PADDING:
+                result = position
+                continue
+            action = handler(frame[HEADER_LENGTH:], header)
+            if action is Action.ABORT:
+                break
+            if header.flags & FLAG_END:
+                result = position
+            if action is Action.BREAK:
+                break
+        return result
+
+    def block_poll(self, handler: BlockHandler, block_length_limit: int) -> int:
+        """Give ``handler(block, session_id, term_id)`` the frames as they lie in the term, at most
+        ``block_length_limit`` bytes; how many. Padding is a block of its own. The block is valid while the handler
+        runs."""
+        return self._block_poll(lambda _, *found: handler(*found), block_length_limit)
+
+    def raw_poll(self, handler: RawBlockHandler, block_length_limit: int) -> int:
+        """As :meth:`block_poll`: ``handler(file_offset, block, session_id, term_id)``, with the block's place in the
+        log buffer's file."""
+        return self._block_poll(handler, block_length_limit)
+
+    def _block_poll(self, handler: RawBlockHandler, block_length_limit: int) -> int:
+        if self._log is None or block_length_limit < 0:
+            return 0
+        position = self._read_position()
+        index, offset = divmod(position, self.term_buffer_length)
+        term = self._log.terms[index % TERM_COUNT]
+        length = scan_block(term, offset, offset + min(block_length_limit, MAX_BLOCK_LENGTH)) - offset
+        if not length:
+            self._frame(self._log, position, position)
+            return 0
+        term_id = DataHeader.unpack_from(term.read(offset, HEADER_LENGTH)).term_id
+        block = term.slice(offset, length).view()
+        try:
+            handler(index % TERM_COUNT * self.term_buffer_length + offset, block, self.session_id, term_id)
+        finally:
+            release(block)
+            self._move(position + length)
+        return length
+
+    def poll_columns(self, columns: MessageColumns) -> int:
+        """Put whole messages into ``columns`` until there are no more or it is full; how many. Fragments of a message
+        whose last one has not come are kept for the next call, and dropped by any other way to read. Raises
+        :class:`CorruptData` for a message over 64 MiB."""
+        columns._reset()
+        columns.session_id = self.session_id
+        if self._log is None:
+            return 0
+        position = first = self._read_position()
+        try:
+            while frame := self._frame(self._log, position, -1 if columns.row_count else position):
+                if not self._take(columns, frame, position):
+                    break
+                position += align(len(frame))
+        finally:
+            if position > first:
+                self._counter.put_i64_release(self._at, position)
+        return columns.row_count
+
+    def _take(self, columns: MessageColumns, frame: bytes, position: int) -> bool:
+        """One more frame; false when there is no room for the message that it ends."""
+        header, payload = DataHeader.unpack_from(frame), frame[HEADER_LENGTH:]
+        if header.type == TYPE_PADDING:
+            return True
+        if header.flags & UNFRAGMENTED == UNFRAGMENTED:
+            if columns._has_room(len(payload)):
+                columns._add(payload, position, header.reserved_value)
+                return True
+            return False
+        if header.flags & FLAG_BEGIN:
+            self._pending, self._pending_start = [], (position, header.reserved_value)
+        elif position != self._pending_next:
+            self._pending_next = -1
+            return True
+        length = sum(map(len, self._pending)) + len(payload)
+        if length > MAX_MESSAGE_BYTES:
+            self._pending_next = -1
+            raise too_long(MAX_MESSAGE_BYTES)
+        if header.flags & FLAG_END and not columns._has_room(length):
+            return False
+        self._pending.append(payload)
+        self._pending_next = position + align(len(frame))
+        if header.flags & FLAG_END:
+            columns._add(b"".join(self._pending), *self._pending_start)
+            self._pending_next = -1
+        return True
+
+    def _frame(self, log: Log, position: int, first: int) -> bytes:
+        """The frame at a position; nothing where none is. A damaged one is told of when it is at ``first``."""
+        index, offset = divmod(position, self.term_buffer_length)
+        term = log.terms[index % TERM_COUNT]
+        length, rest = term.get_i32_acquire(offset), self.term_buffer_length - offset
+        if length <= 0:
+            return b""
+        if length < HEADER_LENGTH or align(length) > rest:
+            if position == first:
+                raise bad_frame(offset, length, rest)
+            return b""
+        return term.read(offset, length)
+
+    def _header(self, frame: bytes, position: int) -> Header:
+        return Header(frame[:HEADER_LENGTH], position, self.initial_term_id, self.position_bits_to_shift)
+
+    def _read_position(self) -> int:
+        position = self._counter.get_i64(self._at)
+        if position < 0 or position % FRAME_ALIGNMENT:
+            raise bad_counter(position)
+        return position
+
+    def _term_end(self, position: int) -> int:
+        return position // self.term_buffer_length * self.term_buffer_length + self.term_buffer_length
+
+    def _check_position(self, value: int, current: int) -> None:
+        if not current <= value <= self._term_end(current) or value % FRAME_ALIGNMENT:
+            raise bad_position(value, current, self._term_end(current))
+
+    def _move(self, position: int) -> None:
+        if self._log is not None:
+            self._counter.put_i64_release(self._at, position)
+            self._pending_next = -1

@@ -1,0 +1,1 @@
+"""The memory that client and driver share: rings, counters, logs."""

@@ -1,0 +1,139 @@
+"""The broadcast buffer in which a driver tells its clients what happens: one process writes, many read, each at its own
+pace; who is too slow is lapped and told so. Source: Agrona, BroadcastTransmitter, BroadcastReceiver,
+CopyBroadcastReceiver and BroadcastBufferDescriptor.
+
+The transmitter says with the intent counter how far it is about to write, before it does, and with the tail that it is
+done. A reader copies a record and looks at the intent counter behind that: where it says that the record may have been
+overwritten meanwhile, the copy is worth nothing.
+
+Ordering, on arm64 too: a release fence keeps the record's bytes behind the intent counter, an acquire fence keeps the
+reader's look at the intent counter behind its copy; the tail is written with release and read with acquire order.
+"""
+
+from __future__ import annotations
+
+from everlog.aeron.frames.constants import align, is_power_of_two
+from everlog.aeron.transport.format.command_layouts import RecordHeader
+from everlog.aeron.transport.format.layouts import BroadcastTrailer
+from everlog.errors import CorruptData, DataLost, UsageError
+from everlog.kernel.memory import Memory
+
+HEADER_LENGTH = RecordHeader.size
+RECORD_ALIGNMENT = HEADER_LENGTH
+TRAILER_LENGTH = BroadcastTrailer.size
+PADDING = -1
+"""Type id of a record that only fills the buffer up to its end."""
+MIN_CAPACITY = 64
+MAX_POSITION = 1 << 62
+"""No tail comes so far in the life of a driver."""
+WHERE = "to-clients buffer"
+_TYPE = RecordHeader.field("type_id").offset
+
+
+def _capacity_of(memory: Memory) -> int:
+    capacity = memory.length - TRAILER_LENGTH
+    if not (is_power_of_two(capacity) and capacity >= MIN_CAPACITY):
+        expected = f"a power of two and {TRAILER_LENGTH}"
+        raise CorruptData(WHERE, found=f"{memory.length} bytes", expected=expected)
+    return capacity
+
+
+class BroadcastTransmitter:
+    """The one that writes, over memory of a power of two of bytes and a trailer of 128. Raises :class:`CorruptData` for
+    another length."""
+
+    def __init__(self, memory: Memory) -> None:
+        self.capacity = _capacity_of(memory)
+        self.max_message_length = self.capacity // 8
+        self._memory = memory
+        self._intent = self.capacity + BroadcastTrailer.field("tail_intent_counter").offset
+        self._tail = self.capacity + BroadcastTrailer.field("tail_counter").offset
+        self._latest = self.capacity + BroadcastTrailer.field("latest_counter").offset
+        # Kept here too, where no reader can change it.
+        self._position = memory.get_i64(self._tail) & (MAX_POSITION - RECORD_ALIGNMENT)
+
+    def transmit(self, type_id: int, data: bytes) -> None:
+        """Tell all readers. Raises :class:`UsageError` for a type below 1 or more than ``max_message_length`` bytes."""
+        if type_id < 1:
+            raise UsageError(WHERE, found=f"type {type_id}", expected="1 or more")
+        if len(data) > self.max_message_length:
+            found, expected = f"a record of {len(data)} bytes", f"at most {self.max_message_length}"
+            raise UsageError(WHERE, found=found, expected=expected)
+        memory = self._memory
+        tail = self._position
+        at = tail & (self.capacity - 1)
+        length = HEADER_LENGTH + len(data)
+        taken = align(length, RECORD_ALIGNMENT)
+        padding = self.capacity - at if self.capacity - at < taken else 0
+        memory.put_i64_release(self._intent, tail + padding + taken)
+        memory.release_fence()
+        if padding:
+            memory.put_i32(at, padding)
+            memory.put_i32(at + _TYPE, PADDING)
+            tail, at = tail + padding, 0
+        memory.put_i32(at, length)
+        memory.put_i32(at + _TYPE, type_id)
+        memory.write(at + HEADER_LENGTH, data)
+        memory.put_i64_release(self._latest, tail)
+        memory.put_i64_release(self._tail, tail + taken)
+        self._position = tail + taken
+
+
+class BroadcastReceiver:
+    """One that reads, from the last record that was written before it came. Raises :class:`CorruptData` for memory
+    whose length is not a power of two and 128."""
+
+    def __init__(self, memory: Memory) -> None:
+        self.capacity = _capacity_of(memory)
+        self.lapped_count = 0
+        """How often records were lost because others came too fast."""
+        self._memory = memory
+        self._intent = self.capacity + BroadcastTrailer.field("tail_intent_counter").offset
+        self._tail = self.capacity + BroadcastTrailer.field("tail_counter").offset
+        self._latest = self.capacity + BroadcastTrailer.field("latest_counter").offset
+        self._next = memory.get_i64_acquire(self._latest)
+
+    def receive(self) -> tuple[int, bytes] | None:
+        """The next record, type id and payload; ``None`` when there is none yet. Raises :class:`DataLost` when records
+        were overwritten before they were read, the next call goes on with the newest; :class:`CorruptData` for a record
+        that can't be, the next call goes on with what comes then."""
+        memory = self._memory
+        tail = memory.get_i64_acquire(self._tail)
+        if tail <= self._next:
+            return None
+        if not self._is_valid(self._next):
+            raise self._lapped()
+        found = self._record(self._next, tail)
+        if found is not None and found[0] == PADDING:
+            found = self._record(self._next, tail)
+        memory.acquire_fence()
+        if found is None or not self._is_valid(found[2]):
+            raise self._lapped()
+        return found[0], found[1]
+
+    def _record(self, position: int, tail: int) -> tuple[int, bytes, int] | None:
+        """Type, payload and position of the record there, and step behind it; ``None`` where it was overwritten."""
+        memory = self._memory
+        at = position & (self.capacity - 1) & -RECORD_ALIGNMENT
+        length = memory.get_i32(at)
+        if not HEADER_LENGTH <= length <= self.capacity - at:
+            memory.acquire_fence()
+            if not self._is_valid(position):
+                return None
+            self._next = tail
+            expected = f"{HEADER_LENGTH} to {self.capacity - at}"
+            raise CorruptData(WHERE, offset=at, found=f"a record of {length} bytes", expected=expected)
+        self._next = position + align(length, RECORD_ALIGNMENT)
+        data = memory.read(at + HEADER_LENGTH, length - HEADER_LENGTH)
+        return memory.get_i32(at + _TYPE), data, position
+
+    def _is_valid(self, position: int) -> bool:
+        """Whether what is there was not overwritten yet."""
+        return position + self.capacity > self._memory.get_i64_acquire(self._intent)
+
+    def _lapped(self) -> DataLost:
+        self.lapped_count += 1
+        self._next = self._memory.get_i64_acquire(self._tail)
+        found = "records that were overwritten before they were read"
+        hint = "the client is too slow, or its process was stopped: it has to start anew"
+        return DataLost(WHERE, found=found, expected="to read each", hint=hint)

@@ -1,0 +1,168 @@
+"""``cnc.dat`` of a driver that is us, or whose client we are: the same file as
+:class:`~everlog.aeron.transport.format.cnc_file.CncFile` reads, mapped to take part in it. Source: CncFileDescriptor.
+
+A driver writes the version last, and then gives the file its name (:meth:`CncMemory.signal_ready`). Aeron's own drivers
+make the file under its name: a client that sees version 0 sees one that is starting, or died while it did.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Self
+
+from everlog.aeron.frames.constants import align
+from everlog.aeron.transport.format.cnc_file import CNC_NAME, MAX_BUFFER_BYTES, read_header
+from everlog.aeron.transport.format.counters import METADATA_LENGTH, VALUE_LENGTH
+from everlog.aeron.transport.format.layouts import CncMetaData
+from everlog.aeron.transport.memory.broadcast import TRAILER_LENGTH as BROADCAST_TRAILER
+from everlog.aeron.transport.memory.ring_buffer import TRAILER_LENGTH as RING_TRAILER
+from everlog.aeron.transport.memory.ring_buffer import ManyToOneRingBuffer
+from everlog.aeron.transport.memory.shared_files import FileDraft, draft_file, map_file
+from everlog.errors import CorruptData, StoreUnavailable, UsageError
+from everlog.kernel.memory import Memory
+
+CNC_VERSION = 2 << 8
+"""0.2.0."""
+MIB = 1 << 20
+ALIGNMENT = 8
+"""Buffers begin at multiples of it: their numbers are read in one go."""
+_VERSION = CncMetaData.field("cnc_version").offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CncSettings:
+    """Lengths as the file's metadata tells them, trailers included; the counters' metadata follow from their values.
+    ``file_page_size``: the file's length is a multiple of it."""
+
+    to_driver_buffer_length: int = MIB + RING_TRAILER
+    to_clients_buffer_length: int = MIB + BROADCAST_TRAILER
+    counters_values_buffer_length: int = MIB
+    error_log_buffer_length: int = MIB
+    client_liveness_timeout_ns: int = 10_000_000_000
+    file_page_size: int = 4096
+    pid: int | None = None
+    """``None``: of this process."""
+
+    @property
+    def counters_metadata_buffer_length(self) -> int:
+        """As many counters as there are values."""
+        return self.counters_values_buffer_length * (METADATA_LENGTH // VALUE_LENGTH)
+
+    def header(self, now_ms: int) -> bytes:
+        """The metadata, with version 0."""
+        return CncMetaData.pack(
+            to_driver_buffer_length=self.to_driver_buffer_length,
+            to_clients_buffer_length=self.to_clients_buffer_length,
+            counters_metadata_buffer_length=self.counters_metadata_buffer_length,
+            counters_values_buffer_length=self.counters_values_buffer_length,
+            error_log_buffer_length=self.error_log_buffer_length,
+            client_liveness_timeout_ns=self.client_liveness_timeout_ns,
+            start_timestamp_ms=now_ms,
+            pid=os.getpid() if self.pid is None else self.pid,
+            file_page_size=self.file_page_size,
+        )
+
+    def file_length(self) -> int:
+        """Bytes. Raises :class:`UsageError` for more than 2 GiB, or a length that is no multiple of 8."""
+        lengths = [
+            self.to_driver_buffer_length,
+            self.to_clients_buffer_length,
+            self.counters_metadata_buffer_length,
+            self.counters_values_buffer_length,
+            self.error_log_buffer_length,
+        ]
+        if any(length < 0 or length % ALIGNMENT for length in lengths):
+            raise UsageError(CNC_NAME, found=f"buffers of {lengths} bytes", expected=f"a multiple of {ALIGNMENT}")
+        total = align(CncMetaData.size + sum(lengths), self.file_page_size)
+        if total > MAX_BUFFER_BYTES:
+            raise UsageError(CNC_NAME, found=f"{total} bytes", expected=f"at most {MAX_BUFFER_BYTES}")
+        return total
+
+
+class CncMemory:
+    """The file's five buffers. ``header`` tells their lengths, and what the driver says of itself."""
+
+    def __init__(self, memory: Memory, header: CncMetaData, where: str = CNC_NAME) -> None:
+        self.header = header
+        self._draft: FileDraft | None = None
+        self._metadata = memory.slice(0, CncMetaData.size)
+        ends = [CncMetaData.size]
+        for field in CncMetaData.fields[1:6]:
+            length = header.values[field.index]
+            if length % ALIGNMENT:
+                expected = f"a multiple of {ALIGNMENT}"
+                raise CorruptData(where, offset=field.offset, found=f"{field.name} {length}", expected=expected)
+            ends.append(ends[-1] + length)
+        if ends[-1] > memory.length:
+            raise CorruptData(where, found=f"{memory.length} bytes", expected=f"{ends[-1]} bytes")
+        parts = [memory.slice(start, end - start) for start, end in pairwise(ends)]
+        self.to_driver, self.to_clients, self.counters_metadata, self.counters_values, self.error_log = parts
+
+    @classmethod
+    def create(cls, folder: Path, settings: CncSettings, now_ms: int) -> Self:
+        """The file of a new driver, not ready yet: it has another name until it is. Raises :class:`StoreExists` where
+        there is one, :class:`WriteFailed` where there is no room, :class:`UsageError` for lengths that can't be."""
+        draft = draft_file(Path(folder) / CNC_NAME, settings.file_length())
+        cnc = cls._initialised(draft.memory, settings, now_ms)
+        cnc._draft = draft
+        return cnc
+
+    @classmethod
+    def allocate(cls, settings: CncSettings, now_ms: int) -> Self:
+        """As the file's, in private memory, for a simulation."""
+        return cls._initialised(Memory.allocate(settings.file_length()), settings, now_ms)
+
+    @classmethod
+    def _initialised(cls, memory: Memory, settings: CncSettings, now_ms: int) -> Self:
+        header = settings.header(now_ms)
+        memory.write(0, header)
+        return cls(memory, CncMetaData.unpack_from(header))
+
+    @classmethod
+    def map(cls, folder: Path, *, writable: bool = True) -> Self:
+        """The file of a driver. Raises :class:`StoreUnavailable` where there is none or its driver is still starting,
+        :class:`UnsupportedVersion` for another version than 0.2, :class:`CorruptData` for lengths that can't be."""
+        path = Path(folder) / CNC_NAME
+        try:
+            memory = map_file(path, minimum=CncMetaData.size, maximum=MAX_BUFFER_BYTES, writable=writable)
+        except CorruptData as problem:
+            hint = "a driver is starting, or died while it did"
+            raise StoreUnavailable(str(path), found=problem.found, expected=problem.expected, hint=hint) from None
+        memory.get_i32_acquire(_VERSION)
+        return cls(memory, read_header(memory.read(0, CncMetaData.size), str(path)), str(path))
+
+    def signal_ready(self) -> None:
+        """Clients may come. Raises :class:`WriteFailed` where the file can't have its name."""
+        self._metadata.put_i32_volatile(_VERSION, CNC_VERSION)
+        draft, self._draft = self._draft, None
+        if draft is not None:
+            draft.publish()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the version is there."""
+        return self._metadata.get_i32_acquire(_VERSION) != 0
+
+    def close(self) -> None:
+        """Let go of the memory; the map ends with the last who has a part of it. A file that was not ready is
+        deleted."""
+        draft, self._draft = self._draft, None
+        if draft is not None:
+            draft.discard()
+        nothing = Memory.allocate(CncMetaData.size)
+        self._metadata = self.to_driver = self.to_clients = nothing
+        self.counters_metadata = self.counters_values = self.error_log = nothing
+
+
+def is_driver_active(folder: Path, now_ms: int, timeout_ms: int) -> bool:
+    """Whether a driver of this folder said within ``timeout_ms`` that it lives. A file that can't be read, or whose
+    driver never got ready, is no sign of one. Raises :class:`UnsupportedVersion` for a driver of another version."""
+    try:
+        cnc = CncMemory.map(folder, writable=False)
+        heartbeat = ManyToOneRingBuffer(cnc.to_driver).consumer_heartbeat
+    except (StoreUnavailable, CorruptData):
+        return False
+    return abs(now_ms - heartbeat) <= timeout_ms

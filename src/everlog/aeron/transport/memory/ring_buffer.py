@@ -1,0 +1,230 @@
+"""The many-to-one ring buffer in which clients leave commands for their driver: many processes write, one reads.
+Source: Agrona, ManyToOneRingBuffer and RingBufferDescriptor.
+
+A record is claimed by moving the tail with compare-and-set. Its length is written three times: negative as soon as it
+is claimed, so that a claim whose writer died can be told and skipped (:meth:`ManyToOneRingBuffer.unblock`), then the
+payload, then the length itself with release order, which makes the record one for the reader. The reader zeroes what
+it has read before it moves the head on: behind the tail all bytes are zero, so that a length that is not there yet is
+0.
+
+Ordering, on arm64 too: a release store keeps what comes before it before it, not what comes behind it behind it; so a
+release fence follows the negative length, else parts of the payload could be seen with no length before them, and an
+unblocker that looks for the next record would take them for a length.
+
+All that is in the memory was written by other processes, which may be of any kind: a length is held against the room
+that there is, and an offset is masked, before anything is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from everlog.aeron.frames.constants import align, is_power_of_two
+from everlog.aeron.transport.format.command_layouts import RecordHeader
+from everlog.aeron.transport.format.layouts import RingBufferTrailer
+from everlog.errors import CorruptData, UsageError
+from everlog.kernel.memory import Memory
+
+HEADER_LENGTH = RecordHeader.size
+RECORD_ALIGNMENT = HEADER_LENGTH
+TRAILER_LENGTH = RingBufferTrailer.size
+PADDING = -1
+"""Type id of a record that only fills the buffer up to its end."""
+MIN_CAPACITY = 8
+MAX_POSITION = 1 << 62
+"""No tail comes so far in the life of a driver."""
+NO_LIMIT = 1 << 31
+WHERE = "to-driver buffer"
+_TYPE = RecordHeader.field("type_id").offset
+
+
+class ManyToOneRingBuffer:
+    """Over memory of a power of two of bytes and a trailer of 768. Raises :class:`CorruptData` for another length."""
+
+    def __init__(self, memory: Memory) -> None:
+        capacity = memory.length - TRAILER_LENGTH
+        if not (is_power_of_two(capacity) and capacity >= MIN_CAPACITY):
+            expected = f"a power of two and {TRAILER_LENGTH}"
+            raise CorruptData(WHERE, found=f"{memory.length} bytes", expected=expected)
+        self.capacity = capacity
+        self.max_message_length = 0 if capacity == MIN_CAPACITY else max(HEADER_LENGTH, capacity >> 3)
+        self._memory = memory
+        self._mask = capacity - 1
+        self._tail = capacity + RingBufferTrailer.field("tail_position").offset
+        self._head_cache = capacity + RingBufferTrailer.field("head_cache_position").offset
+        self._head = capacity + RingBufferTrailer.field("head_position").offset
+        self._correlation = capacity + RingBufferTrailer.field("correlation_counter").offset
+        self._heartbeat = capacity + RingBufferTrailer.field("consumer_heartbeat").offset
+
+    @property
+    def consumer_heartbeat(self) -> int:
+        """When the reader last said that it lives, in milliseconds since 1970."""
+        return self._memory.get_i64_acquire(self._heartbeat)
+
+    @consumer_heartbeat.setter
+    def consumer_heartbeat(self, now_ms: int) -> None:
+        self._memory.put_i64_release(self._heartbeat, now_ms)
+
+    @property
+    def producer_position(self) -> int:
+        """Bytes that were ever claimed."""
+        return self._memory.get_i64_acquire(self._tail)
+
+    @property
+    def consumer_position(self) -> int:
+        """Bytes that were ever read."""
+        return self._memory.get_i64_acquire(self._head)
+
+    @property
+    def words(self) -> tuple[Memory, int, Memory, int]:
+        """Where both positions are: they are equal while there is nothing to read."""
+        return self._memory, self._tail, self._memory, self._head
+
+    @property
+    def size(self) -> int:
+        """Bytes that are claimed and not read yet."""
+        after = self.consumer_position
+        while True:
+            before, tail = after, self.producer_position
+            after = self.consumer_position
+            if before == after:
+                return min(max(tail - after, 0), self.capacity)
+
+    def next_correlation_id(self) -> int:
+        """A number that no other client or request of this driver has: one counter serves all."""
+        return self._memory.get_and_add_i64(self._correlation, 1)
+
+    # Writing, many at the same time
+
+    def write(self, type_id: int, data: bytes) -> bool:
+        """Leave one record; ``False`` when there is no room until the reader has read more. Raises :class:`UsageError`
+        for a type below 1 or a record over ``max_message_length``, :class:`CorruptData` for a tail that can't be."""
+        if type_id < 1:
+            raise UsageError(WHERE, found=f"type {type_id}", expected="1 or more")
+        if len(data) > self.max_message_length:
+            found, expected = f"a record of {len(data)} bytes", f"at most {self.max_message_length}"
+            raise UsageError(WHERE, found=found, expected=expected)
+        memory, length = self._memory, len(data) + HEADER_LENGTH
+        at = self._claim(align(length, RECORD_ALIGNMENT))
+        if at is None:
+            return False
+        memory.put_i32_release(at, -length)
+        memory.release_fence()
+        memory.write(at + HEADER_LENGTH, data)
+        memory.put_i32(at + _TYPE, type_id)
+        memory.put_i32_release(at, length)
+        return True
+
+    def _claim(self, required: int) -> int | None:
+        """The offset of so many bytes that are ours now. Where they don't fit between the tail and the buffer's end,
+        that is filled with padding, for which there is room even when there is none for the record itself."""
+        memory, capacity = self._memory, self.capacity
+        head = memory.get_i64_acquire(self._head_cache)
+        while True:
+            tail = self._checked_tail()
+            if required > capacity - (tail - head):
+                head = memory.get_i64_acquire(self._head)
+                if required > capacity - (tail - head):
+                    return None
+                memory.put_i64_release(self._head_cache, head)
+            tail_at = tail & self._mask
+            at: int | None = tail_at
+            padding, claimed = 0, required
+            if required > capacity - tail_at:
+                padding, at = capacity - tail_at, 0
+                if required > head & self._mask:
+                    head = memory.get_i64_acquire(self._head)
+                    if required > head & self._mask:
+                        at, claimed = None, 0
+                    memory.put_i64_release(self._head_cache, head)
+            if memory.compare_and_set_i64(self._tail, tail, tail + claimed + padding):
+                break
+        if padding:
+            self._pad(tail_at, padding)
+        return at
+
+    def _checked_tail(self) -> int:
+        tail = self._memory.get_i64_acquire(self._tail)
+        if not 0 <= tail <= MAX_POSITION or tail % RECORD_ALIGNMENT:
+            expected = f"0 to {MAX_POSITION}, a multiple of {RECORD_ALIGNMENT}"
+            raise CorruptData(WHERE, offset=self._tail, found=f"tail {tail}", expected=expected)
+        return tail
+
+    def _pad(self, at: int, length: int) -> None:
+        memory = self._memory
+        memory.put_i32_release(at, -length)
+        memory.release_fence()
+        memory.put_i32(at + _TYPE, PADDING)
+        memory.put_i32_release(at, length)
+
+    # Reading, one alone
+
+    def read(self, handler: Callable[[int, bytes], None], limit: int = NO_LIMIT) -> int:
+        """Hand at most ``limit`` records, type id and payload, to ``handler``; gives how many. One call goes up to the
+        buffer's end, the next from its start. Records count as read when the call ends, also by an error of the
+        handler's. Raises :class:`CorruptData` for a record whose length can't be: then all that was claimed is skipped,
+        since nobody can tell where the next record begins."""
+        memory = self._memory
+        head = memory.get_i64(self._head) & -RECORD_ALIGNMENT
+        start = head & self._mask
+        room = self.capacity - start
+        done = count = 0
+        try:
+            while done < room and count < limit:
+                at = start + done
+                length = memory.get_i32_acquire(at)
+                if length <= 0:
+                    break
+                if not HEADER_LENGTH <= length <= room - done:
+                    expected = f"{HEADER_LENGTH} to {room - done}"
+                    done = self._claimed_up_to(head, room)
+                    raise CorruptData(WHERE, offset=at, found=f"a record of {length} bytes", expected=expected)
+                done += align(length, RECORD_ALIGNMENT)
+                type_id = memory.get_i32(at + _TYPE)
+                if type_id != PADDING:
+                    count += 1
+                    handler(type_id, memory.read(at + HEADER_LENGTH, length - HEADER_LENGTH))
+        finally:
+            if done:
+                memory.zero(start, done)
+                memory.put_i64_release(self._head, _wrapped(head + done))
+        return count
+
+    def _claimed_up_to(self, head: int, room: int) -> int:
+        """Bytes from the head to the tail, or to the buffer's end where that is nearer or the tail can't be."""
+        claimed = self._memory.get_i64_acquire(self._tail) - head
+        return room if claimed <= 0 or claimed % RECORD_ALIGNMENT else min(claimed, room)
+
+    def unblock(self) -> bool:
+        """Turn a claim at the head, whose writer seems to have died, into padding, so that reading goes on behind it;
+        whether there was one. To be called when the head has not moved for long although there is something to read."""
+        memory = self._memory
+        head, tail = memory.get_i64_acquire(self._head), memory.get_i64_acquire(self._tail)
+        if head == tail:
+            return False
+        at = head & self._mask & -RECORD_ALIGNMENT
+        length = memory.get_i32_acquire(at)
+        if length < 0:
+            return self._unblocked(at, min(-length, self.capacity - at))
+        if length > 0:
+            return False
+        # Its writer died before it wrote any length: the record reaches up to the next one that is there.
+        tail_at = tail & self._mask & -RECORD_ALIGNMENT
+        for behind in range(at + RECORD_ALIGNMENT, tail_at if tail_at > at else self.capacity, RECORD_ALIGNMENT):
+            if memory.get_i32_acquire(behind):
+                return self._is_zero(at, behind) and self._unblocked(at, behind - at)
+        return False
+
+    def _is_zero(self, start: int, end: int) -> bool:
+        """Whether there are still no lengths: a slow writer may have come meanwhile."""
+        return not any(self._memory.get_i32_acquire(at) for at in range(end - RECORD_ALIGNMENT, start - 1, -8))
+
+    def _unblocked(self, at: int, length: int) -> bool:
+        self._memory.put_i32(at + _TYPE, PADDING)
+        self._memory.put_i32_release(at, length)
+        return True
+
+
+def _wrapped(position: int) -> int:
+    """As a 64-bit number."""
+    return (position + (1 << 63)) % (1 << 64) - (1 << 63)

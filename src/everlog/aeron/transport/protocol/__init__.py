@@ -1,0 +1,1 @@
+"""What client and driver, and drivers among each other, say: values to bytes and back."""

@@ -1,0 +1,1 @@
+"""Checking a media driver's folder: one report with every fault."""
