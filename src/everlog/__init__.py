@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from everlog.errors import (
     CorruptData,
@@ -25,10 +25,14 @@ from everlog.errors import (
     UsageError,
     WriteFailed,
 )
+from everlog.lazy import lazy_names
 from everlog.version import __version__
 
 if TYPE_CHECKING:
     from everlog.stores import open_store
+else:
+    # Import cost: the families are loaded when the first store is opened.
+    __getattr__ = lazy_names(__name__, {"open_store": "everlog.stores"})[0]
 
 __all__ = [
     "CorruptData",
@@ -53,10 +57,5 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    # Import cost: the families are loaded when the first store is opened.
-    if name == "open_store":
-        from everlog.stores import open_store
-
-        return open_store
-    raise AttributeError(f"module 'everlog' has no attribute {name!r}")
+def __dir__() -> list[str]:
+    return [*__all__, *(name for name in globals() if name.startswith("__") and name not in __all__)]

@@ -3,23 +3,17 @@ driver: ``from everlog.aeron import Aeron``."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from everlog.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from everlog.aeron.transport.client.aeron import Aeron
-    from everlog.aeron.transport.client.options import ClientOptions
-
-__all__ = ["Aeron", "ClientOptions"]
-
-
-def __getattr__(name: str) -> Any:
-    # Import cost: who only reads archives needs no client.
-    if name == "Aeron":
-        from everlog.aeron.transport.client.aeron import Aeron
-
-        return Aeron
-    if name == "ClientOptions":
-        from everlog.aeron.transport.client.options import ClientOptions
-
-        return ClientOptions
-    raise AttributeError(f"module 'everlog.aeron' has no attribute {name!r}")
+    from everlog.aeron.transport.client.aeron import Aeron as Aeron
+    from everlog.aeron.transport.client.options import ClientOptions as ClientOptions
+else:
+    _homes = {
+        "Aeron": "everlog.aeron.transport.client.aeron",
+        "ClientOptions": "everlog.aeron.transport.client.options",
+    }
+    # Name to module: reading archives needs no client.
+    __getattr__, __dir__, __all__ = lazy_names(__name__, _homes)

@@ -8,8 +8,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from everlog.lazy import lazy_names
 
 if TYPE_CHECKING:
     from everlog.core.durability import Durability as Durability
@@ -24,27 +25,20 @@ if TYPE_CHECKING:
     from everlog.jlog.writing.creation import alter as alter
     from everlog.jlog.writing.creation import create as create
     from everlog.jlog.writing.writer import Writer as Writer
-
-_HOMES = {
-    "Address": "everlog.jlog.format.addresses",
-    "AsyncSubscriber": "everlog.jlog.subscribing.async_subscriber",
-    "Durability": "everlog.core.durability",
-    "Message": "everlog.jlog.format.message",
-    "Subscriber": "everlog.jlog.subscribing.subscriber",
-    "Writer": "everlog.jlog.writing.writer",
-    "add_subscriber": "everlog.jlog.subscribing.subscriptions",
-    "alter": "everlog.jlog.writing.creation",
-    "clean": "everlog.jlog.subscribing.removal",
-    "create": "everlog.jlog.writing.creation",
-    "list_subscribers": "everlog.jlog.subscribing.subscriptions",
-    "remove_subscriber": "everlog.jlog.subscribing.subscriptions",
-}
-"""Name to module: each is imported when it is asked for, so that reading a journal costs no import of what writes."""
-
-__all__ = list(_HOMES)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+else:
+    _homes = {
+        "Address": "everlog.jlog.format.addresses",
+        "AsyncSubscriber": "everlog.jlog.subscribing.async_subscriber",
+        "Durability": "everlog.core.durability",
+        "Message": "everlog.jlog.format.message",
+        "Subscriber": "everlog.jlog.subscribing.subscriber",
+        "Writer": "everlog.jlog.writing.writer",
+        "add_subscriber": "everlog.jlog.subscribing.subscriptions",
+        "alter": "everlog.jlog.writing.creation",
+        "clean": "everlog.jlog.subscribing.removal",
+        "create": "everlog.jlog.writing.creation",
+        "list_subscribers": "everlog.jlog.subscribing.subscriptions",
+        "remove_subscriber": "everlog.jlog.subscribing.subscriptions",
+    }
+    # Name to module: each is imported when it is asked for, so that reading a journal costs no import of what writes.
+    __getattr__, __dir__, __all__ = lazy_names(__name__, _homes)

@@ -6,8 +6,9 @@ its bytes; :class:`SbeColumns` decodes the payloads of a scan's batches in bulk.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from everlog.lazy import lazy_names
 
 if TYPE_CHECKING:
     from everlog.sbe.columns import SbeColumns as SbeColumns
@@ -19,24 +20,17 @@ if TYPE_CHECKING:
     from everlog.sbe.schema import Schema as Schema
     from everlog.sbe.schema import load_schema as load_schema
     from everlog.sbe.schema import parse_schema as parse_schema
-
-_HOMES = {
-    "DecodedMessage": "decode",
-    "Message": "schema",
-    "SbeColumns": "columns",
-    "Schema": "schema",
-    "decode_block": "decode",
-    "decode_texts": "decode",
-    "encode_block": "encode",
-    "load_schema": "schema",
-    "parse_schema": "schema",
-}
-"""Name to module: each is imported when it is asked for, so that a command that decodes nothing imports none of it."""
-
-__all__ = list(_HOMES)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+else:
+    _homes = {
+        "DecodedMessage": "everlog.sbe.decode",
+        "Message": "everlog.sbe.schema",
+        "SbeColumns": "everlog.sbe.columns",
+        "Schema": "everlog.sbe.schema",
+        "decode_block": "everlog.sbe.decode",
+        "decode_texts": "everlog.sbe.decode",
+        "encode_block": "everlog.sbe.encode",
+        "load_schema": "everlog.sbe.schema",
+        "parse_schema": "everlog.sbe.schema",
+    }
+    # Name to module: each is imported when it is asked for, so that a command that decodes nothing imports none of it.
+    __getattr__, __dir__, __all__ = lazy_names(__name__, _homes)

@@ -8,8 +8,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from everlog.lazy import lazy_names
 
 if TYPE_CHECKING:
     from everlog.aeron.archive.archive import Archive as Archive
@@ -27,30 +28,23 @@ if TYPE_CHECKING:
     from everlog.aeron.archive.recording.replay import Replay as Replay
     from everlog.aeron.archive.writing.recorder import Recorder as Recorder
     from everlog.core.durability import Durability as Durability
-
-_HOMES = {
-    "Archive": "everlog.aeron.archive.archive",
-    "ArchiveOptions": "everlog.aeron.archive.recording.options",
-    "Durability": "everlog.core.durability",
-    "ErrorCode": "everlog.aeron.archive.recording.refusals",
-    "EventStream": "everlog.aeron.archive.recording.events",
-    "Recorder": "everlog.aeron.archive.writing.recorder",
-    "RecordingProgress": "everlog.aeron.archive.recording.events",
-    "RecordingSignal": "everlog.aeron.archive.recording.events",
-    "RecordingStarted": "everlog.aeron.archive.recording.events",
-    "RecordingStopped": "everlog.aeron.archive.recording.events",
-    "Refused": "everlog.aeron.archive.recording.refusals",
-    "Replay": "everlog.aeron.archive.recording.replay",
-    "SignalEvent": "everlog.aeron.archive.recording.events",
-    "create": "everlog.aeron.archive.opening",
-    "open_archive": "everlog.aeron.archive.opening",
-}
-"""Name to module: each is imported when it is asked for, so that reading an archive costs no import of what writes."""
-
-__all__ = list(_HOMES)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+else:
+    _homes = {
+        "Archive": "everlog.aeron.archive.archive",
+        "ArchiveOptions": "everlog.aeron.archive.recording.options",
+        "Durability": "everlog.core.durability",
+        "ErrorCode": "everlog.aeron.archive.recording.refusals",
+        "EventStream": "everlog.aeron.archive.recording.events",
+        "Recorder": "everlog.aeron.archive.writing.recorder",
+        "RecordingProgress": "everlog.aeron.archive.recording.events",
+        "RecordingSignal": "everlog.aeron.archive.recording.events",
+        "RecordingStarted": "everlog.aeron.archive.recording.events",
+        "RecordingStopped": "everlog.aeron.archive.recording.events",
+        "Refused": "everlog.aeron.archive.recording.refusals",
+        "Replay": "everlog.aeron.archive.recording.replay",
+        "SignalEvent": "everlog.aeron.archive.recording.events",
+        "create": "everlog.aeron.archive.opening",
+        "open_archive": "everlog.aeron.archive.opening",
+    }
+    # Name to module: each is imported when it is asked for, so that reading an archive costs no import of what writes.
+    __getattr__, __dir__, __all__ = lazy_names(__name__, _homes)

@@ -6,20 +6,14 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from everlog.lazy import lazy_names
 
 if TYPE_CHECKING:
     from everlog.spark.streaming.lag import StreamProgress as StreamProgress
     from everlog.spark.streaming.lag import progress as progress
-
-_HOMES = {"StreamProgress": "everlog.spark.streaming.lag", "progress": "everlog.spark.streaming.lag"}
-"""Name to module: every Python process of Spark imports this package, few need these."""
-
-__all__ = list(_HOMES)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+else:
+    _homes = {"StreamProgress": "everlog.spark.streaming.lag", "progress": "everlog.spark.streaming.lag"}
+    # Name to module: every Python process of Spark imports this package, few need these.
+    __getattr__, __dir__, __all__ = lazy_names(__name__, _homes)
