@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.lines import Line, paired_rates
-from everlog.core.writable import LocalWritableStorage, WritableFile
+from everlog.core.files.writable import LocalWritableStorage, WritableFile
 
 SYNC_S = 0.001
 THREADS = 8

@@ -24,8 +24,8 @@ from benchmarks.lines import RUNS, Line, Spread, median_seconds, paired_rates, s
 from everlog import jlog
 from everlog.aeron import archive
 from everlog.aeron.archive.following import ArchiveFollower
+from everlog.core.files.storage import LocalStorage
 from everlog.core.following import Follower
-from everlog.core.storage import LocalStorage
 from everlog.nats_streaming.following import ChannelFollower
 from everlog.spark.session import local_session
 from everlog.testing.nats_channel import Channel, make_store

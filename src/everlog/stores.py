@@ -6,7 +6,7 @@ import importlib
 import os
 from typing import Any
 
-from everlog.core.storage import LocalStorage, Storage
+from everlog.core.files.storage import LocalStorage, Storage
 from everlog.core.store import Store
 from everlog.errors import NotAStore, UsageError
 
@@ -55,7 +55,7 @@ def storage_of(path: str | os.PathLike[str]) -> Storage:
     """
     text = os.fspath(path)
     if "://" in text and not os.path.exists(text):
-        from everlog.core.remote import RemoteStorage
+        from everlog.core.files.remote import RemoteStorage
 
         return RemoteStorage(text)
     return LocalStorage(text)

@@ -246,7 +246,7 @@ def test_it_is_refused_while_an_archive_runs(call: Call, unpack: Unpack, verb: l
 
 
 def test_it_is_refused_while_everlog_writes_there(call: Call, unpack: Unpack) -> None:
-    from everlog.core.writable import LocalWritableStorage
+    from everlog.core.files.writable import LocalWritableStorage
 
     folder = unpack(BASIC)
     with LocalWritableStorage(str(folder)).open_writable("archive-mark.dat") as mark:
@@ -259,7 +259,7 @@ def test_it_is_refused_while_everlog_writes_there(call: Call, unpack: Unpack) ->
 def test_a_full_disk_is_told_with_what_stands_and_the_verb_goes_on_when_there_is_room(
     call: Call, unpack: Unpack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from everlog.core.writable import LocalWritableStorage
+    from everlog.core.files.writable import LocalWritableStorage
     from everlog.errors import WriteFailed
 
     folder = unpack(BASIC)
@@ -293,7 +293,7 @@ def test_a_backup_inside_of_the_archive_is_refused(call: Call, unpack: Unpack) -
 def test_who_interrupts_a_change_is_told_what_was_done_and_how_to_undo_it(
     call: Call, unpack: Unpack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from everlog.core.writable import LocalWritableStorage
+    from everlog.core.files.writable import LocalWritableStorage
 
     folder = unpack(BASIC)
     before = files(folder)

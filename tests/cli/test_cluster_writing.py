@@ -188,7 +188,7 @@ def test_a_node_that_runs_is_left_alone(call: Call, node: Path, verb: str, mark:
 def test_where_the_system_does_not_tell_who_has_the_file_open_that_is_said(
     call: Call, node: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from everlog.core.writable import LocalWritableStorage
+    from everlog.core.files.writable import LocalWritableStorage
 
     told = "does not tell whether a process has recording.log open"
     assert told not in call("cluster", node, INVALIDATE)[2]
@@ -262,7 +262,7 @@ def test_a_backup_inside_of_the_node_s_folder_is_refused(call: Call, node: Path)
 def test_who_interrupts_a_change_is_told_where_the_old_file_is(
     call: Call, node: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from everlog.core.writable import LocalWritableStorage
+    from everlog.core.files.writable import LocalWritableStorage
 
     publish = LocalWritableStorage.publish
 
@@ -277,7 +277,7 @@ def test_who_interrupts_a_change_is_told_where_the_old_file_is(
 
 
 def test_a_failure_says_where_the_old_file_is(call: Call, node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from everlog.core.writable import LocalWritableStorage
+    from everlog.core.files.writable import LocalWritableStorage
     from everlog.errors import WriteFailed
 
     publish = LocalWritableStorage.publish

@@ -18,7 +18,7 @@ import pytest
 
 import tests
 from everlog.cli.jlogctl import OLD_STYLE, VERBS, jlogctl
-from everlog.core.writable import LocalWritableStorage
+from everlog.core.files.writable import LocalWritableStorage
 
 ROOT = tests.ROOT
 GOLDEN = ROOT / "tests" / "golden" / "jlog"

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import tests
-from everlog.core.storage import LocalStorage
+from everlog.core.files.storage import LocalStorage
 from everlog.jlog.options import JlogOptions
 from everlog.jlog.store import JlogStore
 

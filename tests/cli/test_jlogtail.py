@@ -20,7 +20,7 @@ import pytest
 import tests
 from everlog.cli.faults import FaultPrinter
 from everlog.cli.jlogtail import TAIL_COLUMNS, SeenMetastore, batches, new_cursor
-from everlog.core.storage import LocalStorage
+from everlog.core.files.storage import LocalStorage
 from everlog.jlog.options import JlogOptions
 from everlog.jlog.store import JlogStore
 from everlog.testing.memory_storage import MemoryStorage

@@ -35,11 +35,11 @@ from everlog.cli.metrics import parse_listen
 from everlog.cli.read import unescaped
 from everlog.cli.spark.running import size_of
 from everlog.cli.spark.stats import bucket_width
+from everlog.core.files.storage import LocalStorage
+from everlog.core.files.writable import LocalWritableStorage, make_folder
 from everlog.core.json_text import parse_json
 from everlog.core.options import fill
-from everlog.core.storage import LocalStorage
 from everlog.core.store import as_level
-from everlog.core.writable import LocalWritableStorage, make_folder
 from everlog.errors import EverlogError
 from everlog.nats_streaming.options import NatsStreamingOptions
 from everlog.nats_streaming.reading.encryption import load_master_key

@@ -15,7 +15,7 @@ import tests
 from everlog.aeron.transport.driver.settings.properties import read_properties
 from everlog.aeron.transport.memory.shared_files import map_file
 from everlog.cli.app import run
-from everlog.core.remote import RemoteStorage
+from everlog.core.files.remote import RemoteStorage
 from everlog.errors import EverlogError
 from everlog.nats_streaming.options import NatsStreamingOptions
 from everlog.nats_streaming.reading.encryption import load_master_key

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import everlog
-from everlog.core.storage import LocalStorage
+from everlog.core.files.storage import LocalStorage
 from everlog.stores import detect
 
 FOLDERS = {
@@ -47,7 +47,7 @@ def test_an_unknown_family_is_a_usage_error(tmp_path: Path) -> None:
 def test_only_the_family_at_hand_is_imported(tmp_path: Path, name: str, package: str) -> None:
     (tmp_path / name).write_bytes(b"\1\0\0\0" + bytes(12))
     script = (
-        "import sys\nfrom everlog.core.storage import LocalStorage\nfrom everlog.stores import detect\n"
+        "import sys\nfrom everlog.core.files.storage import LocalStorage\nfrom everlog.stores import detect\n"
         "detect(LocalStorage(sys.argv[1]))\n"
         "print(*sorted({m.split('.')[1] for m in sys.modules if m.startswith('everlog.') and m.count('.') > 1}))\n"
     )

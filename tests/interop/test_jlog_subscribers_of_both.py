@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from everlog.core.writable import LocalWritableStorage
+from everlog.core.files.writable import LocalWritableStorage
 from everlog.errors import StoreUnavailable, SubscriberExists, UnknownSubscriber
 from everlog.jlog import (
     Address,

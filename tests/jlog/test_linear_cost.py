@@ -23,7 +23,7 @@ import pytest
 import everlog
 from everlog.cli import faults
 from everlog.cli.app import run
-from everlog.core.storage import LocalStorage
+from everlog.core.files.storage import LocalStorage
 from everlog.jlog.following import JournalFollower
 from everlog.jlog.store import JlogStore
 from everlog.jlog.subscribing.subscriber import Subscriber

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from everlog.core.writable import LocalWritableStorage
+from everlog.core.files.writable import LocalWritableStorage
 from everlog.errors import EverlogError, WriteFailed
 from everlog.jlog import Subscriber, Writer, create
 from everlog.jlog.store import JlogStore

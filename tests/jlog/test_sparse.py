@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from everlog.cli.app import run
+from everlog.core.files.storage import LocalStorage
 from everlog.core.following import CutLimit
 from everlog.core.repair import FolderBackup
 from everlog.core.report import Fault
-from everlog.core.storage import LocalStorage
 from everlog.core.store import Store
 from everlog.jlog.following import JournalFollower
 from everlog.jlog.format.addresses import Address

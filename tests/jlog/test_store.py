@@ -10,7 +10,7 @@ import pytest
 
 import tests
 from everlog import open_store
-from everlog.core.storage import LocalStorage
+from everlog.core.files.storage import LocalStorage
 from everlog.errors import StoreUnavailable, UnknownStream, UnsupportedVersion, UsageError
 from everlog.jlog.format import names
 from everlog.jlog.format.layouts import JlogHeader

@@ -101,7 +101,7 @@ def test_server_clients_and_subscriptions_are_what_the_truth_says(
 def test_the_logs_are_what_the_truth_says_record_by_record(
     name: str, golden: Golden, truth: Truth, opened: Any
 ) -> None:
-    from everlog.core.storage import LocalStorage
+    from everlog.core.files.storage import LocalStorage
     from everlog.kernel.crc32 import Crc32
     from everlog.nats_streaming.format.clients import client_events
     from everlog.nats_streaming.format.subscriptions import EVENT_NAMES, subscription_events

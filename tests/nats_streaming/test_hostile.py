@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from everlog.core.storage import LocalStorage
+from everlog.core.files.storage import LocalStorage
 from everlog.nats_streaming.store import NatsStreamingStore
 from everlog.testing.series import Series
 

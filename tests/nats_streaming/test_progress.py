@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from everlog.core.files.storage import Storage
 from everlog.core.report import Fault
-from everlog.core.storage import Storage
 from everlog.kernel.columns import RowSink
 from everlog.kernel.crc32 import IEEE, Crc32
 from everlog.nats_streaming.format.subscriptions import subscription_events

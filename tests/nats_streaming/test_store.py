@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from everlog.core.storage import LocalStorage
+from everlog.core.files.storage import LocalStorage
 from everlog.errors import CorruptData, FileChanged, UnknownStream, UsageError
 from everlog.nats_streaming.format.limits import parse_duration, parse_size
 from everlog.nats_streaming.format.names import channel_problem, channel_text, parse_slice_name

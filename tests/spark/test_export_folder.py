@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from everlog.core.writable import LocalWritableStorage
+from everlog.core.files.writable import LocalWritableStorage
 from everlog.errors import CorruptData, StoreUnavailable
 from everlog.spark.pipelines.export_folder import ExportFolder, placed, read_manifest
 from everlog.spark.pipelines.export_manifest import ExportedFile, ExportedStream, Manifest, Placing, StreamKey

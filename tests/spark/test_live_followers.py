@@ -12,8 +12,8 @@ import pytest
 from everlog import jlog
 from everlog.aeron import archive
 from everlog.aeron.cluster.format.recording_log import encode, read_recording_log
+from everlog.core.files.storage import LocalStorage
 from everlog.core.following import CutLimit, Follower, Reach
-from everlog.core.storage import LocalStorage
 from everlog.errors import EverlogError, StoreUnavailable, UnknownStream, UsageError
 from everlog.spark.discovery import FoundStore
 from everlog.spark.streaming.followers import open_follower

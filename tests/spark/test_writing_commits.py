@@ -16,9 +16,9 @@ from everlog.aeron.archive.archive import Archive
 from everlog.aeron.archive.recording.options import ArchiveOptions
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.archive.writing import heartbeat
+from everlog.core.files.storage import Storage
+from everlog.core.files.writable import WritableStorage
 from everlog.core.report import Fault
-from everlog.core.storage import Storage
-from everlog.core.writable import WritableStorage
 from everlog.errors import CorruptData, EverlogError, StoreUnavailable, UsageError, WriteFailed
 from everlog.jlog import Writer
 from everlog.jlog.store import JlogStore

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 
 from everlog import jlog, open_store
-from everlog.core.writable import LocalWritableStorage
+from everlog.core.files.writable import LocalWritableStorage
 from everlog.spark.writing import messages, notes
 from everlog.spark.writing.commits import Transaction
 from everlog.spark.writing.options import parse_write_options

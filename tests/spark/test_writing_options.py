@@ -9,7 +9,7 @@ import pytest
 import tests
 from everlog import jlog
 from everlog.aeron import archive
-from everlog.core.durability import Durability
+from everlog.core.files.durability import Durability
 from everlog.errors import NotAStore, UsageError
 from everlog.spark.writing.naming import journal_name
 from everlog.spark.writing.options import OPTION_NAMES, parse_write_options

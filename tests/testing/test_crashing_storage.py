@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from everlog.core.writable import LocalWritableStorage, WritableStorage, locked
+from everlog.core.files.writable import LocalWritableStorage, WritableStorage, locked
 from everlog.errors import EverlogError, NotAStore, StoreUnavailable, WriteFailed
 from everlog.testing.crashing_storage import CrashingStorage
 from everlog.testing.faulty_writes import FaultyWrites, WriteFaults

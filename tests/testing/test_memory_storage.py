@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from everlog.core.storage import LocalStorage, Storage
+from everlog.core.files.storage import LocalStorage, Storage
 from everlog.errors import EverlogError
 from everlog.testing.memory_storage import MemoryStorage
 

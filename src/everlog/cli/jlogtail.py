@@ -21,9 +21,9 @@ from everlog.cli.records import JsonLines
 from everlog.cli.text import complain
 from everlog.core.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS, Batch, pick
 from everlog.core.derived import derive
-from everlog.core.storage import LocalStorage, ReadableFile, Storage
+from everlog.core.files.storage import LocalStorage, ReadableFile, Storage
+from everlog.core.files.writable import LocalWritableStorage, WritableFile, WritableStorage
 from everlog.core.store import Level, ScanRequest
-from everlog.core.writable import LocalWritableStorage, WritableFile, WritableStorage
 from everlog.errors import UsageError, WriteFailed
 from everlog.jlog.format.addresses import Address
 from everlog.jlog.format.faults import STREAM

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from everlog.core.files.storage import LocalStorage, ReadableFile, Storage
+from everlog.core.files.writable import LocalWritableStorage, make_folder
+from everlog.core.files.zeros import nonzero_blocks
 from everlog.core.report import Fault, Progress
-from everlog.core.storage import LocalStorage, ReadableFile, Storage
-from everlog.core.writable import LocalWritableStorage, make_folder
-from everlog.core.zeros import nonzero_blocks
 from everlog.errors import FileChanged, WriteFailed
 
 NOTHING = "nothing"

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from everlog.core.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS, Batch, Column, ColumnType, pick
 from everlog.core.derived import DERIVED, FAMILY, STORE, STREAM, derive
+from everlog.core.files.storage import Storage
 from everlog.core.record import Record
 from everlog.core.report import Fault, Progress, Report, Severity, VerifyPart
-from everlog.core.storage import Storage
 from everlog.errors import CorruptData, UsageError
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from everlog.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from everlog.core.durability import Durability as Durability
+    from everlog.core.files.durability import Durability as Durability
     from everlog.jlog.format.addresses import Address as Address
     from everlog.jlog.format.message import Message as Message
     from everlog.jlog.subscribing.async_subscriber import AsyncSubscriber as AsyncSubscriber
@@ -29,7 +29,7 @@ else:
     _homes = {
         "Address": "everlog.jlog.format.addresses",
         "AsyncSubscriber": "everlog.jlog.subscribing.async_subscriber",
-        "Durability": "everlog.core.durability",
+        "Durability": "everlog.core.files.durability",
         "Message": "everlog.jlog.format.message",
         "Subscriber": "everlog.jlog.subscribing.subscriber",
         "Writer": "everlog.jlog.writing.writer",

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from everlog.core.columns import MAX_BATCH_BYTES
+from everlog.core.files.storage import ReadableFile, Storage
 from everlog.core.following import Cut, CutLimit, Follower, Reach, cut_by_scan
 from everlog.core.report import Fault
-from everlog.core.storage import ReadableFile, Storage
 from everlog.core.store import DEFAULT_SPLIT_BYTES, Split
 from everlog.errors import StoreUnavailable, UsageError
 from everlog.jlog.format.addresses import MARKER_BITS

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from everlog.core.files.storage import LocalStorage, Storage
 from everlog.core.report import Fault
-from everlog.core.storage import LocalStorage, Storage
 from everlog.errors import EverlogError, NotAStore
 from everlog.jlog.format.checkpoints import read_checkpoints
 from everlog.jlog.monitoring.health import DEFAULT_LIMITS, WARNINGS, HealthLimits, check_health

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from everlog.core.columns import Batch, Column
+from everlog.core.files.storage import Storage
 from everlog.core.options import fill
 from everlog.core.report import Fault, Progress, Report
 from everlog.core.split_times import SplitTimes
-from everlog.core.storage import Storage
 from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, Split, Store, StreamInfo
 from everlog.errors import EverlogError, UnknownStream
 from everlog.jlog.format.addresses import MARKER_BITS, Address

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from everlog.core.files.storage import Storage
 from everlog.core.following import Cut, CutLimit, Follower, Reach, cut_by_scan
-from everlog.core.storage import Storage
 from everlog.core.store import DEFAULT_SPLIT_BYTES, Split
 from everlog.errors import StoreUnavailable
 from everlog.nats_streaming.format.names import channel_bytes, slice_file

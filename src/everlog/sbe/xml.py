@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
 
-from everlog.core.regular_files import read_small_file
+from everlog.core.files.regular_files import read_small_file
 from everlog.errors import InvalidSchema, UsageError
 
 MAX_SCHEMA_BYTES = 8 << 20

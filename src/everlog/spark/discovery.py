@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from everlog.core.storage import Storage, is_missing
+from everlog.core.files.storage import Storage, is_missing
 from everlog.errors import EverlogError, LimitExceeded, NotAStore, StoreUnavailable
 from everlog.spark.looking import look_at_each
 from everlog.stores import detect, storage_of, store_class

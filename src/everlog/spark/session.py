@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from everlog.core.writable import write_failed
+from everlog.core.files.writable import write_failed
 from everlog.errors import MissingDependency, UsageError
 from everlog.spark.java import Java, find_java
 

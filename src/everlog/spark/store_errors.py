@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 
+from everlog.core.files.storage import is_missing
 from everlog.core.report import Fault
-from everlog.core.storage import is_missing
 from everlog.errors import (
     CorruptData,
     EverlogError,

@@ -27,7 +27,7 @@ from everlog.aeron.archive.archive import Archive
 from everlog.aeron.archive.opening import create
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.archive.writing.recorder import Recorder
-from everlog.core.writable import LocalWritableStorage
+from everlog.core.files.writable import LocalWritableStorage
 from everlog.errors import EverlogError
 from everlog.testing.jlog_soak import Worker
 

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from everlog.core.columns import ColumnType
+from everlog.core.files.storage import LocalStorage, Storage
 from everlog.core.report import Fault
-from everlog.core.storage import LocalStorage, Storage
 from everlog.core.store import LENGTH, PAYLOAD, TIMESTAMP_NS, Level, Split, Store
 from everlog.errors import EverlogError, UnknownStream, UsageError
 from everlog.stores import open_store

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from everlog.core.storage import Entry, FileBase, ReadableFile, Storage
+from everlog.core.files.storage import Entry, FileBase, ReadableFile, Storage
 from everlog.testing.passing_storage import PassingStorage
 
 

@@ -23,8 +23,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from everlog.core.storage import Entry, FileBase
-from everlog.core.writable import DRAFT_PREFIX, write_failed
+from everlog.core.files.storage import Entry, FileBase
+from everlog.core.files.writable import DRAFT_PREFIX, write_failed
 from everlog.errors import NotAStore, StoreUnavailable
 from everlog.testing.unsynced import Change, Inode, is_in_place
 
@@ -33,7 +33,7 @@ SECONDS_FOR_A_LOCK = 30.0
 
 
 class CrashingFile(FileBase):
-    """An open file of a :class:`CrashingStorage`; see :class:`everlog.core.writable.WritableFile`."""
+    """An open file of a :class:`CrashingStorage`; see :class:`everlog.core.files.writable.WritableFile`."""
 
     def __init__(self, storage: CrashingStorage, inode: Inode, name: str, *, is_writable: bool) -> None:
         self.name = name
@@ -148,7 +148,7 @@ class CrashingFile(FileBase):
 
 
 class CrashingStorage:
-    """One folder, without folders in it; see :class:`everlog.core.writable.WritableStorage`.
+    """One folder, without folders in it; see :class:`everlog.core.files.writable.WritableStorage`.
 
     ``after_each(what)`` is called after every change and every sync, and after half of each write; from there a test
     takes what a crash at this moment leaves. That half ends at a multiple of ``edge_bytes``: systems copy whole pages

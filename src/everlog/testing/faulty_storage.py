@@ -6,7 +6,7 @@ import errno
 import os
 from dataclasses import dataclass
 
-from everlog.core.storage import FileBase, ReadableFile, Storage
+from everlog.core.files.storage import FileBase, ReadableFile, Storage
 from everlog.errors import StoreUnavailable
 from everlog.testing.passing_storage import PassingStorage
 

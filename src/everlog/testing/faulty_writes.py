@@ -9,8 +9,8 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
-from everlog.core.storage import FileBase
-from everlog.core.writable import WritableFile, WritableStorage, write_failed
+from everlog.core.files.storage import FileBase
+from everlog.core.files.writable import WritableFile, WritableStorage, write_failed
 from everlog.testing.passing_storage import PassingStorage
 from everlog.testing.unsynced import is_in_place
 
@@ -35,7 +35,7 @@ class WriteFaults:
 
 
 class FaultyWrites(PassingStorage):
-    """Another writable storage, with faults; see :class:`everlog.core.writable.WritableStorage`.
+    """Another writable storage, with faults; see :class:`everlog.core.files.writable.WritableStorage`.
 
     ``operation_count`` tells how many there were, ``failed`` what failed, as ``write 00000000``. ``faults`` may be
     exchanged at any time: the disk is whole again with ``WriteFaults()``. For many threads at once.

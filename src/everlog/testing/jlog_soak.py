@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
-from everlog.core.writable import LocalWritableStorage
+from everlog.core.files.writable import LocalWritableStorage
 from everlog.jlog import Subscriber, Writer, add_subscriber, create, list_subscribers
 from everlog.jlog.store import JlogStore
 

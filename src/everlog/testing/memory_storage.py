@@ -7,15 +7,15 @@ import tarfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from everlog.core.storage import Entry, FileBase
+from everlog.core.files.storage import Entry, FileBase
 from everlog.errors import NotAStore, StoreUnavailable
 
 PAGE_BYTES = 4096
 
 
 class MemoryFile(FileBase):
-    """A file's bytes, with the reads of :class:`everlog.core.storage.ReadableFile`. Whole pages of zeros are holes, so
-    that what runs over it runs over holes, too."""
+    """A file's bytes, with the reads of :class:`everlog.core.files.storage.ReadableFile`. Whole pages of zeros are
+    holes, so that what runs over it runs over holes, too."""
 
     def __init__(self, name: str, data: bytes) -> None:
         self.name = name
@@ -36,7 +36,7 @@ class MemoryFile(FileBase):
         return len(part)
 
     def next_data(self, offset: int) -> int:
-        """See :class:`everlog.core.storage.ReadableFile`."""
+        """See :class:`everlog.core.files.storage.ReadableFile`."""
         start, size = offset, len(self._data)
         while start < size:
             end = (start // PAGE_BYTES + 1) * PAGE_BYTES

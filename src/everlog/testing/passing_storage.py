@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from everlog.core.storage import Entry, ReadableFile, Storage
+from everlog.core.files.storage import Entry, ReadableFile, Storage
 
 
 class PassingStorage:

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from everlog.core.columns import Batch, Column, ColumnData, ColumnType
+from everlog.core.files.storage import Storage
 from everlog.core.options import fill
 from everlog.core.report import Fault, Progress, Report
-from everlog.core.storage import Storage
 from everlog.core.store import (
     DEFAULT_SPLIT_BYTES,
     LENGTH,

@@ -10,8 +10,8 @@ from everlog.aeron.archive.archive import Archive
 from everlog.aeron.archive.recording.options import ArchiveOptions
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.archive.writing import heartbeat
-from everlog.core.storage import Storage
-from everlog.core.writable import WritableStorage
+from everlog.core.files.storage import Storage
+from everlog.core.files.writable import WritableStorage
 from everlog.errors import EverlogError
 from everlog.testing.ledger import Ledger
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from everlog.aeron.archive.writing.recorder import Recorder
-from everlog.core.writable import WritableStorage
+from everlog.core.files.writable import WritableStorage
 from everlog.errors import WriteFailed
 from everlog.testing.crashing_storage import CrashingStorage
 from everlog.testing.faulty_writes import FaultyWrites, WriteFaults

@@ -16,7 +16,7 @@ import pytest
 from everlog.aeron import archive as archives
 from everlog.aeron.archive.archive import Archive
 from everlog.aeron.archive.writing.recorder import Recorder
-from everlog.core.writable import LocalWritableStorage, WritableStorage
+from everlog.core.files.writable import LocalWritableStorage, WritableStorage
 from everlog.errors import CorruptData, EverlogError, UsageError, WriteFailed
 from everlog.testing.crashing_storage import CrashingStorage
 from everlog.testing.faulty_writes import FaultyWrites, WriteFaults

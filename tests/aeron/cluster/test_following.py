@@ -9,7 +9,7 @@ import pytest
 from everlog.aeron.cluster.following import ClusterFollower
 from everlog.aeron.cluster.format.recording_log import encode_entry
 from everlog.aeron.cluster.tool.recording_log_changes import seed_from_snapshot
-from everlog.core.storage import LocalStorage
+from everlog.core.files.storage import LocalStorage
 from tests.aeron.cluster.cluster_folder import Node, Recording, new_term
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from everlog import open_store
+from everlog.core.files.storage import LocalStorage
 from everlog.core.report import Severity
-from everlog.core.storage import LocalStorage
 from everlog.errors import UsageError
 from everlog.jlog.format.checkpoints import Checkpoint
 from everlog.jlog.format.faults import fault

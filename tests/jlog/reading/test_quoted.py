@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from everlog.core.files.storage import LocalStorage, ReadableFile
+from everlog.core.files.writable import LocalWritableFile
 from everlog.core.report import Fault
-from everlog.core.storage import LocalStorage, ReadableFile
-from everlog.core.writable import LocalWritableFile
 from everlog.jlog import Address, Subscriber, Writer, add_subscriber
 from everlog.jlog.following import JournalFollower
 from everlog.jlog.repair.planning import plan_repair

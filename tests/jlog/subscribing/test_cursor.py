@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from everlog.core.files.storage import LocalFile
+from everlog.core.files.writable import LocalWritableFile, LocalWritableStorage
 from everlog.core.report import Fault
-from everlog.core.storage import LocalFile
-from everlog.core.writable import LocalWritableFile, LocalWritableStorage
 from everlog.errors import StoreUnavailable
 from everlog.jlog import Subscriber, Writer, alter, create
 

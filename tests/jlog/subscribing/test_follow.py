@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from everlog.core.writable import LocalWritableStorage
+from everlog.core.files.writable import LocalWritableStorage
 from everlog.jlog.format.addresses import Address
 from everlog.jlog.subscribing.subscriber import Subscriber
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from everlog.core.writable import LocalWritableStorage
+from everlog.core.files.writable import LocalWritableStorage
 from everlog.errors import NotAStore, StoreUnavailable, WriteFailed
 from everlog.jlog.subscribing.removal import clean, remove_consumed
 from everlog.jlog.subscribing.subscriber import Subscriber

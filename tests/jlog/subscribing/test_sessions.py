@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from everlog.core.writable import LocalWritableFile, LocalWritableStorage
+from everlog.core.files.writable import LocalWritableFile, LocalWritableStorage
 from everlog.errors import SubscriberExists, UnknownSubscriber
 from everlog.jlog.subscribing import sessions
 from everlog.jlog.subscribing.subscriber import Subscriber

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 import tests
-from everlog.core.storage import LocalFile
+from everlog.core.files.storage import LocalFile
+from everlog.core.files.writable import LocalWritableStorage
 from everlog.core.store import raise_fault
-from everlog.core.writable import LocalWritableStorage
 from everlog.errors import (
     CorruptData,
     NotAStore,

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from everlog.core.writable import WritableStorage
+from everlog.core.files.writable import WritableStorage
 from everlog.errors import EverlogError, SubscriberExists, UnknownSubscriber, WriteFailed
 from everlog.jlog import Address, Subscriber, Writer, add_subscriber, clean, list_subscribers, remove_subscriber
 from everlog.jlog.store import JlogStore

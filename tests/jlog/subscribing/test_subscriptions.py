@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import tests
-from everlog.core.writable import LocalWritableStorage
+from everlog.core.files.writable import LocalWritableStorage
 from everlog.errors import CorruptData, NotAStore, SubscriberExists, UnknownSubscriber, UsageError
 from everlog.jlog.format.addresses import Address
 from everlog.jlog.subscribing.subscriptions import (

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import everlog
-from everlog.core.writable import LocalWritableFile, LocalWritableStorage
+from everlog.core.files.writable import LocalWritableFile, LocalWritableStorage
 from everlog.errors import CorruptData, FileChanged, UsageError
 from everlog.jlog import Writer, alter, create
 from everlog.jlog.format.layouts import FLUSH_NOTE_MAGIC, JlogFlushNote

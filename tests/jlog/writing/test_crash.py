@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from everlog.core.storage import Storage
-from everlog.core.writable import WritableStorage
+from everlog.core.files.storage import Storage
+from everlog.core.files.writable import WritableStorage
 from everlog.jlog import Writer, alter
 from everlog.jlog.store import JlogStore
 from everlog.jlog.writing.creation import fill_folder

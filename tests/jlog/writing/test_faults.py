@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from everlog.core.files.storage import Storage
+from everlog.core.files.writable import LocalWritableStorage, WritableStorage
 from everlog.core.report import Report
-from everlog.core.storage import Storage
-from everlog.core.writable import LocalWritableStorage, WritableStorage
 from everlog.errors import EverlogError, WriteFailed
 from everlog.jlog import Writer, alter, create
 from everlog.jlog.store import JlogStore

@@ -19,7 +19,7 @@ import pytest
 
 import everlog
 import tests
-from everlog.core.writable import LocalWritableFile, LocalWritableStorage
+from everlog.core.files.writable import LocalWritableFile, LocalWritableStorage
 from everlog.errors import CorruptData, NotAStore, StoreExists, StoreUnavailable, UsageError, WriteFailed
 from everlog.jlog import Address, Writer, alter, create
 from everlog.jlog.writing import append, append_twin

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from everlog.aeron.archive.recording.refusals import Refused as Refused
     from everlog.aeron.archive.recording.replay import Replay as Replay
     from everlog.aeron.archive.writing.recorder import Recorder as Recorder
-    from everlog.core.durability import Durability as Durability
+    from everlog.core.files.durability import Durability as Durability
 else:
     _homes = {
         "Archive": "everlog.aeron.archive.archive",
         "ArchiveOptions": "everlog.aeron.archive.recording.options",
-        "Durability": "everlog.core.durability",
+        "Durability": "everlog.core.files.durability",
         "ErrorCode": "everlog.aeron.archive.recording.refusals",
         "EventStream": "everlog.aeron.archive.recording.events",
         "Recorder": "everlog.aeron.archive.writing.recorder",

@@ -59,8 +59,8 @@ from everlog.aeron.archive.writing.stream_parameters import (
 )
 from everlog.aeron.frames.framing import Framer
 from everlog.aeron.mark_file import now_ms
+from everlog.core.files.writable import WritableStorage
 from everlog.core.options import fill
-from everlog.core.writable import WritableStorage
 from everlog.errors import EverlogError, NotAStore, StoreExists
 
 _log = logging.getLogger("everlog.aeron.archive")

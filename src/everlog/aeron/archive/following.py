@@ -23,9 +23,9 @@ from everlog.aeron.frames import walk_twin as codes
 from everlog.aeron.frames.constants import HEADER_LENGTH
 from everlog.aeron.frames.position import FOREVER, term_start
 from everlog.aeron.positional_following import PositionalFollower
+from everlog.core.files.storage import MAX_SMALL_FILE_BYTES, Storage
 from everlog.core.following import Cut, CutLimit, Reach
 from everlog.core.report import Fault
-from everlog.core.storage import MAX_SMALL_FILE_BYTES, Storage
 from everlog.core.store import DEFAULT_SPLIT_BYTES, Split
 from everlog.kernel.columns import RowSink
 from everlog.kernel.sources import Value

@@ -7,8 +7,8 @@ from typing import Any
 
 from everlog.aeron.archive.archive import Archive
 from everlog.aeron.archive.recording.options import ArchiveOptions
+from everlog.core.files.writable import LocalWritableStorage, make_folder
 from everlog.core.options import fill
-from everlog.core.writable import LocalWritableStorage, make_folder
 
 
 def create(path: str | os.PathLike[str], *, exist_ok: bool = False, **options: Any) -> Archive:

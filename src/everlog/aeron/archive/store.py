@@ -39,11 +39,11 @@ from everlog.aeron.frames.walk import Geometry
 from everlog.aeron.mark_file import ArchiveMark, now_ms, read_archive_mark
 from everlog.aeron.positional_store import MAX_DIGITS, PositionalStore
 from everlog.core.columns import Batch, Column
+from everlog.core.files.storage import Storage
 from everlog.core.options import fill
 from everlog.core.repair import RepairPlan
 from everlog.core.report import Fault, Progress, Report, VerifyPart
 from everlog.core.split_times import SplitTimes, from_firsts
-from everlog.core.storage import Storage
 from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, Split, StreamInfo
 from everlog.errors import CorruptData, StoreUnavailable, UnknownStream, UsageError
 from everlog.kernel import columns as kernel

@@ -12,8 +12,8 @@ from everlog.aeron.cluster.folder.scanning import LOG
 from everlog.aeron.cluster.format.recording_log import RECORDING_LOG_NAME
 from everlog.aeron.cluster.store import ClusterStore
 from everlog.aeron.positional_following import PositionalFollower
+from everlog.core.files.storage import Storage
 from everlog.core.following import Cut, CutLimit, Reach
-from everlog.core.storage import Storage
 from everlog.core.store import DEFAULT_SPLIT_BYTES, Split
 from everlog.errors import UnknownStream
 

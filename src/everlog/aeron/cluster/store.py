@@ -32,9 +32,9 @@ from everlog.aeron.cluster.format.recording_log import (
 )
 from everlog.aeron.positional_store import PositionalStore
 from everlog.core.columns import Batch, Column
+from everlog.core.files.storage import Storage
 from everlog.core.options import fill
 from everlog.core.report import Fault, Progress, Report
-from everlog.core.storage import Storage
 from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, Split, StreamInfo
 from everlog.errors import EverlogError, UnknownStream, UsageError
 

@@ -16,8 +16,8 @@ from everlog.cli.asking import confirmed
 from everlog.cli.progress import ProgressLine
 from everlog.cli.repair import check_backup, print_plan
 from everlog.cli.text import complain, json_line, warn
+from everlog.core.files.storage import Storage
 from everlog.core.repair import FolderBackup, RepairPlan
-from everlog.core.storage import Storage
 from everlog.errors import NotAStore, UsageError
 from everlog.stores import storage_of
 

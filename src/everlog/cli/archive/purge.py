@@ -20,7 +20,7 @@ from everlog.cli.opening import sbe_schema_option
 from everlog.cli.seconds import Seconds
 from everlog.cli.text import complain
 from everlog.cli.unread import done_unread
-from everlog.core.storage import LocalStorage
+from everlog.core.files.storage import LocalStorage
 from everlog.errors import UsageError
 
 MIN_TIMEOUT_S = 0.001

@@ -21,8 +21,8 @@ from everlog.cli.archive.recordings import NOT_DONE, entry_of, open_archive
 from everlog.cli.asking import confirmed
 from everlog.cli.progress import ProgressLine
 from everlog.cli.text import complain, json_line, printable, warn
+from everlog.core.files.writable import writable
 from everlog.core.report import Fault, Severity
-from everlog.core.writable import writable
 
 CATALOG = "catalog"
 

@@ -16,8 +16,8 @@ from everlog.aeron.cluster.store import ClusterStore
 from everlog.cli.cluster.node import Node, json_option
 from everlog.cli.repair import check_backup, print_plan
 from everlog.cli.text import complain, json_line, warn
+from everlog.core.files.writable import writable
 from everlog.core.repair import FolderBackup, RepairPlan
-from everlog.core.writable import writable
 from everlog.errors import EverlogError, UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -24,7 +24,7 @@ from everlog.aeron.cluster.store import ClusterStore
 from everlog.cli.aeron_text import Name, clock_text, sbe_text
 from everlog.cli.faults import FaultPrinter
 from everlog.cli.text import printable
-from everlog.core.storage import LocalStorage, Storage
+from everlog.core.files.storage import LocalStorage, Storage
 from everlog.errors import EverlogError, NotAStore, StoreUnavailable
 from everlog.stores import storage_of
 

@@ -9,7 +9,7 @@ import click
 from everlog.aeron.cluster.tool.recording_log_plans import plan_restore
 from everlog.cli.cluster.changing import Choice, change, change_options
 from everlog.cli.cluster.node import Node
-from everlog.core.storage import LocalStorage
+from everlog.core.files.storage import LocalStorage
 
 
 @click.command

@@ -18,7 +18,7 @@ from everlog.aeron.transport.format.log_buffers import SUFFIX, TERM_COUNT, LogBu
 from everlog.aeron.transport.store import DriverStore, Options
 from everlog.cli.driver.sampling import FAULTS_FOUND, storage_at
 from everlog.cli.text import json_line, printable, warn
-from everlog.core.storage import ReadableFile
+from everlog.core.files.storage import ReadableFile
 from everlog.errors import CorruptData, EverlogError, NotAStore
 
 RULER = "=" * 70

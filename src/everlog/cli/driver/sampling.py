@@ -14,7 +14,7 @@ import click
 from everlog.aeron.transport.format.cnc_file import CNC_NAME, CncFile
 from everlog.cli.seconds import Seconds
 from everlog.cli.text import complain, is_terminal, warn
-from everlog.core.storage import LocalStorage, Storage
+from everlog.core.files.storage import LocalStorage, Storage
 from everlog.errors import StoreUnavailable
 
 NS_PER_MS, MS = 1_000_000, 1_000

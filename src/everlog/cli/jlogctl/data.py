@@ -23,8 +23,8 @@ from everlog.cli.jlogctl.inspection import inspect_segment
 from everlog.cli.jlogctl.ownership import check_ownership
 from everlog.cli.text import say, warn
 from everlog.cli.unread import done_unread
+from everlog.core.files.storage import Storage
 from everlog.core.report import Fault, Severity
-from everlog.core.storage import Storage
 from everlog.errors import EverlogError, UsageError
 from everlog.jlog.format.index import ENTRY
 from everlog.jlog.format.layouts import JlogCheckpoint

@@ -17,7 +17,7 @@ from everlog.cli.jlogctl.arguments import (
 from everlog.cli.jlogctl.ownership import check_ownership
 from everlog.cli.jlogctl.perspective import last_marker, perspective
 from everlog.cli.text import warn
-from everlog.core.writable import LocalWritableStorage
+from everlog.core.files.writable import LocalWritableStorage
 from everlog.errors import CorruptData, UnknownSubscriber, UsageError
 from everlog.jlog.format.addresses import Address
 from everlog.jlog.format.checkpoints import Checkpoint, read_checkpoints

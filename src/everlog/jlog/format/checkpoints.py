@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from everlog.core.storage import Storage
+from everlog.core.files.storage import Storage
 from everlog.errors import EverlogError
 from everlog.jlog.format.layouts import JlogCheckpoint
 from everlog.jlog.format.names import TRANSIENT_PREFIX, parse_checkpoint_name, printable

@@ -10,7 +10,7 @@ from array import array
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
-from everlog.core.storage import ReadableFile, Storage
+from everlog.core.files.storage import ReadableFile, Storage
 from everlog.errors import EverlogError
 from everlog.jlog.format.layouts import JlogHeader, JlogIndexEntry
 from everlog.jlog.format.names import index_name

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from everlog.core.files.storage import Storage
 from everlog.core.report import Fault
-from everlog.core.storage import Storage
 from everlog.errors import EverlogError, UnsupportedVersion
 from everlog.jlog.format.faults import fault
 from everlog.jlog.format.framing import Framing, is_valid_magic

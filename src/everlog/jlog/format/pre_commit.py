@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from everlog.core.storage import Storage
+from everlog.core.files.storage import Storage
 from everlog.errors import EverlogError
 from everlog.jlog.format.layouts import FLUSH_NOTE_MAGIC, JlogFlushNote, JlogPreCommit
 from everlog.jlog.format.names import PRE_COMMIT

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from everlog.core.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS
-from everlog.core.storage import ReadableFile
+from everlog.core.files.storage import ReadableFile
 from everlog.errors import EverlogError
 from everlog.jlog.format.checkpoints import Checkpoint
 from everlog.jlog.format.framing import Framing

@@ -8,8 +8,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from everlog.core.files.storage import LocalStorage, Storage
 from everlog.core.report import Fault
-from everlog.core.storage import LocalStorage, Storage
 from everlog.errors import EverlogError
 from everlog.jlog.format.checkpoints import Checkpoint, read_checkpoints
 from everlog.jlog.format.names import PRE_COMMIT, TRANSIENT_PREFIX, segment_name

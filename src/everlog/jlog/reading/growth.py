@@ -5,8 +5,8 @@ gives messages out once, or in order, or deletes them, has to wait for that writ
 
 from __future__ import annotations
 
-from everlog.core.storage import LocalStorage, Storage
-from everlog.core.writable import LocalWritableStorage
+from everlog.core.files.storage import LocalStorage, Storage
+from everlog.core.files.writable import LocalWritableStorage
 from everlog.errors import StoreUnavailable
 from everlog.jlog.format.metastore import read_metastore
 from everlog.jlog.format.names import segment_name

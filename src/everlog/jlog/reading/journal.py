@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from everlog.core.columns import Batch, Column, ColumnData, ColumnType
+from everlog.core.files.storage import LocalStorage, ReadableFile, Storage, is_missing
 from everlog.core.report import Fault
-from everlog.core.storage import LocalStorage, ReadableFile, Storage, is_missing
 from everlog.core.store import LENGTH, PAYLOAD, TIMESTAMP_NS, ScanRequest
 from everlog.errors import StoreUnavailable
 from everlog.jlog.format.addresses import MARKER_BITS

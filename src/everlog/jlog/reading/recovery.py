@@ -32,7 +32,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from everlog.core.storage import ReadableFile
+from everlog.core.files.storage import ReadableFile
 from everlog.errors import MissingDependency
 from everlog.jlog.format.compression import Decode, lz4_decoder
 from everlog.jlog.format.framing import KNOWN, LEGACY, Framing, Header, Provider

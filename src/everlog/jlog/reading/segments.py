@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from everlog.core.files.storage import Entry, ReadableFile
+from everlog.core.files.window import Window
 from everlog.core.report import Fault
-from everlog.core.storage import Entry, ReadableFile
-from everlog.core.window import Window
 from everlog.errors import FileChanged
 from everlog.jlog.format.faults import fault, note
 from everlog.jlog.format.framing import Framing

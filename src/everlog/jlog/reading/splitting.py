@@ -10,8 +10,8 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from everlog.core.files.storage import ReadableFile
 from everlog.core.split_times import SplitTimes, from_firsts
-from everlog.core.storage import ReadableFile
 from everlog.core.store import Split
 from everlog.errors import EverlogError
 from everlog.jlog.format.addresses import MARKER_BITS

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from everlog.core.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS
+from everlog.core.files.storage import ReadableFile
 from everlog.core.report import Fault
-from everlog.core.storage import ReadableFile
 from everlog.errors import CorruptData
 from everlog.jlog.format.framing import KNOWN, LEGACY, Framing, Header
 from everlog.jlog.format.layouts import COMPRESSED_MAGIC

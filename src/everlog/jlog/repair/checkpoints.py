@@ -19,7 +19,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from everlog.core.writable import WritableStorage
+from everlog.core.files.writable import WritableStorage
 from everlog.jlog.format.checkpoints import Checkpoint
 from everlog.jlog.format.layouts import JlogCheckpoint
 from everlog.jlog.repair.segments import Renumbering

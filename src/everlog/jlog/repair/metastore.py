@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from everlog.core.files.writable import WritableStorage
 from everlog.core.report import Fault, Severity
-from everlog.core.writable import WritableStorage
 from everlog.errors import EverlogError
 from everlog.jlog.format.framing import LEGACY, PLAIN, Framing, Provider
 from everlog.jlog.format.layouts import JlogMetastore

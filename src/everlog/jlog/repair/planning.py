@@ -35,10 +35,10 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator
 from typing import Any
 
+from everlog.core.files.storage import Storage
+from everlog.core.files.writable import WritableStorage, writable
 from everlog.core.repair import RepairPlan, RepairStep
 from everlog.core.report import Progress, Severity
-from everlog.core.storage import Storage
-from everlog.core.writable import WritableStorage, writable
 from everlog.errors import EverlogError, UsageError
 from everlog.jlog.format.checkpoints import read_checkpoints
 from everlog.jlog.format.framing import LEGACY, PLAIN, Framing

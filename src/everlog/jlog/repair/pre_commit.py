@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from everlog.core.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS
+from everlog.core.files.storage import ReadableFile
+from everlog.core.files.writable import WritableFile, WritableStorage
 from everlog.core.repair import Backup
-from everlog.core.storage import ReadableFile
-from everlog.core.writable import WritableFile, WritableStorage
 from everlog.errors import EverlogError, StoreUnavailable
 from everlog.jlog.format.framing import Header
 from everlog.jlog.format.layouts import JlogPreCommit

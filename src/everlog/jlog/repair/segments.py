@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from everlog.core.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS, Batch, ColumnData
+from everlog.core.files.storage import FileBase, ReadableFile
 from everlog.core.report import Fault
-from everlog.core.storage import FileBase, ReadableFile
 from everlog.errors import FileChanged
 from everlog.jlog.format.compression import NEEDED, decompress, lz4_decoder
 from everlog.jlog.format.framing import KNOWN, LEGACY, Framing, Provider

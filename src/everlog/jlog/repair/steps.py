@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from everlog.core.files.storage import ReadableFile
+from everlog.core.files.writable import WritableFile, WritableStorage, locked
 from everlog.core.repair import Backup, RepairStep, keep_part
-from everlog.core.storage import ReadableFile
-from everlog.core.writable import WritableFile, WritableStorage, locked
 from everlog.errors import EverlogError, FileChanged, StoreUnavailable
 from everlog.jlog.format.framing import PLAIN, Framing
 from everlog.jlog.format.index import SegmentIndex, read_index

@@ -6,8 +6,8 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable
 
+from everlog.core.files.writable import WritableStorage, locked
 from everlog.core.report import Fault
-from everlog.core.writable import WritableStorage, locked
 from everlog.errors import EverlogError
 from everlog.jlog.format.addresses import Address
 from everlog.jlog.format.faults import fault

@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from everlog.core.columns import Batch, Column, ColumnData
+from everlog.core.files.storage import ReadableFile
+from everlog.core.files.writable import WritableStorage
 from everlog.core.report import Fault
-from everlog.core.storage import ReadableFile
-from everlog.core.writable import WritableStorage
 from everlog.errors import StoreUnavailable, UnsupportedVersion, WriteFailed
 from everlog.jlog.format.addresses import Address
 from everlog.jlog.format.compression import NEEDED, Decode, decompress, lz4_decoder

@@ -16,8 +16,8 @@ import time
 from collections.abc import Iterable
 from contextlib import closing
 
-from everlog.core.storage import Storage
-from everlog.core.writable import DRAFT_PREFIX, WritableStorage
+from everlog.core.files.storage import Storage
+from everlog.core.files.writable import DRAFT_PREFIX, WritableStorage
 from everlog.errors import EverlogError
 from everlog.jlog.format.layouts import JlogCheckpoint
 from everlog.jlog.format.names import (

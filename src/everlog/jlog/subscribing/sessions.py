@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from everlog.core.writable import WritableStorage, locked
+from everlog.core.files.writable import WritableStorage, locked
 from everlog.errors import StoreUnavailable, SubscriberExists, UnknownSubscriber, WriteFailed
 from everlog.jlog.format.addresses import Address
 from everlog.jlog.format.names import TRANSIENT_PREFIX, checkpoint_name, printable

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 
 from everlog.core.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS
-from everlog.core.storage import Storage
-from everlog.core.writable import WritableFile, WritableStorage, locked
+from everlog.core.files.storage import Storage
+from everlog.core.files.writable import WritableFile, WritableStorage, locked
 from everlog.errors import CorruptData, NotAStore, SubscriberExists, UnknownSubscriber, UsageError
 from everlog.jlog.format.addresses import MARKER_BITS, Address
 from everlog.jlog.format.checkpoints import Checkpoint, read_checkpoints

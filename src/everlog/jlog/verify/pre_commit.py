@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from everlog.core.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS, Batch
+from everlog.core.files.storage import ReadableFile
 from everlog.core.report import Fault, Report
-from everlog.core.storage import ReadableFile
 from everlog.errors import EverlogError
 from everlog.jlog.format.faults import fault, note
 from everlog.jlog.format.framing import LEGACY, Header

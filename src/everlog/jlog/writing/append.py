@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from everlog.core.writable import WritableFile
+from everlog.core.files.writable import WritableFile
 from everlog.errors import UsageError
 from everlog.jlog.format.framing import MAX_MESSAGE_BYTES
 from everlog.jlog.writing import append_twin as twin

@@ -21,7 +21,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from everlog.core.writable import WritableFile, locked
+from everlog.core.files.writable import WritableFile, locked
 from everlog.errors import EverlogError, WriteFailed
 from everlog.jlog.format.addresses import Address
 from everlog.jlog.format.framing import MAX_MESSAGE_BYTES, Framing

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from everlog.core.files.writable import WritableFile, WritableStorage
 from everlog.core.report import Fault
-from everlog.core.writable import WritableFile, WritableStorage
 from everlog.errors import CorruptData, LimitExceeded, StoreUnavailable, WriteFailed
 from everlog.jlog.format.framing import Framing
 from everlog.jlog.format.layouts import FLUSH_NOTE_MAGIC, JlogFlushNote, JlogPreCommit

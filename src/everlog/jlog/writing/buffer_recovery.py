@@ -7,8 +7,8 @@ import logging
 from collections.abc import Callable, Iterator
 from itertools import count
 
+from everlog.core.files.writable import WritableStorage
 from everlog.core.report import Fault
-from everlog.core.writable import WritableStorage
 from everlog.errors import StoreUnavailable
 from everlog.jlog.format.framing import Framing, Header
 from everlog.jlog.format.layouts import JlogFlushNote

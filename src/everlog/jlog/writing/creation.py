@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 
-from everlog.core.writable import DRAFT_PREFIX, LocalWritableStorage, WritableStorage, write_failed
+from everlog.core.files.writable import DRAFT_PREFIX, LocalWritableStorage, WritableStorage, write_failed
 from everlog.errors import EverlogError, StoreExists, UsageError
 from everlog.jlog.format.framing import LZ4, NULL, PLAIN
 from everlog.jlog.format.layouts import JlogMetastore, JlogPreCommit

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from everlog.core.writable import WritableFile, WritableStorage, locked
+from everlog.core.files.writable import WritableFile, WritableStorage, locked
 from everlog.errors import CorruptData, NotAStore
 from everlog.jlog.format.framing import is_valid_magic
 from everlog.jlog.format.layouts import JlogMetastore

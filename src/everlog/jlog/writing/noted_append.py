@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from everlog.core.durability import Durability
-from everlog.core.writable import WritableFile, locked
+from everlog.core.files.durability import Durability
+from everlog.core.files.writable import WritableFile, locked
 from everlog.errors import EverlogError, UsageError
 from everlog.jlog.format.addresses import Address
 from everlog.jlog.writing.append import ENDED, Appender, check_length, microseconds_of

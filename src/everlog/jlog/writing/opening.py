@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from everlog.core.writable import LocalWritableStorage, WritableStorage
+from everlog.core.files.writable import LocalWritableStorage, WritableStorage
 
 JournalPath = str | os.PathLike[str] | WritableStorage
 

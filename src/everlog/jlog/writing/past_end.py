@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from contextlib import closing
 
-from everlog.core.writable import WritableFile, WritableStorage
+from everlog.core.files.writable import WritableFile, WritableStorage
 from everlog.errors import EverlogError, UnknownSubscriber
 from everlog.jlog.format.addresses import Address
 from everlog.jlog.format.checkpoints import read_checkpoints

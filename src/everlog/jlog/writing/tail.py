@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from everlog.core.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS
+from everlog.core.files.storage import MAX_SMALL_FILE_BYTES
+from everlog.core.files.writable import WritableFile, WritableStorage, locked
 from everlog.core.report import Fault
-from everlog.core.storage import MAX_SMALL_FILE_BYTES
-from everlog.core.writable import WritableFile, WritableStorage, locked
 from everlog.errors import LimitExceeded
 from everlog.jlog.format.framing import Framing
 from everlog.jlog.format.index import ENTRY, read_index

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
-from everlog.core.durability import Durability
+from everlog.core.files.durability import Durability
+from everlog.core.files.writable import WritableFile, write_failed
 from everlog.core.group_commit import GroupCommit, Round
-from everlog.core.writable import WritableFile, write_failed
 from everlog.errors import EverlogError, UnsupportedVersion, UsageError, WriteFailed
 from everlog.jlog.format.addresses import Address
 from everlog.jlog.format.compression import lz4_encoder

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from everlog.core.storage import ReadableFile
+from everlog.core.files.storage import ReadableFile
 from everlog.errors import FileChanged
 
 BLOCK_BYTES = 64 << 10

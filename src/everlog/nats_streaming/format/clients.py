@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from everlog.core.files.storage import Storage
 from everlog.core.report import Fault
-from everlog.core.storage import Storage
 from everlog.core.store import FaultSink
 from everlog.kernel.crc32 import Crc32
 from everlog.nats_streaming.format.messages import ClientDelete, ClientInfo

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from everlog.core.files.storage import Storage
 from everlog.core.report import Fault
-from everlog.core.storage import Storage
 from everlog.errors import EverlogError
 from everlog.kernel.crc32 import CASTAGNOLI, IEEE, Crc32
 from everlog.nats_streaming.format.layouts import RecordHeader

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from everlog.core.files.storage import ReadableFile
 from everlog.core.report import Fault, Severity
-from everlog.core.storage import ReadableFile
 from everlog.core.store import FaultSink
 from everlog.kernel.crc32 import Crc32
 from everlog.nats_streaming.format.blocks import BlockReader

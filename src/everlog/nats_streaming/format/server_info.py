@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+from everlog.core.files.storage import Storage
 from everlog.core.report import Fault
-from everlog.core.storage import Storage
 from everlog.core.store import FaultSink
 from everlog.errors import LimitExceeded
 from everlog.kernel.crc32 import Crc32

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
+from everlog.core.files.storage import ReadableFile
 from everlog.core.report import Fault
-from everlog.core.storage import ReadableFile
 from everlog.core.store import FaultSink
 from everlog.kernel.crc32 import Crc32
 from everlog.nats_streaming.format.messages import SubState, SubStateDelete, SubStateUpdate

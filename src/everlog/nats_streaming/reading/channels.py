@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from everlog.core.columns import Batch, Column, ColumnData, ColumnType
+from everlog.core.files.storage import ReadableFile, Storage
 from everlog.core.report import Severity
-from everlog.core.storage import ReadableFile, Storage
 from everlog.core.store import LENGTH, PAYLOAD, TIMESTAMP_NS, FaultSink, ScanRequest
 from everlog.errors import StoreUnavailable
 from everlog.kernel.columns import RowSink

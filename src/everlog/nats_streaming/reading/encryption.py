@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable
 from typing import NoReturn
 
-from everlog.core.regular_files import read_small_file
+from everlog.core.files.regular_files import read_small_file
 from everlog.errors import EverlogError, KeyRefused, MissingDependency, StoreUnavailable, UsageError
 from everlog.nats_streaming.options import NatsStreamingOptions
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from everlog.core.storage import ReadableFile
+from everlog.core.files.storage import ReadableFile
 from everlog.kernel.crc32 import Crc32
 from everlog.nats_streaming.format.blocks import BlockReader
 from everlog.nats_streaming.format.layouts import SUPPORTED_VERSION, FileVersion, IndexRecord

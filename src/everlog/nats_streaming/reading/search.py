@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from everlog.core.storage import ReadableFile
+from everlog.core.files.storage import ReadableFile
 from everlog.kernel.crc32 import Crc32
 from everlog.nats_streaming.format.budget import Budget
 from everlog.nats_streaming.format.layouts import MAX_RECORD_BYTES, RecordHeader

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from everlog.core.files.storage import ReadableFile
+from everlog.core.files.window import Window
 from everlog.core.report import Fault, Severity
-from everlog.core.storage import ReadableFile
-from everlog.core.window import Window
 from everlog.errors import FileChanged
 from everlog.kernel.crc32 import Crc32
 from everlog.nats_streaming.format.blocks import BlockReader

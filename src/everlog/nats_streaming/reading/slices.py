@@ -8,8 +8,8 @@ import time
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from everlog.core.files.storage import Storage
 from everlog.core.report import Fault
-from everlog.core.storage import Storage
 from everlog.nats_streaming.format.layouts import FileVersion
 from everlog.nats_streaming.format.names import (
     SUBS_FILE,

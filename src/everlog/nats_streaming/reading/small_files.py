@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from everlog.core.storage import FileBase, ReadableFile
+from everlog.core.files.storage import FileBase, ReadableFile
 from everlog.nats_streaming.reading.slices import SliceState
 
 SMALL_FILE_BYTES = 16 << 10

@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from everlog.core.files.storage import Storage
 from everlog.core.split_times import SplitTimes
-from everlog.core.storage import Storage
 from everlog.core.store import Split
 from everlog.nats_streaming.reading.channels import Channel, Plan
 from everlog.nats_streaming.reading.index import IndexLookup

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from everlog.core.files.storage import ReadableFile, Storage
 from everlog.core.report import Fault, Severity
-from everlog.core.storage import ReadableFile, Storage
 from everlog.errors import StoreUnavailable
 from everlog.kernel.columns import RowSink
 from everlog.kernel.crc32 import Crc32

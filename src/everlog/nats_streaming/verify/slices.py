@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import islice
 
+from everlog.core.files.storage import ReadableFile
 from everlog.core.report import Fault, Report, Severity
-from everlog.core.storage import ReadableFile
 from everlog.kernel.columns import RowSink
 from everlog.kernel.sources import Bytes, Source, Value
 from everlog.nats_streaming.format.layouts import FileVersion, IndexRecord

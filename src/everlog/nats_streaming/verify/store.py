@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from everlog.core.files.storage import Storage
 from everlog.core.report import Fault, Progress, Report, Severity, VerifyPart
-from everlog.core.storage import Storage
 from everlog.errors import EverlogError, FileChanged, StoreUnavailable
 from everlog.kernel.crc32 import Crc32
 from everlog.nats_streaming.format.clients import read_clients

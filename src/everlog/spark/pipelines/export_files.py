@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from everlog.core.writable import write_failed
+from everlog.core.files.writable import write_failed
 
 if TYPE_CHECKING:
     import pyarrow as pa

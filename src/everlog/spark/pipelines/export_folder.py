@@ -31,8 +31,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from everlog.core.regular_files import read_small_file
-from everlog.core.writable import LocalWritableStorage, WritableFile, WritableStorage, make_folder, write_failed
+from everlog.core.files.regular_files import read_small_file
+from everlog.core.files.writable import LocalWritableStorage, WritableFile, WritableStorage, make_folder, write_failed
 from everlog.errors import CorruptData, StoreUnavailable, UsageError
 from everlog.spark.pipelines.export_manifest import Manifest, decode, encode
 
@@ -40,7 +40,7 @@ OURS = "_everlog"
 MANIFEST, NEXT, LOCK = f"{OURS}/manifest.json", f"{OURS}/next.json", f"{OURS}/lock"
 STAGING = "staging-"
 MAX_MANIFEST_BYTES = 256 << 20
-"""As much as :meth:`everlog.core.storage.Storage.read_all` gives: some million files."""
+"""As much as :meth:`everlog.core.files.storage.Storage.read_all` gives: some million files."""
 
 TableVersion = Callable[[], int | None]
 """The generation that a Delta table has, ``None`` for none."""

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from everlog.core.files.regular_files import NotRegular, check_regular, open_regular, unreadable
 from everlog.core.json_text import parse_json
-from everlog.core.regular_files import NotRegular, check_regular, open_regular, unreadable
 from everlog.errors import CorruptData, StoreUnavailable
 from everlog.kernel.crc32 import IEEE, Crc32
 from everlog.spark.pipelines.export_folder import placed

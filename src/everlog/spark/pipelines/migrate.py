@@ -15,8 +15,8 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from everlog.core.files.writable import LocalWritableStorage
 from everlog.core.report import Fault, Progress, Severity
-from everlog.core.writable import LocalWritableStorage
 from everlog.errors import EverlogError, UnknownStream, UsageError
 from everlog.spark.discovery import FoundStore
 from everlog.spark.options import FAIL

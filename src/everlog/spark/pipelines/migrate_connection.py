@@ -17,8 +17,8 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
+from everlog.core.files.regular_files import check_regular, unreadable
 from everlog.core.json_text import parse_json
-from everlog.core.regular_files import check_regular, unreadable
 from everlog.errors import EverlogError, MissingDependency, StoreUnavailable, UsageError
 
 USER_VARIABLE, PASSWORD_VARIABLE, TOKEN_VARIABLE = "NATS_USER", "NATS_PASSWORD", "NATS_TOKEN"

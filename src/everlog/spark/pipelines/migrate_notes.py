@@ -21,8 +21,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 from urllib.parse import quote
 
+from everlog.core.files.writable import LocalWritableStorage, WritableFile, WritableStorage, make_folder
 from everlog.core.json_text import parse_json
-from everlog.core.writable import LocalWritableStorage, WritableFile, WritableStorage, make_folder
 from everlog.errors import CorruptData, StoreUnavailable
 
 SUFFIX = ".everlog-migrate"

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from everlog.aeron.frames.constants import MAX_SEGMENT_LENGTH, MAX_TERM_LENGTH, MIN_TERM_LENGTH, is_power_of_two
 from everlog.aeron.frames.framing_inputs import MAX_MESSAGE_LENGTH
-from everlog.core.writable import make_folder
+from everlog.core.files.writable import make_folder
 from everlog.errors import StoreUnavailable, UsageError
 from everlog.jlog.writing.creation import MAX_SEGMENT_BYTES
 from everlog.spark.pipelines.migrate_notes import ARCHIVE, JLOG, Assigned

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
+from everlog.core.files.storage import is_folder, is_missing
 from everlog.core.following import Follower, Reach
 from everlog.core.options import option_names
-from everlog.core.storage import is_folder, is_missing
 from everlog.errors import CorruptData, EverlogError, FileChanged, NotAStore, StoreUnavailable, UnsupportedVersion
 from everlog.spark.discovery import FoundStore, find_stores, identity
 from everlog.spark.options import SKIP, ScanOptions
@@ -199,7 +199,7 @@ def is_there(path: str) -> bool:
     """Whether a store's folder is there. Raises :class:`StoreUnavailable` where that can't be told."""
     if "://" not in path:
         return is_folder(path)
-    from everlog.core.remote import is_folder_there
+    from everlog.core.files.remote import is_folder_there
 
     return os.path.isdir(path) or is_folder_there(path)
 

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from everlog.core.writable import WritableStorage
+from everlog.core.files.writable import WritableStorage
 from everlog.errors import EverlogError, StoreUnavailable, UsageError
 from everlog.spark.writing import notes, staging
 from everlog.spark.writing.messages import chunks

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from everlog.core.durability import Durability
-from everlog.core.writable import WritableStorage
+from everlog.core.files.durability import Durability
+from everlog.core.files.writable import WritableStorage
 from everlog.errors import UsageError
 from everlog.jlog.format.addresses import Address
 from everlog.jlog.format.framing import MAX_MESSAGE_BYTES

@@ -9,7 +9,7 @@ from itertools import chain, islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from everlog.core.writable import WritableStorage
+from everlog.core.files.writable import WritableStorage
 from everlog.spark.writing.staging import NUMBER, ORDER, PAYLOAD, Part, read
 
 if TYPE_CHECKING:

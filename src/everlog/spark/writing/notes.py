@@ -25,8 +25,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from everlog.core.files.writable import WritableStorage
 from everlog.core.json_text import parse_json
-from everlog.core.writable import WritableStorage
 from everlog.errors import CorruptData, UsageError
 from everlog.spark.writing.staging import SUFFIX, Part
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from everlog.core.durability import Durability
+from everlog.core.files.durability import Durability
+from everlog.core.files.storage import LocalStorage
+from everlog.core.files.writable import LocalWritableStorage, make_folder
 from everlog.core.options import whole_number
-from everlog.core.storage import LocalStorage
-from everlog.core.writable import LocalWritableStorage, make_folder
 from everlog.errors import NotAStore, StoreUnavailable, UsageError
 from everlog.spark.streaming.options import MAX_SECONDS
 from everlog.spark.writing.commits import Committer, OnUncertain, Transaction

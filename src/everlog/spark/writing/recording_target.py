@@ -12,10 +12,10 @@ from everlog.aeron.archive.archive import Archive
 from everlog.aeron.archive.folder.recordings import Recording, segment_map
 from everlog.aeron.archive.recording.options import ArchiveOptions
 from everlog.aeron.archive.writing.recorder import Recorder
+from everlog.core.files.writable import WritableStorage
 from everlog.core.record import Record
 from everlog.core.report import Fault, Severity
 from everlog.core.store import raise_fault, records_of
-from everlog.core.writable import WritableStorage
 from everlog.errors import StoreUnavailable, UsageError
 from everlog.spark.writing.messages import Messages
 from everlog.spark.writing.naming import DEFAULT_CHANNEL, DEFAULT_STREAM_ID

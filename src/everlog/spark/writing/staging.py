@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from everlog.core.writable import WritableFile, WritableStorage
+from everlog.core.files.writable import WritableFile, WritableStorage
 from everlog.errors import CorruptData, EverlogError, StoreUnavailable
 
 if TYPE_CHECKING:

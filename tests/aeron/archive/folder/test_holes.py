@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from everlog.aeron.archive.store import ArchiveStore
+from everlog.core.files.storage import LocalStorage
 from everlog.core.report import Fault
-from everlog.core.storage import LocalStorage
 from everlog.testing.archive_folder import MadeRecording, frame, write_archive
 from everlog.testing.system_calls import SystemCalls
 

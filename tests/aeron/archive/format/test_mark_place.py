@@ -13,7 +13,7 @@ import everlog
 from everlog.aeron import archive as archives
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.archive.tool.folder import alone
-from everlog.core.storage import LocalStorage
+from everlog.core.files.storage import LocalStorage
 from everlog.errors import StoreUnavailable
 from tests.aeron.archive.recorded import CHANNEL, SEGMENT, STREAM
 

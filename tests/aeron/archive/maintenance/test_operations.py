@@ -22,8 +22,8 @@ from everlog.aeron.archive.recording.options import ArchiveOptions
 from everlog.aeron.archive.recording.refusals import ErrorCode, Refused
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.frames.framing import Framer
+from everlog.core.files.storage import Storage
 from everlog.core.report import Severity
-from everlog.core.storage import Storage
 from everlog.errors import UnknownStream, WriteFailed
 from everlog.testing.crashing_storage import CrashingStorage
 from everlog.testing.faulty_writes import FaultyWrites, WriteFaults

@@ -22,8 +22,8 @@ from everlog.aeron.archive.recording.options import ArchiveOptions
 from everlog.aeron.archive.repair.recovery import recover
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.archive.writing.catalog_writer import CatalogOptions, CatalogWriter
-from everlog.core.storage import Storage
-from everlog.core.writable import WritableStorage
+from everlog.core.files.storage import Storage
+from everlog.core.files.writable import WritableStorage
 from everlog.testing.crashing_storage import CrashingStorage
 
 SEGMENT = 64 << 10

@@ -22,8 +22,8 @@ from everlog.aeron.layouts import (
     RecordingDescriptor,
     SbeMessageHeader,
 )
+from everlog.core.files.storage import Storage
 from everlog.core.repair import FolderBackup
-from everlog.core.storage import Storage
 from everlog.errors import FileChanged, StoreUnavailable, WriteFailed
 from everlog.testing.crashing_storage import CrashingStorage
 from everlog.testing.faulty_writes import FaultyWrites, WriteFaults

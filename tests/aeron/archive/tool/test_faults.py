@@ -10,9 +10,9 @@ import pytest
 
 from everlog.aeron.archive.format.catalog import read_catalog
 from everlog.aeron.archive.tool.undo import plan_undo
+from everlog.core.files.storage import LocalStorage
+from everlog.core.files.writable import DRAFT_PREFIX
 from everlog.core.repair import FolderBackup
-from everlog.core.storage import LocalStorage
-from everlog.core.writable import DRAFT_PREFIX
 from everlog.errors import EverlogError, WriteFailed
 from everlog.testing.crashing_storage import CrashingStorage
 from everlog.testing.faulty_writes import FaultyWrites, WriteFaults

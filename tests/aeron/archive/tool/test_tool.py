@@ -27,10 +27,10 @@ from everlog.aeron.archive.tool.orphans import plan_delete_orphans
 from everlog.aeron.archive.tool.states import plan_state
 from everlog.aeron.archive.tool.undo import plan_undo
 from everlog.aeron.archive.tool.verification import plan_fix
+from everlog.core.files.storage import LocalStorage
+from everlog.core.files.writable import LocalWritableStorage
 from everlog.core.repair import FolderBackup
 from everlog.core.report import Fault
-from everlog.core.storage import LocalStorage
-from everlog.core.writable import LocalWritableStorage
 from everlog.errors import (
     CorruptData,
     EverlogError,

@@ -19,8 +19,8 @@ import pytest
 import everlog
 from everlog.aeron import archive as archives
 from everlog.aeron.archive.writing.segment_writer import FIRST_WINDOW_BYTES, MAX_WINDOW_BYTES
-from everlog.core import writable
-from everlog.core.writable import LocalWritableFile
+from everlog.core.files import writable
+from everlog.core.files.writable import LocalWritableFile
 
 CHANNEL = "aeron:ipc?term-length=1m|init-term-id=7|term-id=7|term-offset=0|mtu=1408"
 SESSION: dict[str, Any] = {"session_id": 5, "initial_term_id": 7}

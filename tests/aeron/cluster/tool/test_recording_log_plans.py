@@ -19,9 +19,9 @@ from everlog.aeron.cluster.tool.recording_log_plans import (
     plan_sort,
     refuse_live,
 )
+from everlog.core.files.storage import LocalStorage
+from everlog.core.files.writable import LocalWritableStorage
 from everlog.core.repair import FolderBackup, RepairPlan
-from everlog.core.storage import LocalStorage
-from everlog.core.writable import LocalWritableStorage
 from everlog.errors import CorruptData, FileChanged, StoreUnavailable, UsageError, WriteFailed
 from everlog.testing.crashing_storage import CrashingStorage
 from everlog.testing.faulty_writes import FaultyWrites, WriteFaults

@@ -27,7 +27,7 @@ from everlog.aeron.transport.format.cnc_file import CncFile
 from everlog.aeron.transport.memory.cnc_memory import CncMemory
 from everlog.aeron.transport.memory.ring_buffer import ManyToOneRingBuffer
 from everlog.aeron.transport.protocol.commands import TerminateDriver, encode
-from everlog.core.storage import LocalStorage
+from everlog.core.files.storage import LocalStorage
 from everlog.errors import EverlogError, UsageError, WriteFailed
 
 SMALL: dict[str, Any] = {

@@ -15,8 +15,8 @@ import everlog
 import tests
 from everlog.aeron.transport.format.cnc_file import CncFile, driver_errors
 from everlog.aeron.transport.format.loss_report import load_losses
+from everlog.core.files.storage import LocalStorage
 from everlog.core.report import Fault
-from everlog.core.storage import LocalStorage
 from everlog.core.store import Level
 from everlog.testing.contract import Subject, check_store, snapshot
 

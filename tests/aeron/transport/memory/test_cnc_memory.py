@@ -15,7 +15,7 @@ from everlog.aeron.transport.memory.broadcast import BroadcastTransmitter
 from everlog.aeron.transport.memory.cnc_memory import CncMemory, CncSettings, is_driver_active
 from everlog.aeron.transport.memory.counters_memory import Counters
 from everlog.aeron.transport.memory.ring_buffer import ManyToOneRingBuffer
-from everlog.core.storage import LocalStorage
+from everlog.core.files.storage import LocalStorage
 from everlog.errors import CorruptData, StoreExists, StoreUnavailable, UnsupportedVersion, UsageError, WriteFailed
 
 SMALL = CncSettings(

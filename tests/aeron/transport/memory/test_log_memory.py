@@ -16,7 +16,7 @@ from everlog.aeron.transport.format.layouts import LogMetaData
 from everlog.aeron.transport.format.log_buffers import read_log_buffer
 from everlog.aeron.transport.memory import log_memory as lm
 from everlog.aeron.transport.memory.log_memory import LogMemory, LogParameters
-from everlog.core.storage import LocalStorage
+from everlog.core.files.storage import LocalStorage
 from everlog.errors import CorruptData, StoreExists, StoreUnavailable, UsageError, WriteFailed
 from everlog.kernel.memory import Memory
 

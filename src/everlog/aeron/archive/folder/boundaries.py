@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from everlog.aeron.archive.folder.scan import Scan, ScanContext
 from everlog.aeron.archive.format.segments import SegmentReader
+from everlog.core.files.storage import Storage
 from everlog.core.report import Fault
-from everlog.core.storage import Storage
 from everlog.kernel.columns import RowSink
 
 _UNBOUNDED = 1 << 62

@@ -10,7 +10,7 @@ from typing import Any
 from everlog.aeron.archive.folder.recordings import Recording
 from everlog.aeron.archive.format.segments import SegmentMap, SegmentReader
 from everlog.aeron.archive.store import ArchiveStore
-from everlog.core.storage import LocalStorage, Storage
+from everlog.core.files.storage import LocalStorage, Storage
 
 MARK_BYTES = 256
 

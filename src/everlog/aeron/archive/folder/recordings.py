@@ -23,8 +23,8 @@ from everlog.aeron.frames.constants import (
 )
 from everlog.aeron.frames.position import wrap_int32
 from everlog.aeron.layouts import DataHeader
+from everlog.core.files.storage import ReadableFile, Storage
 from everlog.core.report import Fault, Severity
-from everlog.core.storage import ReadableFile, Storage
 
 SEARCH_BYTES = 1 << 20
 _NOT_ZERO = re.compile(rb"[^\0]")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from everlog.aeron.archive.format.catalog import CATALOG_NAME
 from everlog.aeron.archive.format.mark_place import MARK_NAME, mark_storage
 from everlog.aeron.mark_file import ArchiveMark, Clock, now_ms, read_archive_mark
-from everlog.core.storage import Storage
-from everlog.core.writable import WritableStorage
+from everlog.core.files.storage import Storage
+from everlog.core.files.writable import WritableStorage
 from everlog.errors import EverlogError, StoreUnavailable
 
 MARK_HEAD_BYTES = 4096

@@ -23,9 +23,9 @@ from everlog.aeron.frames.constants import (
 from everlog.aeron.frames.position import FOREVER, term_id_of, term_offset_of, term_start
 from everlog.aeron.frames.walk import Geometry, Walker
 from everlog.aeron.layouts import DataHeader
+from everlog.core.files.window import Window
 from everlog.core.report import Fault, Severity
 from everlog.core.store import FaultSink
-from everlog.core.window import Window
 from everlog.kernel.columns import RowSink
 from everlog.kernel.crc32 import CASTAGNOLI, IEEE, Crc32
 

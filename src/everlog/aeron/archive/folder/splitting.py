@@ -13,7 +13,7 @@ from everlog.aeron.archive.format.segments import SegmentMap, SegmentReader
 from everlog.aeron.frames.constants import FLAG_BEGIN, HEADER_LENGTH, TYPE_DATA
 from everlog.aeron.frames.position import term_start
 from everlog.aeron.layouts import DataHeader
-from everlog.core.storage import Storage
+from everlog.core.files.storage import Storage
 from everlog.errors import StoreUnavailable
 
 MAX_SPLITS = 65_536

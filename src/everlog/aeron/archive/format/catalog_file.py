@@ -8,9 +8,9 @@ from functools import cached_property
 
 from everlog.aeron.archive.format.catalog import CATALOG_NAME, Catalog, read_catalog
 from everlog.aeron.layouts import CatalogHeader
+from everlog.core.files.storage import MAX_SMALL_FILE_BYTES, ReadableFile, Storage
+from everlog.core.files.zeros import nonzero_blocks
 from everlog.core.report import Fault
-from everlog.core.storage import MAX_SMALL_FILE_BYTES, ReadableFile, Storage
-from everlog.core.zeros import nonzero_blocks
 from everlog.errors import CorruptData, LimitExceeded
 
 CATALOG_STEP_BYTES = 1 << 20

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 
-from everlog.core.storage import LocalStorage, Storage
-from everlog.core.writable import LocalWritableStorage, WritableStorage, make_folder
+from everlog.core.files.storage import LocalStorage, Storage
+from everlog.core.files.writable import LocalWritableStorage, WritableStorage, make_folder
 from everlog.errors import StoreUnavailable
 
 MARK_NAME = "archive-mark.dat"

@@ -13,7 +13,7 @@ from enum import Enum
 
 from everlog.aeron.frames.constants import HEADER_LENGTH, MIN_TERM_LENGTH
 from everlog.aeron.frames.position import segment_base
-from everlog.core.storage import ReadableFile, Storage
+from everlog.core.files.storage import ReadableFile, Storage
 from everlog.errors import FileChanged
 
 SEGMENT_NAME = re.compile(r"(0|[1-9][0-9]{0,18})-(0|[1-9][0-9]{0,18})\.rec", re.ASCII)

@@ -16,10 +16,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from everlog.core.file_crc import crc32_of
-from everlog.core.storage import LocalStorage, ReadableFile
-from everlog.core.writable import DRAFT_PREFIX, LocalWritableStorage, make_folder
-from everlog.core.zeros import nonzero_blocks
+from everlog.core.files.crc import crc32_of
+from everlog.core.files.storage import LocalStorage, ReadableFile
+from everlog.core.files.writable import DRAFT_PREFIX, LocalWritableStorage, make_folder
+from everlog.core.files.zeros import nonzero_blocks
 from everlog.errors import StoreExists, StoreUnavailable, UsageError, WriteFailed
 
 DEFAULT_TIMEOUT_S = 600.0

@@ -20,9 +20,9 @@ from everlog.aeron.archive.recording.options import ArchiveOptions
 from everlog.aeron.archive.recording.replay import Replay
 from everlog.aeron.archive.writing.catalog_writer import CatalogWriter
 from everlog.aeron.archive.writing.recorder import Recorder
+from everlog.core.files.storage import Storage
+from everlog.core.files.writable import WritableStorage
 from everlog.core.options import check_type
-from everlog.core.storage import Storage
-from everlog.core.writable import WritableStorage
 
 
 class Upkeep(ABC):

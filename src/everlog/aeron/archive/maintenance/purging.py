@@ -9,8 +9,8 @@ from everlog.aeron.archive.folder.recordings import Recording
 from everlog.aeron.archive.maintenance.hand_over import HandOver, Segment
 from everlog.aeron.archive.maintenance.operations import Upkeep
 from everlog.aeron.archive.store import ArchiveStore
+from everlog.core.files.storage import LocalStorage
 from everlog.core.report import Fault, Severity
-from everlog.core.storage import LocalStorage
 from everlog.core.store import raise_fault
 
 

@@ -9,7 +9,7 @@ from everlog.aeron.archive.folder.scan import ScanContext
 from everlog.aeron.archive.maintenance.changes import Change
 from everlog.aeron.archive.maintenance.operations import Upkeep
 from everlog.aeron.archive.store import ArchiveStore
-from everlog.core.storage import Storage
+from everlog.core.files.storage import Storage
 
 
 class Rehearsal(Upkeep):

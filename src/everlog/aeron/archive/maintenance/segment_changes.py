@@ -34,10 +34,10 @@ from everlog.aeron.frames.position import FOREVER
 from everlog.aeron.frames.walk import Geometry
 from everlog.aeron.layouts import DataHeader
 from everlog.aeron.mark_file import now_ms
+from everlog.core.files.storage import ReadableFile, Storage
+from everlog.core.files.writable import WritableStorage
+from everlog.core.files.zeros import first_nonzero
 from everlog.core.report import Fault, Severity
-from everlog.core.storage import ReadableFile, Storage
-from everlog.core.writable import WritableStorage
-from everlog.core.zeros import first_nonzero
 from everlog.errors import EverlogError
 from everlog.kernel.columns import RowSink
 

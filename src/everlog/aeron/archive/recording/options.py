@@ -8,7 +8,7 @@ from everlog.aeron.archive.format.catalog_bytes import CHECKSUMS
 from everlog.aeron.archive.writing.catalog_writer import DEFAULT_CAPACITY, CatalogOptions
 from everlog.aeron.frames.constants import MAX_SEGMENT_LENGTH, MIN_TERM_LENGTH, is_power_of_two
 from everlog.aeron.mark_file import LIVENESS_TIMEOUT_MS
-from everlog.core.durability import Durability
+from everlog.core.files.durability import Durability
 from everlog.errors import UsageError
 
 DEFAULT_SEGMENT_LENGTH = 128 << 20

@@ -16,8 +16,8 @@ from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.frames.constants import FRAME_ALIGNMENT
 from everlog.aeron.frames.position import FOREVER
 from everlog.aeron.frames.walk import Geometry
+from everlog.core.files.writable import WritableStorage
 from everlog.core.options import check_type
-from everlog.core.writable import WritableStorage
 from everlog.errors import UsageError
 
 

@@ -21,8 +21,8 @@ from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.archive.writing.catalog_writer import DEFAULT_CAPACITY
 from everlog.aeron.frames.constants import FLAG_BEGIN, FLAG_END, HEADER_LENGTH, TYPE_DATA, align
 from everlog.aeron.layouts import DataHeader
+from everlog.core.files.writable import WritableStorage
 from everlog.core.repair import Backup, keep_file
-from everlog.core.writable import WritableStorage
 from everlog.kernel.crc32 import IEEE, Crc32
 
 UNKNOWN_CHANNEL = "aeron:ipc?alias=unknown"

@@ -28,10 +28,10 @@ from everlog.aeron.frames.constants import FRAME_ALIGNMENT, HEADER_LENGTH, TYPE_
 from everlog.aeron.frames.position import FOREVER, max_position
 from everlog.aeron.frames.walk import Geometry, Walker
 from everlog.aeron.layouts import DataHeader
-from everlog.core.file_crc import crc32_of
-from everlog.core.storage import ReadableFile, Storage
-from everlog.core.window import Window
-from everlog.core.zeros import nonzero_blocks
+from everlog.core.files.crc import crc32_of
+from everlog.core.files.storage import ReadableFile, Storage
+from everlog.core.files.window import Window
+from everlog.core.files.zeros import nonzero_blocks
 from everlog.kernel.columns import RowSink
 from everlog.kernel.crc32 import Crc32
 

@@ -46,9 +46,9 @@ from everlog.aeron.archive.repair.recovery import active_recordings, file_steps
 from everlog.aeron.archive.repair.steps import WATCHED, EraseTail, RemoveFile, RenewChecksums, SetStops, Stop
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.frames.constants import NULL_POSITION
+from everlog.core.files.writable import DRAFT_PREFIX, writable
 from everlog.core.repair import NOTHING, RepairPlan, RepairStep
 from everlog.core.report import Fault, Progress, Severity
-from everlog.core.writable import DRAFT_PREFIX, writable
 
 _CATALOG_CODES = frozenset(
     {"catalog-missing", "catalog-header", "catalog-entry", "catalog-end", "catalog-descriptor", "catalog-strings"}

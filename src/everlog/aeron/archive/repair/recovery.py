@@ -26,8 +26,8 @@ from everlog.aeron.archive.format.catalog import CATALOG_NAME
 from everlog.aeron.archive.repair.ends import EMPTY_PAGE, RecoveredEnd, recover_end
 from everlog.aeron.archive.repair.steps import EraseTail, MakeSegment, RemoveFile, SetStops, Stop
 from everlog.aeron.frames.constants import NULL_POSITION
+from everlog.core.files.writable import WritableStorage, writable
 from everlog.core.repair import NOTHING, RepairPlan, RepairStep
-from everlog.core.writable import WritableStorage, writable
 from everlog.errors import CorruptData, UnsupportedVersion
 
 if TYPE_CHECKING:

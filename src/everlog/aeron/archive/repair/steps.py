@@ -15,9 +15,9 @@ from everlog.aeron.archive.repair.ends import Remains
 from everlog.aeron.archive.writing.catalog_writer import MIN_CAPACITY, CatalogOptions, CatalogWriter
 from everlog.aeron.frames.constants import NULL_POSITION
 from everlog.aeron.mark_file import now_ms
+from everlog.core.files.storage import ReadableFile
+from everlog.core.files.writable import WritableStorage
 from everlog.core.repair import Backup, RepairStep, keep_file, pieces_of
-from everlog.core.storage import ReadableFile
-from everlog.core.writable import WritableStorage
 from everlog.errors import FileChanged
 
 WATCHED = (CATALOG_NAME, MARK_NAME)

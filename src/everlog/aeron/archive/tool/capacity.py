@@ -8,8 +8,8 @@ from everlog.aeron.archive.format.catalog_bytes import MAX_CATALOG_BYTES
 from everlog.aeron.archive.tool.folder import FAMILY, open_folder
 from everlog.aeron.archive.tool.steps import Lengthen
 from everlog.aeron.archive.writing.catalog_writer import MIN_CAPACITY
+from everlog.core.files.storage import Storage
 from everlog.core.repair import RepairPlan
-from everlog.core.storage import Storage
 from everlog.errors import UsageError
 
 

@@ -22,11 +22,11 @@ from everlog.aeron.archive.tool.steps import ArchiveStep, WriteBytes, changed
 from everlog.aeron.frames.constants import HEADER_LENGTH, MAX_FRAME_LENGTH, TYPE_DATA, TYPE_PADDING, align
 from everlog.aeron.frames.position import term_offset_of, term_start
 from everlog.aeron.layouts import DataHeader, DescriptorHeader
+from everlog.core.files.storage import ReadableFile, Storage
+from everlog.core.files.writable import DRAFT_PREFIX, WritableFile
+from everlog.core.files.zeros import nonzero_blocks
 from everlog.core.repair import Backup, RepairPlan, RepairStep
 from everlog.core.report import Progress
-from everlog.core.storage import ReadableFile, Storage
-from everlog.core.writable import DRAFT_PREFIX, WritableFile
-from everlog.core.zeros import nonzero_blocks
 from everlog.errors import EverlogError, UsageError
 from everlog.kernel.crc32 import Crc32
 

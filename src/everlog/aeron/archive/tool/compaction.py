@@ -26,8 +26,8 @@ from everlog.aeron.archive.tool.states import set_state
 from everlog.aeron.archive.tool.steps import RemoveFiles, ReplaceFile, WriteBytes
 from everlog.aeron.frames.constants import align
 from everlog.aeron.layouts import DescriptorHeader
+from everlog.core.files.storage import Storage
 from everlog.core.repair import RepairPlan, RepairStep
-from everlog.core.storage import Storage
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.archive.writing.catalog_writer import WRITABLE_MAJOR
 from everlog.aeron.frames.constants import align, version_text
 from everlog.aeron.layouts import CatalogHeader, DescriptorHeader
+from everlog.core.files.storage import Storage
+from everlog.core.files.writable import WritableStorage, writable
 from everlog.core.report import Severity
-from everlog.core.storage import Storage
-from everlog.core.writable import WritableStorage, writable
 from everlog.errors import CorruptData, StoreUnavailable, UnknownStream, UnsupportedVersion
 
 FAMILY = ArchiveStore.family

@@ -15,8 +15,8 @@ from everlog.aeron.archive.format.catalog import CatalogEntry
 from everlog.aeron.archive.format.segments import parse_segment_name
 from everlog.aeron.archive.tool.folder import FAMILY, ArchiveFolder, open_folder
 from everlog.aeron.archive.tool.steps import RemoveFiles
+from everlog.core.files.storage import Storage
 from everlog.core.repair import RepairPlan
-from everlog.core.storage import Storage
 
 FilesByRecording = dict[int, list[tuple[int, str, int]]]
 """Recording id to position, name and size of its segment files, by position."""

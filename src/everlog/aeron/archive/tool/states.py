@@ -7,9 +7,9 @@ from everlog.aeron.archive.format.catalog_bytes import STATE_CODES
 from everlog.aeron.archive.tool.folder import FAMILY, open_folder
 from everlog.aeron.archive.tool.steps import WriteBytes
 from everlog.aeron.layouts import DescriptorHeader
+from everlog.core.files.storage import Storage
+from everlog.core.files.writable import WritableStorage
 from everlog.core.repair import RepairPlan
-from everlog.core.storage import Storage
-from everlog.core.writable import WritableStorage
 from everlog.errors import UsageError
 
 OTHER = {"VALID": "INVALID", "INVALID": "VALID"}

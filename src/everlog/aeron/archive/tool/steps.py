@@ -13,11 +13,11 @@ from typing import Any
 
 from everlog.aeron.archive.folder.running import refuse_running
 from everlog.aeron.frames.constants import HEADER_LENGTH
-from everlog.core.file_crc import crc32_of
+from everlog.core.files.crc import crc32_of
+from everlog.core.files.storage import ReadableFile, Storage
+from everlog.core.files.writable import WritableStorage
+from everlog.core.files.zeros import nonzero_blocks
 from everlog.core.repair import COPY_BYTES, Backup, RepairStep, keep_file, pieces_of
-from everlog.core.storage import ReadableFile, Storage
-from everlog.core.writable import WritableStorage
-from everlog.core.zeros import nonzero_blocks
 from everlog.errors import FileChanged
 
 FILE_MODE = 0o644

@@ -19,10 +19,10 @@ from everlog.aeron.archive.tool.folder import FAMILY
 from everlog.aeron.archive.tool.steps import FILE_MODE, ArchiveStep, last_written, state_of
 from everlog.aeron.frames.constants import HEADER_LENGTH, MAX_FRAME_LENGTH, MAX_SEGMENT_LENGTH, TYPE_DATA, align
 from everlog.aeron.layouts import DataHeader
+from everlog.core.files.storage import ReadableFile, Storage
+from everlog.core.files.writable import DRAFT_PREFIX, WritableStorage, writable
 from everlog.core.json_text import parse_json
 from everlog.core.repair import Backup, RepairPlan, pieces_of
-from everlog.core.storage import ReadableFile, Storage
-from everlog.core.writable import DRAFT_PREFIX, WritableStorage, writable
 from everlog.errors import CorruptData, EverlogError, FileChanged, LimitExceeded
 
 PLAN_NAME = "plan.json"

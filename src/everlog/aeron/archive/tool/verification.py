@@ -36,10 +36,10 @@ from everlog.aeron.frames.constants import HEADER_LENGTH, NULL_POSITION, align
 from everlog.aeron.frames.position import FOREVER
 from everlog.aeron.layouts import DataHeader, DescriptorHeader, RecordingDescriptor
 from everlog.aeron.mark_file import Clock, now_ms
+from everlog.core.files.storage import Storage
+from everlog.core.files.writable import WritableStorage
 from everlog.core.repair import RepairPlan, RepairStep
 from everlog.core.report import Fault, Severity
-from everlog.core.storage import Storage
-from everlog.core.writable import WritableStorage
 from everlog.kernel import columns as kernel
 
 DAMAGE = frozenset(

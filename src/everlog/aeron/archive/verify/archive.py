@@ -22,8 +22,8 @@ from everlog.aeron.frames.constants import HEADER_LENGTH, version_text
 from everlog.aeron.frames.position import FOREVER
 from everlog.aeron.frames.walk import Walker
 from everlog.aeron.layouts import DescriptorHeader, RecordingDescriptor
+from everlog.core.files.storage import Entry
 from everlog.core.report import Fault, Progress, Report, Severity
-from everlog.core.storage import Entry
 from everlog.errors import CorruptData, EverlogError, StoreUnavailable
 from everlog.kernel import columns as kernel
 from everlog.kernel.crc32 import CASTAGNOLI, IEEE, Crc32

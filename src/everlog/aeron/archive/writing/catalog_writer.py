@@ -41,8 +41,8 @@ from everlog.aeron.archive.format.catalog_file import load_catalog, too_large
 from everlog.aeron.archive.format.entry_checksums import kind_of
 from everlog.aeron.frames.constants import NULL_POSITION, NULL_TIMESTAMP, align
 from everlog.aeron.layouts import CatalogHeader, DescriptorHeader, RecordingDescriptor
+from everlog.core.files.writable import WritableFile, WritableStorage
 from everlog.core.report import Severity
-from everlog.core.writable import WritableFile, WritableStorage
 from everlog.errors import CorruptData, StoreExists, UnknownStream, UnsupportedVersion, UsageError
 
 DEFAULT_CAPACITY = 1 << 20

@@ -40,7 +40,7 @@ from everlog.aeron.mark_file import (
     now_ms,
     read_archive_mark,
 )
-from everlog.core.writable import WritableFile, WritableStorage
+from everlog.core.files.writable import WritableFile, WritableStorage
 from everlog.errors import CorruptData, EverlogError, StoreUnavailable
 
 HEADER_LENGTH = 8 << 10

@@ -22,7 +22,7 @@ from everlog.aeron.archive.writing.segment_writer import SegmentWriter
 from everlog.aeron.frames.framing import LONG_WAY, Framer, Tail, longest_of
 from everlog.aeron.frames.framing_inputs import check_payloads, contiguous, integer_view
 from everlog.aeron.frames.position import max_position
-from everlog.core.durability import Durability
+from everlog.core.files.durability import Durability
 from everlog.core.group_commit import GroupCommit, Round
 from everlog.errors import CorruptData, EverlogError, UsageError, WriteFailed
 

@@ -16,8 +16,8 @@ from typing import Any
 
 from everlog.aeron.archive.format.segments import SegmentMap
 from everlog.aeron.frames.position import max_position
-from everlog.core.writable import WritableFile, WritableStorage
-from everlog.core.zeros import first_nonzero
+from everlog.core.files.writable import WritableFile, WritableStorage
+from everlog.core.files.zeros import first_nonzero
 from everlog.errors import StoreExists, WriteFailed
 
 FIRST_WINDOW_BYTES = 64 << 10

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from everlog.aeron.archive.store import ArchiveStore
-from everlog.core.storage import Entry, LocalStorage, ReadableFile, Storage
+from everlog.core.files.storage import Entry, LocalStorage, ReadableFile, Storage
 from everlog.errors import EverlogError
 
 ARCHIVE_NAME = "archive"
@@ -93,7 +93,7 @@ def _beside(root: str) -> str | None:
 
 def _open(path: str) -> Storage:
     if "://" in path and not os.path.exists(path):
-        from everlog.core.remote import RemoteStorage
+        from everlog.core.files.remote import RemoteStorage
 
         return RemoteStorage(path)
     return LocalStorage(path)

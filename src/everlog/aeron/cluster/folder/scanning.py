@@ -15,8 +15,8 @@ from everlog.aeron.frames import walk_twin as codes
 from everlog.aeron.frames.columns import END_POSITION, POSITION
 from everlog.aeron.frames.position import FOREVER
 from everlog.core.columns import Batch, Column, ColumnData, ColumnType
+from everlog.core.files.storage import Storage
 from everlog.core.report import Fault
-from everlog.core.storage import Storage
 from everlog.core.store import LENGTH, PAYLOAD, TIMESTAMP_NS, FaultSink, ScanRequest
 from everlog.kernel import columns as kernel
 from everlog.kernel.sources import Bytes, Source, Value

@@ -16,7 +16,7 @@ from everlog.aeron.cluster.folder.scanning import raw_messages
 from everlog.aeron.cluster.format.messages import CONSENSUS_MODULE, UNIT_NS, Message, decode_message
 from everlog.aeron.cluster.format.recording_log import STANDBY_SNAPSHOT, TERM, Entry
 from everlog.aeron.frames.position import FOREVER
-from everlog.core.storage import Storage
+from everlog.core.files.storage import Storage
 from everlog.errors import EverlogError
 
 MAX_CLUSTER_MESSAGES = 1 << 24

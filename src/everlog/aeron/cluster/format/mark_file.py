@@ -12,7 +12,7 @@ from everlog.aeron.cluster.format.layouts import COMPONENTS, ClusterMarkHeader
 from everlog.aeron.error_log import DistinctError
 from everlog.aeron.frames.constants import version_text
 from everlog.aeron.mark_file import LIVENESS_TIMEOUT_MS, MarkBody, read_mark
-from everlog.core.storage import LocalStorage, Storage
+from everlog.core.files.storage import LocalStorage, Storage
 from everlog.errors import EverlogError, NotAStore
 
 MARK_NAME = "cluster-mark.dat"

@@ -31,10 +31,10 @@ from everlog.aeron.cluster.tool.recording_log_changes import (
 )
 from everlog.aeron.mark_file import Clock
 from everlog.aeron.mark_file import now_ms as system_ms
+from everlog.core.files.storage import LocalStorage, Storage
+from everlog.core.files.writable import WritableFile, WritableStorage, writable
 from everlog.core.json_text import parse_json
 from everlog.core.repair import Backup, RepairPlan, RepairStep
-from everlog.core.storage import LocalStorage, Storage
-from everlog.core.writable import WritableFile, WritableStorage, writable
 from everlog.errors import CorruptData, EverlogError, FileChanged, LimitExceeded, StoreUnavailable, WriteFailed
 
 BACKUP_NAME = f"{RECORDING_LOG_NAME}.bak"

@@ -19,8 +19,8 @@ from everlog.aeron.error_log import DistinctError
 from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.format.cnc_file import CNC_NAME, CncFile
 from everlog.aeron.transport.format.loss_report import LOSS_REPORT_NAME
-from everlog.core.storage import LocalStorage
-from everlog.core.writable import DRAFT_PREFIX
+from everlog.core.files.storage import LocalStorage
+from everlog.core.files.writable import DRAFT_PREFIX
 from everlog.errors import CorruptData, EverlogError, NotAStore, StoreExists, StoreUnavailable
 
 PUBLICATIONS, IMAGES = "publications", "images"

@@ -18,9 +18,9 @@ from everlog.aeron.frames.walk import Geometry, Walker
 from everlog.aeron.layouts import DataHeader
 from everlog.aeron.transport.folder.faults import fault
 from everlog.aeron.transport.format.log_buffers import TERM_COUNT, LogBuffer, Term, read_raw_tails
-from everlog.core.storage import ReadableFile
+from everlog.core.files.storage import ReadableFile
+from everlog.core.files.window import Window
 from everlog.core.store import FaultSink
-from everlog.core.window import Window
 from everlog.kernel.columns import RowSink
 
 WINDOW_BYTES = MAX_MESSAGE_BYTES * 2

@@ -22,8 +22,8 @@ from everlog.aeron.transport.format.counters import (
     used_length,
 )
 from everlog.aeron.transport.format.layouts import BroadcastTrailer, CncMetaData, RingBufferTrailer
-from everlog.core.storage import ReadableFile, Storage
-from everlog.core.zeros import first_nonzero
+from everlog.core.files.storage import ReadableFile, Storage
+from everlog.core.files.zeros import first_nonzero
 from everlog.errors import CorruptData, LimitExceeded, StoreUnavailable, UnsupportedVersion
 
 CNC_NAME = "cnc.dat"

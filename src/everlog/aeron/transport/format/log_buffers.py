@@ -26,8 +26,8 @@ from everlog.aeron.frames.constants import (
 from everlog.aeron.frames.position import wrap_int32
 from everlog.aeron.layouts import DataHeader
 from everlog.aeron.transport.format.layouts import LogMetaData
-from everlog.core.storage import ReadableFile, Storage
-from everlog.core.zeros import nonzero_blocks
+from everlog.core.files.storage import ReadableFile, Storage
+from everlog.core.files.zeros import nonzero_blocks
 from everlog.errors import CorruptData, EverlogError
 
 TERM_COUNT = 3

@@ -7,7 +7,7 @@ from typing import Any
 
 from everlog.aeron.frames.constants import align
 from everlog.aeron.transport.format.layouts import LossEntry
-from everlog.core.storage import Storage
+from everlog.core.files.storage import Storage
 from everlog.layout import Readable
 
 LOSS_REPORT_NAME = "loss-report.dat"

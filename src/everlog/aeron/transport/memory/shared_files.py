@@ -18,8 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from everlog.core.regular_files import open_regular, unreadable
-from everlog.core.writable import DRAFT_PREFIX
+from everlog.core.files.regular_files import open_regular, unreadable
+from everlog.core.files.writable import DRAFT_PREFIX
 from everlog.errors import CorruptData, StoreExists, StoreUnavailable, WriteFailed
 from everlog.kernel.memory import Memory
 

@@ -18,9 +18,9 @@ from everlog.aeron.transport.format.log_buffers import FOLDERS, IMAGES, PUBLICAT
 from everlog.aeron.transport.format.loss_report import LOSS_REPORT_NAME, load_losses
 from everlog.aeron.transport.verify.cnc import check_cnc
 from everlog.aeron.transport.verify.logs import check_metadata
+from everlog.core.files.storage import Entry
+from everlog.core.files.writable import DRAFT_PREFIX
 from everlog.core.report import Progress, Report
-from everlog.core.storage import Entry
-from everlog.core.writable import DRAFT_PREFIX
 from everlog.errors import CorruptData, EverlogError, StoreUnavailable, UnsupportedVersion
 from everlog.kernel import columns as kernel
 

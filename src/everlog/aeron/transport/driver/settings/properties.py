@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from everlog.aeron.transport.driver.settings.configuration import Configuration
-from everlog.core.regular_files import read_small_file
+from everlog.core.files.regular_files import read_small_file
 from everlog.errors import UsageError
 
 FILE_BYTES_MAX = 1 << 20

@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from everlog.core import writable
-from everlog.core.writable import LocalWritableStorage, locked, make_folder, write_failed
+from everlog.core.files import writable
+from everlog.core.files.writable import LocalWritableStorage, locked, make_folder, write_failed
 from everlog.errors import NotAStore, WriteFailed
 
 IS_LINUX = sys.platform.startswith("linux")
@@ -32,7 +32,7 @@ with open(sys.argv[1], "r+b") as file:
 """
 HOLDER = """
 import sys
-from everlog.core.writable import LocalWritableStorage
+from everlog.core.files.writable import LocalWritableStorage
 file = LocalWritableStorage(sys.argv[1]).open_writable("f")
 print(file.hold(), flush=True)
 sys.stdin.read()
@@ -294,7 +294,7 @@ def test_a_process_that_opens_a_file_while_it_is_asked_about_opens_it_and_ends_n
     control = fcntl.fcntl
     openers: list[subprocess.Popen[str]] = []
     code = (
-        "import sys; from everlog.core.writable import LocalWritableStorage; print('go', flush=True); "
+        "import sys; from everlog.core.files.writable import LocalWritableStorage; print('go', flush=True); "
         "LocalWritableStorage(sys.argv[1]).open_writable('f').close()"
     )
 
@@ -338,7 +338,7 @@ def test_a_file_whose_name_can_not_be_looked_at_was_not_lost(tmp_path: Path, mon
 
     with LocalWritableStorage(tmp_path).open_writable("a", create=True) as file:
         with monkeypatch.context() as patch:
-            patch.setattr("everlog.core.writable.os.stat", refuse)
+            patch.setattr("everlog.core.files.writable.os.stat", refuse)
             with pytest.raises(WriteFailed, match="permission denied"):
                 file.is_current()
         assert file.is_current()

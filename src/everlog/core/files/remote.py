@@ -12,8 +12,8 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from everlog.core.regular_files import EXPECTED, NotRegular
-from everlog.core.storage import MAX_SMALL_FILE_BYTES, Entry, FileBase
+from everlog.core.files.regular_files import EXPECTED, NotRegular
+from everlog.core.files.storage import MAX_SMALL_FILE_BYTES, Entry, FileBase
 from everlog.errors import LimitExceeded, MissingDependency, NotAStore, StoreUnavailable, UsageError
 
 if TYPE_CHECKING:

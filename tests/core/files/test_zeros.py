@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from everlog.core.remote import RemoteStorage
-from everlog.core.storage import LocalStorage, ReadableFile
-from everlog.core.writable import LocalWritableStorage
-from everlog.core.zeros import LARGEST_BLOCK_BYTES, first_nonzero, nonzero_blocks
+from everlog.core.files.remote import RemoteStorage
+from everlog.core.files.storage import LocalStorage, ReadableFile
+from everlog.core.files.writable import LocalWritableStorage
+from everlog.core.files.zeros import LARGEST_BLOCK_BYTES, first_nonzero, nonzero_blocks
 from everlog.testing.crashing_storage import CrashingStorage
 from everlog.testing.faulty_storage import Faults, FaultyStorage
 from everlog.testing.faulty_writes import FaultyWrites

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from everlog.core.storage import ReadableFile
+from everlog.core.files.storage import ReadableFile
 
 FIRST_BLOCK_BYTES = 4 << 10
 LARGEST_BLOCK_BYTES = 1 << 20

@@ -9,8 +9,8 @@ from __future__ import annotations
 import zlib
 from functools import cache
 
-from everlog.core.storage import ReadableFile
-from everlog.core.zeros import nonzero_blocks
+from everlog.core.files.storage import ReadableFile
+from everlog.core.files.zeros import nonzero_blocks
 
 _POLYNOMIAL = 0xEDB88320
 _ONE = 1 << 31

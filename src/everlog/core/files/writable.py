@@ -3,7 +3,7 @@
 A writer is handed a :class:`WritableStorage`. :class:`LocalWritableStorage` is the local folder; tests put a twin in
 its place that fails, or forgets what was not synced.
 
-Locks are those that other programs see too (:mod:`everlog.core.file_locks`). They belong to the open file, which a
+Locks are those that other programs see too (:mod:`everlog.core.files.locks`). They belong to the open file, which a
 forked child has too: it closes what its parent has open for writing, and whoever closes a file gives its lock back
 first.
 """
@@ -23,10 +23,10 @@ import weakref
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from everlog.core.file_locks import Lease, gets_lease, is_locked, set_lock
-from everlog.core.mounts import file_system_of
-from everlog.core.regular_files import EXPECTED, NotRegular, open_regular
-from everlog.core.storage import LocalFile, LocalStorage, ReadableFile, Storage, open_patiently
+from everlog.core.files.locks import Lease, gets_lease, is_locked, set_lock
+from everlog.core.files.mounts import file_system_of
+from everlog.core.files.regular_files import EXPECTED, NotRegular, open_regular
+from everlog.core.files.storage import LocalFile, LocalStorage, ReadableFile, Storage, open_patiently
 from everlog.errors import UsageError, WriteFailed
 
 _IS_LINUX = sys.platform.startswith("linux")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from everlog.core import mounts
-from everlog.core.mounts import file_system_of
+from everlog.core.files import mounts
+from everlog.core.files.mounts import file_system_of
 
 
 def test_the_kind_is_what_the_mount_says(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ import fsspec
 import pytest
 
 from everlog import stores
-from everlog.core import remote
-from everlog.core.remote import RemoteStorage
-from everlog.core.storage import Entry
+from everlog.core.files import remote
+from everlog.core.files.remote import RemoteStorage
+from everlog.core.files.storage import Entry
 from everlog.errors import MissingDependency, NotAStore, StoreUnavailable, UsageError
 from everlog.testing.contract import Subject, check_failing_reads, read_rows
 from everlog.testing.toy_store import ENTRY, toy_line

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everlog.core.window import Window
+from everlog.core.files.window import Window
 from everlog.errors import LimitExceeded
 
 DATA = bytes(i * 7 & 255 for i in range(1000))

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from everlog.core.regular_files import NotRegular, check_regular, open_regular, read_small_file
-from everlog.core.storage import LocalStorage, is_missing
-from everlog.core.writable import LocalWritableStorage
+from everlog.core.files.regular_files import NotRegular, check_regular, open_regular, read_small_file
+from everlog.core.files.storage import LocalStorage, is_missing
+from everlog.core.files.writable import LocalWritableStorage
 from everlog.errors import StoreUnavailable, UsageError, WriteFailed
 
 pytestmark = pytest.mark.timeout(20)

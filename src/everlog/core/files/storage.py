@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self
 
-from everlog.core.regular_files import EXPECTED, NotRegular, open_regular
+from everlog.core.files.regular_files import EXPECTED, NotRegular, open_regular
 from everlog.errors import FileChanged, LimitExceeded, NotAStore, StoreUnavailable
 
 MAX_SMALL_FILE_BYTES = 256 << 20
@@ -86,7 +86,7 @@ def is_missing(error: StoreUnavailable) -> bool:
 
 def open_patiently(path: str, flags: int, mode: int = 0o777) -> int:
     """``os.open``, tried again for a second where another process holds a lease: it only asks, for a moment, whether
-    the file is open (:meth:`everlog.core.writable.WritableStorage.is_open_elsewhere`)."""
+    the file is open (:meth:`everlog.core.files.writable.WritableStorage.is_open_elsewhere`)."""
     for _ in range(1000):
         try:
             return os.open(path, flags, mode)

@@ -18,7 +18,7 @@ import struct
 import sys
 from enum import Enum
 
-from everlog.core.storage import open_patiently
+from everlog.core.files.storage import open_patiently
 
 _IS_LINUX = sys.platform.startswith("linux")
 _GET_LOCK, _SET_LOCK, _SET_LOCK_WAIT = (36, 37, 38) if _IS_LINUX else (fcntl.F_GETLK, fcntl.F_SETLK, fcntl.F_SETLKW)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from everlog.core import storage as seam
-from everlog.core.storage import LocalStorage, is_folder
+from everlog.core.files import storage as seam
+from everlog.core.files.storage import LocalStorage, is_folder
 from everlog.errors import CorruptData, EverlogError, FileChanged, NotAStore, StoreUnavailable
 
 

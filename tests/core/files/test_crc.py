@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from everlog.core.file_crc import crc32_of, crc32_of_zeros
+from everlog.core.files.crc import crc32_of, crc32_of_zeros
+from everlog.core.files.storage import LocalStorage
 from everlog.core.repair import COPY_BYTES, FolderBackup, pieces_of
-from everlog.core.storage import LocalStorage
 from everlog.errors import FileChanged
 from everlog.testing.counting_storage import CountingStorage
 from everlog.testing.memory_storage import MemoryStorage
