@@ -103,16 +103,16 @@ bench-spark: setup
 # A live query whose driver is killed and started again, into folders of batches and into Spark's own Parquet sink;
 # FOLDER=... on a disk of your choice.
 soak-spark: setup
-	$(BIN)/python -m everlog.testing.spark_live_soak --kills 20 --sink foreach $(FOLDER)
-	$(BIN)/python -m everlog.testing.spark_live_soak --kills 20 --sink parquet $(FOLDER)
+	$(BIN)/python -m everlog.testing.soak.spark_live --kills 20 --sink foreach $(FOLDER)
+	$(BIN)/python -m everlog.testing.soak.spark_live --kills 20 --sink parquet $(FOLDER)
 
 # Writers and subscribers of a JLog journal, killed at random moments; FOLDER=... on a disk of your choice.
 soak-jlog: setup
-	$(BIN)/python -m everlog.testing.jlog_soak --kills 200 $(FOLDER)
+	$(BIN)/python -m everlog.testing.soak.jlog --kills 200 $(FOLDER)
 
 # Recorders of Aeron archives, killed at random moments.
 soak-archive: setup
-	$(BIN)/python -m everlog.testing.archive_soak --kills 200 $(FOLDER)
+	$(BIN)/python -m everlog.testing.soak.archive --kills 200 $(FOLDER)
 
 # A query that writes to a journal and to a recording, killed 20 times and started again from its checkpoint; and the part
 # of it that appends, 200 times for each.
@@ -129,9 +129,9 @@ soak-transport: setup
 
 # Each kind of file that a parser takes from outside, a minute each (SECONDS=...), guided by what of the code runs.
 fuzz: setup
-	@for surface in $$($(BIN)/python -c 'from everlog.testing.guided_fuzz import SURFACES; print(*SURFACES)'); do \
+	@for surface in $$($(BIN)/python -c 'from everlog.testing.fuzz.guided import SURFACES; print(*SURFACES)'); do \
 		echo "$$surface"; \
-		$(BIN)/python -m everlog.testing.guided_fuzz tests/golden $$surface --seconds $(or $(SECONDS),60) || exit 1; \
+		$(BIN)/python -m everlog.testing.fuzz.guided tests/golden $$surface --seconds $(or $(SECONDS),60) || exit 1; \
 	done
 
 # What a media driver does with datagrams, for an hour (SECONDS=..., SEED=...): half of it beside the readable twin, half

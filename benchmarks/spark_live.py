@@ -28,7 +28,7 @@ from everlog.core.files.storage import LocalStorage
 from everlog.core.following import Follower
 from everlog.nats_streaming.following import ChannelFollower
 from everlog.spark.session import local_session
-from everlog.testing.nats_channel import Channel, make_store
+from everlog.testing.made.channel import Channel, make_store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -23,7 +23,7 @@ from everlog.cli.jlogtail import TAIL_COLUMNS, SeenMetastore, batches, new_curso
 from everlog.core.files.storage import LocalStorage
 from everlog.jlog.options import JlogOptions
 from everlog.jlog.store import JlogStore
-from everlog.testing.memory_storage import MemoryStorage
+from everlog.testing.storage.memory import MemoryStorage
 
 GOLDEN = tests.GOLDEN / "jlog"
 PLAIN = 0x663A7318

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import tests
-from everlog.testing.guided_fuzz import SURFACES, base_of, exercise, with_input
+from everlog.testing.fuzz.guided import SURFACES, base_of, exercise, with_input
 from everlog.testing.series import Series
 
 GOLDEN = tests.GOLDEN
@@ -47,7 +47,7 @@ def test_the_intact_file_is_what_fuzzing_begins_with(name: str) -> None:
 @pytest.mark.parametrize("name", ["jlog-segment", "nats-slice", "aeron-segment", "aeron-loss-report"])
 def test_a_guided_fuzzer_finds_nothing_in_a_moment(name: str, tmp_path: Path) -> None:
     pytest.importorskip("atheris", reason="atheris has no wheel for this machine")
-    command = [sys.executable, "-m", "everlog.testing.guided_fuzz", str(GOLDEN), name, "--seconds", "3"]
+    command = [sys.executable, "-m", "everlog.testing.fuzz.guided", str(GOLDEN), name, "--seconds", "3"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     runs = re.search(r"number_of_executed_units: (\d+)", done.stderr)
@@ -59,7 +59,7 @@ def test_a_guided_fuzzer_finds_nothing_in_a_moment(name: str, tmp_path: Path) ->
 def test_a_guided_fuzzer_stops_at_what_a_parser_lets_through(tmp_path: Path) -> None:
     pytest.importorskip("atheris", reason="atheris has no wheel for this machine")
     planted = (
-        "import everlog.testing.guided_fuzz as fuzz\n"
+        "import everlog.testing.fuzz.guided as fuzz\n"
         "real = fuzz.exercise\n"
         "def broken(files, family):\n"
         "    if len(files['metastore']) == 3: raise ValueError('planted')\n"

@@ -18,9 +18,9 @@ import tests
 from everlog.core.store import Store
 from everlog.errors import EverlogError
 from everlog.stores import FAMILIES, open_store
-from everlog.testing.memory_storage import MemoryStorage
-from everlog.testing.mutations import mutate
+from everlog.testing.fuzz.mutations import mutate
 from everlog.testing.series import Series
+from everlog.testing.storage.memory import MemoryStorage
 
 GOLDEN = tests.GOLDEN
 SECONDS = float(os.environ.get("EVERLOG_FUZZ_SECONDS", "6"))

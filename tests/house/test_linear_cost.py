@@ -15,9 +15,9 @@ import pytest
 
 from everlog.cli.app import run
 from everlog.stores import family_of, open_store, storage_of
-from everlog.testing.archive_folder import MadeRecording, write_archive, write_cluster
-from everlog.testing.driver_folder import write_driver
-from everlog.testing.nats_channel import Channel, make_store
+from everlog.testing.made.archive import MadeRecording, write_archive, write_cluster
+from everlog.testing.made.channel import Channel, make_store
+from everlog.testing.made.driver import write_driver
 from everlog.testing.system_calls import SystemCalls
 
 COMMANDS = ("ls", "info", "read", "verify", "verify in parts", "export", "plan a query")

@@ -39,10 +39,10 @@ from everlog.core.store import Level, Store
 from everlog.errors import EverlogError
 from everlog.nats_streaming.format.messages import MsgProto
 from everlog.stores import open_store
-from everlog.testing.archive_folder import MadeRecording, write_archive, write_cluster
-from everlog.testing.crashing_storage import CrashingStorage
-from everlog.testing.driver_folder import cnc, write_driver
-from everlog.testing.memory_storage import MemoryStorage
+from everlog.testing.made.archive import MadeRecording, write_archive, write_cluster
+from everlog.testing.made.driver import cnc, write_driver
+from everlog.testing.storage.crashing import CrashingStorage
+from everlog.testing.storage.memory import MemoryStorage
 
 GOLDEN = tests.GOLDEN
 TURNS_PER_BYTE = 150

@@ -15,7 +15,7 @@ import pytest
 from tools import aeron_java
 
 from everlog.aeron.transport.driver.media_driver import MediaDriver
-from everlog.testing.nats_server import Missing, NatsServer, find_server
+from everlog.testing.made.server import Missing, NatsServer, find_server
 from tests.interop import c_library, java_archive, java_transport
 
 pytest.register_assert_rewrite("tests.interop.both_archives")

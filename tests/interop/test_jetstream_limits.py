@@ -16,8 +16,8 @@ from everlog.spark.pipelines.migrate_channel import ChannelImport, ChannelMove, 
 from everlog.spark.pipelines.migrate_connection import Connection
 from everlog.spark.pipelines.migrate_jetstream import JetStreamTarget, move_one, plan_channels
 from everlog.spark.pipelines.migrate_stream import StreamSettings
-from everlog.testing.nats_channel import Channel, make_store
-from everlog.testing.nats_server import NatsServer
+from everlog.testing.made.channel import Channel, make_store
+from everlog.testing.made.server import NatsServer
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from everlog.spark.pipelines.migrate_connection import Connection, JetStream
 from everlog.spark.pipelines.migrate_jetstream import JetStreamTarget, move_one, plan_channels, rehearse
 from everlog.spark.pipelines.migrate_naming import SubjectMapping
 from everlog.spark.pipelines.migrate_stream import StreamSettings
-from everlog.testing.nats_server import NatsServer
+from everlog.testing.made.server import NatsServer
 from tests.interop import made_channels
 
 GOLDEN = tests.GOLDEN / "nats_streaming"

@@ -17,8 +17,8 @@ from everlog.spark.pipelines.migrate_channel import ChannelMove, move_channel
 from everlog.spark.pipelines.migrate_connection import Connection
 from everlog.spark.pipelines.migrate_jetstream import JetStreamTarget, move_one, plan_channels, rehearse, with_streams
 from everlog.spark.pipelines.migrate_naming import SubjectMapping
-from everlog.testing.nats_channel import Channel, make_store
-from everlog.testing.nats_server import NatsServer
+from everlog.testing.made.channel import Channel, make_store
+from everlog.testing.made.server import NatsServer
 
 
 def filled(store: Path, name: str, count: int) -> Channel:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import everlog
-from everlog.testing.nats_server import Missing, NatsServer, find_server
+from everlog.testing.made.server import Missing, NatsServer, find_server
 from tests.interop import made_channels
 
 KILLS = 3

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import tests
-from everlog.testing.memory_storage import MemoryStorage
+from everlog.testing.storage.memory import MemoryStorage
 
 GOLDEN = tests.GOLDEN / "jlog"
 PLAIN = 0x663A7318

@@ -14,7 +14,7 @@ from everlog.jlog.format.names import checkpoint_name
 from everlog.jlog.metrics import METRICS, PREFIX, JournalCollector, label_text
 from everlog.jlog.monitoring.health import WARNINGS, HealthLimits
 from everlog.jlog.monitoring.lag import NS
-from everlog.testing.memory_storage import MemoryStorage
+from everlog.testing.storage.memory import MemoryStorage
 
 NOW = 2000
 

@@ -15,8 +15,8 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 from everlog.errors import StoreUnavailable
 from everlog.jlog import Subscriber, Writer, add_subscriber, alter, clean, list_subscribers, remove_subscriber
 from everlog.jlog.store import JlogStore
-from everlog.testing.crashing_storage import CrashingStorage
 from everlog.testing.series import Series
+from everlog.testing.storage.crashing import CrashingStorage
 
 MAGICS = {"none": 0x663A7318, "null": 0x15106A00, "lz4": 0x15106A01}
 

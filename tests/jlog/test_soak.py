@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from everlog.jlog import Writer, create
-from everlog.testing import jlog_soak
-from everlog.testing.jlog_soak import Soak, main, payload_of
+from everlog.testing.soak import jlog as jlog_soak
+from everlog.testing.soak.jlog import Soak, main, payload_of
 
 
 def test_what_was_acknowledged_survives_processes_that_are_killed(tmp_path: Path) -> None:

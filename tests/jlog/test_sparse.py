@@ -24,7 +24,7 @@ from everlog.jlog.subscribing.subscriber import Subscriber
 from everlog.jlog.subscribing.subscriptions import add_subscriber
 from everlog.jlog.writing.writer import Writer
 from everlog.stores import open_store
-from everlog.testing.memory_storage import PAGE_BYTES, MemoryStorage
+from everlog.testing.storage.memory import PAGE_BYTES, MemoryStorage
 
 TERABYTE = 1 << 40
 FAR = (512 << 30) + 7

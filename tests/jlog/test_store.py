@@ -18,7 +18,7 @@ from everlog.jlog.options import JlogOptions
 from everlog.jlog.store import JlogStore
 from everlog.stores import detect
 from everlog.testing.contract import Subject, check_store
-from everlog.testing.memory_storage import MemoryStorage
+from everlog.testing.storage.memory import MemoryStorage
 
 GOLDEN = tests.GOLDEN / "jlog"
 

@@ -20,8 +20,8 @@ from everlog.nats_streaming.reading.slice_reader import SliceFile, SliceReader
 from everlog.nats_streaming.reading.walk import RecordWalker
 from everlog.nats_streaming.reading.walk_status import BAD_CRC
 from everlog.nats_streaming.store import NatsStreamingStore
-from everlog.testing.counting_storage import CountingStorage
-from everlog.testing.memory_storage import MemoryStorage
+from everlog.testing.storage.counting import CountingStorage
+from everlog.testing.storage.memory import MemoryStorage
 
 Golden = Callable[[str], Path]
 

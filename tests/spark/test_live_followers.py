@@ -18,7 +18,7 @@ from everlog.errors import EverlogError, StoreUnavailable, UnknownStream, UsageE
 from everlog.spark.discovery import FoundStore
 from everlog.spark.streaming.followers import open_follower
 from everlog.stores import open_store
-from everlog.testing import nats_channel
+from everlog.testing.made import channel as nats_channel
 
 SMALL = {"segment_length": 1 << 16, "durability": "written"}
 TERM = {"term_length": 1 << 16, "mtu_length": 1408, "initial_term_id": 7, "session_id": 5}

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from everlog.testing.spark_live_soak import check, message, number_of, soak
+from everlog.testing.soak.spark_live import check, message, number_of, soak
 
 KILLS = int(os.environ.get("EVERLOG_SPARK_KILLS", "2"))
 

@@ -13,7 +13,7 @@ import everlog
 from everlog import jlog
 from everlog.aeron import archive
 from everlog.errors import DataLost
-from everlog.testing import nats_channel
+from everlog.testing.made import channel as nats_channel
 from tests.spark.test_live_reader import SMALL, TERM, Query
 
 DELETED = 2

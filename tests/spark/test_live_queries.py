@@ -13,7 +13,7 @@ import pytest
 from everlog import jlog
 from everlog.aeron import archive
 from everlog.spark.streaming import progress
-from everlog.testing import nats_channel
+from everlog.testing.made import channel as nats_channel
 
 SMALL = {"segment_length": 1 << 16, "durability": "written"}
 TERM = {"term_length": 1 << 16, "mtu_length": 1408, "initial_term_id": 7, "session_id": 5}

@@ -18,7 +18,7 @@ from everlog.aeron import archive
 from everlog.errors import DataLost, UsageError
 from everlog.spark.source import EverlogDataSource
 from everlog.spark.streaming.lag import progress_of
-from everlog.testing import nats_channel
+from everlog.testing.made import channel as nats_channel
 
 ALL = ReadAllAvailable()
 SMALL = {"segment_length": 1 << 16, "durability": "written"}

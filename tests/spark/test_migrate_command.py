@@ -11,8 +11,8 @@ import pytest
 
 import everlog
 from everlog.cli.app import run as run_command
-from everlog.testing.nats_channel import Channel, make_store
-from everlog.testing.nats_server import Missing, NatsServer, find_server
+from everlog.testing.made.channel import Channel, make_store
+from everlog.testing.made.server import Missing, NatsServer, find_server
 
 
 @pytest.fixture

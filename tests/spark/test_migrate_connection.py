@@ -15,7 +15,7 @@ import pytest
 
 from everlog.errors import EverlogError, UsageError
 from everlog.spark.pipelines.migrate_connection import Connection, JetStream, ServerUnreachable, run_async
-from everlog.testing.nats_server import Missing, NatsServer, find_server
+from everlog.testing.made.server import Missing, NatsServer, find_server
 
 pytest.importorskip("nats")
 

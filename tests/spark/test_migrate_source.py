@@ -18,7 +18,7 @@ from everlog.errors import UsageError
 from everlog.spark.discovery import FoundStore
 from everlog.spark.pipelines.migrate import RecordTarget, move_streams, plan_streams, rehearse
 from everlog.spark.pipelines.migrate_targets import TargetOptions
-from everlog.testing.nats_channel import Channel, make_store
+from everlog.testing.made.channel import Channel, make_store
 from everlog.testing.toy_store import toy_line
 
 REPLACED = "the store was replaced or cut"

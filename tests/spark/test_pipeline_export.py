@@ -22,7 +22,7 @@ from everlog.spark.pipelines.export import Export, export, purge
 from everlog.spark.pipelines.export_folder import MANIFEST, read_manifest
 from everlog.spark.pipelines.export_manifest import StreamKey
 from everlog.stores import open_store
-from everlog.testing.nats_channel import Channel, make_store
+from everlog.testing.made.channel import Channel, make_store
 from tests.spark.exported import journal, numbers, once, options, record
 
 

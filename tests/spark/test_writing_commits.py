@@ -29,9 +29,9 @@ from everlog.spark.writing.naming import TargetName, journal_name, recording_nam
 from everlog.spark.writing.recording_target import RecordingOptions, RecordingTarget
 from everlog.spark.writing.staging import Part, part_name, stage
 from everlog.spark.writing.targets import Target, Uncertain
-from everlog.testing.crashing_storage import CrashingStorage
-from everlog.testing.faulty_writes import FaultyWrites, WriteFaults
 from everlog.testing.series import Series
+from everlog.testing.storage.crashing import CrashingStorage
+from everlog.testing.storage.faulty_writes import FaultyWrites, WriteFaults
 
 QUERY = "1738ea29-450b-4b9a-ad39-a41da0a1b08e"
 THE_TARGET = journal_name("the target")

@@ -15,7 +15,7 @@ from everlog.spark.writing import messages
 from everlog.spark.writing.rows import RowLayout, to_staged
 from everlog.spark.writing.staging import Part, part_name, stage
 from everlog.spark.writing.writers import EverlogWriter
-from everlog.testing.crashing_storage import CrashingStorage
+from everlog.testing.storage.crashing import CrashingStorage
 
 TYPES = {
     "binary": BinaryType(),

@@ -28,8 +28,8 @@ from everlog.core.report import Fault
 from everlog.core.store import LENGTH, PAYLOAD, TIMESTAMP_NS, Level, Split, Store
 from everlog.errors import EverlogError, UnknownStream, UsageError
 from everlog.stores import open_store
-from everlog.testing.faulty_storage import Faults, FaultyStorage
 from everlog.testing.series import Series
+from everlog.testing.storage.faulty import Faults, FaultyStorage
 
 Row = tuple[Any, ...]
 

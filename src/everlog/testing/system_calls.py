@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Self
 
-from everlog.testing.counting_storage import TooManyCalls
+from everlog.testing.storage.counting import TooManyCalls
 
 _COUNTED = ("open", "stat", "lstat", "fstat", "lseek", "pread", "preadv", "listdir", "scandir", "readlink")
 

@@ -13,7 +13,7 @@ from everlog.aeron.archive.writing import heartbeat
 from everlog.core.files.storage import Storage
 from everlog.core.files.writable import WritableStorage
 from everlog.errors import EverlogError
-from everlog.testing.ledger import Ledger
+from everlog.testing.storage.ledger import Ledger
 
 TERM = SEGMENT = 64 << 10
 MTU = 1408

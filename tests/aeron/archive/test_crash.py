@@ -13,10 +13,10 @@ import pytest
 from everlog.aeron.archive.writing.recorder import Recorder
 from everlog.core.files.writable import WritableStorage
 from everlog.errors import WriteFailed
-from everlog.testing.crashing_storage import CrashingStorage
-from everlog.testing.faulty_writes import FaultyWrites, WriteFaults
-from everlog.testing.ledger import Ledger
 from everlog.testing.series import Series
+from everlog.testing.storage.crashing import CrashingStorage
+from everlog.testing.storage.faulty_writes import FaultyWrites, WriteFaults
+from everlog.testing.storage.ledger import Ledger
 from tests.aeron.archive.recorded import CHANNEL, STREAM, Ledgers, faults, opened, payload, quiet, recordings
 
 POWER_CUTS = 2

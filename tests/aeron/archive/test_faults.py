@@ -18,9 +18,9 @@ from everlog.aeron.archive.archive import Archive
 from everlog.aeron.archive.writing.recorder import Recorder
 from everlog.core.files.writable import LocalWritableStorage, WritableStorage
 from everlog.errors import CorruptData, EverlogError, UsageError, WriteFailed
-from everlog.testing.crashing_storage import CrashingStorage
-from everlog.testing.faulty_writes import FaultyWrites, WriteFaults
 from everlog.testing.series import Series
+from everlog.testing.storage.crashing import CrashingStorage
+from everlog.testing.storage.faulty_writes import FaultyWrites, WriteFaults
 from tests.aeron.archive.recorded import CHANNEL, STREAM, Ledgers, faults, opened, payload, quiet, recordings
 
 

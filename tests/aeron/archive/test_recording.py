@@ -43,8 +43,8 @@ from everlog.errors import (
     UsageError,
     WriteFailed,
 )
-from everlog.testing.crashing_storage import CrashingStorage
-from everlog.testing.faulty_writes import FaultyWrites, WriteFaults
+from everlog.testing.storage.crashing import CrashingStorage
+from everlog.testing.storage.faulty_writes import FaultyWrites, WriteFaults
 from tests.aeron.archive.recorded import CHANNEL, MTU, SEGMENT, STREAM, TERM, opened
 from tests.aeron.frames.test_framing import ARCHIVES, frame, golden_payload, padding, segments_of
 

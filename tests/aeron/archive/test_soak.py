@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from everlog.testing import archive_soak
-from everlog.testing.archive_soak import ACKNOWLEDGED, CHANNEL, STARTED, STREAM_ID, Soak, main, payload_of
+from everlog.testing.soak import archive as archive_soak
+from everlog.testing.soak.archive import ACKNOWLEDGED, CHANNEL, STARTED, STREAM_ID, Soak, main, payload_of
 
 
 @pytest.mark.long

@@ -18,8 +18,8 @@ from everlog.aeron.archive.archive import Archive
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.archive.writing.recorder import Recorder
 from everlog.errors import EverlogError, UsageError
-from everlog.testing.crashing_storage import CrashingStorage
 from everlog.testing.series import Series
+from everlog.testing.storage.crashing import CrashingStorage
 from tests.aeron.archive.recorded import CHANNEL, SEGMENT, STREAM, TERM, faults, opened, recordings
 
 NUMBERS = st.integers(0, 1 << 16)

@@ -14,8 +14,8 @@ import pytest
 from everlog.aeron.transport.driver.settings.configuration import ThreadingMode
 from everlog.aeron.transport.protocol import wire
 from everlog.kernel.udp import SocketAddress
-from everlog.testing.network import Weather
-from everlog.testing.transport_system import MS, SECOND, US, SimulatedDriver, TransportSystem
+from everlog.testing.network.simulated import Weather
+from everlog.testing.network.system import MS, SECOND, US, SimulatedDriver, TransportSystem
 from tests.aeron.transport.test_transport_system import STREAM, Reader, message
 
 ADDRESSES = ("10.0.0.1", "10.0.0.2", "10.0.0.3")

@@ -13,8 +13,8 @@ import pytest
 
 from everlog.aeron.transport.client.images.fragment_assembler import FragmentAssembler
 from everlog.aeron.transport.driver.system_counters import SystemCounter
-from everlog.testing.network import Weather
-from everlog.testing.transport_system import MS, SECOND, US, SimulatedDriver, TransportSystem
+from everlog.testing.network.simulated import Weather
+from everlog.testing.network.system import MS, SECOND, US, SimulatedDriver, TransportSystem
 
 HERE, THERE, ELSEWHERE = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 CHANNEL = f"aeron:udp?endpoint={THERE}:4000"

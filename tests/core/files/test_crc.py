@@ -13,8 +13,8 @@ from everlog.core.files.crc import crc32_of, crc32_of_zeros
 from everlog.core.files.storage import LocalStorage
 from everlog.core.repair import COPY_BYTES, FolderBackup, pieces_of
 from everlog.errors import FileChanged
-from everlog.testing.counting_storage import CountingStorage
-from everlog.testing.memory_storage import MemoryStorage
+from everlog.testing.storage.counting import CountingStorage
+from everlog.testing.storage.memory import MemoryStorage
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 4095, 4096, 100_001])

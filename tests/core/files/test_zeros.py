@@ -12,10 +12,10 @@ from everlog.core.files.remote import RemoteStorage
 from everlog.core.files.storage import LocalStorage, ReadableFile
 from everlog.core.files.writable import LocalWritableStorage
 from everlog.core.files.zeros import LARGEST_BLOCK_BYTES, first_nonzero, nonzero_blocks
-from everlog.testing.crashing_storage import CrashingStorage
-from everlog.testing.faulty_storage import Faults, FaultyStorage
-from everlog.testing.faulty_writes import FaultyWrites
-from everlog.testing.memory_storage import MemoryStorage
+from everlog.testing.storage.crashing import CrashingStorage
+from everlog.testing.storage.faulty import Faults, FaultyStorage
+from everlog.testing.storage.faulty_writes import FaultyWrites
+from everlog.testing.storage.memory import MemoryStorage
 
 TERABYTE = 1 << 40
 MIDDLE = 512 << 30

@@ -10,7 +10,7 @@ from everlog.jlog.format.names import checkpoint_name
 from everlog.jlog.monitoring.lag import NS, Lag, LagMemory, measure_lags
 from everlog.jlog.reading.journal import Journal
 from everlog.jlog.store import JlogStore
-from everlog.testing.memory_storage import MemoryStorage
+from everlog.testing.storage.memory import MemoryStorage
 
 GOLDEN = tests.GOLDEN / "jlog"
 NOW = 2000

@@ -10,8 +10,8 @@ import pytest
 from everlog.errors import EverlogError
 from everlog.jlog.monitoring.health import WARNINGS
 from everlog.jlog.store import JlogStore
-from everlog.testing.memory_storage import MemoryStorage
 from everlog.testing.series import Series
+from everlog.testing.storage.memory import MemoryStorage
 
 SMALL = ["basic", "broken_base", "e_garbage_middle_current", "e_legacy_12byte", "e_trunc_then_append_noidx", "lz4"]
 BUFFERED = "precommit_unflushed"

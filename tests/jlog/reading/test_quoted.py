@@ -17,7 +17,7 @@ from everlog.jlog import Address, Subscriber, Writer, add_subscriber
 from everlog.jlog.following import JournalFollower
 from everlog.jlog.repair.planning import plan_repair
 from everlog.jlog.store import JlogStore
-from everlog.testing.crashing_storage import CrashingStorage
+from everlog.testing.storage.crashing import CrashingStorage
 
 FIRST, OUTER, NEXT, AHEAD = 1_800_000_000, 1_800_000_001, 1_800_000_002, 1_800_000_060
 

@@ -12,9 +12,9 @@ from everlog.errors import WriteFailed
 from everlog.jlog.repair.planning import plan_repair
 from everlog.jlog.repair.steps import DRAFT_PREFIX
 from everlog.jlog.store import JlogStore
-from everlog.testing.crashing_storage import CrashingStorage
-from everlog.testing.faulty_writes import FaultyWrites, WriteFaults
 from everlog.testing.series import Series
+from everlog.testing.storage.crashing import CrashingStorage
+from everlog.testing.storage.faulty_writes import FaultyWrites, WriteFaults
 
 GOLDEN = tests.GOLDEN / "jlog"
 CASES = [

@@ -11,9 +11,9 @@ import tests
 from everlog.errors import UnsupportedVersion
 from everlog.jlog.repair.planning import plan_repair
 from everlog.jlog.store import JlogStore
-from everlog.testing.crashing_storage import CrashingStorage
-from everlog.testing.mutations import mutate
+from everlog.testing.fuzz.mutations import mutate
 from everlog.testing.series import Series
+from everlog.testing.storage.crashing import CrashingStorage
 
 GOLDEN = tests.GOLDEN / "jlog"
 CASES = sorted(path.name for path in GOLDEN.iterdir() if path.is_dir())

@@ -12,7 +12,7 @@ import tests
 from everlog.errors import FileChanged, StoreUnavailable, UsageError
 from everlog.jlog.repair.planning import PARTS, plan_repair
 from everlog.jlog.store import JlogStore
-from everlog.testing.crashing_storage import CrashingFile, CrashingStorage
+from everlog.testing.storage.crashing import CrashingFile, CrashingStorage
 
 GOLDEN = tests.GOLDEN / "jlog"
 DAMAGED = sorted(path.name for path in GOLDEN.iterdir() if path.name.startswith("e_"))

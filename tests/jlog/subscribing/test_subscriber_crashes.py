@@ -17,9 +17,9 @@ from everlog.errors import EverlogError, SubscriberExists, UnknownSubscriber, Wr
 from everlog.jlog import Address, Subscriber, Writer, add_subscriber, clean, list_subscribers, remove_subscriber
 from everlog.jlog.store import JlogStore
 from everlog.jlog.subscribing.subscriptions import read_checkpoint
-from everlog.testing.crashing_storage import CrashingStorage
-from everlog.testing.faulty_writes import FaultyWrites, WriteFaults
 from everlog.testing.series import Series
+from everlog.testing.storage.crashing import CrashingStorage
+from everlog.testing.storage.faulty_writes import FaultyWrites, WriteFaults
 
 MESSAGES = [b"message %d" % number + b"." * 150 for number in range(30)]
 SEGMENT_BYTES = 700

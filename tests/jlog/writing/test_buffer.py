@@ -19,7 +19,7 @@ from everlog.jlog.format.pre_commit import read_flush_note
 from everlog.jlog.repair.planning import plan_repair
 from everlog.jlog.store import JlogStore
 from everlog.jlog.writing.buffer import PreCommitBuffer
-from everlog.testing.crashing_storage import CrashingFile, CrashingStorage
+from everlog.testing.storage.crashing import CrashingFile, CrashingStorage
 
 
 @pytest.fixture

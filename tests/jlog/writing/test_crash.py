@@ -13,10 +13,10 @@ from everlog.core.files.writable import WritableStorage
 from everlog.jlog import Writer, alter
 from everlog.jlog.store import JlogStore
 from everlog.jlog.writing.creation import fill_folder
-from everlog.testing.crashing_storage import CrashingStorage
-from everlog.testing.faulty_writes import FaultyWrites, WriteFaults
-from everlog.testing.ledger import Ledger
 from everlog.testing.series import Series
+from everlog.testing.storage.crashing import CrashingStorage
+from everlog.testing.storage.faulty_writes import FaultyWrites, WriteFaults
+from everlog.testing.storage.ledger import Ledger
 
 SEGMENT_BYTES = 2048
 POWER_CUTS = 12

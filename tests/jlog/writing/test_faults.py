@@ -18,9 +18,9 @@ from everlog.errors import EverlogError, WriteFailed
 from everlog.jlog import Writer, alter, create
 from everlog.jlog.store import JlogStore
 from everlog.jlog.writing import creation
-from everlog.testing.crashing_storage import CrashingStorage
-from everlog.testing.faulty_writes import FaultyWrites, WriteFaults
-from everlog.testing.ledger import Ledger
+from everlog.testing.storage.crashing import CrashingStorage
+from everlog.testing.storage.faulty_writes import FaultyWrites, WriteFaults
+from everlog.testing.storage.ledger import Ledger
 
 SEGMENT_BYTES = 1024
 Scenario = Callable[[WritableStorage, Ledger], None]

@@ -11,7 +11,7 @@ import pytest
 
 from everlog.core.files.storage import LocalStorage
 from everlog.nats_streaming.store import NatsStreamingStore
-from everlog.testing.counting_storage import CountingStorage
+from everlog.testing.storage.counting import CountingStorage
 
 TERABYTE = 1 << 40
 

@@ -11,7 +11,7 @@ import pytest
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.core.files.storage import LocalStorage
 from everlog.core.report import Fault
-from everlog.testing.archive_folder import MadeRecording, frame, write_archive
+from everlog.testing.made.archive import MadeRecording, frame, write_archive
 from everlog.testing.system_calls import SystemCalls
 
 TERABYTE = 1 << 40

@@ -8,7 +8,7 @@ import pytest
 
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.core.store import Level
-from everlog.testing.memory_storage import MemoryStorage
+from everlog.testing.storage.memory import MemoryStorage
 
 TERM, SEGMENT = 65_536, 131_072
 """Of all recordings of the golden archive that these tests use."""

@@ -25,10 +25,10 @@ from everlog.aeron.frames.framing import Framer
 from everlog.core.files.storage import Storage
 from everlog.core.report import Severity
 from everlog.errors import UnknownStream, WriteFailed
-from everlog.testing.crashing_storage import CrashingStorage
-from everlog.testing.faulty_writes import FaultyWrites, WriteFaults
-from everlog.testing.memory_storage import MemoryStorage
 from everlog.testing.series import Series
+from everlog.testing.storage.crashing import CrashingStorage
+from everlog.testing.storage.faulty_writes import FaultyWrites, WriteFaults
+from everlog.testing.storage.memory import MemoryStorage
 from tests.aeron.archive.maintenance.upkeep_folder import (
     FRAME,
     SEGMENT,

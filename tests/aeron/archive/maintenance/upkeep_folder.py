@@ -24,7 +24,7 @@ from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.archive.writing.catalog_writer import CatalogOptions, CatalogWriter
 from everlog.core.files.storage import Storage
 from everlog.core.files.writable import WritableStorage
-from everlog.testing.crashing_storage import CrashingStorage
+from everlog.testing.storage.crashing import CrashingStorage
 
 SEGMENT = 64 << 10
 FRAME = 1024

@@ -18,10 +18,10 @@ from everlog.aeron.archive.repair.recovery import plan_recovery
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.layouts import CatalogHeader, DescriptorHeader, RecordingDescriptor
 from everlog.errors import CorruptData, UnsupportedVersion, WriteFailed
-from everlog.testing.crashing_storage import CrashingStorage
-from everlog.testing.faulty_writes import FaultyWrites, WriteFaults
-from everlog.testing.memory_storage import MemoryStorage
 from everlog.testing.series import Series
+from everlog.testing.storage.crashing import CrashingStorage
+from everlog.testing.storage.faulty_writes import FaultyWrites, WriteFaults
+from everlog.testing.storage.memory import MemoryStorage
 
 SEGMENT = 131072
 TERM = 65536

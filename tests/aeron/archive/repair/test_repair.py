@@ -25,11 +25,11 @@ from everlog.aeron.layouts import (
 from everlog.core.files.storage import Storage
 from everlog.core.repair import FolderBackup
 from everlog.errors import FileChanged, StoreUnavailable, WriteFailed
-from everlog.testing.crashing_storage import CrashingStorage
-from everlog.testing.faulty_writes import FaultyWrites, WriteFaults
-from everlog.testing.memory_storage import MemoryStorage
-from everlog.testing.mutations import mutate
+from everlog.testing.fuzz.mutations import mutate
 from everlog.testing.series import Series
+from everlog.testing.storage.crashing import CrashingStorage
+from everlog.testing.storage.faulty_writes import FaultyWrites, WriteFaults
+from everlog.testing.storage.memory import MemoryStorage
 
 GOLDEN = tests.GOLDEN / "aeron"
 CATALOG, MARK = "archive.catalog", "archive-mark.dat"

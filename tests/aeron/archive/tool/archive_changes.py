@@ -17,7 +17,7 @@ from everlog.aeron.archive.tool.states import plan_state
 from everlog.aeron.archive.tool.verification import plan_fix
 from everlog.core.repair import RepairPlan
 from everlog.core.report import Fault, Severity
-from everlog.testing.memory_storage import MemoryStorage
+from everlog.testing.storage.memory import MemoryStorage
 
 GOLDEN = tests.GOLDEN / "aeron"
 BASIC = "archive-basic/archive"

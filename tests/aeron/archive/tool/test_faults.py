@@ -14,9 +14,9 @@ from everlog.core.files.storage import LocalStorage
 from everlog.core.files.writable import DRAFT_PREFIX
 from everlog.core.repair import FolderBackup
 from everlog.errors import EverlogError, WriteFailed
-from everlog.testing.crashing_storage import CrashingStorage
-from everlog.testing.faulty_writes import FaultyWrites, WriteFaults
 from everlog.testing.series import Series
+from everlog.testing.storage.crashing import CrashingStorage
+from everlog.testing.storage.faulty_writes import FaultyWrites, WriteFaults
 from tests.aeron.archive.tool.archive_changes import VERBS, Verb, faults_of
 
 Signs = set[tuple[str, str | None]]

@@ -42,7 +42,7 @@ from everlog.errors import (
     UnsupportedVersion,
     UsageError,
 )
-from everlog.testing.crashing_storage import CrashingStorage
+from everlog.testing.storage.crashing import CrashingStorage
 from tests.aeron.archive.tool.archive_changes import (
     BASIC,
     GOLDEN,

@@ -23,9 +23,9 @@ from everlog.core.files.storage import LocalStorage
 from everlog.core.files.writable import LocalWritableStorage
 from everlog.core.repair import FolderBackup, RepairPlan
 from everlog.errors import CorruptData, FileChanged, StoreUnavailable, UsageError, WriteFailed
-from everlog.testing.crashing_storage import CrashingStorage
-from everlog.testing.faulty_writes import FaultyWrites, WriteFaults
-from everlog.testing.memory_storage import MemoryStorage
+from everlog.testing.storage.crashing import CrashingStorage
+from everlog.testing.storage.faulty_writes import FaultyWrites, WriteFaults
+from everlog.testing.storage.memory import MemoryStorage
 from tests.aeron.cluster.cluster_folder import T0, Node, mark_of
 
 LOG, BAK = "recording.log", "recording.log.bak"

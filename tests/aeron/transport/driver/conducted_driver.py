@@ -16,7 +16,7 @@ from everlog.aeron.transport.memory.cnc_memory import CncMemory, CncSettings
 from everlog.aeron.transport.memory.log_memory import LogMemory
 from everlog.aeron.transport.memory.ring_buffer import ManyToOneRingBuffer
 from everlog.aeron.transport.protocol import commands
-from everlog.testing.network import SimulatedMachine, SimulatedNetwork
+from everlog.testing.network.simulated import SimulatedMachine, SimulatedNetwork
 
 MS, SECOND = 1_000_000, 1_000_000_000
 START_NS, START_MS = 1_000 * SECOND, 1_700_000_000_000

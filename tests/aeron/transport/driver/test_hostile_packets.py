@@ -16,9 +16,9 @@ from everlog.aeron.transport.driver.receiver.image_exchange import ImageState
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.aeron.transport.protocol import wire
 from everlog.kernel.udp import SocketAddress
-from everlog.testing.packet_fuzz import GUARD, TERM_LENGTH, Kernel, Mismatch, Side, fuzz, run_once
+from everlog.testing.fuzz.packets import GUARD, TERM_LENGTH, Kernel, Mismatch, Side, fuzz, run_once
 from everlog.testing.series import Series
-from tests.aeron.transport.driver.receiving import (
+from tests.aeron.transport.driver.receiver.receiving import (
     EOS,
     INITIAL,
     SESSION,
@@ -29,7 +29,7 @@ from tests.aeron.transport.driver.receiving import (
     heartbeat,
     setup,
 )
-from tests.aeron.transport.driver.receiving_driver import MS, Options, ReceivingDriver
+from tests.aeron.transport.driver.receiver.receiving_driver import MS, Options, ReceivingDriver
 
 SECONDS = float(os.environ.get("EVERLOG_FUZZ_SECONDS", "6"))
 SEED = int(os.environ.get("EVERLOG_FUZZ_SEED", "1"))

@@ -12,7 +12,7 @@ from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.aeron.transport.format.wire_layouts import FrameHeader
 from everlog.aeron.transport.protocol import wire
 from everlog.kernel.udp import SocketAddress
-from everlog.testing.network_streams import Publishing
+from everlog.testing.network.streams import Publishing
 from tests.aeron.transport.driver.sender.test_on_network import HERE, MS, PORT, THERE, US, World, listen, numbers
 
 INT32, INT64 = 1 << 31, 1 << 63

@@ -24,7 +24,7 @@ from everlog.aeron.transport.protocol.wire_resolution import Resolution, Resolut
 from everlog.errors import UsageError
 from everlog.kernel.udp import Datagrams, SocketAddress
 from everlog.runtime.tasks import InlineTasks
-from everlog.testing.network import SimulatedMachine, SimulatedNetwork
+from everlog.testing.network.simulated import SimulatedMachine, SimulatedNetwork
 from tests.aeron.transport.driver.conducted_driver import SECOND, ConductedDriver
 
 PORT = 8050

@@ -15,8 +15,8 @@ from everlog.aeron.transport.memory.log_memory import LogMemory
 from everlog.aeron.transport.protocol import commands
 from everlog.kernel.udp import SocketAddress
 from tests.aeron.transport.driver.conducted_driver import MS, SECOND, ConductedDriver
-from tests.aeron.transport.driver.receiving import INITIAL, TERM, data_frame, heartbeat, setup
-from tests.aeron.transport.driver.receiving_driver import ReceivingDriver, Source
+from tests.aeron.transport.driver.receiver.receiving import INITIAL, TERM, data_frame, heartbeat, setup
+from tests.aeron.transport.driver.receiver.receiving_driver import ReceivingDriver, Source
 
 GOLDEN = tests.GOLDEN / "aeron" / "transport" / "AeronStat.txt"
 ROW = re.compile(r" *([0-9]+): +[0-9,]+ - (.*)")

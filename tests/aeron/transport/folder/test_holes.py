@@ -11,7 +11,7 @@ from everlog.aeron.transport.format.layouts import CncMetaData, LogMetaData
 from everlog.aeron.transport.store import DriverStore
 from everlog.core.files.storage import LocalStorage
 from everlog.core.report import Fault
-from everlog.testing.driver_folder import FRAME_LENGTH, TERM_LENGTH, write_driver
+from everlog.testing.made.driver import FRAME_LENGTH, TERM_LENGTH, write_driver
 from everlog.testing.system_calls import SystemCalls
 
 GIGABYTE = 1 << 30

@@ -17,8 +17,8 @@ from everlog.core.report import Fault
 from everlog.core.store import Store
 from everlog.errors import CorruptData, EverlogError, LimitExceeded, StoreUnavailable, UnsupportedVersion
 from everlog.stores import open_store
-from everlog.testing.memory_storage import MemoryStorage
 from everlog.testing.series import Series
+from everlog.testing.storage.memory import MemoryStorage
 from tests.aeron.transport.folder.driver_folder import cnc, folder, image, losses, publication
 
 MESSAGES = {

@@ -9,7 +9,7 @@ import pytest
 from everlog.aeron.transport.folder.faults import CODES
 from everlog.core.report import Severity
 from everlog.stores import open_store
-from everlog.testing.memory_storage import MemoryStorage
+from everlog.testing.storage.memory import MemoryStorage
 from tests.aeron.transport.folder.driver_folder import (
     INITIAL,
     TERM,

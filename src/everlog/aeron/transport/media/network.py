@@ -1,5 +1,5 @@
 """The seam to the network: what opens UDP sockets, and the sockets. The simulated one is
-:mod:`everlog.testing.network`."""
+:mod:`everlog.testing.network.simulated`."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from everlog.aeron.transport.memory.counters_memory import AtomicCounter, Counte
 from everlog.aeron.transport.protocol import wire
 from everlog.kernel.memory import Memory
 from everlog.kernel.udp import Datagrams, SocketAddress
-from everlog.testing.network import SimulatedMachine, SimulatedNetwork, SimulatedSocket
+from everlog.testing.network.simulated import SimulatedMachine, SimulatedNetwork, SimulatedSocket
 
 SECOND = 1_000_000_000
 TERM_LENGTH = 65536

@@ -8,7 +8,7 @@ from everlog.aeron.transport.driver.sender.network_publication import State
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.aeron.transport.memory import log_memory
 from everlog.aeron.transport.protocol import wire
-from tests.aeron.transport.driver.sending import MS, MTU, SECOND, TERM, Sending, Spy
+from tests.aeron.transport.driver.sender.sending import MS, MTU, SECOND, TERM, Sending, Spy
 
 FULL, SMALL = bytes(MTU - 32), bytes(32)
 WINDOW = TERM // 2

@@ -17,7 +17,7 @@ from everlog.aeron.transport.media.interfaces import system_interfaces
 from everlog.aeron.transport.media.network import SystemNetwork
 from everlog.aeron.transport.memory import log_memory
 from everlog.aeron.transport.protocol import commands
-from everlog.testing.network import SimulatedNetwork, Weather
+from everlog.testing.network.simulated import SimulatedNetwork, Weather
 from tests.aeron.transport.driver.conducted_driver import MS, SECOND, ConductedDriver, all_of, only
 
 CHANNEL = "aeron:udp?endpoint=127.0.0.1:24325"

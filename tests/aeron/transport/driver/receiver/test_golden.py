@@ -6,8 +6,8 @@ from everlog.aeron.layouts import DataHeader
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.aeron.transport.protocol import wire
 from everlog.kernel.udp import SocketAddress
-from tests.aeron.transport.driver.receiving import TERM
-from tests.aeron.transport.driver.receiving_driver import CHANNEL, MS, ReceivingDriver, naks
+from tests.aeron.transport.driver.receiver.receiving import TERM
+from tests.aeron.transport.driver.receiver.receiving_driver import CHANNEL, MS, ReceivingDriver, naks
 from tests.aeron.transport.protocol.pcaps import datagrams
 
 DATA_PORT = 18301

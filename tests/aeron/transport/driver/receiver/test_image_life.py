@@ -12,7 +12,7 @@ from everlog.aeron.transport.driver.receiver.publication_image import Publicatio
 from everlog.aeron.transport.driver.stream_counters import StreamName
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.aeron.transport.protocol import wire
-from tests.aeron.transport.driver.receiving import (
+from tests.aeron.transport.driver.receiver.receiving import (
     EOS,
     INITIAL,
     REVOKED,
@@ -25,7 +25,7 @@ from tests.aeron.transport.driver.receiving import (
     padding_frame,
     setup,
 )
-from tests.aeron.transport.driver.receiving_driver import (
+from tests.aeron.transport.driver.receiver.receiving_driver import (
     MS,
     RECEIVER_ID,
     SECOND,

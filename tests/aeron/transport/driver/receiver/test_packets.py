@@ -18,7 +18,7 @@ from everlog.aeron.transport.driver.receiver.packets_twin import (
 )
 from everlog.kernel import memory_twin, udp_twin
 from everlog.kernel.udp import SocketAddress
-from tests.aeron.transport.driver.receiving import (
+from tests.aeron.transport.driver.receiver.receiving import (
     EOS,
     HEADER,
     INITIAL,

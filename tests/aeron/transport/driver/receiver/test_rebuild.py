@@ -10,7 +10,7 @@ import pytest
 
 from everlog.aeron.transport.driver.receiver import rebuild_twin
 from everlog.kernel import memory_twin
-from tests.aeron.transport.driver.receiving import TERM, data_frame, padding_frame
+from tests.aeron.transport.driver.receiver.receiving import TERM, data_frame, padding_frame
 
 HUGE = (1 << 63) - 1
 

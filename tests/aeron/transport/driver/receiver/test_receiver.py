@@ -10,7 +10,7 @@ from everlog.aeron.transport.driver.receiver.image_exchange import ImageState
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.aeron.transport.protocol import wire
 from everlog.kernel.udp import SocketAddress
-from tests.aeron.transport.driver.receiving import (
+from tests.aeron.transport.driver.receiver.receiving import (
     EOS,
     INITIAL,
     SESSION,
@@ -21,7 +21,7 @@ from tests.aeron.transport.driver.receiving import (
     heartbeat,
     setup,
 )
-from tests.aeron.transport.driver.receiving_driver import (
+from tests.aeron.transport.driver.receiver.receiving_driver import (
     MS,
     RECEIVER_ID,
     SECOND,

@@ -16,9 +16,9 @@ from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.aeron.transport.media.network import SocketSettings
 from everlog.aeron.transport.protocol import wire
 from everlog.kernel.udp import SocketAddress
-from everlog.testing.network import SimulatedMachine, SimulatedNetwork, Weather
-from everlog.testing.network_streams import Publishing, PublishingMachine
-from tests.aeron.transport.driver.scripted_receiver import ScriptedReceiver
+from everlog.testing.network.simulated import SimulatedMachine, SimulatedNetwork, Weather
+from everlog.testing.network.streams import Publishing, PublishingMachine
+from tests.aeron.transport.driver.sender.scripted_receiver import ScriptedReceiver
 
 US, MS, SECOND = 1000, 1_000_000, 1_000_000_000
 HERE, THERE, ELSEWHERE = "10.0.0.1", "10.0.0.2", "10.0.0.3"

@@ -7,7 +7,7 @@ import pytest
 from everlog.aeron.transport.driver.sender.flow_control import MAX_RECEIVERS
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.aeron.transport.protocol import wire
-from tests.aeron.transport.driver.sending import (
+from tests.aeron.transport.driver.sender.sending import (
     INITIAL,
     MS,
     MTU,

@@ -9,7 +9,7 @@ from everlog.aeron.transport.driver.sender.sender import Sender, SenderProxy, Se
 from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.driver.system_counters import CycleTime, SystemCounter, SystemCounters
 from everlog.kernel.udp import Datagrams
-from tests.aeron.transport.driver.sending import MS, SECOND, START, Conductor, private_counters
+from tests.aeron.transport.driver.sender.sending import MS, SECOND, START, Conductor, private_counters
 
 
 class FakeEndpoint:

@@ -26,7 +26,7 @@ from typing import Any
 from everlog.core.files.storage import Entry, FileBase
 from everlog.core.files.writable import DRAFT_PREFIX, write_failed
 from everlog.errors import NotAStore, StoreUnavailable
-from everlog.testing.unsynced import Change, Inode, is_in_place
+from everlog.testing.storage.unsynced import Change, Inode, is_in_place
 
 SECONDS_FOR_A_LOCK = 30.0
 """Who waits longer for a lock gets an error: in a test it waits for itself."""

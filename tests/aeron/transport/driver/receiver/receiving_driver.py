@@ -38,8 +38,8 @@ from everlog.aeron.transport.memory.loss_report_writer import LossReport
 from everlog.aeron.transport.protocol import wire
 from everlog.kernel.memory import Memory
 from everlog.kernel.udp import Datagrams, SocketAddress
-from everlog.testing.network import SimulatedMachine, SimulatedNetwork, Weather
-from tests.aeron.transport.driver.receiving import STREAM, TERM
+from everlog.testing.network.simulated import SimulatedMachine, SimulatedNetwork, Weather
+from tests.aeron.transport.driver.receiver.receiving import STREAM, TERM
 
 MS = 1_000_000
 SECOND = 1000 * MS

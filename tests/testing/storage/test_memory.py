@@ -8,7 +8,7 @@ import pytest
 
 from everlog.core.files.storage import LocalStorage, Storage
 from everlog.errors import EverlogError
-from everlog.testing.memory_storage import MemoryStorage
+from everlog.testing.storage.memory import MemoryStorage
 
 
 @pytest.fixture(params=["disk", "memory"])

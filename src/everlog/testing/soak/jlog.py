@@ -1,4 +1,4 @@
-"""Writers and subscribers of one journal, killed at random moments: ``python -m everlog.testing.jlog_soak``.
+"""Writers and subscribers of one journal, killed at random moments: ``python -m everlog.testing.soak.jlog``.
 
 Three writers (``written``, ``synced``, ``buffered``) and three subscribers are processes of their own. Each tells the
 parent over a pipe what was acknowledged to it, or given to it. The parent kills one with SIGKILL, starts it again, and
@@ -279,7 +279,7 @@ class Soak:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; 1 if something is wrong."""
-    parser = argparse.ArgumentParser(prog="python -m everlog.testing.jlog_soak", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m everlog.testing.soak.jlog", description=__doc__)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--segment-bytes", type=int, default=20_000)

@@ -11,8 +11,8 @@ from typing import Any
 
 from everlog.core.files.storage import FileBase
 from everlog.core.files.writable import WritableFile, WritableStorage, write_failed
-from everlog.testing.passing_storage import PassingStorage
-from everlog.testing.unsynced import is_in_place
+from everlog.testing.storage.passing import PassingStorage
+from everlog.testing.storage.unsynced import is_in_place
 
 OPERATIONS = frozenset({"open", "write", "truncate", "sync", "publish", "rename", "remove", "sync_folder", "lock"})
 

@@ -10,7 +10,7 @@ import pytest
 from everlog.aeron.transport.media.network import Network, SocketSettings
 from everlog.kernel.memory import Memory
 from everlog.kernel.udp import Datagrams, SocketAddress
-from everlog.testing.network import SimulatedMachine, SimulatedNetwork, SimulatedSocket, Weather
+from everlog.testing.network.simulated import SimulatedMachine, SimulatedNetwork, SimulatedSocket, Weather
 
 V4 = int(socket.AF_INET)
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from everlog.core.files.storage import Entry, FileBase, ReadableFile, Storage
-from everlog.testing.passing_storage import PassingStorage
+from everlog.testing.storage.passing import PassingStorage
 
 
 class TooManyCalls(AssertionError):

@@ -12,8 +12,8 @@ import pytest
 
 from everlog.core.files.writable import LocalWritableStorage, WritableStorage, locked
 from everlog.errors import EverlogError, NotAStore, StoreUnavailable, WriteFailed
-from everlog.testing.crashing_storage import CrashingStorage
-from everlog.testing.faulty_writes import FaultyWrites, WriteFaults
+from everlog.testing.storage.crashing import CrashingStorage
+from everlog.testing.storage.faulty_writes import FaultyWrites, WriteFaults
 
 SEEDS = range(200)
 

@@ -9,7 +9,7 @@ import struct
 
 from everlog.aeron.transport.protocol import wire
 from everlog.kernel.udp import Datagrams, SocketAddress
-from everlog.testing.network import SimulatedMachine, SimulatedSocket
+from everlog.testing.network.simulated import SimulatedMachine, SimulatedSocket
 
 NAK_INTERVAL_NS = 2_000_000
 STATUS_INTERVAL_NS = 20_000_000

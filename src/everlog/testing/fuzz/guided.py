@@ -1,4 +1,4 @@
-"""Fuzzing that looks where it gets: ``python -m everlog.testing.guided_fuzz GOLDEN SURFACE``.
+"""Fuzzing that looks where it gets: ``python -m everlog.testing.fuzz.guided GOLDEN SURFACE``.
 
 atheris (libFuzzer) changes the bytes of one file of a store so that ever more of the code runs, and everything a reader
 can do is done with the store. The twins run, in which it sees each branch. A surface is one kind of file; the golden
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from everlog.errors import EverlogError, UsageError
-from everlog.testing.memory_storage import MemoryStorage
+from everlog.testing.storage.memory import MemoryStorage
 
 MAX_FILE_BYTES = 8192
 """Of the other files of a store so much is kept that looking at them does not cost the time."""
@@ -100,7 +100,7 @@ def exercise(files: dict[str, bytes], family: str) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Fuzz one surface; does not come back: libFuzzer ends the process, with 0 where nothing was found."""
-    parser = argparse.ArgumentParser(prog="python -m everlog.testing.guided_fuzz", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m everlog.testing.fuzz.guided", description=__doc__)
     parser.add_argument("golden", type=Path, help="the folder with the golden stores")
     parser.add_argument("surface", choices=sorted(SURFACES))
     parser.add_argument("--seconds", type=int, default=60)
@@ -112,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # Loops that are compiled do not tell which of their branches ran; the choice is made at the first import.
         os.execve(
             sys.executable,
-            [sys.executable, "-m", "everlog.testing.guided_fuzz", *(arguments or sys.argv[1:])],
+            [sys.executable, "-m", "everlog.testing.fuzz.guided", *(arguments or sys.argv[1:])],
             {**os.environ, "EVERLOG_PURE_PYTHON": "1"},
         )
     import atheris

@@ -1,7 +1,7 @@
 """Fuzzing of what a driver does with datagrams: malformed, truncated, replayed, with spoofed lengths and places,
 random.
 
-``python -m everlog.testing.packet_fuzz --seconds 3600 [--seed N]``: batches go into an image of the compiled code and
+``python -m everlog.testing.fuzz.packets --seconds 3600 [--seed N]``: batches go into an image of the compiled code and
 one of its twin, in memory with known bytes around each term; both must write, count and tell the same, and the bytes
 around must stay. Subscribers' positions, which hostile processes may write, and lengths of frames in the terms are made
 up, too. The seed of what fails is printed.

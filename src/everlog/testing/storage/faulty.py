@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from everlog.core.files.storage import FileBase, ReadableFile, Storage
 from everlog.errors import StoreUnavailable
-from everlog.testing.passing_storage import PassingStorage
+from everlog.testing.storage.passing import PassingStorage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""A file's content, for :mod:`everlog.testing.crashing_storage`: what is on disk, and what only the system has."""
+"""A file's content, for :mod:`everlog.testing.storage.crashing`: what is on disk, and what only the system has."""
 
 from __future__ import annotations
 

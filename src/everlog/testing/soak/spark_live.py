@@ -1,4 +1,4 @@
-"""A live query whose driver is killed at random moments: ``python -m everlog.testing.spark_live_soak --kills 20``.
+"""A live query whose driver is killed at random moments: ``python -m everlog.testing.soak.spark_live --kills 20``.
 
 This process writes a journal, two recordings and two channels without a pause. Another one runs Spark, with all its
 processes: a query over these stores that writes each batch to a folder of its own, which a batch that is run again
@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from everlog import jlog
 from everlog.aeron import archive
-from everlog.testing.nats_channel import Channel, make_store
+from everlog.testing.made.channel import Channel, make_store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -29,7 +29,7 @@ from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.aeron.transport.memory.cnc_memory import CncMemory, CncSettings
 from everlog.aeron.transport.memory.loss_report_writer import LossReport
 from everlog.kernel.memory import Memory
-from everlog.testing.network import SimulatedNetwork, Weather
+from everlog.testing.network.simulated import SimulatedNetwork, Weather
 
 US, MS, SECOND = 1000, 1_000_000, 1_000_000_000
 START_NS, START_MS = 1000 * SECOND, 1_700_000_000_000

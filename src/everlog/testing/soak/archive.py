@@ -1,4 +1,4 @@
-"""Recorders of Aeron archives, killed at random moments: ``python -m everlog.testing.archive_soak``.
+"""Recorders of Aeron archives, killed at random moments: ``python -m everlog.testing.soak.archive``.
 
 Two archives, one ``written`` and one ``synced``, each have a process that records into two recordings in every way,
 stops and extends them, and begins a new one now and then. It tells the parent over a pipe what was acknowledged to it.
@@ -29,7 +29,7 @@ from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.archive.writing.recorder import Recorder
 from everlog.core.files.writable import LocalWritableStorage
 from everlog.errors import EverlogError
-from everlog.testing.jlog_soak import Worker
+from everlog.testing.soak.jlog import Worker
 
 DURABILITIES = ("written", "synced")
 CHANNEL = "aeron:ipc?term-length=64k"
@@ -273,7 +273,7 @@ class Soak:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; 1 if something is wrong."""
-    parser = argparse.ArgumentParser(prog="python -m everlog.testing.archive_soak", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m everlog.testing.soak.archive", description=__doc__)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("folder", nargs="?", type=Path, help="on the file system to be tried; default: a temporary one")

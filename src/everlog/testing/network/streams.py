@@ -37,7 +37,7 @@ from everlog.aeron.transport.media.send_channel_endpoint import SendChannelEndpo
 from everlog.aeron.transport.media.udp_channel import UdpChannel
 from everlog.aeron.transport.memory.counters_memory import Counters
 from everlog.kernel.memory import Memory
-from everlog.testing.network import SimulatedMachine
+from everlog.testing.network.simulated import SimulatedMachine
 
 MS = 1_000_000
 COUNTER_COUNT = 256

@@ -1,0 +1,1 @@
+"""Damage: mutations of stores and datagrams, blind and guided by coverage."""

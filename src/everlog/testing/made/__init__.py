@@ -1,0 +1,1 @@
+"""Stores and servers that tests make."""

@@ -1,0 +1,1 @@
+"""A seeded network that loses, doubles, delays and parts, and what runs on it."""

@@ -1,0 +1,1 @@
+"""Storages in memory, counted, faulty, and cut off from power."""
