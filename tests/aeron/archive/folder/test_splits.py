@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import pytest
 
@@ -44,6 +45,18 @@ def test_terms_hold_each_message_once(storage, level):
     for info in store.streams():
         splits = store.splits(info.name, split_bytes=1)
         assert everything(store, info.name, splits, level) == everything(store, info.name, None, level)
+
+
+def test_a_stop_position_far_behind_the_files_makes_no_splits_of_its_own(storage, monkeypatch):
+    store = ArchiveStore.open(storage, {})
+    recording = store.recording("0")
+    sound = store.splits("0", split_bytes=1)
+    monkeypatch.setattr(store, "recording", lambda _: replace(recording, stop_position=4 << 40))
+    splits = store.splits("0", split_bytes=1)
+    assert [s.start for s in splits] == [*(s.start for s in sound), 7 * TERM]
+    rows, faults = everything(store, "0", splits)
+    assert rows == everything(store, "0")[0]
+    assert len(faults) == 2, "what the last file lacks, and what is said to lie after it"
 
 
 def test_a_missing_file_is_one_fault(storage):

@@ -13,6 +13,7 @@ import pytest
 import tests
 from everlog.aeron.archive.folder.recordings import recording_of
 from everlog.aeron.archive.format.catalog_file import load_catalog
+from everlog.aeron.archive.format.segments import segment_name
 from everlog.aeron.archive.repair.catalog import UNKNOWN_CHANNEL
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.layouts import (
@@ -178,6 +179,25 @@ def test_the_stop_position_is_again_where_the_real_archive_had_it(name: str, sto
     assert stop_of(storage, 0) == stop
     whole = CrashingStorage(unpacked(BASIC))
     assert records(storage)["0"] == records(whole)["0"]
+
+
+def test_a_stop_position_terabytes_away_costs_no_name_of_a_file_that_is_not_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    files = unpacked(BASIC)
+    stop_at(4 << 40)(files)
+    names = 0
+
+    def counting(recording_id: int, number: int) -> str:
+        nonlocal names
+        names += 1
+        assert names < 10_000
+        return segment_name(recording_id, number)
+
+    monkeypatch.setattr("everlog.aeron.archive.format.segments.segment_name", counting)
+    plan = open_archive(CrashingStorage(files)).plan_repair()
+    assert names > 0
+    assert plan.steps or plan.remains
 
 
 def test_a_frame_that_its_files_end_cuts_off_is_not_read_as_a_whole_one_with_zeros() -> None:

@@ -243,11 +243,13 @@ class _Planner:
         """Whether there are zeros only from the last frame to the stop position, in files that are all there, or a
         frame that its file's end cuts off."""
         last, base = segments.base(max(stop - 1, 0)), segments.base(end.stop_position)
-        names = {segments.name(other) for other in range(base, last + 1, segments.segment_length)}
-        is_whole = all(self.storage.exists(name) for name in names)
+        bases = range(base, last + 1, segments.segment_length)
+        # A damaged stop position may be terabytes away: the first file that is missing decides.
+        if end.stop_position >= stop or not all(self.storage.exists(segments.name(other)) for other in bases):
+            return False
+        names = {segments.name(other) for other in bases}
         is_blank = end.tail is None or (end.torn == CUT_OFF and base == last)
-        is_blank = is_blank and not any(f.byte_count for f in end.behind if f.file in names)
-        return end.stop_position < stop and is_whole and is_blank
+        return is_blank and not any(f.byte_count for f in end.behind if f.file in names)
 
     def _files_behind(
         self, recording: Recording, segments: SegmentMap, stop: int, *, may_keep_aside: bool
