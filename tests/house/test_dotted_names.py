@@ -9,7 +9,6 @@ import functools
 import importlib
 import importlib.util
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,15 +25,14 @@ OTHERS |= {"last_sent", "state", "subject"}
 """What follows ``everlog.`` where it is the name of a file, or a key of metadata."""
 
 
-def texts(path: Path) -> Iterator[str]:
+@functools.cache
+def texts(path: Path) -> list[str]:
     """The strings of a Python file; all of another file."""
     text = path.read_text(encoding="utf-8")
     if path.suffix != ".py":
-        yield text
-        return
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield node.value
+        return [text]
+    nodes = ast.walk(ast.parse(text))
+    return [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
 
 
 def files() -> list[Path]:
