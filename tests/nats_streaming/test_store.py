@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from everlog.core.files.storage import LocalStorage
+from everlog.core.report import Fault
 from everlog.errors import CorruptData, FileChanged, UnknownStream, UsageError
 from everlog.nats_streaming.format.limits import parse_duration, parse_size
 from everlog.nats_streaming.format.names import channel_problem, channel_text, parse_slice_name
@@ -301,3 +302,21 @@ def test_progress_is_told(golden: Golden, opened: Any) -> None:
     opened(golden("basic_sigterm")).verify(lambda what, done, total: told.append((what, done, total)))
     assert told[0] == ("UPPER-case_1", 0, 7)
     assert told[-1] == ("", 7, 7)
+
+
+def test_a_store_that_stays_open_sees_what_changed_in_a_small_slice(made: Any, tmp_path: Path) -> None:
+    """A scan walks what its survey has read, and keeps none of it for the next one."""
+    dat, idx = made.slice(range(1, 4))
+    folder = tmp_path / "store" / "foo"
+    folder.mkdir(parents=True)
+    for name, data in (("msgs.1.dat", dat), ("msgs.1.idx", idx), ("subs.dat", made.version)):
+        (folder / name).write_bytes(data)
+    with NatsStreamingStore.open(LocalStorage(tmp_path / "store"), {}) as store:
+        faults: list[Fault] = []
+        assert [int(record.address) for record in store.read("foo", on_fault=faults.append)] == [1, 2, 3]
+        assert faults == []
+        damaged = bytearray(dat)
+        damaged[20] ^= 1  # in the first record: the files are as long as before
+        (folder / "msgs.1.dat").write_bytes(damaged)
+        assert [int(record.address) for record in store.read("foo", on_fault=faults.append)] == [2, 3]
+        assert [fault.code for fault in faults] == ["bad-crc"]

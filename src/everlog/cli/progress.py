@@ -25,7 +25,7 @@ class ProgressLine:
 
     @property
     def is_shown(self) -> bool:
-        """Whether a person looks: else nobody need find out how much there is to do."""
+        """Whether progress is drawn. If not, callers need not count the work ahead."""
         return self._shown
 
     def __call__(self, what: str, done: int, total: int) -> None:

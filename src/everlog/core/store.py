@@ -133,9 +133,7 @@ class Store(ABC):
         return self.streams(include_all=include_all)
 
     def stream_names(self, *, include_all: bool = False) -> list[str]:
-        """The names of ``streams``, in order, for who looks at each of them next: a family with many streams tells them
-        without opening any.
-        """
+        """The names of ``streams``, in the same order, without opening any stream if the family can."""
         return [info.name for info in self.planned_streams(include_all=include_all)]
 
     def open_ends(self, stream: str) -> tuple[int, ...]:
@@ -305,8 +303,10 @@ class Store(ABC):
         )
 
     def _picked(self, names: tuple[str, ...] | None, level: Level) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
-        """The columns asked for, and the family's own that they are made of. The last answer is kept: who reads many
-        streams asks the same for each."""
+        """Resolve names to columns: the ones asked for, and the family's own that they are made of.
+
+        The last answer is kept, because reading many streams asks the same for each.
+        """
         if self._last_picked is not None and self._last_picked[:2] == (names, level):
             return self._last_picked[2:]
         wanted = pick(self.schema(level=level), names)

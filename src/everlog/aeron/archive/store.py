@@ -75,10 +75,6 @@ class Options:
         check_source(self.timestamp_from, self.sbe_schema)
 
 
-FEW_SPLITS = 1024
-"""Of a recording that is said to have more, the files are listed first."""
-
-
 class ArchiveStore(PositionalStore):
     """A folder with ``archive.catalog``, ``archive-mark.dat`` and ``<id>-<position>.rec`` files, or what is left of
     them."""
@@ -338,13 +334,10 @@ class ArchiveStore(PositionalStore):
         context = self.scan_context(recording)
         first = recording.start_position if start is None else max(start, recording.start_position)
         stop = context.limit if end is None else min(end, context.limit)
-        behind_files = stop
-        if stop - first > FEW_SPLITS * max(split_bytes, context.segments.term_length):
-            # A damaged stop position is no reason for thousands of splits without a file.
-            bases = context.segments.bases(self.segment_index().get(recording.recording_id, []))
-            behind_files = max(bases, default=first - context.segments.segment_length) + context.segments.segment_length
-        is_whole = splitting.whole_files(self.storage, context.segments)
-        marks = splitting.cut(context, first, min(stop, behind_files), split_bytes, is_whole)
+        files = splitting.SegmentFiles(
+            self.storage, context.segments, lambda: self.segment_index().get(recording.recording_id, [])
+        )
+        marks = splitting.cut(files, first, stop, split_bytes)
         edges = [first, *marks, stop] if first < stop else []
         found = [Split(stream, a, b, b - a, context) for a, b in itertools.pairwise(edges)]
         if found:

@@ -217,9 +217,9 @@ cdef inline char* room_for(RowSink sink, Target* target, int64_t count) except N
 cdef int add_run(
     RowSink sink, int begin, int end, int64_t position, int64_t length, int64_t stride, int64_t flags, bint copied
 ) except -1 nogil:
-    """Rows ``begin`` to ``end`` of the block, whose headers are equal and whose frames lie ``stride`` apart, from
-    ``position`` on. ``copied``: the payloads are in their column already, and the block has copies of the headers.
-    Without ``copied``, 64 bytes behind each header must be readable.
+    """Add rows ``begin`` to ``end`` of the block. Their headers are equal and their frames lie ``stride`` apart, from
+    ``position`` on. ``copied``: the payloads are in their column already, and the block has copies of the headers;
+    otherwise the 64 bytes after each header must be readable.
     """
     cdef Target* target = sink.payload
     cdef int64_t payload = length - HEADER, count = end - begin

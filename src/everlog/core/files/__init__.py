@@ -1,1 +1,1 @@
-"""Files and folders: the one seam between everlog and the disk, and what lies behind URLs."""
+"""Access to files and folders, local or behind URLs. Everything else in everlog reads and writes through it."""

@@ -147,6 +147,28 @@ class FileBase:
         self.close()
 
 
+class BytesFile(FileBase):
+    """Bytes in memory, read as a file."""
+
+    def __init__(self, name: str, data: bytes) -> None:
+        self.name = name
+        self._data = data
+
+    def size(self) -> int:
+        """Bytes."""
+        return len(self._data)
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """Up to ``length`` bytes from ``offset``; fewer only at the end."""
+        return self._data[offset : offset + length]
+
+    def read_into(self, offset: int, buffer: memoryview) -> int:
+        """Fill ``buffer`` from ``offset``; the count of bytes."""
+        part = self._data[offset : offset + len(buffer)]
+        buffer[: len(part)] = part
+        return len(part)
+
+
 class LocalFile(FileBase):
     """A local file, read with ``pread``."""
 
@@ -251,7 +273,7 @@ class LocalStorage:
             if entry.is_symlink():
                 if not self._is_inside(entry.path):
                     return Entry(entry.name, False, False, 0, 0)
-            elif entry.is_dir():  # which the listing told: a folder of folders costs no look at each
+            elif entry.is_dir():  # known from the listing: no system call
                 return Entry(entry.name, False, True, 0, 0)
             status = entry.stat()
         except OSError as error:

@@ -26,7 +26,7 @@ cdef enum:
     LOG = 1
     MARKER = 2
     OFFSET = 3
-    LONGEST_WATCHED = 65536     # bytes of a payload that are copied while they are looked through
+    LONGEST_WATCHED = 65536     # bytes of the longest payload that is copied and searched in one pass
 
 assert (MORE, FULL, END, STOP, FAULT, SUSPECT) == (
     walk_twin.MORE, walk_twin.FULL, walk_twin.END, walk_twin.STOP, walk_twin.FAULT, walk_twin.SUSPECT)
@@ -77,9 +77,9 @@ cdef extern from *:
         }
         return 0;
     }
-    /* The same of from[0:n], 64 bytes at least, which are copied meanwhile: a second pass over what has come from memory
-       costs as much as the copy. The last 64 bytes overlap those before. If n is odd, their pairs are the others, with
-       which the rule holds as well; and what begins before them and ends in them is in them whole, but for a byte. */
+    /* Copy from[0:n], at least 64 bytes, and answer as everlog_may_hold does: a second pass would cost as much as the
+       copy. The last block overlaps the one before it, so that a magic across their border is seen by one of the two.
+       With an odd n its pairs begin at odd offsets, and the rule above holds for those as well. */
     EVERLOG_CLONES
     static int everlog_copy_may_hold(uint8_t* to, const uint8_t* from, int64_t n, uint32_t magic) {
         const uint16_t even = (uint16_t)magic, odd = (uint16_t)(magic >> 8);

@@ -73,7 +73,7 @@ MAX_CACHED_STATES = 100_000
 @dataclass(slots=True)
 class Reading:
     """How a store is read; shared by its channels. ``states`` remembers slices that did not change, ``surveyed`` the
-    last one that was looked at."""
+    last one that was surveyed, until it is opened."""
 
     storage: Storage
     crc: Crc32
@@ -86,17 +86,22 @@ class Reading:
     patience: Patience = field(default_factory=Patience)
     surveyed: Surveyed | None = None
 
-    def open_dat(self, state: SliceState) -> ReadableFile:
-        """A slice's records. Raises :class:`~everlog.errors.StoreUnavailable`."""
-        last = self.surveyed
-        held = last.dat if last is not None and last.state is state else None
-        return self.storage.open(state.slice.dat) if held is None else held
+    def open_files(self, state: SliceState) -> tuple[ReadableFile, ReadableFile | None]:
+        """Open a slice's records, and its index if that is good. Raises :class:`~everlog.errors.StoreUnavailable`.
 
-    def open_idx(self, state: SliceState) -> ReadableFile:
-        """A slice's index. Raises :class:`~everlog.errors.StoreUnavailable`."""
+        What the survey has just read is handed out once, so that a later scan sees the disk.
+        """
         last = self.surveyed
-        held = last.idx if last is not None and last.state is state else None
-        return self.storage.open(state.slice.idx) if held is None else held
+        if last is not None and last.state is state:
+            self.surveyed = None
+        else:
+            last = None
+        file = (last and last.dat) or self.storage.open(state.slice.dat)
+        try:
+            return file, ((last and last.idx) or self.storage.open(state.slice.idx)) if state.indexed else None
+        except BaseException:
+            file.close()
+            raise
 
 
 class Plan(NamedTuple):
@@ -194,7 +199,7 @@ class Channel:
     def _indexed_entries(self, part: Part, first: int) -> Iterator[Entry]:
         storage, piece = self.reading.storage, part.state.slice
         try:
-            index = self.reading.open_idx(part.state)
+            index = storage.open(piece.idx)
         except StoreUnavailable:
             if not is_gone(storage, piece):
                 raise
@@ -296,7 +301,7 @@ class PlanWalk:
         walker = RecordWalker(self._sink, reading.crc if reading.check else None, piece.number)
         walker.first_sequence = first
         try:
-            file, index = _open(reading, state)
+            file, index = reading.open_files(state)
         except StoreUnavailable:
             if not is_gone(reading.storage, piece):
                 raise
@@ -354,16 +359,6 @@ class PlanWalk:
     def _concerns(self, first: int, last: int) -> bool:
         """Whether sequences ``first`` to ``last`` touch the requested range."""
         return last >= self._start and (self._end is None or first < self._end)
-
-
-def _open(reading: Reading, state: SliceState) -> tuple[ReadableFile, ReadableFile | None]:
-    """A slice's records, and its index where that is good."""
-    file = reading.open_dat(state)
-    try:
-        return file, reading.open_idx(state) if state.indexed else None
-    except BaseException:
-        file.close()
-        raise
 
 
 def _clip(state: SliceState, lookup: IndexLookup, first: int, end: int) -> tuple[Extent, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from everlog.core.files.storage import ReadableFile, Storage
+from everlog.core.files.storage import BytesFile, ReadableFile, Storage
 from everlog.core.report import Fault, Severity
 from everlog.errors import StoreUnavailable
 from everlog.kernel.columns import RowSink
@@ -17,7 +17,7 @@ from everlog.nats_streaming.format.records import crc_text, version_fault
 from everlog.nats_streaming.reading.index import IndexFold, IndexProblem, fold_index, grow_index, whole_bytes
 from everlog.nats_streaming.reading.slice_reader import FIRST_RECORD, Regressions, SliceFile, SliceReader
 from everlog.nats_streaming.reading.slices import Extent, Slice, SliceState
-from everlog.nats_streaming.reading.small_files import HeldFile, Surveyed, held
+from everlog.nats_streaming.reading.small_files import Surveyed, held
 from everlog.nats_streaming.reading.walk import RecordWalker
 
 HEADER = RecordHeader.size
@@ -42,9 +42,9 @@ class Surveyor:
         """A slice that has its ``.dat`` file. Raises :class:`StoreUnavailable`."""
         with self._storage.open(piece.dat) as file:
             index, fold, problem = self._index(piece)
-            records = held(file)  # after the index: what that has is in the .dat file by then
+            records = held(file)  # after the index: a server writes a record before its index entry
             state = self._state(piece, records, fold, problem)
-        return Surveyed(state, *(f if isinstance(f, HeldFile) else None for f in (records, index)))
+        return Surveyed(state, *(f if isinstance(f, BytesFile) else None for f in (records, index)))
 
     def _state(
         self, piece: Slice, file: ReadableFile, fold: IndexFold | None, problem: IndexProblem | None

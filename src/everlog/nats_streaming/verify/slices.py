@@ -67,12 +67,13 @@ class SliceCheck:
             self._add(fault)
         if piece.dat_size is None or not (state.extents or state.count):
             return
-        with self._reading.open_dat(state) as file:
-            if not state.indexed:
+        file, index = self._reading.open_files(state)
+        with file:
+            if index is None:
                 self._superseded(state)
                 self._records(state, file, None, iter(()))
                 return
-            with self._reading.open_idx(state) as index:
+            with index:
                 lookup = IndexLookup(index, state.count)
                 self._records(state, file, lookup, _entries(index, state.count))
                 self._uncovered(state, file, lookup)

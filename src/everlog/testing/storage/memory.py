@@ -7,33 +7,14 @@ import tarfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from everlog.core.files.storage import Entry, FileBase
+from everlog.core.files.storage import BytesFile, Entry
 from everlog.errors import NotAStore, StoreUnavailable
 
 PAGE_BYTES = 4096
 
 
-class MemoryFile(FileBase):
-    """A file's bytes, with the reads of :class:`everlog.core.files.storage.ReadableFile`. Whole pages of zeros are
-    holes, so that what runs over it runs over holes, too."""
-
-    def __init__(self, name: str, data: bytes) -> None:
-        self.name = name
-        self._data = data
-
-    def size(self) -> int:
-        """Bytes."""
-        return len(self._data)
-
-    def read_at(self, offset: int, length: int) -> bytes:
-        """Up to ``length`` bytes."""
-        return self._data[offset : offset + length]
-
-    def read_into(self, offset: int, buffer: memoryview) -> int:
-        """Fill ``buffer``; the count of bytes."""
-        part = self._data[offset : offset + len(buffer)]
-        buffer[: len(part)] = part
-        return len(part)
+class MemoryFile(BytesFile):
+    """A file's bytes. Whole pages of zeros are holes, so that what runs over it runs over holes, too."""
 
     def next_data(self, offset: int) -> int:
         """See :class:`everlog.core.files.storage.ReadableFile`."""

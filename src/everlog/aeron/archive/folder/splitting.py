@@ -7,8 +7,8 @@ frame of its own (Aeron's TermAppender and ExclusiveTermAppender: what does not 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
-from everlog.aeron.archive.folder.scan import ScanContext
 from everlog.aeron.archive.format.segments import SegmentMap, SegmentReader
 from everlog.aeron.frames.constants import FLAG_BEGIN, HEADER_LENGTH, TYPE_DATA
 from everlog.aeron.frames.position import term_start
@@ -18,15 +18,39 @@ from everlog.errors import StoreUnavailable
 
 MAX_SPLITS = 65_536
 """Of a recording, so that a damaged stop position does not fill the memory."""
+FEW_SPLITS = 1024
+"""Where a recording would have more, its files are listed, and nothing is cut after the last one."""
 
 
-def cut(
-    context: ScanContext, first: int, stop: int, split_bytes: int, is_whole: Callable[[int], bool]
-) -> Iterator[int]:
+@dataclass(frozen=True, slots=True)
+class SegmentFiles:
+    """The files of a recording. ``list_numbers`` lists the numbers in their names, which costs a look at the whole
+    archive: one file is looked at by itself."""
+
+    storage: Storage
+    segments: SegmentMap
+    list_numbers: Callable[[], list[int]]
+
+    def is_whole(self, base: int) -> bool:
+        """Whether the file that begins at position ``base`` is as long as it must be."""
+        try:
+            return self.storage.size(self.segments.name(base)) >= self.segments.segment_length
+        except StoreUnavailable:
+            return False
+
+    def end(self) -> int:
+        """The position after the last file."""
+        bases = self.segments.bases(self.list_numbers())
+        return max(bases) + self.segments.segment_length if bases else self.segments.start_position
+
+
+def cut(files: SegmentFiles, first: int, stop: int, split_bytes: int) -> Iterator[int]:
     """Positions between ``first`` and ``stop`` at which to cut: some segments apart, or some terms inside a segment
-    for whose base ``is_whole`` says that its file has all its bytes. What a file lacks is one fault: it is not cut."""
-    segments = context.segments
+    whose file has all its bytes. What a file lacks is one fault: it is not cut."""
+    segments = files.segments
     length = segments.segment_length
+    if stop - first > FEW_SPLITS * max(split_bytes, segments.term_length):
+        stop = min(stop, files.end())
     least = (stop - first) // MAX_SPLITS
     step = max(split_bytes // length, 1, least // length) * length
     inside = max(split_bytes // segments.term_length, 1, -(-least // segments.term_length)) * segments.term_length
@@ -34,7 +58,7 @@ def cut(
     while position < stop:
         base = segments.base(position)
         behind = min(base + step, stop)
-        if step == length and inside < length and is_whole(base):
+        if step == length and inside < length and files.is_whole(base):
             # As many as are needed, of equal size.
             terms = length // segments.term_length
             pieces = -(-length // inside)
@@ -43,19 +67,6 @@ def cut(
         position = behind
         if position < stop:
             yield position
-
-
-def whole_files(storage: Storage, segments: SegmentMap) -> Callable[[int], bool]:
-    """Tells of the base of a segment whether its file is as long as it must be. Each file is asked for by itself: an
-    archive may have very many other recordings."""
-
-    def is_whole(base: int) -> bool:
-        try:
-            return storage.size(segments.name(base)) >= segments.segment_length
-        except StoreUnavailable:
-            return False
-
-    return is_whole
 
 
 def time_of_first(reader: SegmentReader, position: int, factor: int) -> int | None:

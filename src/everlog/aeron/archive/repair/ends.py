@@ -73,13 +73,13 @@ class Remains:
 
 @dataclass(frozen=True, slots=True)
 class RecoveredEnd:
-    """Where an active recording ends, and what is to be done so that writing can go on there.
+    """Where an active recording ends, and what must be done before writing can go on there.
 
-    ``torn`` says what stands behind the end in its file, ``tail`` which bytes that are. ``has_hole``: frames follow a
-    hole. ``behind`` are the files after the one at the end: zeros (``byte_count`` 0), or frames that follow a hole.
-    ``short`` is the file at the end if it is shorter than ``segment_length``. ``missing`` is the name of the file to
-    be made: the recording ends with a full file, and its owner died before it made the next one. ``damaged`` are
-    positions of bad frames that stay, because good ones follow.
+    ``torn`` names what follows the end in the same file, and ``tail`` gives its bytes. ``has_hole``: frames follow a
+    hole. ``behind`` lists the files after the last one: zeros (``byte_count`` 0), or frames that follow a hole.
+    ``short`` is the last file if it is shorter than ``segment_length``. ``missing`` names the file to make if the owner
+    died after it filled one file and before it made the next. ``damaged`` gives the positions of bad frames that stay
+    because good ones follow.
     """
 
     recording_id: int

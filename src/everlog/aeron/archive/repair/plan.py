@@ -1,10 +1,10 @@
 """Planning an archive's repair: a step for each fault that :mod:`everlog.aeron.archive.verify.archive` finds and
 something can be done about.
 
-**What is never done.** No message that reading gives is lost, but for those behind a hole at the end of a recording
-that was never stopped (:mod:`everlog.aeron.archive.repair.ends`). Damage in the middle of a recording stays: nothing
-can mend it, and nothing is cut for it. Files that may belong to somebody (detached, of unknown recordings, with other
-names) and recordings that were marked as invalid are told, not touched: there are verbs for them.
+**What a repair never does.** It keeps every message that can be read, except those after a hole at the end of a
+recording that was never stopped (:mod:`everlog.aeron.archive.repair.ends`). It leaves damage in the middle of a
+recording as it is, because nothing can mend it. It reports, and does not touch, recordings marked as invalid and files
+that may belong to somebody (detached, of unknown recordings, or with other names): other verbs change those.
 
 **Nobody at work.** It is refused while an archive runs in the folder.
 

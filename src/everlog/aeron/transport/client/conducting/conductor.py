@@ -1,6 +1,6 @@
-"""The client's conductor: sends commands, reads the driver's events, and keeps what the client has. A machine: it is
-told the time and reads no clock; who drives it (:mod:`everlog.aeron.transport.client.conducting.session`) waits and
-locks. Source: Aeron's ClientConductor, DriverEventsAdapter, DriverProxy.
+"""The client's conductor: sends commands, reads the driver's events, and keeps the client's resources. It is a machine
+without a clock, a lock or a wait; :mod:`everlog.aeron.transport.client.conducting.session` has those and drives it.
+Source: Aeron's ClientConductor, DriverEventsAdapter, DriverProxy.
 
 | event | what becomes of it |
 | --- | --- |
