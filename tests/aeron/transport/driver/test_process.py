@@ -70,7 +70,10 @@ def free_port() -> int:
 def bound_hosts(pid: int) -> set[str]:
     """Addresses that UDP sockets of a process are bound to, of IPv4 as text, of IPv6 as the system writes them."""
     links = [Path(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd")]
-    inodes = {os.readlink(link).removeprefix("socket:[").removesuffix("]") for link in links if link.is_symlink()}
+    inodes = set()
+    for link in links:
+        with suppress(FileNotFoundError):  # closed since it was listed
+            inodes.add(os.readlink(link).removeprefix("socket:[").removesuffix("]"))
     rows = [line.split() for line in Path("/proc/net/udp").read_text().splitlines()[1:]]
     hosts = {row[1].split(":")[0] for row in rows if row[9] in inodes}
     found = {socket.inet_ntoa(bytes.fromhex(host)[::-1]) for host in hosts}
@@ -80,11 +83,12 @@ def bound_hosts(pid: int) -> set[str]:
 
 def logs(folder: str) -> dict[str, os.stat_result]:
     """Log buffers in a driver's folder."""
-    return {
-        f"{kind}/{name}": os.stat(os.path.join(folder, kind, name))
-        for kind in ("publications", "images")
-        for name in os.listdir(os.path.join(folder, kind))
-    }
+    found = {}
+    for kind in ("publications", "images"):
+        for name in os.listdir(os.path.join(folder, kind)):
+            with suppress(FileNotFoundError):  # deleted since it was listed
+                found[f"{kind}/{name}"] = os.stat(os.path.join(folder, kind, name))
+    return found
 
 
 def fill(path: str) -> None:
