@@ -336,8 +336,9 @@ def test_a_killed_driver_is_an_error_in_time(start_driver: Start) -> None:
         publication = aeron.add_publication(IPC, 1)
         driver.kill()
         began = time.monotonic()
-        await_that(lambda: aeron.is_closed, "the end", 10)
+        await_that(lambda: bool(errors), "the error", 10)
         assert time.monotonic() - began < 4
+        assert aeron.is_closed
         assert [type(error) for error in errors] == [DriverTimeout]
         assert publication.offer(b"x") == -4
         with pytest.raises(DriverTimeout, match="its last sign of life"):
