@@ -149,7 +149,7 @@ def do(command: str, path: Path) -> None:
 def plan_query(path: Path) -> None:
     from everlog.spark.discovery import FoundStore
     from everlog.spark.options import parse_options
-    from everlog.spark.partitions import plan
+    from everlog.spark.planning import plan
     from everlog.spark.schema import family_options
 
     scan = parse_options({"path": str(path)})

@@ -10,7 +10,10 @@ from pyspark.sql.pandas import types
 from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 
 import everlog.spark
-from everlog.spark.arrow_batches import arrow_schema
+from everlog.core.columns import Column
+from everlog.spark.arrow_batches import columns_schema
+from everlog.spark.schema import SPARK_TYPES
+from everlog.spark.struct_types import arrow_schema, to_struct
 
 SCHEMA = StructType([StructField("timestamp", TimestampType()), StructField("length", LongType(), nullable=False)])
 EXPECTED = pa.schema([("timestamp", pa.timestamp("us", tz="UTC")), pa.field("length", pa.int64(), nullable=False)])
@@ -34,8 +37,15 @@ def test_timestamps_are_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
     assert arrow_schema(SCHEMA) == EXPECTED
 
 
+def test_columns_have_the_types_that_spark_gives_them() -> None:
+    columns = [
+        Column(f"{kind.name}{nullable}", kind, nullable=nullable) for kind in SPARK_TYPES for nullable in (True, False)
+    ]
+    assert columns_schema(columns) == arrow_schema(to_struct(columns))
+
+
 def test_nothing_else_asks_spark_for_a_schema() -> None:
     """Its parameters are not the same in all versions."""
     (package,) = everlog.spark.__path__
     found = {path.name for path in Path(package).rglob("*.py") if "to_arrow_schema" in path.read_text()}
-    assert found == {"arrow_batches.py"}
+    assert found == {"struct_types.py"}

@@ -13,9 +13,9 @@ from pyspark.sql.types import StructField, StructType
 from everlog.core.columns import Batch, Column, ColumnData, ColumnType
 from everlog.errors import CorruptData, UsageError
 from everlog.spark import folding
-from everlog.spark.aggregation import check_aggregation, parse_aggregation, partial_schema
-from everlog.spark.arrow_batches import arrow_schema
+from everlog.spark.aggregation import check_aggregation, parse_aggregation
 from everlog.spark.options import ScanOptions
+from everlog.spark.struct_types import arrow_schema, partial_schema
 from tests.spark.test_spark_partitions import damage, reader_of, rows_of
 
 MINUTE = 60 * 10**9

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql.datasource import CaseInsensitiveDict
 
 from everlog.errors import CorruptData, StoreUnavailable, UnknownStream, UsageError
-from everlog.spark.partitions import MAX_PARTITION_BYTES, MIN_PARTITION_BYTES, partition_count
+from everlog.spark.planning import MAX_PARTITION_BYTES, MIN_PARTITION_BYTES, partition_count
 from tests.spark import toy_source
 
 
@@ -57,7 +57,7 @@ def test_rows_of_a_partition_keep_the_order_of_streams(stores):
 
 def test_work_is_dealt_out_evenly(toy, tmp_path):
     toy("store", {f"s{size}": [(0, None, None, b"x" * size * 1000)] for size in (9, 7, 6, 5, 4, 3, 1, 1)})
-    sizes = [p.byte_count for p in reader_of(str(tmp_path), partitions="3").partitions()]
+    sizes = [p.task.byte_count for p in reader_of(str(tmp_path), partitions="3").partitions()]
     assert max(sizes) < 1.2 * min(sizes)
 
 

@@ -39,7 +39,7 @@ def journal(tmp_path):
 def logs_of(reader) -> set[int]:
     found: set[int] = set()
     for partition in reader.partitions():
-        for part in partition.parts:
+        for part in partition.task.parts:
             for split in part.splits:
                 found.update(split.context.logs)
     return found
@@ -75,13 +75,13 @@ def test_a_clock_that_was_set_back_is_found_by_the_slack(tmp_path):
 def test_all_times_are_planned_like_no_range(journal):
     wide = reader_of(journal, ("log",), startTime="1970-01-02", splitBytes="4m")
     plain = reader_of(journal, ("log",), splitBytes="4m")
-    assert [p.byte_count for p in wide.partitions()] == [p.byte_count for p in plain.partitions()]
+    assert [p.task.byte_count for p in wide.partitions()] == [p.task.byte_count for p in plain.partitions()]
 
 
 def test_a_huge_segment_is_read_by_several_tasks(tmp_path):
     path = write_journal(tmp_path / "journal", 1, per_segment=40_000, payload=1000, index=True)
     reader = reader_of(path, ("marker",), splitBytes="1m", partitions="8")
-    sizes = [partition.byte_count for partition in reader.partitions()]
+    sizes = [partition.task.byte_count for partition in reader.partitions()]
     assert len(sizes) == 8
     assert max(sizes) < 1.3 * min(sizes)
     assert sorted(rows_of(reader)) == [(marker,) for marker in range(1, 40_001)]
@@ -94,6 +94,6 @@ def test_a_thousand_stores_are_one_load(tmp_path):
     reader = reader_of(str(tmp_path / "stores"), ("store", "marker"), partitions="4")
     partitions = reader.partitions()
     assert time.process_time() - began < 5  # 0.2 on an idle machine
-    counts = [len({part.store.path for part in partition.parts}) for partition in partitions]
+    counts = [len({part.store.path for part in partition.task.parts}) for partition in partitions]
     assert counts == [250] * 4
     assert len(set(rows_of(reader, partitions))) == 1000

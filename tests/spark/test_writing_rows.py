@@ -30,7 +30,7 @@ YEAR_3000_US = 32_503_680_000 * 10**6
 
 def layout(columns: str, family: str = "jlog", order_by: str | None = None) -> RowLayout:
     named = (column.split(" ") for column in columns.split(", "))
-    return RowLayout.of(StructType([StructField(name, TYPES[kind]) for name, kind in named]), family, order_by)
+    return RowLayout.of([(name, TYPES[kind].simpleString()) for name, kind in named], family, order_by)
 
 
 def numbers(columns: str, *batches: pa.RecordBatch) -> list[int | None]:

@@ -98,9 +98,7 @@ def report(stats: Stats, title: str = "What the streams hold") -> Report:
     """A page with pictures of ``stats``: a notebook shows it, ``.save(path)`` writes it. Needs the extra ``plot``;
     raises :class:`MissingDependency` without it.
     """
-    from everlog.spark.pictures import report as make_report
-
-    return make_report(stats, title)
+    return stats.report(title)
 
 
 def aggregate(
@@ -121,7 +119,7 @@ def aggregate(
     Nulls are passed over, a group of nulls only has a null; a null key is a group. Sums of integers are exact, as
     ``decimal(38,0)``; those of floating-point numbers depend on the order, as in Spark. Raises :class:`UsageError`.
     """
-    from everlog.spark.aggregation import aggregate as fold
+    from everlog.spark.merging import aggregate as fold
 
     keys = [by] if isinstance(by, str) else by
     return fold(spark, _flat(paths), keys, {"records": "count"} if values is None else values, options)

@@ -6,26 +6,20 @@ gives a row for each group that it met, with exact partial results, and Spark me
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
 
 from everlog.core.columns import Column, ColumnType
 from everlog.core.json_text import parse_json
 from everlog.errors import UsageError
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
-
 UNITS = {"second": 10**9, "minute": 60 * 10**9, "hour": 3600 * 10**9, "day": 86_400 * 10**9}
 """Of a key such as ``minute(timestamp)``, in nanoseconds; days are those of UTC."""
 COUNT, SUM, MIN, MAX, AVG = "count", "sum", "min", "max", "avg"
 _CALL = re.compile(r"(\w+)\(\s*(\w+|\*)\s*\)")
-_FLOATS = (ColumnType.FLOAT32, ColumnType.FLOAT64)
-_NUMBERS = (ColumnType.INT16, ColumnType.INT32, ColumnType.INT64, ColumnType.UINT64, *_FLOATS)
+FLOATS = (ColumnType.FLOAT32, ColumnType.FLOAT64)
+_NUMBERS = (ColumnType.INT16, ColumnType.INT32, ColumnType.INT64, ColumnType.UINT64, *FLOATS)
 TIMESTAMP = "timestamp"
 
 
@@ -141,7 +135,7 @@ def check_aggregation(wanted: Aggregation, table: Iterable[Column]) -> dict[str,
         if name not in types:
             raise UsageError(where, found=f"column {name}", expected=f"columns out of {', '.join(types)}")
     for key in wanted.keys:
-        if types[key.column] in _FLOATS:
+        if types[key.column] in FLOATS:
             raise UsageError("by", found=f"{key.column}, a floating-point number", expected="a column of another type")
     for fold in wanted.folds:
         kind = None if fold.column is None else types[fold.column]
@@ -151,68 +145,3 @@ def check_aggregation(wanted: Aggregation, table: Iterable[Column]) -> dict[str,
             found = f"{fold.kind}({fold.column})"
             raise UsageError("values", found=found, expected=f"{what} to take the {fold.kind} of")
     return {name: types[name] for name in wanted.columns}
-
-
-def partial_schema(wanted: Aggregation, table: Iterable[Column]) -> StructType:
-    """What tasks give: the keys, then the folds. Sums of integers are decimals, so that they never overflow."""
-    from pyspark.sql import types
-
-    from everlog.spark.schema import to_struct
-
-    known = {column.name: column for column in table}
-    check_aggregation(wanted, known.values())
-
-    def typed(name: str) -> Any:
-        return to_struct([known[name]]).fields[0].dataType
-
-    fields = [types.StructField(key.name, typed(key.column)) for key in wanted.keys]
-    for fold in wanted.folds:
-        if fold.kind == COUNT:
-            kind: Any = types.LongType()
-        elif fold.kind == SUM:
-            is_float = known[str(fold.column)].type in _FLOATS
-            kind = types.DoubleType() if is_float else types.DecimalType(38, 0)
-        else:
-            kind = typed(str(fold.column))
-        fields.append(types.StructField(fold.name, kind))
-    return types.StructType(fields)
-
-
-def aggregate(
-    spark: SparkSession,
-    paths: Sequence[str],
-    by: Sequence[str] | Mapping[str, str],
-    values: Mapping[str, str],
-    options: Mapping[str, str],
-) -> DataFrame:
-    """See :func:`everlog.spark.aggregate`."""
-    from pyspark.sql import functions as fn
-
-    from everlog.spark.scanning import scan
-
-    text = json.dumps({"by": dict(by) if isinstance(by, Mapping) else list(by), "values": dict(values)})
-    wanted = parse_aggregation("aggregate", text)
-    partial = scan(spark, paths, {**options, "aggregate": text})
-    merge = {COUNT: fn.sum, SUM: fn.sum, MIN: fn.min, MAX: fn.max}
-    merged = partial.groupBy(*(fn.col(_quoted(key.name)) for key in wanted.keys)).agg(
-        *(merge[fold.kind](_quoted(fold.name)).alias(fold.name) for fold in wanted.folds)
-    )
-    return merged.select(
-        *(fn.col(_quoted(key.name)) for key in wanted.keys), *(_result(value) for value in wanted.values)
-    )
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
-def _result(value: Value) -> Any:
-    from pyspark.sql import functions as fn
-
-    parts = [fn.col(_quoted(fold.name)) for fold in value.folds]
-    if value.kind == COUNT:
-        return fn.coalesce(parts[0], fn.lit(0)).cast("bigint").alias(value.name)
-    if value.kind == AVG:
-        # A double, as Spark's own; without a value null, as there.
-        return fn.when(parts[1] > 0, parts[0].cast("double") / parts[1]).alias(value.name)
-    return parts[0].alias(value.name)

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-import inspect
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from everlog.core.columns import Batch, ColumnData, ColumnType
+from everlog.core.columns import Batch, Column, ColumnData, ColumnType
 from everlog.errors import UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql.types import StructType
 
 
-def arrow_schema(schema: StructType) -> pa.Schema:
-    """What Spark makes of a schema, with timestamps in UTC."""
-    from pyspark.sql.pandas.types import to_arrow_schema
+def columns_schema(columns: Iterable[Column]) -> pa.Schema:
+    """The columns with the types that Spark gives them, times in UTC."""
+    import pyarrow as pa
 
-    # Before 4.2 Spark takes no zone here, and means UTC.
-    takes_zone = "timezone" in inspect.signature(to_arrow_schema).parameters
-    found: pa.Schema = to_arrow_schema(schema, **({"timezone": "UTC"} if takes_zone else {}))
-    return found
+    types = {
+        ColumnType.INT16: pa.int16(),
+        ColumnType.INT32: pa.int32(),
+        ColumnType.INT64: pa.int64(),
+        ColumnType.UINT64: pa.decimal128(20, 0),
+        ColumnType.FLOAT32: pa.float32(),
+        ColumnType.FLOAT64: pa.float64(),
+        ColumnType.TIMESTAMP_US: pa.timestamp("us", tz="UTC"),
+        ColumnType.UTF8: pa.string(),
+        ColumnType.BINARY: pa.binary(),
+    }
+    return pa.schema([pa.field(column.name, types[column.type], column.nullable) for column in columns])
 
 
 class ArrowBatches:

@@ -154,18 +154,18 @@ def _pipeline(console: Console, spark: SparkSession, output: Path, groups: list[
 def write_report(console: Console, spark: SparkSession, output: Path) -> None:
     """A page with pictures of the stores that open without options; without the library one line says how to get
     it."""
-    from everlog.spark import pictures
+    from everlog.spark.pictures.charts import check_library
     from everlog.spark.pipelines.stats import stats
 
     page = output / "report.html"
     try:
-        pictures.check_library()
+        check_library()
     except MissingDependency as missing:
         console.print(f"no page with pictures: {missing.hint} brings what draws them", highlight=False, markup=False)
         return
     with _step(console, f"draw rates, sizes, gaps and faults: {page}"):
         found = stats(spark, str(output / "stores" / "plain"), bucket_ns=REPORT_BUCKET_NS)
-        pictures.report(found, "What the golden stores hold").save(page)
+        found.report("What the golden stores hold").save(page)
 
 
 def _show_clusters(console: Console, spark: SparkSession, summary: list[dict[str, Any]]) -> None:

@@ -20,7 +20,7 @@ from everlog.errors import (
 )
 from everlog.spark.discovery import FoundStore
 from everlog.spark.options import ScanOptions
-from everlog.spark.partitions import StorePartition, StoreSplits, plan
+from everlog.spark.planning import ScanTask, plan
 from everlog.spark.store_errors import is_gone, out_of_reach
 from everlog.stores import open_store
 
@@ -58,14 +58,6 @@ TOO_MANY = "more-faults"
 BATCH_ROWS = 1024
 
 
-class FaultPartition(StorePartition):
-    """What a task reads, and faults that were met when the query was planned."""
-
-    def __init__(self, index: int, parts: tuple[StoreSplits, ...], known: tuple[dict[str, Any], ...] = ()) -> None:
-        super().__init__(index, parts)
-        self.known = known
-
-
 @dataclass
 class _Collector:
     """Faults of one split."""
@@ -93,22 +85,19 @@ class _Collector:
 
 def plan_faults(
     stores: list[FoundStore], scan: ScanOptions, options: Mapping[str, Mapping[str, Any]]
-) -> list[FaultPartition]:
-    """Partitions that give each fault that a query would meet."""
+) -> list[ScanTask]:
+    """Tasks that give each fault that a query would meet."""
     known: list[dict[str, Any]] = []
-    parts = plan(stores, scan, options, on_error=lambda store, error: known.append(_of_error(store, error)))
-    found = [FaultPartition(part.value, part.parts) for part in parts]
-    if known:
-        found.append(FaultPartition(len(found), (), tuple(known)))
-    return found
+    tasks = plan(stores, scan, options, on_error=lambda store, error: known.append(_of_error(store, error)))
+    return [*tasks, ScanTask((), tuple(known))] if known else tasks
 
 
-def read_faults(partition: FaultPartition, schema: pa.Schema, scan: ScanOptions) -> Iterator[pa.RecordBatch]:
+def read_faults(task: ScanTask, schema: pa.Schema, scan: ScanOptions) -> Iterator[pa.RecordBatch]:
     """Batches of the faults' rows, with the columns of ``schema``."""
     import pyarrow as pa
 
     rows: list[dict[str, Any]] = []
-    for found in _rows(partition, scan):
+    for found in _rows(task, scan):
         rows += found
         if len(rows) >= BATCH_ROWS:
             yield pa.RecordBatch.from_pylist(rows, schema=schema)
@@ -117,9 +106,9 @@ def read_faults(partition: FaultPartition, schema: pa.Schema, scan: ScanOptions)
         yield pa.RecordBatch.from_pylist(rows, schema=schema)
 
 
-def _rows(partition: FaultPartition, scan: ScanOptions) -> Iterator[list[dict[str, Any]]]:
-    yield list(partition.known)
-    for part in partition.parts:
+def _rows(task: ScanTask, scan: ScanOptions) -> Iterator[list[dict[str, Any]]]:
+    yield list(task.faults)
+    for part in task.parts:
         collector = _Collector(part.store, "")
         try:
             with open_store(part.store.path, family=part.store.family, **part.options) as store:

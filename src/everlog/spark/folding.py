@@ -11,8 +11,8 @@ from everlog.core.columns import Batch, ColumnData, ColumnType
 from everlog.spark.aggregation import COUNT, MAX, MIN, SUM, Aggregation, Fold, Key
 from everlog.spark.arrow_batches import time_mask, to_array
 from everlog.spark.options import ScanOptions
-from everlog.spark.partitions import StorePartition
-from everlog.spark.reading import scan_partition
+from everlog.spark.planning import ScanTask
+from everlog.spark.reading import scan_task
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,7 +30,7 @@ CONSTANT = ("store", "family", "stream")
 _SAFE = (1 << 63) - 1
 
 
-def fold_partition(partition: StorePartition, schema: pa.Schema, scan: ScanOptions) -> Iterator[pa.RecordBatch]:
+def fold_task(task: ScanTask, schema: pa.Schema, scan: ScanOptions) -> Iterator[pa.RecordBatch]:
     """Batches of groups, with the columns of ``schema``: keys and partial results. A group may come more than once.
     Damage and losses are errors or warnings, as for records."""
     wanted = scan.aggregation
@@ -38,7 +38,7 @@ def fold_partition(partition: StorePartition, schema: pa.Schema, scan: ScanOptio
     groups: dict[tuple[str, ...], _Groups] = {}
     total, limit = 0, MAX_GROUPS + MAX_PARTIAL_ROWS
     names = [name for name in wanted.columns if name not in CONSTANT]
-    for part, split, batch in scan_partition(partition, names, scan, max_rows=BATCH_ROWS):
+    for part, split, batch in scan_task(task, names, scan, max_rows=BATCH_ROWS):
         known = (part.store.path, part.store.family, split.stream)
         constant = tuple(known[CONSTANT.index(key.column)] for key in wanted.keys if key.column in CONSTANT)
         held = groups.get(constant)

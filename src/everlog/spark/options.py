@@ -16,8 +16,8 @@ from everlog.errors import UsageError
 from everlog.sbe import Schema, load_schema
 from everlog.sbe.times import PREFIX
 from everlog.spark.aggregation import Aggregation, parse_aggregation
+from everlog.spark.bounds import NO_BOUNDS, Bounds, bounded_times
 from everlog.spark.discovery import MAX_PATTERN
-from everlog.spark.filters import NO_BOUNDS, Bounds, bounded_times
 from everlog.spark.streaming.options import parse_seconds, parse_starting
 
 FAIL, SKIP = "fail", "skip"

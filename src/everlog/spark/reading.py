@@ -1,4 +1,4 @@
-"""What a task does: opens the stores of its partition, scans the splits, and hands Arrow batches over."""
+"""What a task does: opens the stores of a query, scans the splits, and hands Arrow batches over."""
 
 from __future__ import annotations
 
@@ -20,16 +20,15 @@ from everlog.errors import (
     UnsupportedVersion,
 )
 from everlog.sbe.columns import SbeColumns
-from everlog.spark.arrow_batches import ArrowBatches, arrow_schema, in_time
+from everlog.spark.arrow_batches import ArrowBatches, in_time
 from everlog.spark.options import SKIP, ScanOptions
-from everlog.spark.partitions import StorePartition, StoreSplits
+from everlog.spark.planning import ScanTask, StoreSplits
 from everlog.spark.schema import sbe_columns
 from everlog.spark.store_errors import at_store, damage, is_gone, out_of_reach, refused
 from everlog.stores import open_store
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql.types import StructType
 
 BATCH_ROWS = 16_384
 BATCH_BYTES = 4 << 20
@@ -48,11 +47,11 @@ CUT = frozenset({"unset-frame", "segment-short", SEGMENT_MISSING})
 LOG = logging.getLogger("everlog.spark")
 
 
-def read_partition(partition: StorePartition, schema: StructType, scan: ScanOptions) -> Iterator[pa.RecordBatch]:
-    """Record batches of ``schema``, in the order of the partition's splits. Damage and what vanished since the query
+def read_task(task: ScanTask, schema: pa.Schema, scan: ScanOptions) -> Iterator[pa.RecordBatch]:
+    """Record batches of ``schema``, in the order of the task's splits. Damage and what vanished since the query
     was planned are errors or warnings, as ``onFault`` and ``failOnDataLoss`` say."""
-    batches = ArrowBatches(arrow_schema(schema))
-    for _, _, batch in scan_partition(partition, batches.schema.names, scan):
+    batches = ArrowBatches(schema)
+    for _, _, batch in scan_task(task, batches.schema.names, scan):
         made = batches.convert(batch)
         if scan.has_time_range:
             made = in_time(made, batch.data["timestamp_ns"], batch.row_count, scan.start_ns, scan.end_ns)
@@ -60,17 +59,14 @@ def read_partition(partition: StorePartition, schema: StructType, scan: ScanOpti
             yield made
 
 
-def scan_partition(
-    partition: StorePartition, names: Iterable[str], scan: ScanOptions, *, max_rows: int = BATCH_ROWS
+def scan_task(
+    task: ScanTask, names: Iterable[str], scan: ScanOptions, *, max_rows: int = BATCH_ROWS
 ) -> Iterator[tuple[StoreSplits, Split, Batch]]:
     """Batches of the columns ``names``, as far as their stores have them, and ``timestamp_ns`` where there is a range
-    of times, by which rows are not chosen yet. Otherwise as :func:`read_partition`."""
-    from everlog.spark.workers import settle
-
-    settle()
+    of times, by which rows are not chosen yet. Otherwise as :func:`read_task`."""
     names = list(names)
     sbe = sbe_columns(scan, LOG.warning)
-    for part in partition.parts:
+    for part in task.parts:
         try:
             with open_store(part.store.path, family=part.store.family, **part.options) as store:
                 for split in part.splits:

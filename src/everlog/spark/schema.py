@@ -1,24 +1,22 @@
-"""A table's schema: what the families' columns are in Spark, and whether a schema given by a user fits."""
+"""A table's columns: those of the families whose stores a query reads, and which of them it gives."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from everlog.core.columns import Column, ColumnType, pick
 from everlog.core.options import option_names
 from everlog.core.store import Level
 from everlog.errors import CorruptData, EverlogError, FileChanged, StoreUnavailable, UnsupportedVersion, UsageError
 from everlog.sbe.columns import JSON, SbeColumns
+from everlog.spark.arrow_batches import keep_rows
 from everlog.spark.discovery import FoundStore
 from everlog.spark.options import FAMILY_OPTIONS, ScanOptions
 from everlog.spark.store_errors import at_store, is_left_out
 from everlog.stores import FAMILIES, open_store, store_class
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
 
 ON_REQUEST = frozenset({"crc32"})
 """Columns that are read only when they are named: they cost more than most queries want to pay."""
@@ -95,8 +93,6 @@ def sbe_columns(scan: ScanOptions, on_problem: Callable[[str], None] | None = No
     """What decodes payloads, if the query asks for that. Raises :class:`UsageError` for an unknown message."""
     if scan.sbe_schema is None or scan.level is Level.FRAME:  # then the schema is there for the times
         return None
-    from everlog.spark.arrow_batches import keep_rows
-
     chosen = keep_rows if scan.sbe_only else None
     return SbeColumns(scan.sbe_schema, scan.sbe_message, on_problem, keep_rows=chosen, uint64=scan.sbe_uint64)
 
@@ -123,46 +119,3 @@ def default_columns(table: tuple[Column, ...], scan: ScanOptions) -> tuple[Colum
         return pick(table, scan.columns)
     left_out = ON_REQUEST | ({JSON.name} if scan.sbe_message is not None else set())
     return tuple(column for column in table if column.name not in left_out)
-
-
-def to_struct(columns: Iterable[Column]) -> StructType:
-    """Spark's schema. A column that never lacks a value says so: its null checks cost Spark a fifth of the time of a
-    scan."""
-    from pyspark.sql import types
-
-    kinds = {
-        "smallint": types.ShortType(),
-        "int": types.IntegerType(),
-        "bigint": types.LongType(),
-        "decimal(20,0)": types.DecimalType(20, 0),
-        "float": types.FloatType(),
-        "double": types.DoubleType(),
-        "timestamp": types.TimestampType(),
-        "string": types.StringType(),
-        "binary": types.BinaryType(),
-    }
-    return types.StructType([types.StructField(c.name, kinds[SPARK_TYPES[c.type]], c.nullable) for c in columns])
-
-
-def check_schema(schema: StructType, table: tuple[Column, ...]) -> None:
-    """Raise :class:`UsageError` when a schema names a column that the stores don't have, in any case of letters, or
-    gives it another type, or names none."""
-    if not schema.fields:  # batches without columns have no rows
-        raise UsageError("schema", found="no columns", expected="at least one")
-    types = {column.name: SPARK_TYPES[column.type] for column in table}
-    nullable = {column.name: column.nullable for column in table}
-    for field in schema.fields:
-        wanted = field.dataType.simpleString()
-        if field.name not in types:
-            raise UsageError("schema", found=f"column {field.name}", expected=f"columns out of {', '.join(types)}")
-        if not field.nullable and nullable[field.name]:
-            raise UsageError(f"schema: column {field.name}", found="NOT NULL", expected="a column that may be null")
-        if types[field.name] != wanted:
-            raise UsageError(f"schema: column {field.name}", found=wanted, expected=types[field.name])
-
-
-def check_groups(schema: StructType, made: StructType) -> None:
-    """Raise :class:`UsageError` for a schema other than the one that an aggregation makes: its keys and partial
-    results belong together."""
-    if schema.simpleString() != made.simpleString():
-        raise UsageError("schema", found=schema.simpleString(), expected=f"{made.simpleString()}, or none")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from everlog.core.columns import Column
     from everlog.spark.discovery import FoundStore
     from everlog.spark.options import ScanOptions
+    from everlog.spark.planning import ScanTask
     from everlog.spark.writing.writers import EverlogStreamWriter, EverlogWriter
 
 
@@ -52,7 +53,8 @@ class EverlogDataSource(DataSource):  # type: ignore[misc]
 
     def schema(self) -> StructType:
         """The columns of all families found, or those that the option ``columns`` names."""
-        from everlog.spark.schema import default_columns, to_struct
+        from everlog.spark.schema import default_columns
+        from everlog.spark.struct_types import partial_schema, to_struct
 
         scan, _, _, table = self._look()
         if scan.faults:
@@ -60,8 +62,6 @@ class EverlogDataSource(DataSource):  # type: ignore[misc]
 
             return to_struct(COLUMNS)
         if scan.aggregation is not None:
-            from everlog.spark.aggregation import partial_schema
-
             return partial_schema(scan.aggregation, table)
         return to_struct(default_columns(table, scan))
 
@@ -69,7 +69,7 @@ class EverlogDataSource(DataSource):  # type: ignore[misc]
         """A reader of any subset of the columns. Raises :class:`UsageError` for a schema that does not fit, or an
         option that would choose records only in a live query."""
         from everlog.spark.options import check_batch
-        from everlog.spark.schema import check_groups, check_schema
+        from everlog.spark.struct_types import check_groups, check_schema
 
         scan, stores, options, table = self._look()
         check_batch(scan)
@@ -88,8 +88,8 @@ class EverlogDataSource(DataSource):  # type: ignore[misc]
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """A reader of what is there and of what comes. Raises :class:`UsageError` for a schema that does not fit,
         :class:`MissingDependency` with a Spark that can't bound batches."""
-        from everlog.spark.schema import check_schema
         from everlog.spark.streaming.reader import make_reader
+        from everlog.spark.struct_types import check_schema
 
         scan, _, options, table = self._look()
         reader = make_reader(schema, scan, options)
@@ -123,19 +123,31 @@ class EverlogReader(DataSourceReader):  # type: ignore[misc]
 
     def partitions(self) -> list[InputPartition]:
         """Few and large ones, near the count of cores."""
-        from everlog.spark.partitions import plan
+        from everlog.spark.partitions import to_partitions
 
-        return list(plan(self._stores, self.scan, self._options))
+        return to_partitions(self._plan())
+
+    def _plan(self) -> list[ScanTask]:
+        from everlog.spark.planning import plan
+
+        return plan(self._stores, self.scan, self._options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Record batches with exactly the schema that Spark asked for."""
         from everlog.spark.partitions import StorePartition
-        from everlog.spark.reading import read_partition
+        from everlog.spark.struct_types import arrow_schema
+        from everlog.spark.workers import settle
 
         # Spark makes one empty partition up where the plan has none.
         if not isinstance(partition, StorePartition):
             return iter(())
-        return read_partition(partition, self.schema, self.scan)
+        settle()
+        return self._batches(partition.task, arrow_schema(self.schema))
+
+    def _batches(self, task: ScanTask, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        from everlog.spark.reading import read_task
+
+        return read_task(task, schema, self.scan)
 
     def __getstate__(self) -> dict[str, Any]:
         # A task needs neither the list of stores nor their options: its partition has its own.
@@ -157,31 +169,21 @@ class FilteringReader(EverlogReader):
 class FaultReader(EverlogReader):
     """Reads faults instead of records."""
 
-    def partitions(self) -> list[InputPartition]:
-        """As a query over the records has them, and those for stores that can't be opened."""
+    def _plan(self) -> list[ScanTask]:
         from everlog.spark.fault_table import plan_faults
 
-        return list(plan_faults(self._stores, self.scan, self._options))
+        return plan_faults(self._stores, self.scan, self._options)
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """A row for each fault."""
-        from everlog.spark.arrow_batches import arrow_schema
-        from everlog.spark.fault_table import FaultPartition, read_faults
+    def _batches(self, task: ScanTask, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        from everlog.spark.fault_table import read_faults
 
-        if not isinstance(partition, FaultPartition):
-            return iter(())
-        return read_faults(partition, arrow_schema(self.schema), self.scan)
+        return read_faults(task, schema, self.scan)
 
 
 class FoldingReader(EverlogReader):
     """Reads groups with partial results instead of records."""
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Rows for the groups that were met; several may be of one group."""
-        from everlog.spark.arrow_batches import arrow_schema
-        from everlog.spark.folding import fold_partition
-        from everlog.spark.partitions import StorePartition
+    def _batches(self, task: ScanTask, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        from everlog.spark.folding import fold_task
 
-        if not isinstance(partition, StorePartition):
-            return iter(())
-        return fold_partition(partition, arrow_schema(self.schema), self.scan)
+        return fold_task(task, schema, self.scan)

@@ -57,7 +57,7 @@ def stats(
 ) -> int:
     """Records, bytes, rates, sizes, times between records, gaps and bursts of each stream and minute; who sent most,
     who is behind. Exit code 1 when faults were met while reading."""
-    from everlog.spark import pictures
+    from everlog.spark.pictures.charts import check_library
     from everlog.spark.pipelines.progress import TaskProgress
     from everlog.spark.pipelines.stats import stats as make_stats
 
@@ -66,7 +66,7 @@ def stats(
     options |= {"sbeSchema": sbe_schema} if sbe_schema else {}
     width = bucket_width(bucket)
     if report is not None:
-        pictures.check_library()
+        check_library()
     with running.session("stats") as (spark, progress), TaskProgress(spark, "stats", progress):
         found = make_stats(spark, *paths, bucket_ns=width, options=options)
         if as_json:
@@ -74,7 +74,7 @@ def stats(
         else:
             _print(found)
         if report is not None:
-            pictures.report(found).save(Path(report))
+            found.report().save(Path(report))
     return 0 if found.ok else 1
 
 

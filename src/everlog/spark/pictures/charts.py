@@ -11,6 +11,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from everlog.errors import MissingDependency
+
 Spec = dict[str, Any]
 Row = dict[str, Any]
 
@@ -283,3 +285,12 @@ def counts(values: list[Row], names: list[str]) -> Spec:
         },
     }
     return {"width": WIDTH, "height": ROW * len(names), "layer": [bars, *_side(names, "end", -8, rows)]}
+
+
+def check_library() -> None:
+    """Raises :class:`MissingDependency` where nothing can be drawn."""
+    try:
+        import vl_convert  # noqa: F401
+    except ImportError as error:
+        hint = "pip install 'everlog[plot]'"
+        raise MissingDependency("pictures", found="vl-convert-python not installed", hint=hint) from error

@@ -7,15 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from everlog import __version__
 from everlog.spark.pictures import choosing, figures
-from everlog.spark.pictures.choosing import Key, Row, key_of
+from everlog.spark.pictures.choosing import Cells, Key, Row, key_of
 from everlog.spark.pictures.figures import NS, Figure, clock, duration, plain_number, size
-
-if TYPE_CHECKING:
-    from everlog.spark.pipelines.stats import Stats
 
 MAX_LINES = 100
 """Of a table."""
@@ -76,24 +73,42 @@ class Report:
         return self.body
 
 
-def make_report(stats: Stats, title: str) -> Report:
-    """See :func:`everlog.spark.pictures.report`."""
+class Statistics(Protocol):
+    """What a page shows beside pictures, in rows: see :class:`everlog.spark.pipelines.stats.Stats`."""
+
+    @property
+    def streams(self) -> list[Row]: ...
+    @property
+    def clients(self) -> list[Row]: ...
+    @property
+    def readers(self) -> list[Row]: ...
+    @property
+    def gaps(self) -> list[Row]: ...
+    @property
+    def faults(self) -> list[Row]: ...
+    @property
+    def segments(self) -> list[Row]: ...
+    @property
+    def stores(self) -> list[Row]: ...
+
+
+def make_report(stats: Statistics, cells: Cells, title: str) -> Report:
+    """A page about ``stats``, whose pictures show ``cells``. Raises :class:`MissingDependency` without the extra
+    ``plot``."""
     labels = choosing.labels([*stats.streams, *stats.segments])
     parts = [f"<h1>{escape(title)}</h1>", _numbers(stats)]
-    parts += [_figure(one) for one in _figures(stats, labels)]
+    parts += [_figure(one) for one in _figures(stats, cells, labels)]
     parts += _tables(stats, labels)
     parts.append(f'<p class="small">Made by everlog {escape(__version__)}.</p>')
     return Report(title, f'<div class="everlog"><style>{_STYLE}</style>\n' + "\n".join(parts) + "\n</div>")
 
 
-def _figures(stats: Stats, labels: dict[Key, str]) -> Iterable[Figure]:
-    for era in choosing.eras(stats):
+def _figures(stats: Statistics, cells: Cells, labels: dict[Key, str]) -> Iterable[Figure]:
+    for era in cells.eras:
         yield figures.timeline(era, labels, stats.gaps, stats.faults)
         yield figures.rates(era)
-    timeless, left_out = choosing.largest(row for row in stats.streams if row["axis"] == "position")
-    if timeless:
-        cells = choosing.position_cells(stats, timeless)
-        yield figures.by_position(timeless, cells, labels, stats.faults, left_out)
+    if cells.timeless:
+        yield figures.by_position(cells.timeless, cells.positions, labels, stats.faults, cells.left_out)
     drawn = [
         figures.sizes(stats.streams, labels) if stats.streams else None,
         figures.intervals(stats.streams, labels),
@@ -107,7 +122,7 @@ def _figure(one: Figure) -> str:
     return f"<h2>{escape(one.title)}</h2>\n<figure>{one.svg}<figcaption>{escape(one.caption)}</figcaption></figure>"
 
 
-def _numbers(stats: Stats) -> str:
+def _numbers(stats: Statistics) -> str:
     streams = {key_of(row) for row in stats.streams}
     unreadable = sum(bool(row["error"]) for row in stats.stores)
     damage = sum(fault["severity"] == "fault" for fault in stats.faults)
@@ -142,7 +157,7 @@ def _stream_row(name: str, row: Row) -> tuple[Any, ...]:
     return name, row["records"], size(row["bytes"]), row["records_per_s"], *sizes, *between, *found, *ends
 
 
-def _tables(stats: Stats, labels: dict[Key, str]) -> list[str]:
+def _tables(stats: Statistics, labels: dict[Key, str]) -> list[str]:
     from everlog.spark.pipelines.stats import BURST_RULE
 
     def name(row: Row) -> str:

@@ -18,6 +18,7 @@ from everlog.core.columns import Column
 from everlog.core.derived import ADDRESS, CRC32, STORE, STREAM
 from everlog.core.report import Fault, Progress
 from everlog.errors import UsageError
+from everlog.spark.arrow_batches import columns_schema
 from everlog.spark.discovery import FoundStore, find_stores
 from everlog.spark.options import TIMESTAMP_FROM, ScanOptions, parse_options
 from everlog.spark.pipelines.asked import check_records
@@ -216,8 +217,6 @@ class _Run:
 
     def run(self) -> ExportSummary:
         """Wave by wave."""
-        from everlog.spark.arrow_batches import arrow_schema
-        from everlog.spark.schema import to_struct
 
         table, columns = self.table, self.columns
         manifest = self.folder.load(None if table is None else table.generation)
@@ -227,7 +226,7 @@ class _Run:
             columns = columns_of_all(manifest, columns, self.options)
         if manifest is not None:
             self.stores = named_as_before(self.stores, manifest)
-        schema = arrow_schema(to_struct(columns))
+        schema = columns_schema(columns)
         types = tuple((field.name, str(field.type)) for field in schema)
         query = self._query() if manifest is None else query_beside(manifest, self._query(), self.options)
         manifest = manifest or Manifest(kind=self.wish.kind, query=query, columns=types)

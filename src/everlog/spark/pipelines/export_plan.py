@@ -14,6 +14,7 @@ from everlog.core.report import Fault
 from everlog.core.store import Level, Store, StreamInfo
 from everlog.errors import CorruptData, UnknownStream, UnsupportedVersion, UsageError
 from everlog.sbe.columns import JSON
+from everlog.spark.arrow_batches import columns_schema
 from everlog.spark.discovery import FoundStore, identity
 from everlog.spark.options import SKIP, TIMESTAMP_FROM, ScanOptions
 from everlog.spark.pipelines.export_manifest import (
@@ -297,10 +298,7 @@ def _of_each_type() -> list[Column]:
 
 
 def _fields(columns: Iterable[Column]) -> list[pa.Field]:
-    from everlog.spark.arrow_batches import arrow_schema
-    from everlog.spark.schema import to_struct
-
-    return list(arrow_schema(to_struct(columns)))
+    return list(columns_schema(columns))
 
 
 def check_query(manifest: Manifest, query: Mapping[str, Any], kind: str, columns: Sequence[tuple[str, str]]) -> None:

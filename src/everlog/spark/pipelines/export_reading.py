@@ -16,11 +16,9 @@ from everlog.errors import CorruptData, StoreUnavailable
 from everlog.kernel.crc32 import IEEE, Crc32
 from everlog.spark.pipelines.export_folder import placed
 from everlog.spark.pipelines.export_manifest import ExportedFile, Manifest, StreamKey
-from everlog.spark.pipelines.spread import TASKS_PER_CORE, spread
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
 
 BATCH_ROWS = 16_384
 CHUNK_BYTES = 1 << 20
@@ -92,23 +90,8 @@ def _value(name: str, value: Any) -> Any:
     return int(value, 16) if name == "crc32" else value
 
 
-def check_files(spark: SparkSession, files: Sequence[FileToRead]) -> dict[StreamKey, str]:
-    """Read files back, in parallel: sum of the bytes, count of the rows, and of each row whether its payload has the
-    length and the CRC-32 that it had in the store. What is wrong first with each stream; a stream without fault is not
-    in it."""
-    context = spark.sparkContext
-    count = context.defaultParallelism * TASKS_PER_CORE
-    hands = spread(files, lambda file: file.file.byte_count, count)
-    if not hands:
-        return {}
-    found = context.parallelize(hands, len(hands)).flatMap(_check_hand).collect()
-    wrong: dict[StreamKey, str] = {}
-    for key, problem in found:
-        wrong.setdefault(key, problem)
-    return wrong
-
-
-def _check_hand(hand: list[FileToRead]) -> Iterator[tuple[StreamKey, str]]:
+def check_hand(hand: list[FileToRead]) -> Iterator[tuple[StreamKey, str]]:
+    """What is wrong with each of some files of which something is."""
     for file in hand:
         try:
             problem = check_file(file)

@@ -29,7 +29,8 @@ from everlog.spark.pipelines.export_delta import DeltaLog
 from everlog.spark.pipelines.export_folder import ExportFolder
 from everlog.spark.pipelines.export_manifest import ExportedStream, Manifest, StreamKey
 from everlog.spark.pipelines.export_plan import check_same, named_as_before
-from everlog.spark.pipelines.export_reading import check_files, files_of
+from everlog.spark.pipelines.export_reading import FileToRead, check_hand, files_of
+from everlog.spark.pipelines.spread import TASKS_PER_CORE, spread
 from everlog.stores import open_store
 
 if TYPE_CHECKING:
@@ -241,3 +242,19 @@ def _free_recording(plan: StreamPurge, subscriber: str) -> int:
 
 
 _FREE = {"jlog": _free_journal, "aeron-archive": _free_recording}
+
+
+def check_files(spark: SparkSession, files: Sequence[FileToRead]) -> dict[StreamKey, str]:
+    """Read files back, in parallel: sum of the bytes, count of the rows, and of each row whether its payload has the
+    length and the CRC-32 that it had in the store. What is wrong first with each stream; a stream without fault is not
+    in it."""
+    context = spark.sparkContext
+    count = context.defaultParallelism * TASKS_PER_CORE
+    hands = spread(files, lambda file: file.file.byte_count, count)
+    if not hands:
+        return {}
+    found = context.parallelize(hands, len(hands)).flatMap(check_hand).collect()
+    wrong: dict[StreamKey, str] = {}
+    for key, problem in found:
+        wrong.setdefault(key, problem)
+    return wrong

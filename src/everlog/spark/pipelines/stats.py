@@ -6,23 +6,30 @@ adds the folded numbers up in one aggregation, for buckets and for whole streams
 
 from __future__ import annotations
 
+import functools
 import json
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from everlog.errors import UsageError
+from everlog.spark.options import SKIP
+from everlog.spark.pictures.charts import check_library
 from everlog.spark.pipelines import stats_rows as kinds
 from everlog.spark.pipelines.stats_joining import join_edges
+from everlog.spark.pipelines.stats_scan import Folding, fold_hands, to_hands
 from everlog.spark.pipelines.stats_stores import describe_store
+from everlog.spark.planning import plan
+from everlog.spark.tasks import frame_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from everlog.spark.discovery import FoundStore
     from everlog.spark.options import ScanOptions
+    from everlog.spark.pictures.page import Report
     from everlog.spark.schema import FamilyOptions
 
 MINUTE_NS = 60 * 10**9
@@ -116,10 +123,16 @@ class Stats:
         """The buckets that are bursts."""
         return self.buckets.where("burst")
 
-    def _repr_html_(self) -> str:
-        from everlog.spark.pictures import report
+    def report(self, title: str = "What the streams hold") -> Report:
+        """See :func:`everlog.spark.report`."""
+        from everlog.spark.pictures.page import make_report
+        from everlog.spark.pipelines.stats_cells import cells_of
 
-        return report(self)._repr_html_()
+        check_library()
+        return make_report(self, cells_of(self), title)
+
+    def _repr_html_(self) -> str:
+        return self.report()._repr_html_()
 
 
 def stats(spark: SparkSession, *paths: str, bucket_ns: int = MINUTE_NS, options: dict[str, str] | None = None) -> Stats:
@@ -151,12 +164,10 @@ def stats_of_stores(
     bucket_ns: int = MINUTE_NS,
 ) -> Stats:
     """As :func:`stats`, of stores that were found already."""
-    from everlog.spark.pipelines.stats_scan import scan_stores
-
     check_bucket(bucket_ns)
     described = _describe(spark, stores, options)
     readable = [store for store, row in zip(stores, described, strict=True) if row["error"] is None]
-    parts = scan_stores(spark, readable, scan, options, bucket_ns)
+    parts = _scan(spark, readable, scan, options, bucket_ns)
     with kept(parts):
         found = stats_of_parts(spark, parts, bucket_ns=bucket_ns, may_join=scan.level.value == "record")
     lost = {row["store"]: row["error"] for row in reversed(found.stores)}
@@ -272,3 +283,16 @@ def _count_in(streams: list[Row], gaps: list[Row], faults: list[Row], bursts: di
     for key, count in bursts.items():
         if key in counts:
             counts[key]["bursts"] = count
+
+
+def _scan(
+    spark: SparkSession, stores: list[FoundStore], scan: ScanOptions, options: FamilyOptions, bucket_ns: int
+) -> DataFrame:
+    """The rows of :data:`everlog.spark.pipelines.stats_rows.SCHEMA` of all streams that ``scan`` asks for. Planned now,
+    read when the result is asked for. Damage is rows, too, no error."""
+    context = spark.sparkContext
+    scan = replace(scan, on_fault=SKIP)
+    scan = replace(scan, partitions=scan.partitions or context.defaultParallelism)
+    hands = to_hands(plan(stores, scan, options))
+    how = Folding(bucket_ns, scan.level, scan.start_ns, scan.end_ns, scan.fail_on_data_loss)
+    return frame_of(spark, hands, functools.partial(fold_hands, how), kinds.SCHEMA)

@@ -3,9 +3,8 @@ each record goes through Spark."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,8 +20,6 @@ from everlog.errors import (
     UnknownStream,
     UnsupportedVersion,
 )
-from everlog.spark.options import SKIP, ScanOptions
-from everlog.spark.partitions import plan
 from everlog.spark.pipelines.stats_fold import (
     Bools,
     Buckets,
@@ -35,16 +32,14 @@ from everlog.spark.pipelines.stats_fold import (
     missing_sequences,
 )
 from everlog.spark.pipelines.stats_rows import EDGE, FAULT, GAP, LOST, StreamName, detail_rows, fold_rows
+from everlog.spark.planning import ScanTask
 from everlog.spark.store_errors import is_gone, out_of_reach
-from everlog.spark.tasks import frame_of
 from everlog.stores import open_store
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
 
     from everlog.spark.discovery import FoundStore
-    from everlog.spark.schema import FamilyOptions
 
 MAX_FAULTS = 1000
 """Of one split."""
@@ -78,32 +73,17 @@ class Folding:
     fail_on_data_loss: bool
 
 
-def scan_stores(
-    spark: SparkSession, stores: list[FoundStore], scan: ScanOptions, options: FamilyOptions, bucket_ns: int
-) -> DataFrame:
-    """The rows of :data:`everlog.spark.pipelines.stats_rows.SCHEMA` of all streams that ``scan`` asks for. Planned now,
-    read when the result is asked for. Damage is rows, too, no error."""
-    context = spark.sparkContext
-    scan = replace(scan, on_fault=SKIP)
-    scan = replace(scan, partitions=scan.partitions or context.defaultParallelism)
-    hands = _hands(plan(stores, scan, options))
-    how = Folding(bucket_ns, scan.level, scan.start_ns, scan.end_ns, scan.fail_on_data_loss)
-    from everlog.spark.pipelines.stats_rows import SCHEMA
-
-    return frame_of(spark, hands, functools.partial(_fold, how), SCHEMA)
-
-
-def _fold(how: Folding, hands: Sequence[Hand]) -> Iterator[pa.RecordBatch]:
-    """What a task does."""
+def fold_hands(how: Folding, hands: Sequence[Hand]) -> Iterator[pa.RecordBatch]:
+    """What a task does: rows of :data:`everlog.spark.pipelines.stats_rows.SCHEMA`."""
     for hand in hands:
         yield from scan_hand(hand, how)
 
 
-def _hands(partitions: Iterable[Any]) -> list[list[Hand]]:
-    partitions = list(partitions)
+def to_hands(tasks: Sequence[ScanTask]) -> list[list[Hand]]:
+    """What each task scans, with the widths of buckets, which depend on all of a stream."""
     sizes: dict[tuple[str, str], int] = {}
-    for partition in partitions:
-        for part in partition.parts:
+    for task in tasks:
+        for part in task.parts:
             for split in part.splits:
                 key = part.store.path, split.stream
                 sizes[key] = sizes.get(key, 0) + split.byte_count
@@ -115,9 +95,9 @@ def _hands(partitions: Iterable[Any]) -> list[list[Hand]]:
                 part.splits,
                 tuple(position_width(sizes[part.store.path, split.stream]) for split in part.splits),
             )
-            for part in partition.parts
+            for part in task.parts
         ]
-        for partition in partitions
+        for task in tasks
     ]
 
 

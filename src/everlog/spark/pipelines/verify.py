@@ -72,7 +72,7 @@ def verify_paths(spark: SparkSession, paths: Sequence[str], options: Mapping[str
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from everlog.spark.arrow_batches import arrow_schema
+    from everlog.spark.struct_types import arrow_schema
 
     stores = stores_to_verify(parse_options({**options, "paths": json.dumps(list(paths))}))
     schema = StructType.fromDDL(SCHEMA)

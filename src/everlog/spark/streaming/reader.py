@@ -18,14 +18,17 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from everlog.core.following import CutLimit
 from everlog.errors import EverlogError, MissingDependency, UsageError
 from everlog.spark.options import ScanOptions
-from everlog.spark.partitions import StorePartition, deal
-from everlog.spark.reading import read_partition
+from everlog.spark.partitions import StorePartition, to_partitions
+from everlog.spark.planning import ScanTask, deal
+from everlog.spark.reading import read_task
 from everlog.spark.schema import FamilyOptions
 from everlog.spark.streaming.followers import UNFOLLOWED
 from everlog.spark.streaming.offsets import from_json, to_json
 from everlog.spark.streaming.options import LiveOptions
 from everlog.spark.streaming.positions import Positions
 from everlog.spark.streaming.tracking import Tracker
+from everlog.spark.struct_types import arrow_schema
+from everlog.spark.workers import settle
 
 try:
     from pyspark.sql.streaming.datasource import (
@@ -120,21 +123,21 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
         """Few and large ones, near the count of cores; one, and its rows, where there is little to read. After a
         restart this may be the first that is asked for. Raises :class:`DataLost`."""
         found = list(self._positions.splits(from_json(start), from_json(end)))
-        partitions: list[InputPartition] = list(deal(found, self.scan, self._options))
-        if _Prefetching is not None and self.live.prefetch_bytes and len(partitions) == 1:
-            batches = self._read_small(partitions[0])
+        tasks = deal(found, self.scan, self._options)
+        if _Prefetching is not None and self.live.prefetch_bytes and len(tasks) == 1:
+            batches = self._read_small(tasks[0])
             if batches is not None:
                 self._prefetched = batches
                 self.__class__ = _prefetching_class()
-        return partitions
+        return to_partitions(tasks)
 
-    def _read_small(self, partition: StorePartition) -> list[pa.RecordBatch] | None:
-        """The partition's rows, unless they are too many. What goes wrong, a task meets too, and tells."""
+    def _read_small(self, task: ScanTask) -> list[pa.RecordBatch] | None:
+        """The task's rows, unless they are too many. What goes wrong, a task meets too, and tells."""
         size, batches = 0, []
-        if sum(len(part.splits) for part in partition.parts) > MAX_PREFETCHED_SPLITS:
+        if sum(len(part.splits) for part in task.parts) > MAX_PREFETCHED_SPLITS:
             return None
         try:
-            for batch in read_partition(partition, self.schema, self.scan):
+            for batch in read_task(task, arrow_schema(self.schema), self.scan):
                 size += batch.nbytes
                 if size > self.live.prefetch_bytes:
                     return None
@@ -158,7 +161,8 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
         """Record batches with exactly the schema that Spark asked for."""
         if not isinstance(partition, StorePartition):
             return iter(())
-        return read_partition(partition, self.schema, self.scan)
+        settle()
+        return read_task(partition.task, arrow_schema(self.schema), self.scan)
 
     def __getstate__(self) -> dict[str, Any]:
         # A task's partition has all that it needs.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,6 @@ from everlog.spark.writing.staging import NUMBER, ORDER, PAYLOAD
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql.types import StructType
 
 TIMESTAMP, TIMESTAMP_NS, RESERVED_VALUE = "timestamp", "timestamp_ns", "reserved_value"
 COLUMNS = {JLOG: (PAYLOAD, TIMESTAMP, TIMESTAMP_NS), AERON: (PAYLOAD, RESERVED_VALUE)}
@@ -39,16 +38,16 @@ class RowLayout:
     order: int | None = None
 
     @classmethod
-    def of(cls, schema: StructType, family: str, order_by: str | None) -> RowLayout:
-        """Raises :class:`UsageError` for a column that is missing, of another type, or not taken: nothing is left out
-        silently."""
-        numbers = {field.name.lower(): number for number, field in enumerate(schema.fields)}
-        if len(numbers) < len(schema.fields):
-            names = [field.name for field in schema.fields]
+    def of(cls, fields: Sequence[tuple[str, str]], family: str, order_by: str | None) -> RowLayout:
+        """``fields`` are names and types, as Spark calls them. Raises :class:`UsageError` for a column that is missing,
+        of another type, or not taken: nothing is left out silently."""
+        numbers = {name.lower(): number for number, (name, _) in enumerate(fields)}
+        if len(numbers) < len(fields):
+            names = [name for name, _ in fields]
             twice = [name for name in names if sum(name.lower() == other.lower() for other in names) > 1]
             expected = "names that differ in more than the case of letters"
             raise UsageError("columns", found=", ".join(twice), expected=expected)
-        kinds = {field.name.lower(): field.dataType.simpleString() for field in schema.fields}
+        kinds = {name.lower(): kind for name, kind in fields}
         order = None if order_by is None else order_by.lower()
         if PAYLOAD not in numbers:
             raise UsageError("columns", found=", ".join(numbers) or "none", expected=f"{PAYLOAD}, binary or string")

@@ -44,7 +44,8 @@ class _Writing:
         if overwrite:
             raise UsageError("mode", found="overwrite, or complete", expected="append: what is in a store stays")
         self.options: WriteOptions = parse_write_options(options)
-        self._layout = RowLayout.of(schema, self.options.family, self.options.order_by)
+        fields = [(field.name, field.dataType.simpleString()) for field in schema.fields]
+        self._layout = RowLayout.of(fields, self.options.family, self.options.order_by)
 
     def _stage(self, batches: Iterator[pa.RecordBatch], query: str, batch: int, partition: int) -> StagedPart:
         name = part_name(batch_key(query, batch), partition, uuid.uuid4().hex)

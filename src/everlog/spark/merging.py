@@ -1,0 +1,51 @@
+"""The function ``aggregate``: tasks give groups with partial results, Spark merges these."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from everlog.spark.aggregation import AVG, COUNT, MAX, MIN, SUM, Value, parse_aggregation
+from everlog.spark.scanning import scan
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def aggregate(
+    spark: SparkSession,
+    paths: Sequence[str],
+    by: Sequence[str] | Mapping[str, str],
+    values: Mapping[str, str],
+    options: Mapping[str, str],
+) -> DataFrame:
+    """See :func:`everlog.spark.aggregate`."""
+    from pyspark.sql import functions as fn
+
+    text = json.dumps({"by": dict(by) if isinstance(by, Mapping) else list(by), "values": dict(values)})
+    wanted = parse_aggregation("aggregate", text)
+    partial = scan(spark, paths, {**options, "aggregate": text})
+    merge = {COUNT: fn.sum, SUM: fn.sum, MIN: fn.min, MAX: fn.max}
+    merged = partial.groupBy(*(fn.col(_quoted(key.name)) for key in wanted.keys)).agg(
+        *(merge[fold.kind](_quoted(fold.name)).alias(fold.name) for fold in wanted.folds)
+    )
+    return merged.select(
+        *(fn.col(_quoted(key.name)) for key in wanted.keys), *(_result(value) for value in wanted.values)
+    )
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _result(value: Value) -> Any:
+    from pyspark.sql import functions as fn
+
+    parts = [fn.col(_quoted(fold.name)) for fold in value.folds]
+    if value.kind == COUNT:
+        return fn.coalesce(parts[0], fn.lit(0)).cast("bigint").alias(value.name)
+    if value.kind == AVG:
+        # A double, as Spark's own; without a value null, as there.
+        return fn.when(parts[1] > 0, parts[0].cast("double") / parts[1]).alias(value.name)
+    return parts[0].alias(value.name)
