@@ -1,18 +1,16 @@
-"""One Spark session for the whole run, and stores for it: golden ones, and toy ones whose rows a test chooses."""
+"""One Spark session for the whole run, and stores for it."""
 
 from __future__ import annotations
 
 import os
-import tarfile
-from pathlib import Path
 
 import pytest
 
+from tests import ROOT
 from tests.spark import toy_source
+from tests.toy_stores import golden, toy, toy_family
 
-HERE = Path(__file__).parent
-GOLDEN = HERE.parent / "golden"
-ROOT = HERE.parents[1]
+__all__ = ["golden", "toy", "toy_family"]
 
 # A driver, and here are many short ones, starts in half the time where its JVM does not optimize what soon ends.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
@@ -36,42 +34,3 @@ def spark(fsspec_folder):
     session.dataSource.register(toy_source.ToySource)
     yield session
     session.stop()
-
-
-@pytest.fixture(scope="session")
-def golden(tmp_path_factory):
-    """``golden("jlog/basic/log")`` unpacks that archive once and gives its folder."""
-    root = tmp_path_factory.mktemp("golden")
-
-    def unpack(name: str) -> Path:
-        folder = root / name
-        if not folder.exists():
-            with tarfile.open(GOLDEN / f"{name}.tar.gz") as tar:
-                tar.extractall(folder, filter="data")
-        return folder
-
-    return unpack
-
-
-@pytest.fixture(autouse=True)
-def _toy_family(monkeypatch):
-    """The toy family, for the tests of this folder only."""
-    from everlog.stores import FAMILIES
-    from everlog.testing.toy_store import ENTRY
-
-    monkeypatch.setitem(FAMILIES, "toy", ENTRY)
-
-
-@pytest.fixture
-def toy(tmp_path):
-    """``toy("name", {"stream": [(number, time, topic, payload), ...]})`` writes a toy store and gives its path."""
-    from everlog.testing.toy_store import toy_line
-
-    def write(name: str, streams: dict[str, list[tuple]]) -> str:
-        folder = tmp_path / name
-        folder.mkdir(parents=True)
-        for stream, rows in streams.items():
-            (folder / f"{stream}.toy").write_bytes(b"".join(toy_line(*row) for row in rows))
-        return str(folder)
-
-    return write
