@@ -53,7 +53,7 @@ $(BUILT): $(TOOLS) $(SOURCES) $(COMPILED)
 FORCE:
 
 demo: $(DEMO) $(BUILT)
-	$(BIN)/python -m everlog.spark.demo
+	$(BIN)/python -m everlog.spark.demo.tour
 
 # Tests and what they start write compiled Python beside its source, which every later start reads.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q --dist loadgroup
@@ -117,11 +117,11 @@ soak-archive: setup
 # A query that writes to a journal and to a recording, killed 20 times and started again from its checkpoint; and the part
 # of it that appends, 200 times for each.
 soak-spark-writing: setup
-	EVERLOG_SPARK_KILLS=20 EVERLOG_WRITING_KILLS=200 $(BIN)/python -m pytest -q -s tests/spark/test_spark_writing_killed.py tests/spark/test_writing_killed.py
+	EVERLOG_SPARK_KILLS=20 EVERLOG_WRITING_KILLS=200 $(BIN)/python -m pytest -q -s tests/spark/test_writing_killed.py tests/pipelines/append/test_kills.py
 
 # Exports, their drivers killed at random moments, each run again: Parquet, and a Delta table.
 soak-spark-export: setup
-	EVERLOG_EXPORT_KILLS=20 $(BIN)/python -m pytest -q -s tests/spark/test_export_kills.py
+	EVERLOG_EXPORT_KILLS=20 $(BIN)/python -m pytest -q -s tests/pipelines/export/test_kills.py
 
 # Drivers and clients on a simulated network on which anything happens, by a thousand seeds (SEEDS=...).
 soak-transport: setup
@@ -147,7 +147,7 @@ test-lowest: setup
 	$(BIN)/python tools/lowest_versions.py > build/lowest.txt
 	rm -rf build/lowest
 	$(BIN)/python -m pip install --quiet --target build/lowest -r build/lowest.txt
-	PYTHONPATH=$(CURDIR)/build/lowest $(BIN)/python -m pytest -q --numprocesses 2 --dist loadgroup --ignore tests/spark/test_spark_remote.py \
+	PYTHONPATH=$(CURDIR)/build/lowest $(BIN)/python -m pytest -q --numprocesses 2 --dist loadgroup --ignore tests/spark/test_remote.py \
 		--ignore-glob 'tests/spark/test_live_*' $(or $(TESTS),tests/cli tests/nats_streaming tests/spark)
 
 # The compiled modules, built anew to stop at a memory error or at undefined behaviour, in the tests that give them the

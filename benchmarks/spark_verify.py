@@ -18,8 +18,8 @@ from pathlib import Path
 from benchmarks.generate import TERM_BYTES, aeron_archive, descriptor, write_catalog
 from benchmarks.lines import Line, paired_rates, seconds
 from benchmarks.transport_peer import Process
-from everlog.spark.discovery import FoundStore
-from everlog.spark.pipelines.verify import StoreToVerify, verify_stores
+from everlog.discovery import FoundStore
+from everlog.spark.jobs.verify import StoreToVerify, verify_stores
 from everlog.spark.session import session_on
 
 RECORDINGS = 8

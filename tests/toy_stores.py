@@ -25,9 +25,9 @@ def golden(tmp_path_factory):
     return unpack
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def toy_family(monkeypatch):
-    """The toy family, for the tests of a folder whose conftest imports this."""
+    """The toy family is one of those that are known."""
     from everlog.stores import FAMILIES
     from everlog.testing.toy_store import ENTRY
 

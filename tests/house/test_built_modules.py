@@ -176,7 +176,7 @@ def make(tree: Path, target: str) -> list[str]:
 
 
 def test_make_demo_installs_what_the_demo_needs_and_make_setup_the_rest(tree: Path) -> None:
-    demo = "-m everlog.spark.demo"
+    demo = "-m everlog.spark.demo.tour"
     assert make(tree, "demo") == ["[demo]", "build", demo]
     assert make(tree, "demo") == [demo]
     assert make(tree, "setup") == ["[dev]"]

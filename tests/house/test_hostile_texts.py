@@ -40,19 +40,20 @@ from everlog.core.files.writable import LocalWritableStorage, make_folder
 from everlog.core.json_text import parse_json
 from everlog.core.options import fill
 from everlog.core.store import as_level
+from everlog.discovery import find_stores
 from everlog.errors import EverlogError
 from everlog.nats_streaming.options import NatsStreamingOptions
 from everlog.nats_streaming.reading.encryption import load_master_key
+from everlog.pipelines.append import notes
+from everlog.pipelines.append.options import COMMON, OF_FAMILY
+from everlog.pipelines.export import manifest as export_manifest
+from everlog.pipelines.follow.offsets import from_json
+from everlog.pipelines.migrate import notes as migrate_notes
+from everlog.pipelines.migrate.connection import Connection
+from everlog.pipelines.migrate.naming import SubjectMapping
+from everlog.pipelines.scan import options as spark_options
 from everlog.sbe import SbeColumns, parse_schema
-from everlog.spark import options as spark_options
-from everlog.spark.discovery import find_stores
-from everlog.spark.pipelines import export_manifest, migrate_notes
-from everlog.spark.pipelines.migrate_connection import Connection
-from everlog.spark.pipelines.migrate_naming import SubjectMapping
-from everlog.spark.streaming.lag import progress_of
-from everlog.spark.streaming.offsets import from_json
-from everlog.spark.writing import notes
-from everlog.spark.writing.options import COMMON, OF_FAMILY
+from everlog.spark.streaming import progress_of
 from everlog.stores import FAMILIES, open_store, store_class
 
 NAMES = TableNameResolver({})

@@ -147,10 +147,10 @@ def do(command: str, path: Path) -> None:
 
 
 def plan_query(path: Path) -> None:
-    from everlog.spark.discovery import FoundStore
-    from everlog.spark.options import parse_options
-    from everlog.spark.planning import plan
-    from everlog.spark.schema import family_options
+    from everlog.discovery import FoundStore
+    from everlog.pipelines.scan.columns import family_options
+    from everlog.pipelines.scan.options import parse_options
+    from everlog.pipelines.scan.planning import plan
 
     scan = parse_options({"path": str(path)})
     found = [FoundStore(str(path), family_of(storage_of(path)))]

@@ -14,19 +14,19 @@ import pytest
 import tests
 from everlog.aeron.transport.driver.settings.properties import read_properties
 from everlog.aeron.transport.memory.shared_files import map_file
+from everlog.charts.page import Report
 from everlog.cli.app import run
 from everlog.core.files.remote import RemoteStorage
+from everlog.discovery import find_stores
 from everlog.errors import EverlogError
 from everlog.nats_streaming.options import NatsStreamingOptions
 from everlog.nats_streaming.reading.encryption import load_master_key
+from everlog.pipelines.export.folder import MANIFEST, read_manifest
+from everlog.pipelines.export.manifest import ExportedFile, StreamKey
+from everlog.pipelines.export.reading import FileToRead, batches_of, check_file
+from everlog.pipelines.migrate.connection import Connection
+from everlog.pipelines.scan.options import parse_options
 from everlog.sbe import load_schema
-from everlog.spark.discovery import find_stores
-from everlog.spark.options import parse_options
-from everlog.spark.pictures.page import Report
-from everlog.spark.pipelines.export_folder import MANIFEST, read_manifest
-from everlog.spark.pipelines.export_manifest import ExportedFile, StreamKey
-from everlog.spark.pipelines.export_reading import FileToRead, batches_of, check_file
-from everlog.spark.pipelines.migrate_connection import Connection
 from everlog.spark.session import _stderr_to
 
 pytestmark = pytest.mark.timeout(30)

@@ -19,7 +19,6 @@ PACKAGES = [
     "everlog.aeron.transport.client",
     "everlog.jlog",
     "everlog.sbe",
-    "everlog.spark.streaming",
 ]
 LAZY = [name for name in PACKAGES if name not in ("everlog", "everlog.aeron.transport.client")]
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from everlog.discovery import FoundStore
 from everlog.errors import EverlogError, UsageError
-from everlog.spark.discovery import FoundStore
-from everlog.spark.pipelines import migrate_channel
-from everlog.spark.pipelines.migrate_channel import ChannelImport, ChannelMove, move_channel
-from everlog.spark.pipelines.migrate_connection import Connection
-from everlog.spark.pipelines.migrate_jetstream import JetStreamTarget, move_one, plan_channels
-from everlog.spark.pipelines.migrate_stream import StreamSettings
+from everlog.pipelines.migrate import channel as migrate_channel
+from everlog.pipelines.migrate.channel import ChannelImport, ChannelMove, move_channel
+from everlog.pipelines.migrate.connection import Connection
+from everlog.pipelines.migrate.stream import StreamSettings
+from everlog.spark.jobs.jetstream import JetStreamTarget, move_one, plan_channels
 from everlog.testing.made.channel import Channel, make_store
 from everlog.testing.made.server import NatsServer
 

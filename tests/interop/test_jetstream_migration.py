@@ -21,13 +21,13 @@ from typing import Any
 import pytest
 
 import tests
+from everlog.discovery import FoundStore
 from everlog.errors import CorruptData, LimitExceeded, UnknownStream, UsageError
-from everlog.spark.discovery import FoundStore
-from everlog.spark.pipelines.migrate_channel import ChannelMove, move_channel
-from everlog.spark.pipelines.migrate_connection import Connection, JetStream
-from everlog.spark.pipelines.migrate_jetstream import JetStreamTarget, move_one, plan_channels, rehearse
-from everlog.spark.pipelines.migrate_naming import SubjectMapping
-from everlog.spark.pipelines.migrate_stream import StreamSettings
+from everlog.pipelines.migrate.channel import ChannelMove, move_channel
+from everlog.pipelines.migrate.connection import Connection, JetStream
+from everlog.pipelines.migrate.naming import SubjectMapping
+from everlog.pipelines.migrate.stream import StreamSettings
+from everlog.spark.jobs.jetstream import JetStreamTarget, move_one, plan_channels, rehearse
 from everlog.testing.made.server import NatsServer
 from tests.interop import made_channels
 
@@ -418,9 +418,9 @@ def test_wrong_wishes_are_told_before_anything_is_done(golden: Callable[[str], P
 
 PROGRAM = """
 import json, sys
-from everlog.spark.discovery import FoundStore
-from everlog.spark.pipelines.migrate_connection import Connection
-from everlog.spark.pipelines.migrate_jetstream import JetStreamTarget, move_one, plan_channels
+from everlog.discovery import FoundStore
+from everlog.pipelines.migrate.connection import Connection
+from everlog.spark.jobs.jetstream import JetStreamTarget, move_one, plan_channels
 target = JetStreamTarget(connection=Connection(servers=(sys.argv[2],), patience_s=30))
 (move,) = plan_channels(FoundStore(sys.argv[1], "nats-streaming"), target)
 print(json.dumps(move_one(move)))

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from everlog.discovery import FoundStore
 from everlog.errors import UsageError
-from everlog.spark.discovery import FoundStore
-from everlog.spark.pipelines.migrate_channel import ChannelMove, move_channel
-from everlog.spark.pipelines.migrate_connection import Connection
-from everlog.spark.pipelines.migrate_jetstream import JetStreamTarget, move_one, plan_channels, rehearse, with_streams
-from everlog.spark.pipelines.migrate_naming import SubjectMapping
+from everlog.pipelines.migrate.channel import ChannelMove, move_channel
+from everlog.pipelines.migrate.connection import Connection
+from everlog.pipelines.migrate.naming import SubjectMapping
+from everlog.spark.jobs.jetstream import JetStreamTarget, move_one, plan_channels, rehearse, with_streams
 from everlog.testing.made.channel import Channel, make_store
 from everlog.testing.made.server import NatsServer
 

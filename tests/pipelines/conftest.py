@@ -1,7 +1,10 @@
-"""Stores for these tests: golden ones, and toy ones whose rows a test chooses."""
+"""The toy family is known to these tests."""
 
 from __future__ import annotations
 
-from tests.toy_stores import golden, toy, toy_family
+import pytest
 
-__all__ = ["golden", "toy", "toy_family"]
+
+@pytest.fixture(autouse=True)
+def _toys(toy_family: None) -> None:
+    pass

@@ -8,9 +8,6 @@ import pytest
 
 from tests import ROOT
 from tests.spark import toy_source
-from tests.toy_stores import golden, toy, toy_family
-
-__all__ = ["golden", "toy", "toy_family"]
 
 # A driver, and here are many short ones, starts in half the time where its JVM does not optimize what soon ends.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
@@ -34,3 +31,8 @@ def spark(fsspec_folder):
     session.dataSource.register(toy_source.ToySource)
     yield session
     session.stop()
+
+
+@pytest.fixture(autouse=True)
+def _toys(toy_family: None) -> None:
+    pass

@@ -11,8 +11,8 @@ from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 
 import everlog.spark
 from everlog.core.columns import Column
-from everlog.spark.arrow_batches import columns_schema
-from everlog.spark.schema import SPARK_TYPES
+from everlog.pipelines.scan.arrow_batches import columns_schema
+from everlog.pipelines.scan.columns import SPARK_TYPES
 from everlog.spark.struct_types import arrow_schema, to_struct
 
 SCHEMA = StructType([StructField("timestamp", TimestampType()), StructField("length", LongType(), nullable=False)])

@@ -17,7 +17,7 @@ from everlog import jlog
 from everlog.aeron import archive
 from everlog.errors import DataLost, UsageError
 from everlog.spark.source import EverlogDataSource
-from everlog.spark.streaming.lag import progress_of
+from everlog.spark.streaming import progress_of
 from everlog.testing.made import channel as nats_channel
 
 ALL = ReadAllAvailable()

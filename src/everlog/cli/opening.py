@@ -108,7 +108,7 @@ def sbe_columns(given: dict[str, Any], message: str | None = None, *, only: bool
 
     if not only:
         return SbeColumns(given["sbe_schema"], message, warn)
-    from everlog.spark.arrow_batches import keep_rows
+    from everlog.pipelines.scan.arrow_batches import keep_rows
 
     return SbeColumns(given["sbe_schema"], message, warn, keep_rows=keep_rows)
 

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from everlog.spark.pictures.page import Report
-    from everlog.spark.pipelines.compare import Comparison
-    from everlog.spark.pipelines.export import ExportSummary
-    from everlog.spark.pipelines.stats import Stats
+    from everlog.charts.page import Report
+    from everlog.spark.jobs.compare import Comparison
+    from everlog.spark.jobs.export import ExportSummary
+    from everlog.spark.statistics.stats import Stats
 
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -39,57 +39,56 @@ def scan(spark: SparkSession, *paths: Paths, **options: str) -> DataFrame:
 
 def faults(spark: SparkSession, *paths: Paths, **options: str) -> DataFrame:
     """The faults that a query over the stores would meet: columns of
-    :data:`everlog.spark.fault_table.COLUMNS`, a row for each. ``paths`` and ``options`` are the data source's. The
-    stores are read when the result is asked for, beside whatever query reads the good records.
-    """
+    :data:`everlog.pipelines.scan.fault_table.COLUMNS`, a row for each. ``paths`` and ``options`` are the data source's.
+    The stores are read when the result is asked for, beside whatever query reads the good records."""
     return spark.read.format("everlog").options(**options).option("faults", "true").load(_flat(paths))
 
 
 def verify(spark: SparkSession, *paths: Paths, **options: str) -> DataFrame:
     """Check all stores at or below ``paths`` now, in parallel, large ones in parts: a row for each, its faults in it
-    (see :data:`everlog.spark.pipelines.verify.SCHEMA`). ``options`` are the data source's. Raises :class:`NotAStore`,
+    (see :data:`everlog.spark.jobs.verify.SCHEMA`). ``options`` are the data source's. Raises :class:`NotAStore`,
     :class:`UsageError`.
     """
-    from everlog.spark.pipelines.verify import verify_paths
+    from everlog.spark.jobs.verify import verify_paths
 
     return verify_paths(spark, _flat(paths), options)
 
 
 def export(spark: SparkSession, *paths: Paths, folder: str, format: str = "parquet", **options: str) -> ExportSummary:
     """Export the records of all stores at or below ``paths`` to ``folder``, as ``parquet``, ``arrow``, ``jsonl`` or
-    ``delta``; run again, what is new, each record once. Raises as :func:`everlog.spark.pipelines.export.export`.
+    ``delta``; run again, what is new, each record once. Raises as :func:`everlog.spark.jobs.export.export`.
     """
-    from everlog.spark.pipelines.export import Export
-    from everlog.spark.pipelines.export import export as run
+    from everlog.spark.jobs.export import Export
+    from everlog.spark.jobs.export import export as run
 
     return run(spark, Export(options={**options, "paths": json.dumps(_flat(paths))}, folder=folder, kind=format))
 
 
 def compare(spark: SparkSession, a: str, b: str, *, by: str = "address", **options: str) -> Comparison:
     """Whether two stores, or a store and its export, hold the same records. Raises as
-    :func:`everlog.spark.pipelines.compare.compare`.
+    :func:`everlog.spark.jobs.compare.compare`.
     """
-    from everlog.spark.pipelines.compare import compare as run
+    from everlog.spark.jobs.compare import compare as run
 
     return run(spark, a, b, by=by, options=options)
 
 
 def stats(spark: SparkSession, *paths: Paths, bucket_ns: int = 60 * 10**9, **options: str) -> Stats:
     """Records, bytes, rates, sizes, times between records, gaps and bursts of each stream and minute (``bucket_ns``),
-    of the stores at or below ``paths``: see :class:`everlog.spark.pipelines.stats.Stats`. ``options`` are the data
+    of the stores at or below ``paths``: see :class:`everlog.spark.statistics.stats.Stats`. ``options`` are the data
     source's, such as ``timestampFrom="reserved_value:ns"``. Damage is told in the result.
     """
-    from everlog.spark.pipelines.stats import stats as make_stats
+    from everlog.spark.statistics.stats import stats as make_stats
 
     return make_stats(spark, *_flat(paths), bucket_ns=bucket_ns, options=options)
 
 
 def stats_of(frame: DataFrame, *, bucket_ns: int = 60 * 10**9, gaps: bool = False) -> Stats:
     """As :func:`stats`, of a DataFrame's rows: what a query chose of the data source's table, or an export. Needs the
-    columns :data:`everlog.spark.pipelines.stats_frame.NEEDED`. ``gaps``: tell missing addresses, which is right only
+    columns :data:`everlog.spark.statistics.frame.NEEDED`. ``gaps``: tell missing addresses, which is right only
     where no row was left out on purpose. Raises :class:`UsageError`.
     """
-    from everlog.spark.pipelines.stats_frame import stats_of_frame
+    from everlog.spark.statistics.frame import stats_of_frame
 
     return stats_of_frame(frame, bucket_ns=bucket_ns, gaps=gaps)
 

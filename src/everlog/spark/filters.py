@@ -11,12 +11,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from everlog.spark.bounds import TEXTS, Bounds, bounded_times
+from everlog.pipelines.scan.bounds import TEXTS, Bounds, bounded_times
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
 
-    from everlog.spark.options import ScanOptions
+    from everlog.pipelines.scan.options import ScanOptions
 
 
 def narrow(scan: ScanOptions, filters: Iterable[Filter]) -> ScanOptions:

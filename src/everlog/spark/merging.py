@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from everlog.spark.aggregation import AVG, COUNT, MAX, MIN, SUM, Value, parse_aggregation
+from everlog.pipelines.scan.aggregation import AVG, COUNT, MAX, MIN, SUM, Value, parse_aggregation
 from everlog.spark.scanning import scan
 
 if TYPE_CHECKING:

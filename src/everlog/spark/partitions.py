@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql.datasource import InputPartition
 
-from everlog.spark.planning import ScanTask
+from everlog.pipelines.scan.planning import ScanTask
 
 
 class StorePartition(InputPartition):  # type: ignore[misc]

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from everlog.core.columns import Column
-    from everlog.spark.discovery import FoundStore
-    from everlog.spark.options import ScanOptions
-    from everlog.spark.planning import ScanTask
-    from everlog.spark.writing.writers import EverlogStreamWriter, EverlogWriter
+    from everlog.discovery import FoundStore
+    from everlog.pipelines.scan.options import ScanOptions
+    from everlog.pipelines.scan.planning import ScanTask
+    from everlog.spark.writers import EverlogStreamWriter, EverlogWriter
 
 
 class EverlogDataSource(DataSource):  # type: ignore[misc]
@@ -39,9 +39,9 @@ class EverlogDataSource(DataSource):  # type: ignore[misc]
 
     def _look(self) -> tuple[ScanOptions, list[FoundStore], dict[str, dict[str, Any]], tuple[Column, ...]]:
         if self._found is None:
-            from everlog.spark.discovery import find_stores
-            from everlog.spark.options import parse_options
-            from everlog.spark.schema import family_options, table_columns
+            from everlog.discovery import find_stores
+            from everlog.pipelines.scan.columns import family_options, table_columns
+            from everlog.pipelines.scan.options import parse_options
 
             scan = parse_options(self.options)
             stores = find_stores(scan.paths, scan.family)
@@ -53,12 +53,12 @@ class EverlogDataSource(DataSource):  # type: ignore[misc]
 
     def schema(self) -> StructType:
         """The columns of all families found, or those that the option ``columns`` names."""
-        from everlog.spark.schema import default_columns
+        from everlog.pipelines.scan.columns import default_columns
         from everlog.spark.struct_types import partial_schema, to_struct
 
         scan, _, _, table = self._look()
         if scan.faults:
-            from everlog.spark.fault_table import COLUMNS
+            from everlog.pipelines.scan.fault_table import COLUMNS
 
             return to_struct(COLUMNS)
         if scan.aggregation is not None:
@@ -68,13 +68,13 @@ class EverlogDataSource(DataSource):  # type: ignore[misc]
     def reader(self, schema: StructType) -> EverlogReader:
         """A reader of any subset of the columns. Raises :class:`UsageError` for a schema that does not fit, or an
         option that would choose records only in a live query."""
-        from everlog.spark.options import check_batch
+        from everlog.pipelines.scan.options import check_batch
         from everlog.spark.struct_types import check_groups, check_schema
 
         scan, stores, options, table = self._look()
         check_batch(scan)
         if scan.faults:
-            from everlog.spark.fault_table import COLUMNS
+            from everlog.pipelines.scan.fault_table import COLUMNS
 
             check_schema(schema, COLUMNS)
             return FaultReader(schema, scan, stores, options)
@@ -88,7 +88,7 @@ class EverlogDataSource(DataSource):  # type: ignore[misc]
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """A reader of what is there and of what comes. Raises :class:`UsageError` for a schema that does not fit,
         :class:`MissingDependency` with a Spark that can't bound batches."""
-        from everlog.spark.streaming.reader import make_reader
+        from everlog.spark.live_reader import make_reader
         from everlog.spark.struct_types import check_schema
 
         scan, _, options, table = self._look()
@@ -99,13 +99,13 @@ class EverlogDataSource(DataSource):  # type: ignore[misc]
     def writer(self, schema: StructType, overwrite: bool) -> EverlogWriter:
         """A writer that appends rows, at least once. Raises :class:`UsageError` for options and columns that do not
         fit, :class:`NotAStore`."""
-        from everlog.spark.writing.writers import EverlogWriter
+        from everlog.spark.writers import EverlogWriter
 
         return EverlogWriter(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> EverlogStreamWriter:  # noqa: N802 - Spark's name
         """A writer that appends each row of a stream once. Raises as :meth:`writer`."""
-        from everlog.spark.writing.writers import EverlogStreamWriter
+        from everlog.spark.writers import EverlogStreamWriter
 
         return EverlogStreamWriter(self.options, schema, overwrite)
 
@@ -128,7 +128,7 @@ class EverlogReader(DataSourceReader):  # type: ignore[misc]
         return to_partitions(self._plan())
 
     def _plan(self) -> list[ScanTask]:
-        from everlog.spark.planning import plan
+        from everlog.pipelines.scan.planning import plan
 
         return plan(self._stores, self.scan, self._options)
 
@@ -145,7 +145,7 @@ class EverlogReader(DataSourceReader):  # type: ignore[misc]
         return self._batches(partition.task, arrow_schema(self.schema))
 
     def _batches(self, task: ScanTask, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        from everlog.spark.reading import read_task
+        from everlog.pipelines.scan.reading import read_task
 
         return read_task(task, schema, self.scan)
 
@@ -170,12 +170,12 @@ class FaultReader(EverlogReader):
     """Reads faults instead of records."""
 
     def _plan(self) -> list[ScanTask]:
-        from everlog.spark.fault_table import plan_faults
+        from everlog.pipelines.scan.fault_table import plan_faults
 
         return plan_faults(self._stores, self.scan, self._options)
 
     def _batches(self, task: ScanTask, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        from everlog.spark.fault_table import read_faults
+        from everlog.pipelines.scan.fault_table import read_faults
 
         return read_faults(task, schema, self.scan)
 
@@ -184,6 +184,6 @@ class FoldingReader(EverlogReader):
     """Reads groups with partial results instead of records."""
 
     def _batches(self, task: ScanTask, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        from everlog.spark.folding import fold_task
+        from everlog.pipelines.scan.folding import fold_task
 
         return fold_task(task, schema, self.scan)

@@ -11,8 +11,8 @@ from pyspark.sql.pandas import types as pandas_types
 
 from everlog.core.columns import Column
 from everlog.errors import UsageError
-from everlog.spark.aggregation import COUNT, FLOATS, SUM, Aggregation, check_aggregation
-from everlog.spark.schema import SPARK_TYPES
+from everlog.pipelines.scan.aggregation import COUNT, FLOATS, SUM, Aggregation, check_aggregation
+from everlog.pipelines.scan.columns import SPARK_TYPES
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,7 +12,7 @@ from everlog.cli.text import complain, json_line, print_table, printable
 from everlog.errors import UsageError
 
 if TYPE_CHECKING:
-    from everlog.spark.pipelines.compare import Comparison, Difference
+    from everlog.spark.jobs.compare import Comparison, Difference
 
 HEADERS = ("stream", "same", "only in A", "only in B", "different", "from", "to", "first difference")
 NUMBERS = frozenset(range(1, 5))
@@ -40,9 +40,9 @@ def compare(
     running: Running,
 ) -> int:
     """Whether A and each B hold the same records: stores, or folders of an export. Exit code 1 when they don't."""
-    from everlog.spark.options import parse_options
-    from everlog.spark.pipelines.compare import check_asked
-    from everlog.spark.pipelines.compare import compare as run
+    from everlog.pipelines.scan.options import parse_options
+    from everlog.spark.jobs.compare import check_asked
+    from everlog.spark.jobs.compare import compare as run
 
     options, names = chosen_options(option), _names(streams)
     check_asked(parse_options({**options, "path": a}), names)

@@ -11,8 +11,8 @@ from everlog.cli.text import json_line, print_table, printable, warn
 from everlog.errors import UsageError
 
 if TYPE_CHECKING:
-    from everlog.spark.pipelines.export import ExportSummary
-    from everlog.spark.pipelines.purge import StreamPurge
+    from everlog.spark.jobs.export import ExportSummary
+    from everlog.spark.jobs.purge import StreamPurge
 
 HEADERS = ("family", "store", "stream", "records", "bytes", "files", "faults", "all records")
 FORMATS = ("parquet", "arrow", "jsonl", "delta")
@@ -50,10 +50,10 @@ def export(
 ) -> int:
     """Export the records of all stores at or below the paths to FOLDER, by store, stream and hour. Run again, it adds
     what is new: each record is there once, whenever a run was killed."""
-    from everlog.spark.options import parse_options
-    from everlog.spark.pipelines.export import Export, purge
-    from everlog.spark.pipelines.export import export as run
-    from everlog.spark.pipelines.purge import check_choice
+    from everlog.pipelines.scan.options import parse_options
+    from everlog.spark.jobs.export import Export, purge
+    from everlog.spark.jobs.export import export as run
+    from everlog.spark.jobs.purge import check_choice
 
     if len(paths) < 2:
         raise UsageError("FOLDER", found="one path", expected="stores, and behind them the folder to export to")

@@ -14,8 +14,8 @@ from everlog.cli.text import complain, json_line, print_table, warn
 from everlog.errors import UsageError
 
 if TYPE_CHECKING:
-    from everlog.spark.discovery import FoundStore
-    from everlog.spark.options import ScanOptions
+    from everlog.discovery import FoundStore
+    from everlog.pipelines.scan.options import ScanOptions
 
 JETSTREAM = ("nats", "tls", "ws", "wss")
 KNOWN = {"stream", "family", "onfault", "includeall", "failondataloss"}
@@ -118,8 +118,8 @@ def migrate(
 
     --option stream=NAMES says which streams, --option onFault=skip leaves damage out, which exits with 1.
     """
-    from everlog.spark.discovery import find_stores
-    from everlog.spark.options import parse_options
+    from everlog.discovery import find_stores
+    from everlog.pipelines.scan.options import parse_options
 
     _refuse_options(option)
     scan = parse_options(scan_options(paths, option))
@@ -149,7 +149,7 @@ def migrate(
 
 
 def _refuse_options(given: Sequence[str]) -> None:
-    from everlog.spark.options import FAMILY_OPTIONS
+    from everlog.pipelines.scan.options import FAMILY_OPTIONS
 
     known = KNOWN | {name.lower() for name in FAMILY_OPTIONS}
     for text in given:
@@ -167,16 +167,16 @@ def _refuse_given(given: dict[str, Any], defaults: dict[str, Any], expected: str
 def _to_jetstream(
     stores: list[FoundStore], scan: ScanOptions, url: str, dry_run: bool, running: Running, given: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    from everlog.spark.pipelines.migrate_connection import Connection
-    from everlog.spark.pipelines.migrate_jetstream import (
+    from everlog.pipelines.migrate.connection import Connection
+    from everlog.pipelines.migrate.naming import SubjectMapping
+    from everlog.pipelines.migrate.stream import StreamSettings
+    from everlog.pipelines.scan.columns import family_options
+    from everlog.spark.jobs.jetstream import (
         JetStreamTarget,
         migrate_to_jetstream,
         plan_channels,
         rehearse,
     )
-    from everlog.spark.pipelines.migrate_naming import SubjectMapping
-    from everlog.spark.pipelines.migrate_stream import StreamSettings
-    from everlog.spark.schema import family_options
 
     target = JetStreamTarget(
         connection=Connection(
@@ -226,9 +226,9 @@ def _to_records(
     running: Running,
     given: dict[str, Any],
 ) -> list[dict[str, Any]]:
-    from everlog.spark.pipelines.migrate import RecordTarget, migrate_records, plan_streams, rehearse
-    from everlog.spark.pipelines.migrate_targets import DEFAULT_TERM_LENGTH, TargetOptions
-    from everlog.spark.schema import family_options
+    from everlog.pipelines.migrate.targets import DEFAULT_TERM_LENGTH, TargetOptions
+    from everlog.pipelines.scan.columns import family_options
+    from everlog.spark.jobs.migrate import RecordTarget, migrate_records, plan_streams, rehearse
 
     kind, folder = place
     target = RecordTarget(

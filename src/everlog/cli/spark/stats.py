@@ -14,7 +14,7 @@ from everlog.core.options import MAX_INT64
 from everlog.errors import UsageError
 
 if TYPE_CHECKING:
-    from everlog.spark.pipelines.stats import Stats
+    from everlog.spark.statistics.stats import Stats
 
 HEADERS = (
     *("store", "stream", "records", "bytes", "records/s", "size median", "size p99", "size max"),
@@ -57,9 +57,9 @@ def stats(
 ) -> int:
     """Records, bytes, rates, sizes, times between records, gaps and bursts of each stream and minute; who sent most,
     who is behind. Exit code 1 when faults were met while reading."""
-    from everlog.spark.pictures.charts import check_library
-    from everlog.spark.pipelines.progress import TaskProgress
-    from everlog.spark.pipelines.stats import stats as make_stats
+    from everlog.charts.vega import check_library
+    from everlog.spark.jobs.progress import TaskProgress
+    from everlog.spark.statistics.stats import stats as make_stats
 
     options = chosen_options(option)
     options |= {"timestampFrom": timestamp_from} if timestamp_from else {}

@@ -23,9 +23,9 @@ NUMBERS = frozenset(range(3, len(HEADERS)))
 def verify(paths: tuple[str, ...], option: tuple[str, ...], as_json: bool, running: Running) -> int:
     """Check all stores at or below the paths, in parallel, large ones in parts. One report; exit code 1 when one has a
     fault or can't be opened."""
-    from everlog.spark.options import parse_options
-    from everlog.spark.pipelines.progress import TaskProgress
-    from everlog.spark.pipelines.verify import stores_to_verify, verify_stores
+    from everlog.pipelines.scan.options import parse_options
+    from everlog.spark.jobs.progress import TaskProgress
+    from everlog.spark.jobs.verify import stores_to_verify, verify_stores
 
     todo = stores_to_verify(parse_options(scan_options(paths, option)))
     with running.session("verify") as (spark, progress), TaskProgress(spark, "verify", progress):

@@ -1,0 +1,1 @@
+"""Work over many stores, whatever engine runs it: scan, follow, append, export, migrate, statistics."""

@@ -1,0 +1,175 @@
+"""A recording of an Aeron archive as a target. The archive is owned as long as the commit takes, so that nobody else
+appends meanwhile."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from everlog.aeron.archive.archive import Archive
+from everlog.aeron.archive.folder.recordings import Recording, segment_map
+from everlog.aeron.archive.recording.options import ArchiveOptions
+from everlog.aeron.archive.writing.recorder import Recorder
+from everlog.core.files.writable import WritableStorage
+from everlog.core.record import Record
+from everlog.core.report import Fault, Severity
+from everlog.core.store import raise_fault, records_of
+from everlog.errors import StoreUnavailable, UsageError
+from everlog.pipelines.append.messages import Messages
+from everlog.pipelines.append.naming import DEFAULT_CHANNEL, DEFAULT_STREAM_ID
+from everlog.pipelines.append.notes import Place
+from everlog.pipelines.append.targets import Target, Uncertain
+
+UNFINISHED = "incomplete-message"
+_COLUMNS = ["address", "timestamp_ns", "payload", "reserved_value", "end_position"]
+_POLL_S = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordingOptions:
+    """Which recording, and how it is made where there is none. ``recording_id``: that one. Else the last valid one of
+    ``channel`` and ``stream_id``, or a new one with ``wishes`` (``term_length``, ``mtu_length``, ``session_id``).
+    ``wait_s``: so long somebody else may own the archive."""
+
+    channel: str = DEFAULT_CHANNEL
+    stream_id: int = DEFAULT_STREAM_ID
+    recording_id: int | None = None
+    wishes: dict[str, int] = field(default_factory=dict)
+    wait_s: float = 15.0
+    archive: ArchiveOptions = field(default_factory=lambda: ArchiveOptions(durability="synced"))
+
+
+class RecordingTarget(Target):
+    """Appends to one recording, and stops it at the end. Raises as :meth:`Archive.open`: an archive that somebody else
+    owns longer than ``wait_s`` is a :class:`StoreUnavailable`."""
+
+    def __init__(self, storage: WritableStorage, options: RecordingOptions, *, create: bool = False) -> None:
+        self._storage = storage
+        self._options = options
+        self._archive = _open(storage, options, create)
+        self._recorder: Recorder | None = None
+
+    # What is there
+
+    def check(self, longest: int) -> None:
+        """See :class:`Target`. Makes the recording where there is none."""
+        limit = self._open_recorder().max_message_length
+        if longest > limit:
+            hint = "longer terms (termLength of a new recording) take longer messages"
+            raise UsageError(
+                "payload", found=f"{longest} bytes", expected=f"at most {limit} in this recording", hint=hint
+            )
+
+    def has(self, place: Place) -> bool:
+        """See :class:`Target`."""
+        recording = self._find()
+        return recording is not None and recording.recording_id == place["recording"]
+
+    def count_found(self, place: Place, messages: Messages, time_ns: int) -> int:
+        """See :class:`Target`. What is behind them and was broken off, or torn by a power cut, is cut away, unless
+        somebody else has recorded behind it."""
+        recording_id, position = place["recording"], place["position"]
+        self._stop(recording_id)
+        recording = self._archive.recording(recording_id)
+        stop = recording.stop_position
+        if position < recording.start_position:
+            where, found = f"recording {recording_id}", f"a start at {recording.start_position}"
+            raise Uncertain(where, found=found, expected=f"what was appended from {position} on: it was purged")
+        if stop is None or stop <= position:
+            return 0
+        count, end, is_broken, has_others = 0, position, False, False
+        faults: list[Fault] = []
+        for number, record in enumerate(self._records(recording_id, position, faults)):
+            if number >= len(messages) or not _is_torn_or_same(record, messages, number):
+                has_others = True
+                break
+            is_broken = is_broken or not _is_same(record, messages, number)
+            if not is_broken:
+                count, end = number + 1, record.fields["end_position"]
+        for fault in faults:
+            if fault.code != UNFINISHED and fault.severity is Severity.FAULT:
+                raise_fault(fault)
+        is_broken = is_broken or any(fault.code == UNFINISHED for fault in faults)
+        if is_broken and not has_others:
+            self._archive.truncate_recording(recording_id, end)
+        if count and self._options.archive.file_sync_level:
+            self._sync(recording, position, end)
+        return count
+
+    def _records(self, recording_id: int, position: int, faults: list[Fault]) -> Iterator[Record]:
+        with self._archive.replay(recording_id, position) as replay:
+            yield from records_of(str(recording_id), _COLUMNS, replay.batches(_COLUMNS, on_fault=faults.append))
+
+    def _sync(self, recording: Recording, start: int, end: int) -> None:
+        segments = segment_map(recording)
+        for base in range(segments.base(start), end, recording.segment_file_length):
+            with self._storage.open_writable(segments.name(base)) as segment:
+                segment.sync()
+        self._storage.sync_folder()
+
+    # Appending
+
+    def append(self, messages: Messages, time_ns: int, note: Callable[[Place], None]) -> int:
+        """See :class:`Target`."""
+        recorder = self._open_recorder()
+        note({"recording": recorder.recording_id, "position": recorder.recorded_position})
+        recorder.append_many(messages.payloads, [number or 0 for number in messages.numbers])
+        return len(messages)
+
+    def _open_recorder(self) -> Recorder:
+        if self._recorder is None:
+            recording = self._find()
+            if recording is None:
+                options = self._options
+                self._recorder = self._archive.start_recording(options.channel, options.stream_id, **options.wishes)
+            else:
+                # The session that it has: to its readers it is one stream, however many batches made it.
+                number, session_id = recording.recording_id, recording.session_id
+                self._recorder = self._archive.extend_recording(number, session_id=session_id)
+        return self._recorder
+
+    def _find(self) -> Recording | None:
+        options = self._options
+        if options.recording_id is not None:
+            return self._archive.recording(options.recording_id)
+        found = self._archive.recordings(stream_id=options.stream_id)
+        same = [r for r in found if r.entry is not None and r.entry.texts["original_channel"] == options.channel]
+        return same[-1] if same else None
+
+    def _stop(self, recording_id: int) -> None:
+        if self._recorder is not None and self._recorder.recording_id == recording_id:
+            self._recorder.stop()
+            self._recorder = None
+
+    def close(self) -> None:
+        """Stop the recording, give the archive back."""
+        self._archive.close()
+
+
+def _open(storage: WritableStorage, options: RecordingOptions, create: bool) -> Archive:
+    """One that was killed owns its folder until its timeout is over: wait."""
+    deadline = time.monotonic() + options.wait_s
+    while True:
+        try:
+            if create:
+                return Archive.create(storage, options.archive, exist_ok=True)
+            return Archive.open(storage, options.archive)
+        except StoreUnavailable as error:
+            if type(error) is not StoreUnavailable or time.monotonic() >= deadline:
+                raise
+            time.sleep(_POLL_S)
+
+
+def _is_same(record: Record, messages: Messages, number: int) -> bool:
+    reserved: Any = record.fields["reserved_value"]
+    return record.payload == messages.payloads[number] and reserved == (messages.numbers[number] or 0)
+
+
+def _is_torn_or_same(record: Record, messages: Messages, number: int) -> bool:
+    """Whether a record is the message, or what a power cut leaves of it: zeros in the place of some of its sectors."""
+    if _is_same(record, messages, number):
+        return True
+    found, own = record.payload, messages.payloads[number]
+    return len(found) == len(own) and all(f in (o, 0) for f, o in zip(found, own, strict=True))

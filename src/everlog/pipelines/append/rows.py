@@ -1,0 +1,139 @@
+"""The columns that are written: which are taken, and how a batch of them becomes one of a staged part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from everlog.errors import UsageError
+from everlog.pipelines.append.options import AERON, JLOG
+from everlog.pipelines.append.staging import NUMBER, ORDER, PAYLOAD
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TIMESTAMP, TIMESTAMP_NS, RESERVED_VALUE = "timestamp", "timestamp_ns", "reserved_value"
+COLUMNS = {JLOG: (PAYLOAD, TIMESTAMP, TIMESTAMP_NS), AERON: (PAYLOAD, RESERVED_VALUE)}
+TYPES = {
+    PAYLOAD: ("binary", "string"),
+    TIMESTAMP: ("timestamp",),
+    TIMESTAMP_NS: ("bigint",),
+    RESERVED_VALUE: ("bigint", "int", "smallint", "tinyint"),
+}
+ORDERED = ("bigint", "int", "smallint", "tinyint", "string", "binary", "timestamp", "date", "decimal")
+END_NS = (1 << 32) * 10**9
+"""A journal's times have 32 bits of seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowLayout:
+    """Which column, by number, is what; ``None`` for none."""
+
+    family: str
+    payload: int
+    timestamp: int | None = None
+    timestamp_ns: int | None = None
+    reserved_value: int | None = None
+    order: int | None = None
+
+    @classmethod
+    def of(cls, fields: Sequence[tuple[str, str]], family: str, order_by: str | None) -> RowLayout:
+        """``fields`` are names and types, as Spark calls them. Raises :class:`UsageError` for a column that is missing,
+        of another type, or not taken: nothing is left out silently."""
+        numbers = {name.lower(): number for number, (name, _) in enumerate(fields)}
+        if len(numbers) < len(fields):
+            names = [name for name, _ in fields]
+            twice = [name for name in names if sum(name.lower() == other.lower() for other in names) > 1]
+            expected = "names that differ in more than the case of letters"
+            raise UsageError("columns", found=", ".join(twice), expected=expected)
+        kinds = {name.lower(): kind for name, kind in fields}
+        order = None if order_by is None else order_by.lower()
+        if PAYLOAD not in numbers:
+            raise UsageError("columns", found=", ".join(numbers) or "none", expected=f"{PAYLOAD}, binary or string")
+        if order is not None:
+            if order not in numbers:
+                raise UsageError("option orderBy", found=str(order_by), expected=f"one of {', '.join(numbers)}")
+            if kinds[order].split("(")[0] not in ORDERED:
+                raise UsageError("option orderBy", found=kinds[order], expected=f"a column of {', '.join(ORDERED)}")
+        taken = COLUMNS[family]
+        if others := [name for name in numbers if name not in taken and name != order]:
+            hint = f"select({', '.join(repr(name) for name in taken if name in numbers)}) leaves the others out"
+            expected = f"{', '.join(taken)}, which a store of {family} holds"
+            raise UsageError("columns", found=", ".join(others), expected=expected, hint=hint)
+        for name in taken:
+            if name in numbers and kinds[name] not in TYPES[name]:
+                raise UsageError(f"column {name}", found=kinds[name], expected=" or ".join(TYPES[name]))
+        own = {name: numbers.get(name) for name in (TIMESTAMP, TIMESTAMP_NS, RESERVED_VALUE) if name in taken}
+        return cls(family, numbers[PAYLOAD], order=None if order is None else numbers[order], **own)
+
+
+def to_staged(batches: Iterable[pa.RecordBatch], layout: RowLayout) -> Iterator[pa.RecordBatch]:
+    """Batches of a staged part; with an order, sorted by it, which takes all rows of the task in memory. Raises
+    :class:`UsageError` for a null where there must be a value, and for a time that a journal can't hold."""
+    staged = _converted(batches, layout)
+    return staged if layout.order is None else _sorted(list(staged))
+
+
+def _converted(batches: Iterable[pa.RecordBatch], layout: RowLayout) -> Iterator[pa.RecordBatch]:
+    rows = 0
+    for batch in batches:
+        if batch.num_rows:
+            yield _convert(batch, layout, rows)
+            rows += batch.num_rows
+
+
+def _convert(batch: pa.RecordBatch, layout: RowLayout, rows_before: int) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    payload = batch.column(layout.payload)
+    if payload.null_count:
+        raise UsageError(f"column {PAYLOAD}", found="a null", expected="a message")
+    arrays = {PAYLOAD: payload.cast(pa.binary()), NUMBER: _numbers(batch, layout, rows_before)}
+    if layout.order is not None:
+        order = arrays[ORDER] = batch.column(layout.order)
+        if order.null_count:
+            raise UsageError("option orderBy", found="a null in its column", expected="values")
+        arrays[PAYLOAD] = arrays[PAYLOAD].cast(pa.large_binary())  # all of a task may be over 2 GiB
+    return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
+
+
+def _numbers(batch: pa.RecordBatch, layout: RowLayout, rows_before: int) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if layout.family == AERON:
+        if layout.reserved_value is None:
+            return pa.nulls(batch.num_rows, pa.int64())
+        return batch.column(layout.reserved_value).cast(pa.int64())
+    times = pa.nulls(batch.num_rows, pa.int64())
+    if layout.timestamp_ns is not None:
+        times = batch.column(layout.timestamp_ns)
+        _check_times(TIMESTAMP_NS, times, END_NS, rows_before)
+    if layout.timestamp is not None:
+        micros = batch.column(layout.timestamp).cast(pa.timestamp("us")).cast(pa.int64())
+        # Only where it counts: nanoseconds of 64 bits end in 2262, Spark's timestamps don't.
+        micros = pc.if_else(times.is_null(), micros, None)
+        _check_times(TIMESTAMP, micros, END_NS // 1000, rows_before)
+        times = pc.coalesce(times, pc.multiply_checked(micros, 1000))
+    return times
+
+
+def _check_times(name: str, times: pa.Array, end: int, rows_before: int) -> None:
+    import pyarrow.compute as pc
+
+    wrong = pc.indices_nonzero(pc.or_(pc.less(times, 0), pc.greater_equal(times, end)))
+    if len(wrong):
+        row = wrong[0].as_py()
+        unit = "ns" if name == TIMESTAMP_NS else "us"
+        found = f"{times[row].as_py()} {unit} since 1970 in row {rows_before + row} of a partition"
+        raise UsageError(f"column {name}", found=found, expected="a time from 1970 to 2106, as a journal holds")
+
+
+def _sorted(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if batches:
+        table = pa.Table.from_batches(batches)
+        yield from table.take(pc.sort_indices(table, sort_keys=[(ORDER, "ascending")])).to_batches()

@@ -1,0 +1,292 @@
+"""What is compared: a store, or an export of one, as rows of stream, place and signature. No payload leaves the task
+that reads it.
+
+``place`` is the address as a number that orders as addresses do: the number itself, or of two of 32 bits the first
+above the second, less 2^63, so that it fits. ``signature`` is the length of a payload above its CRC-32; of a record
+without a payload the length counts as -1.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from everlog.core.options import option_names
+from everlog.core.report import Fault, Severity
+from everlog.core.store import Split
+from everlog.discovery import FoundStore, find_stores
+from everlog.errors import CorruptData, UnknownStream, UsageError
+from everlog.pipelines.export.delta import DeltaLog
+from everlog.pipelines.export.folder import is_export, read_manifest
+from everlog.pipelines.export.manifest import ExportedFile, Manifest, StreamKey
+from everlog.pipelines.export.reading import FileToRead, batches_of, files_of
+from everlog.pipelines.scan.options import SKIP, ScanOptions
+from everlog.stores import open_store, store_class
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SCHEMA = "side int, stream string, place bigint, signature bigint, faults bigint"
+"""A row with ``faults`` is no record: it tells how many of them a piece of the stream has."""
+BIAS = 1 << 63
+COUNTED_BITS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Something that a task reads: a split of a store, or an exported file. ``stream`` is the name under which it is
+    compared."""
+
+    side: int
+    stream: str
+    byte_count: int
+    skips: bool = False
+    store: FoundStore | None = None
+    options: Mapping[str, Any] | None = None
+    split: Split | None = None
+    file: FileToRead | None = None
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of those that are compared. ``streams``: names under which they are compared. ``is_pair``: whether an address
+    is two numbers. ``options``: fields of the options that a store is opened with. ``faults``: damage of streams that
+    an export passed over."""
+
+    label: str
+    family: str
+    streams: tuple[str, ...]
+    pieces: tuple[Piece, ...]
+    is_pair: bool
+    options: frozenset[str] = frozenset()
+    faults: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A side as it was asked for. ``names``: a stream's name there to the one under which it is compared. ``others``:
+    paths of the other sides; of an export of several stores the one that is among them is taken."""
+
+    number: int
+    path: str
+    scan: ScanOptions
+    names: Mapping[str, str]
+    others: tuple[str, ...] = ()
+
+
+def look(wanted: Wanted) -> Side:
+    """What there is at a path: one store, or an export of one store. Raises :class:`NotAStore`, :class:`UsageError`,
+    :class:`UnknownStream`, and as opening a store does."""
+    if "://" not in wanted.path and is_export(wanted.path):
+        return _exported(wanted)
+    found = find_stores((wanted.path,), wanted.scan.family)
+    if len(found) != 1:
+        raise UsageError(wanted.path, found=f"{len(found)} stores", expected="one store, or the export of one")
+    return _stored(wanted, found[0])
+
+
+def _stored(wanted: Wanted, store: FoundStore) -> Side:
+    from everlog.pipelines.scan.columns import family_options
+
+    scan = wanted.scan
+    known = option_names(store_class(store.family).options_class)
+    mine = {name: value for name, value in scan.family_options.items() if name in known}  # the rest is for the other
+    options = family_options([store], replace(scan, family_options=mine))[store.family]
+    pieces, streams = [], []
+    with open_store(store.path, family=store.family, **options) as opened:
+        start = None if scan.start is None else opened.parse_address(scan.start)
+        end = None if scan.end is None else opened.parse_address(scan.end)
+        for name in _chosen(wanted, opened.stream_names(include_all=scan.include_all)):
+            shown = wanted.names.get(name, name)
+            streams.append(shown)
+            for split in opened.splits(name, start=start, end=end, split_bytes=scan.split_bytes):
+                size, skips = split.byte_count, scan.on_fault == SKIP
+                pieces.append(Piece(wanted.number, shown, size, skips, store, options, split))
+        is_pair = len(opened.address_columns) == 2
+    return Side(store.path, store.family, tuple(streams), tuple(pieces), is_pair, frozenset(known))
+
+
+def _exported(wanted: Wanted) -> Side:
+    path = os.path.abspath(wanted.path)
+    manifest = read_manifest(path)
+    if manifest is None or not manifest.streams:
+        raise UsageError(path, found="an export without records", expected="one with records")
+    if wanted.scan.start is not None or wanted.scan.end is not None:
+        raise UsageError(
+            "option start, end", found=f"the export {path}", expected="stores: an export is compared as a whole"
+        )
+    store = _store_of(wanted, manifest, path)
+    keys = {key.stream: key for key in manifest.streams if key.store == store}
+    columns = tuple(name for name in ("address", "length", "crc32") if name in dict(manifest.columns))
+    if len(columns) < 3:
+        raise UsageError(path, found=f"an export with {', '.join(columns)}", expected="one with length and crc32")
+    family = manifest.streams[next(iter(keys.values()))].family
+    pieces, streams = [], []
+    chosen = _chosen(wanted, list(keys))
+    faults = {wanted.names.get(name, name): manifest.streams[keys[name]].fault_count for name in chosen}
+    _check_whole(wanted, path, manifest, sum(faults.values()))
+    files = _files(path, manifest, [keys[name] for name in chosen])
+    for name in chosen:
+        shown = wanted.names.get(name, name)
+        streams.append(shown)
+        for file in files[keys[name]]:
+            pieces.append(Piece(wanted.number, shown, file.file.byte_count, file=file, columns=columns))
+    return Side(path, family, tuple(streams), tuple(pieces), family == "jlog", faults=faults)
+
+
+def _check_whole(wanted: Wanted, path: str, manifest: Manifest, fault_count: int) -> None:
+    """Raises :class:`UsageError` for an export that lacks records by how it was made, which would be differences, and
+    with damage that was passed over, unless ``onFault`` says to count it."""
+    query = manifest.query
+    reasons = {
+        "frames, not records": query.get("level", "record") != "record",
+        "records that were chosen by their time": query.get("startTime") is not None
+        or query.get("endTime") is not None,
+        "only the records that are a message (sbeOnly)": bool(query.get("sbeOnly")),
+    }
+    if found := ", ".join(reason for reason, applies in reasons.items() if applies):
+        raise UsageError(path, found=f"an export of {found}", expected="one of all records")
+    if fault_count and wanted.scan.on_fault != SKIP:
+        found = f"an export that passed over {fault_count} faults"
+        raise UsageError(path, found=found, expected="one without", hint="onFault=skip compares the rest")
+
+
+def _files(path: str, manifest: Manifest, keys: Sequence[StreamKey]) -> dict[StreamKey, list[FileToRead]]:
+    """The files of some streams. Those of a Delta table are the ones that it is made of now: a table that was optimized
+    has the same records in other files, and one that was restored has fewer."""
+    if manifest.kind != "delta":
+        return {key: files_of(path, manifest, [key]) for key in keys}
+    found: dict[StreamKey, list[FileToRead]] = {key: [] for key in keys}
+    for file in DeltaLog(path).files():
+        if file.key in found:
+            exported = ExportedFile(file.path, file.rows, file.byte_count, 0, "", "")
+            found[file.key].append(FileToRead(file.key, os.path.join(path, file.path), exported, manifest.kind))
+    return found
+
+
+def _store_of(wanted: Wanted, manifest: Manifest, path: str) -> str:
+    stores = sorted({key.store for key in manifest.streams})
+    others = {os.path.abspath(other) for other in wanted.others if "://" not in other}
+    fitting = stores if len(stores) == 1 else [store for store in stores if store in others or store in wanted.others]
+    if len(fitting) != 1:
+        found = f"an export of {len(stores)} stores: {', '.join(stores[:5])}"
+        raise UsageError(path, found=found, expected="one of them as the other side")
+    return fitting[0]
+
+
+def _chosen(wanted: Wanted, names: Sequence[str]) -> list[str]:
+    """Streams that were asked for. Raises :class:`UnknownStream`."""
+    patterns = wanted.scan.streams or tuple(wanted.names)
+    found = [name for name in names if not patterns or any(_fits(name, pattern) for pattern in patterns)]
+    for pattern in patterns:
+        if not any(_fits(name, pattern) for name in found):
+            known = ", ".join(names[:20]) or "no streams"
+            raise UnknownStream(wanted.path, found=repr(pattern), expected=f"a name or pattern of {known}")
+    return found
+
+
+def _fits(name: str, pattern: str) -> bool:
+    return name == pattern or fnmatch.fnmatchcase(name, pattern)
+
+
+# What tasks do
+
+
+def rows_of(hand: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
+    """Batches of :data:`SCHEMA`. Raises :class:`CorruptData` for damage, unless the piece says to pass over it."""
+    for piece in hand:
+        yield from _from_file(piece) if piece.file is not None else _from_store(piece)
+
+
+def _from_store(piece: Piece) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    from everlog.pipelines.scan.arrow_batches import ArrowBatches
+
+    assert piece.store is not None
+    assert piece.split is not None
+    count = 0
+
+    def on_fault(fault: Fault) -> None:
+        nonlocal count
+        if fault.severity is Severity.NOTE:
+            return
+        if not piece.skips:
+            assert piece.store is not None
+            where, hint = f"{piece.store.path}/{fault.file}", f"{fault.code}; onFault=skip compares the rest"
+            raise CorruptData(where, offset=fault.offset, found=fault.found, expected=fault.expected, hint=hint)
+        count += 1
+
+    with open_store(piece.store.path, family=piece.store.family, **(piece.options or {})) as store:
+        names = [*store.address_columns, "length", "crc32"]
+        arrows = ArrowBatches(pa.schema([pa.field(name, pa.int64()) for name in names]))
+        for batch in store.scan_split(piece.split, columns=names, on_fault=on_fault):
+            if batch.row_count:
+                made = arrows.convert(batch)
+                yield _batch(piece, made.columns[:-2], made.column("length"), made.column("crc32"))
+    if count:
+        yield _rows(piece, [None], [None], [count])
+
+
+def _from_file(piece: Piece) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    assert piece.file is not None
+    for batch in batches_of(piece.file.place, piece.file.kind, piece.columns):
+        addresses, lengths, sums = (batch.column(name) for name in piece.columns)
+        first = addresses[0].as_py() if batch.num_rows else ""
+        if ":" in first:
+            halves = [address.split(":") for address in addresses.to_pylist()]
+            places = [pa.array([int(half[side], 16) for half in halves], pa.int64()) for side in (0, 1)]
+        else:
+            places = [pc.cast(addresses, pa.int64())]
+        yield _batch(piece, places, pc.cast(lengths, pa.int64()), pc.cast(sums, pa.int64()))
+
+
+def _batch(piece: Piece, address: Sequence[pa.Array], lengths: pa.Array, sums: pa.Array) -> pa.RecordBatch:
+    import numpy as np
+    import pyarrow.compute as pc
+
+    def numbers(values: pa.Array, empty: int) -> Any:
+        return np.asarray(pc.fill_null(values, empty).to_numpy(zero_copy_only=False), dtype=np.int64)
+
+    places = numbers(address[0], 0)
+    if len(address) == 2:
+        joined = places.astype(np.uint64) << np.uint64(32) | numbers(address[1], 0).astype(np.uint64)
+        places = (joined ^ np.uint64(BIAS)).view(np.int64)
+    signatures = (numbers(lengths, -1) << COUNTED_BITS) | numbers(sums, 0)
+    return _rows(piece, places, signatures, None)
+
+
+def _rows(piece: Piece, places: Any, signatures: Any, faults: list[int] | None) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    count = len(places)
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([piece.side], pa.int32()).take(pa.array([0] * count, pa.int32())),
+            pa.array([piece.stream]).take(pa.array([0] * count, pa.int32())),
+            pa.array(places, pa.int64()),
+            pa.array(signatures, pa.int64()),
+            pa.nulls(count, pa.int64()) if faults is None else pa.array(faults, pa.int64()),
+        ],
+        names=[part.split()[0] for part in SCHEMA.split(", ")],
+    )
+
+
+def address_text(place: int | None, is_pair: bool) -> str | None:
+    """A place as the address that people see."""
+    if place is None:
+        return None
+    if not is_pair:
+        return str(place)
+    number = place + BIAS
+    return f"{number >> 32:08x}:{number & 0xFFFFFFFF:08x}"
+
+
+__all__ = ["SCHEMA", "Piece", "Side", "StreamKey", "Wanted", "address_text", "look", "rows_of"]

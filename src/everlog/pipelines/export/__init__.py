@@ -1,0 +1,1 @@
+"""Exports: what is new, the files, their manifest, reading them back."""

@@ -1,0 +1,220 @@
+"""What a task of an export does: reads splits, and writes each into files of its own, in the folder of staged files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from everlog.core.columns import ColumnData
+from everlog.core.report import Fault, Severity
+from everlog.core.store import PAYLOAD, Split, Store
+from everlog.discovery import FoundStore
+from everlog.errors import (
+    CorruptData,
+    EverlogError,
+    FileChanged,
+    UnsupportedVersion,
+)
+from everlog.pipelines.export.files import HourFiles, StagedFile, by_hour
+from everlog.pipelines.export.manifest import StreamKey
+from everlog.pipelines.scan.arrow_batches import ArrowBatches, in_time
+from everlog.pipelines.scan.options import SKIP, ScanOptions
+from everlog.pipelines.scan.store_errors import damage, is_gone, warn_of_sealed
+from everlog.stores import open_store
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MAX_SAMPLES = 20
+"""Faults of a split that are told one by one; the rest are counted."""
+GONE = frozenset({"segment-gone-while-read", "slice-gone-while-read"})
+"""Faults that mean that a file was deleted while it was read."""
+IDENTITY = ("length", "timestamp_ns", "crc32")
+"""What is kept of the last record of a stream, to know it again: those of them that are read anyway."""
+
+
+@dataclass(frozen=True, slots=True)
+class SplitToExport:
+    """A split of a stream. ``until``: where the next split of the plan begins, ``None`` behind the last one."""
+
+    number: int
+    key: StreamKey
+    store: FoundStore
+    split: Split
+    start: int
+    until: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What all tasks of a run need to know. ``columns`` are those of the files, ``folder`` is that of staged files."""
+
+    scan: ScanOptions
+    options: Mapping[str, Mapping[str, Any]]
+    schema: Any
+    columns: tuple[str, ...]
+    kind: str
+    folder: str
+
+
+@dataclass(frozen=True, slots=True)
+class SplitResult:
+    """What became of a split. ``first`` and ``last`` are addresses of records that were read, whether they were in the
+    range of time or not, ``resume`` is behind the last one. ``error``: it could not be read, and has no files."""
+
+    number: int
+    key: StreamKey
+    first: int | None = None
+    last: int | None = None
+    resume: int | None = None
+    files: tuple[StagedFile, ...] = ()
+    fault_count: int = 0
+    faults: tuple[Fault, ...] = ()
+    identity: Mapping[str, Any] | None = None
+    lost: str | None = None
+    error: EverlogError | None = None
+
+
+def run_task(work: Work, splits: list[SplitToExport]) -> Iterator[SplitResult]:
+    """Export splits one after the other. Damage and what vanished are told in the result: a task that is tried again
+    finds the same."""
+    for split in splits:
+        try:
+            with open_store(split.store.path, family=split.store.family, **work.options[split.store.family]) as store:
+                yield _SplitExport(work, split, store).run()
+        except EverlogError as error:
+            if (lost := _passed_over(work.scan, error)) is not None:
+                yield SplitResult(split.number, split.key, lost=lost)
+            else:
+                yield SplitResult(split.number, split.key, error=_gone(split, error) if is_gone(error) else error)
+
+
+def _passed_over(scan: ScanOptions, error: EverlogError) -> str | None:
+    """What is told of an error that the options say to go on behind; else ``None``."""
+    if is_gone(error):
+        return None if scan.fail_on_data_loss else str(error)
+    is_damage = isinstance(error, CorruptData | UnsupportedVersion)
+    return str(error) if is_damage and scan.on_fault == SKIP else None
+
+
+def _gone(split: SplitToExport, error: EverlogError) -> EverlogError:
+    hint = error.hint or "gone since the export was planned; failOnDataLoss=false goes on without it"
+    where = error.where if error.where.startswith(split.store.path) else f"{split.store.path}: {error.where}"
+    return type(error)(where, offset=error.offset, found=error.found, expected=error.expected, hint=hint)
+
+
+@dataclass(slots=True)
+class _SplitExport:
+    """One split on its way into files."""
+
+    work: Work
+    todo: SplitToExport
+    store: Store
+    result: SplitResult = field(init=False)
+    _files: HourFiles = field(init=False)
+    _faults: list[Fault] = field(default_factory=list)
+    _fault_count: int = 0
+
+    def run(self) -> SplitResult:
+        """Read and write it; no file is left where that fails."""
+        work, todo = self.work, self.todo
+        self.result = SplitResult(todo.number, todo.key)
+        # A task that is tried again, while the first try still runs somewhere, must not meet its files.
+        prefix = f"part-{todo.number:06d}-{os.urandom(8).hex()}"
+        self._files = HourFiles(work.folder, prefix, work.kind, work.schema)
+        try:
+            try:
+                self._copy()
+            except EverlogError as error:
+                if (lost := _passed_over(work.scan, error)) is None:
+                    raise
+                self.result = replace(self.result, lost=lost)  # what was read before stays
+            files = tuple(self._files.close())
+        except BaseException:
+            self._files.abandon()
+            raise
+        return replace(self.result, files=files, fault_count=self._fault_count, faults=tuple(self._faults))
+
+    def _copy(self) -> None:
+        import pyarrow as pa
+
+        from everlog.pipelines.scan.columns import sbe_columns
+
+        work, store = self.work, self.store
+        sbe = sbe_columns(work.scan)
+        available = [column.name for column in store.schema(level=work.scan.level)]
+        extra = ["address", "timestamp_ns", "end_position", *store.address_columns]
+        wanted = set(work.columns) | set(extra)
+        decoded = {column.name for column in sbe.columns} & set(work.columns) if sbe is not None else set()
+        if decoded or (sbe is not None and sbe.needs_payload):
+            wanted.add(PAYLOAD.name)
+        # The time and the address of each row stay beside it, whatever columns the files have.
+        beside = [pa.field("timestamp_ns", pa.int64()), pa.field("address", pa.string())]
+        lacking = [field for field in beside if field.name not in work.schema.names]
+        batches = ArrowBatches(pa.schema([*work.schema, *lacking]))
+        columns = [name for name in available if name in wanted]
+        for batch in store.scan_split(self.todo.split, columns=columns, level=work.scan.level, on_fault=self._on_fault):
+            if not batch.row_count:
+                continue
+            self._take_place(batch)
+            if sbe is not None:
+                batch = sbe.extend(batch, decoded)
+            made = batches.convert(batch)
+            if work.scan.has_time_range:
+                times = batch.data["timestamp_ns"]
+                made = in_time(made, times, batch.row_count, work.scan.start_ns, work.scan.end_ns)
+            if made.num_rows:
+                self._write(made)
+
+    def _write(self, rows: pa.RecordBatch) -> None:
+        for hour, part in by_hour(rows, rows.column("timestamp_ns")):
+            addresses = part.column("address")
+            ends = addresses[0].as_py(), addresses[part.num_rows - 1].as_py()
+            self._files.write(hour, part.select(self.work.schema.names), ends)
+
+    def _take_place(self, batch: Any) -> None:
+        """Where the batch begins and ends, and what its last record is."""
+        end = batch.row_count - 1
+        addresses = batch.data["address"]
+        first, last = (self.store.parse_address(value_at(addresses, row)) for row in (0, end))
+        resume = last + 1
+        if "end_position" in batch.data:
+            resume = max(resume, int(batch.data["end_position"].values[end]))
+        identity = {name: value_at(batch.data[name], end) for name in IDENTITY if name in batch.data}
+        self.result = replace(
+            self.result,
+            first=first if self.result.first is None else self.result.first,
+            last=last,
+            resume=resume,
+            identity={"address": last, **identity},
+        )
+
+    def _on_fault(self, fault: Fault) -> None:
+        path = self.todo.store.path
+        if fault.code in GONE:  # retention took it while it was read: that is no damage
+            lost = FileChanged(f"{path}/{fault.file}", offset=fault.offset, found=fault.found, expected=fault.expected)
+            if self.work.scan.fail_on_data_loss:
+                raise lost
+            self.result = replace(self.result, lost=str(lost))
+            return
+        if fault.severity is Severity.NOTE:
+            warn_of_sealed(path, fault)
+            return
+        if self.work.scan.on_fault != SKIP:
+            raise damage(path, fault, "exports the rest")
+        self._fault_count += 1
+        if len(self._faults) < MAX_SAMPLES:
+            self._faults.append(replace(fault, file=f"{path}/{fault.file}"))
+
+
+def value_at(data: ColumnData, row: int) -> Any:
+    """One value of a column of numbers or texts."""
+    if data.validity is not None and not data.validity[row >> 3] >> (row & 7) & 1:
+        return None
+    if data.null_count and data.validity is None:
+        return None
+    if data.offsets is None:
+        return data.values[row]
+    return bytes(data.values[data.offsets[row] : data.offsets[row + 1]]).decode("utf-8", "replace")

@@ -1,0 +1,244 @@
+"""From one offset to the next: what a batch may have, and what was lost meanwhile."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from everlog.core.following import Cut, CutLimit, Follower, Reach
+from everlog.core.store import Split
+from everlog.discovery import FoundStore
+from everlog.errors import DataLost, UsageError
+from everlog.pipelines.follow.admission import Key, Pending, admit
+from everlog.pipelines.follow.offsets import Mark, Marks, Offset, Range, ranges
+from everlog.pipelines.follow.tracking import TrackedStore, Tracker, is_there, store_key
+from everlog.pipelines.scan.live_options import EARLIEST, LATEST, LiveOptions
+from everlog.pipelines.scan.options import ScanOptions
+
+LOG = logging.getLogger("everlog.spark")
+
+Ends = dict[str, dict[str, int]]
+"""Store -> stream -> address."""
+
+
+@dataclass(slots=True)
+class Positions:
+    """Finds offsets for a query. ``target``: with ``Trigger.AvailableNow`` the ends at which it stops."""
+
+    tracker: Tracker
+    scan: ScanOptions
+    live: LiveOptions
+    target: Ends | None = None
+    _told: set[tuple[str, ...]] = field(default_factory=set)
+    _turn: int = 0
+    _initial: Offset | None = None
+
+    def initial(self) -> Offset:
+        """Where a query without a checkpoint begins. Spark asks for it before each batch until one had something: it
+        stays the same. Raises :class:`UsageError` for an address that is none."""
+        if self._initial is None:
+            self._initial = self._found_initial()
+        return self._initial
+
+    def _found_initial(self) -> Offset:
+        starting = self.live.starting
+        if starting == EARLIEST:
+            return Offset({}, is_initial=True)
+        marks: Marks = {}
+        given = {} if isinstance(starting, str) else {store_key(key): streams for key, streams in starting.items()}
+        self.tracker.know(given)
+        stores = self.tracker.look()
+        if missing := sorted(given.keys() - stores.keys()):
+            raise UsageError("startingOffsets", found=f"store {missing[0]}", expected=f"one of {', '.join(stores)}")
+        for key, tracked in stores.items():
+            follower = tracked.follower
+            if follower is None:
+                continue
+            wanted = given.get(key, {})
+            if unknown := sorted(wanted.keys() - tracked.reaches.keys()):
+                raise UsageError("startingOffsets", found=f"stream {unknown[0]}", expected=f"a stream of {key}")
+            for name, reach in tracked.reaches.items():
+                address = LATEST if starting == LATEST else wanted.get(name, EARLIEST)
+                if address == LATEST and not reach.is_blank:
+                    marks.setdefault(key, {})[name] = Mark(follower.format_address(reach.end))
+                elif address not in (EARLIEST, LATEST):
+                    begin = self._aligned(key, follower, name, reach, address)
+                    marks.setdefault(key, {})[name] = Mark(follower.format_address(begin))
+        return Offset(marks, is_initial=True)
+
+    def _aligned(self, key: str, follower: Follower, name: str, reach: Reach, address: str) -> int:
+        """Where to begin that was told to begin at an address; 0 is before the first record of all. Raises
+        :class:`DataLost` where what is there begins behind it, or ends before."""
+        at = follower.parse_address(address)
+        begin = follower.align(name, at, reach)
+        if not reach.is_blank and (0 < at < reach.first or at > reach.end):
+            text = follower.format_address
+            found = f"records from {text(reach.first)} to {text(reach.end)}"
+            where = f"startingOffsets: {key}: stream {name}"
+            self._lost((key, name, address), where, found, address, f"begins at {text(begin)}")
+        return begin
+
+    def freeze(self) -> None:
+        """The query ends at what is there now."""
+        stores = self.tracker.look()
+        self.target = {key: {name: r.end for name, r in t.reaches.items()} for key, t in stores.items()}
+
+    def ends(self) -> Offset:
+        """The ends at the last look."""
+        marks: Marks = {}
+        for key, tracked in self.tracker.stores.items():
+            if tracked.follower is not None:
+                text = tracked.follower.format_address
+                marks[key] = {name: Mark(text(r.end)) for name, r in tracked.reaches.items() if not r.is_blank}
+        return Offset(marks)
+
+    def next(self, start: Offset, limit: CutLimit) -> Offset:
+        """Where the batch that begins at ``start`` ends; equal to ``start`` where there is nothing new. Raises
+        :class:`DataLost`."""
+        for before, key in self.tracker.know(start.marks).items():
+            if self.target is not None and before in self.target:
+                self.target[key] = self.target.pop(before)
+        stores = self.tracker.look()
+        marks: Marks = {store: dict(streams) for store, streams in start.marks.items()}
+        self._miss(start, stores, marks)
+        pending: list[Pending] = []
+        origins: dict[Key, str | None] = {}
+        for key, tracked in stores.items():
+            if tracked.follower is None:
+                continue
+            for name, reach in tracked.reaches.items():
+                if reach.is_blank:
+                    continue
+                known = start.marks.get(key, {}).get(name)
+                at, origin = self._begin(key, tracked, name, reach, known, start.is_initial)
+                end = reach.end if self.target is None else min(reach.end, self.target.get(key, {}).get(name, at))
+                if at < end:
+                    pending.append(Pending((key, name), at, end))
+                    origins[key, name] = origin
+                elif known is not None and origin not in (None, known.address):
+                    marks[key][name] = Mark(tracked.follower.format_address(at), origin)
+        self._turn += 1
+        for (key, name), address in admit(pending, limit, self._cut, self._turn).items():
+            text = self._follower(key).format_address(address)
+            known = start.marks.get(key, {}).get(name)
+            marks.setdefault(key, {})[name] = Mark(text, origins[key, name]).behind(known)
+        return Offset(marks, is_initial=start.is_initial and marks == start.marks)
+
+    def _follower(self, key: str) -> Follower:
+        follower = self.tracker.stores[key].follower
+        assert follower is not None
+        return follower
+
+    def _cut(self, one: Pending, limit: CutLimit) -> Cut:
+        key, name = one.key
+        return self._follower(key).cut(name, one.start, one.end, limit)
+
+    def _begin(
+        self, key: str, tracked: TrackedStore, name: str, reach: Reach, known: Mark | None, is_initial: bool
+    ) -> tuple[int, str | None]:
+        """Where the stream's next batch begins, and that as text where the former offset does not tell."""
+        follower = tracked.follower
+        assert follower is not None
+        if known is None:
+            tracked.rewritten.pop(name, None)
+            at = reach.first
+            if self.scan.start is not None:
+                at = follower.align(name, follower.parse_address(self.scan.start), reach)
+            return at, follower.format_address(at)
+        at = follower.parse_address(known.address)
+        is_anew = tracked.rewritten.get(name)
+        if is_anew:
+            return self._jump(key, follower, name, (at, reach.first), "another stream, made anew under that name")
+        if is_anew is not None and reach.first < at <= reach.end:
+            to, found = follower.align(name, at, reach), "truncated, and written on past where it ended"
+            return self._jump(key, follower, name, (at, to), found)
+        if reach.first <= at <= reach.end:
+            return at, known.address if is_initial else None
+        if self.scan.end is not None and at <= follower.parse_address(self.scan.end) and at > reach.end:
+            return at, None
+        text = follower.format_address
+        if at < reach.first:
+            to, found = reach.first, f"purged: the first record there is {text(reach.first)}"
+        else:
+            to = reach.first if tracked.came_back else follower.restart(at, reach)
+            found = f"truncated, or made anew: it ends at {text(reach.end)}"
+        return self._jump(key, follower, name, (at, to), found)
+
+    def _jump(self, key: str, follower: Follower, name: str, way: tuple[int, int], found: str) -> tuple[int, str]:
+        """Over what was lost of a stream, from where to where."""
+        at, to = map(follower.format_address, way)
+        self._lost((key, name, at, to), f"{key}: stream {name}", found, at, f"goes on at {to}")
+        self.tracker.stores[key].rewritten.pop(name, None)
+        return way[1], to
+
+    def _miss(self, start: Offset, stores: dict[str, TrackedStore], marks: Marks) -> None:
+        """Stores and streams of ``start`` that are gone. One that was read to its known end is forgotten."""
+        for key, streams in start.marks.items():
+            tracked = stores.get(key)
+            if tracked is None and is_there(key):
+                continue  # the query is about other paths now
+            follower = None if tracked is None else tracked.follower
+            if tracked is None or tracked.is_gone:
+                at = ", ".join(f"{name} at {mark.address}" for name, mark in list(streams.items())[:8])
+                self._lost((key, "gone"), key, f"no store; streams were read up to: {at}", None, "waits for it")
+            elif follower is not None:
+                self._told.discard((key, "gone"))
+                for name in streams.keys() - tracked.reaches.keys():
+                    if self._is_left_out(name):
+                        continue
+                    at = streams[name].address
+                    if follower.is_complete(name, follower.parse_address(at)):
+                        del marks[key][name]
+                        continue
+                    self._lost((key, name, "gone"), f"{key}: stream {name}", "no such stream", at, "waits for it")
+
+    def _is_left_out(self, stream: str) -> bool:
+        patterns = self.scan.streams
+        return bool(patterns) and not any(p == stream or fnmatchcase(stream, p) for p in patterns)
+
+    def _lost(self, event: tuple[str, ...], where: str, found: str, address: str | None, otherwise: str) -> None:
+        """An error, or a warning, told once."""
+        expected = "what was not read yet" if address is None else f"records from {address} on"
+        if self.scan.fail_on_data_loss:
+            hint = f"records may be lost; failOnDataLoss=false {otherwise}"
+            raise DataLost(where, found=found, expected=expected, hint=hint)
+        if event not in self._told:
+            self._told.add(event)
+            LOG.warning("%s: data loss: found %s, expected %s; the query %s", where, found, expected, otherwise)
+
+    def splits(self, start: Offset, end: Offset) -> Iterator[tuple[FoundStore, Split]]:
+        """What the batch between two offsets reads. Raises :class:`DataLost`."""
+        self.tracker.know(end.marks)
+        for one in ranges(start, end):
+            tracked = self.tracker.tracked(one.store)
+            if tracked is not None and not tracked.is_gone and tracked.follower is None:
+                continue  # it can't be read, and was left out with a warning
+            if tracked is None or tracked.follower is None:
+                self._lost((one.store, "gone"), one.store, "no store", None, "goes on without it")
+            elif one.stream not in tracked.reaches:
+                where = f"{one.store}: stream {one.stream}"
+                self._lost((one.store, one.stream, "gone"), where, "no such stream", one.start, "goes on without it")
+            else:
+                yield from self._of_range(one, tracked, tracked.follower)
+
+    def _of_range(self, one: Range, tracked: TrackedStore, follower: Follower) -> Iterator[tuple[FoundStore, Split]]:
+        reach = tracked.reaches[one.stream]
+        first = reach.first if one.start is None else follower.parse_address(one.start)
+        end = follower.parse_address(one.end)
+        text = follower.format_address
+        where = f"{one.store}: stream {one.stream}"
+        if first < reach.first < end or (first < end <= reach.first):
+            found = f"purged: the first record there is {text(reach.first)}"
+            self._lost(
+                (one.store, one.stream, text(first)), where, found, text(first), f"goes on at {text(reach.first)}"
+            )
+        if end > reach.end:
+            found = f"truncated, or made anew: it ends at {text(reach.end)}"
+            expected = text(max(first, reach.end))
+            self._lost((one.store, one.stream, text(end)), where, found, expected, "goes on with what is there")
+        first, end = max(first, reach.first), min(end, reach.end)
+        if first < end:
+            for split in follower.splits(one.stream, first, end, split_bytes=self.scan.split_bytes):
+                yield tracked.store, split

@@ -1,0 +1,212 @@
+"""The stores of a live query, followed: which there are, which streams they have, and how far those have come."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from everlog.core.files.storage import is_folder, is_missing
+from everlog.core.following import Follower, Reach
+from everlog.core.options import option_names
+from everlog.discovery import FoundStore, find_stores, identity
+from everlog.errors import CorruptData, EverlogError, FileChanged, NotAStore, StoreUnavailable, UnsupportedVersion
+from everlog.pipelines.follow.followers import UNFOLLOWED, open_follower
+from everlog.pipelines.scan.columns import FamilyOptions
+from everlog.pipelines.scan.options import SKIP, ScanOptions
+from everlog.stores import store_class
+
+LOOKS = 3
+"""A store that is being changed is looked at again: files may vanish between a list of names and the opening."""
+SECONDS_BETWEEN_LOOKS = (0.002, 0.02)
+
+LOG = logging.getLogger("everlog.spark")
+
+
+def store_key(path: str) -> str:
+    """What a store is called in offsets: its absolute path, whatever folder the driver runs in."""
+    path = path.removeprefix("file://")
+    return path if "://" in path else os.path.abspath(path)
+
+
+@dataclass(slots=True)
+class TrackedStore:
+    """A store and its streams at the last look; ``is_gone``: there was no store then."""
+
+    store: FoundStore
+    options: Mapping[str, Any]
+    follower: Follower | None = None
+    reaches: dict[str, Reach] = field(default_factory=dict)
+    is_gone: bool = False
+    ends: dict[str, int] = field(default_factory=dict)
+    """Where the option ``end`` is in each stream."""
+    rewritten: dict[str, bool] = field(default_factory=dict)
+    """Streams that were cut and have grown again, or (true) were made anew: who reads on there is to be told, and takes
+    them out."""
+    came_back: bool = False
+    """Whether the store was gone before the last look."""
+
+
+class Tracker:
+    """Follows all stores behind the paths of a query. New stores are looked for every ``discovery_s`` seconds, new
+    streams at each look."""
+
+    def __init__(self, scan: ScanOptions, options: FamilyOptions, discovery_s: float) -> None:
+        self._scan = scan
+        self._options = options
+        self._discovery_s = discovery_s
+        self._discovered_at: float | None = None
+        self._left_out: set[str] = set()
+        self._missed: set[str] = set()
+        self._keys: dict[str, str] = {}
+        self.stores: dict[str, TrackedStore] = {}
+
+    def know(self, keys: Collection[str]) -> dict[str, str]:
+        """Keys of an offset: a store that another path leads to as well, such as a link made since, keeps its key.
+        Returns which stores were called something else until now: that, and their key."""
+        renamed = {}
+        for key in keys:
+            if key in self.stores:
+                continue  # links are not followed for each store in each batch
+            known = self._keys.setdefault(identity(key), key)
+            if known not in keys and known in self.stores:
+                self._keys[identity(key)] = renamed[known] = key
+                self.stores[key] = self.stores.pop(known)
+        return renamed
+
+    def look(self) -> dict[str, TrackedStore]:
+        """All stores as they are now, by key. Raises :class:`CorruptData` for one that can't be read at all, unless
+        ``onFault`` is ``skip``."""
+        now = time.monotonic()
+        if self._discovered_at is None or now - self._discovered_at >= self._discovery_s:
+            self._discover()
+            self._discovered_at = now
+        for tracked in self.stores.values():
+            self._look_at(tracked)
+        return self.stores
+
+    def tracked(self, key: str) -> TrackedStore | None:
+        """A store by its key, looked at if it was not yet."""
+        if self._discovered_at is None:
+            self.look()
+        return self.stores.get(key)
+
+    def _tell_missed(self, path: str, error: EverlogError) -> None:
+        """Once until it can be looked at again: a folder that fails keeps new stores beside it from being found."""
+        if not isinstance(error, StoreUnavailable) or is_missing(error):
+            LOG.debug("%s: no stores now: %s", path, error)
+        elif path not in self._missed:
+            self._missed.add(path)
+            LOG.warning("%s: no new stores are found there for now: %s", path, error)
+
+    def _discover(self) -> None:
+        found: list[FoundStore] = []
+        for path in self._scan.paths:
+            try:
+                found += find_stores((path,), self._scan.family)
+            except (NotAStore, StoreUnavailable) as error:
+                # Stores that were found there before are still looked at, and missed.
+                self._tell_missed(path, error)
+            else:
+                self._missed.discard(path)
+        for store in found:
+            key = self._keys.setdefault(identity(store.path), store_key(store.path))
+            if key in self.stores:
+                continue
+            why = UNFOLLOWED.get(store.family)
+            if why is None and store.family not in self._options:
+                why = (
+                    f"the query began without a store of family {store.family}, so that its table has no columns for "
+                    "it; start the query again"
+                )
+            if why is not None:
+                if key not in self._left_out:
+                    self._left_out.add(key)
+                    LOG.warning("%s left out: %s", store.path, why)
+                continue
+            options = {k: v for k, v in self._options[store.family].items() if k != "now_ns"}
+            if self._scan.include_all and "include_all" in option_names(store_class(store.family).options_class):
+                options["include_all"] = True
+            self.stores[key] = TrackedStore(store, options)
+
+    def _look_at(self, tracked: TrackedStore) -> None:
+        for attempt in range(LOOKS):
+            try:
+                if tracked.follower is None:
+                    tracked.follower = open_follower(tracked.store, tracked.options)
+                reaches = tracked.follower.look()
+            except (StoreUnavailable, FileChanged, NotAStore) as error:
+                _forget(tracked)
+                if not is_there(tracked.store.path):
+                    tracked.reaches, tracked.is_gone = {}, True
+                    return
+                if attempt == LOOKS - 1:
+                    raise
+                LOG.debug("%s: looked at again: %s", tracked.store.path, error)
+                time.sleep(SECONDS_BETWEEN_LOOKS[attempt])
+            except (CorruptData, UnsupportedVersion) as error:
+                _forget(tracked)
+                if self._scan.on_fault != SKIP:
+                    raise _at_store(tracked.store.path, error) from error
+                if tracked.store.path not in self._left_out:
+                    self._left_out.add(tracked.store.path)
+                    LOG.warning("%s left out: %s", tracked.store.path, error)
+                return
+            else:
+                tracked.reaches = {
+                    name: self._bounded(tracked, name, reach) for name, reach in reaches.items() if self._wants(name)
+                }
+                for name, reach in tracked.reaches.items():
+                    if reach.is_rewritten or reach.is_anew:
+                        tracked.rewritten[name] = reach.is_anew or tracked.rewritten.get(name, False)
+                tracked.came_back, tracked.is_gone = tracked.is_gone, False
+                return
+
+    def _wants(self, stream: str) -> bool:
+        patterns = self._scan.streams
+        return not patterns or any(p == stream or fnmatchcase(stream, p) for p in patterns)
+
+    def _bounded(self, tracked: TrackedStore, stream: str, reach: Reach) -> Reach:
+        """Before the option ``end``, moved to the next record: an offset lies between records."""
+        follower = tracked.follower
+        if self._scan.end is None or follower is None:
+            return reach
+        end = tracked.ends.get(stream)
+        if end is None:
+            given = follower.parse_address(self._scan.end)
+            if given >= reach.end:
+                return reach
+            end = tracked.ends[stream] = follower.align(stream, given, reach)
+        return replace(reach, end=max(min(reach.end, end), reach.first))
+
+    def close(self) -> None:
+        """Give all files back."""
+        for tracked in self.stores.values():
+            _forget(tracked)
+
+
+def _forget(tracked: TrackedStore) -> None:
+    if tracked.follower is not None:
+        tracked.follower.close()
+    tracked.follower = None
+
+
+def is_there(path: str) -> bool:
+    """Whether a store's folder is there. Raises :class:`StoreUnavailable` where that can't be told."""
+    if "://" not in path:
+        return is_folder(path)
+    from everlog.core.files.remote import is_folder_there
+
+    return os.path.isdir(path) or is_folder_there(path)
+
+
+def _at_store(path: str, error: EverlogError) -> EverlogError:
+    if error.where.startswith(path):
+        return error
+    return type(error)(
+        f"{path}/{error.where}", offset=error.offset, found=error.found, expected=error.expected, hint=error.hint
+    )

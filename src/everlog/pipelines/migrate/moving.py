@@ -1,0 +1,171 @@
+"""One stream's records into one target, each once and in order; see :mod:`everlog.pipelines.migrate.notes` for
+what makes a second run exact."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from everlog.core.columns import Batch
+from everlog.core.report import Fault, Severity
+from everlog.core.store import PAYLOAD, Store
+from everlog.errors import CorruptData, WriteFailed
+from everlog.pipelines.migrate.notes import Assigned, Note, Pending, Progressed
+from everlog.pipelines.migrate.source import IDENTITY, check_source
+from everlog.pipelines.migrate.targets import Found, Row, Target
+from everlog.pipelines.scan.options import SKIP, TIMESTAMP_FROM
+from everlog.pipelines.scan.store_errors import damage, warn_of_sealed
+from everlog.stores import open_store
+
+BATCH_ROWS = 4096
+BATCH_BYTES = 4 << 20
+"""What one note has pending, and one sync makes durable."""
+_COMMON = ["address", "timestamp_ns", "length", "crc32", PAYLOAD.name]
+_MORE = ("subject", "reply", "session_id", "stream_id", "reserved_value")
+"""What a family's records have besides and no target keeps: it goes to the manifest."""
+END_POSITION = "end_position"
+"""The column of families whose next record is not at the next address."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamMove:
+    """All that a task needs for one stream."""
+
+    assigned: Assigned
+    options: Mapping[str, Any]
+    on_fault: str
+    byte_count: int
+    fail_on_data_loss: bool = True
+
+
+class Mover:
+    """Moves one stream; ``moved`` and ``faults`` count what this run did, ``losses`` tell what had gone before it could
+    be moved."""
+
+    def __init__(self, move: StreamMove, target: Target, note: Note, progress: Callable[[int], None]) -> None:
+        self._move = move
+        self._target = target
+        self._note = note
+        self._progress = progress
+        self.moved = self.moved_bytes = self.faults = self.found_again = 0
+        self.losses: list[str] = []
+
+    def run(self) -> None:
+        """Settle what a run that was killed left, and move the rest."""
+        self._settle()
+        assigned = self._move.assigned
+        with open_store(assigned.store, family=assigned.family, **self._move.options) as store:
+            self.losses += look_at_source(store, self._move, self._note.state)
+            for batch in self._batches(store):
+                self._put(batch)
+        self._note.publish()
+
+    def _settle(self) -> None:
+        note, state = self._note, self._note.state
+        end = self._target.end()
+        if state.end is not None and end < state.end:
+            raise CorruptData(
+                self._target.place,
+                found=f"an end at {end}",
+                expected=f"{state.end} or more, as {note.path} tells",
+                hint="the target has lost records; put it back, or move into a new one with new notes",
+            )
+        if not state.pending:
+            state.end = end  # what others have appended since is theirs
+            return
+        found = list(itertools.islice(self._target.after(state.end or 0), len(state.pending) + 1))
+        matching = [a for a, b in zip(found, state.pending, strict=False) if (a.length, a.crc32) == (b.length, b.crc32)]
+        if len(matching) < len(found):
+            raise self._strangers(len(found) - len(matching))
+        self.found_again = len(found)
+        self._accept(state.pending[: len(found)], found)
+
+    def _strangers(self, count: int) -> CorruptData:
+        return CorruptData(
+            self._target.place,
+            found=f"{count} records that are none of those that were being moved",
+            expected=f"only those that {self._note.path} has as pending",
+            hint="nobody else may write to the target while records are moved",
+        )
+
+    def _accept(self, moved: Sequence[Pending], found: Sequence[Found]) -> None:
+        end = found[-1].end if found else self._note.state.end or 0
+        identity = _identity(moved[-1], self._move) if moved else None
+        self._note.accept(moved, [record.address for record in found], end, identity)
+
+    def _batches(self, store: Store) -> Iterator[Batch]:
+        """From the last moved record on, which is passed over; up to where a writer is late: order is kept."""
+        last = self._note.state.last
+        open_ends = store.open_ends(self._move.assigned.stream)
+        available = {column.name for column in store.schema()}
+        columns = _COMMON + [name for name in (*_MORE, END_POSITION) if name in available]
+        yield from store.scan(
+            self._move.assigned.stream,
+            columns=columns,
+            start=last,
+            end=min(open_ends, default=None),
+            max_rows=BATCH_ROWS,
+            max_bytes=BATCH_BYTES,
+            on_fault=self._on_fault,
+        )
+
+    def _on_fault(self, fault: Fault) -> None:
+        warn_of_sealed(self._move.assigned.store, fault)
+        if fault.severity is Severity.FAULT:
+            self.faults += 1
+            if self._move.on_fault != SKIP:
+                raise damage(self._move.assigned.store, fault, "moves the rest")
+
+    def _put(self, batch: Batch) -> None:
+        data = {name: batch.to_list(name) for name in batch.data}
+        start = 1 if batch.row_count and data["address"][0] == self._note.state.last else 0
+        numbers = range(start, batch.row_count)
+        if not numbers:
+            return
+        reserved = data.get("reserved_value", [None] * batch.row_count)
+        rows = [Row(data[PAYLOAD.name][n], data["timestamp_ns"][n], reserved[n]) for n in numbers]
+        for row, address in zip(rows, data["address"][start:], strict=True):  # before anything of them is appended
+            self._target.check(
+                row, f"{self._move.assigned.store}: stream {self._move.assigned.stream}: record {address}"
+            )
+        state = self._note.state
+        state.pending = [_pending(data, n) for n in numbers]
+        self._note.publish()
+        self._target.append(rows)
+        found = list(self._target.after(state.end or 0))
+        same = [(f.length, f.crc32) for f in found] == [(p.length, p.crc32) for p in state.pending]
+        if len(found) < len(rows):
+            raise WriteFailed(self._target.place, found=f"{len(found)} records", expected=f"{len(rows)}, as appended")
+        if not same:
+            raise self._strangers(len(found) - len(rows) or len(found))
+        self._accept(state.pending, found)
+        self.moved += len(rows)
+        self.moved_bytes += sum(len(row.payload) for row in rows)
+        self._progress(self.moved_bytes)
+
+
+def look_at_source(store: Store, move: StreamMove, state: Progressed) -> list[str]:
+    """What went before it was moved, where the move says to go on without it. Raises :class:`DataLost` where it does
+    not, :class:`CorruptData` for another stream than that of which records were moved."""
+    loss = check_source(store, move.assigned, state)
+    if loss is None:
+        return []
+    if move.fail_on_data_loss:
+        raise loss
+    return [str(loss)]
+
+
+def _pending(data: Mapping[str, list[Any]], n: int) -> Pending:
+    length, crc32 = data["length"][n], data["crc32"][n]
+    told = {"timestamp_ns": data["timestamp_ns"][n], "length": length, "crc32": f"{crc32:08x}"}
+    told |= {name: data[name][n] for name in _MORE if name in data}
+    following = data[END_POSITION][n] if END_POSITION in data else None
+    return Pending(data["address"][n], length, crc32, told, following)
+
+
+def _identity(record: Pending, move: StreamMove) -> dict[str, Any]:
+    """What it is known by. Where an option says what a record's time is, another run may say something else."""
+    unsure = {"timestamp_ns"} if move.options.get(TIMESTAMP_FROM) else set()
+    return {name: record.told[name] for name in IDENTITY if name in record.told and name not in unsure}

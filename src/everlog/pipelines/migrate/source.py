@@ -1,0 +1,136 @@
+"""Whether a stream is still the one of which records were moved, before more of it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from everlog.core.report import Fault, Severity
+from everlog.core.store import Store
+from everlog.errors import CorruptData, DataLost, UsageError
+from everlog.jlog.format.addresses import MARKER_BITS
+from everlog.jlog.format.faults import STREAM
+from everlog.jlog.format.metastore import read_metastore
+from everlog.jlog.reading.segments import list_segments
+from everlog.pipelines.migrate.notes import JLOG, Assigned, Progressed
+
+IDENTITY = ("length", "crc32", "timestamp_ns", "session_id", "reserved_value")
+"""What the last moved record is known by, as far as its family has it."""
+_HINT = "the store was replaced or cut: move it into a new target, with notes of its own"
+
+
+def refuse_options(options: Mapping[str, Any]) -> None:
+    """Raises :class:`UsageError` for options under which records have no lasting address."""
+    if options.get("pre_commit"):
+        expected = "a migration without: addresses are given at the flush"
+        raise UsageError("option preCommit", found="true", expected=expected)
+
+
+def check_source(store: Store, assigned: Assigned, state: Progressed) -> DataLost | None:
+    """Looks at the last record that was moved. Raises :class:`CorruptData` where another one is there, or none in the
+    midst of the stream, or the stream ends before it; returns what tells that records went before they were moved.
+
+    A record that is damaged now, or was removed after it was moved, is as it should be."""
+    if state.last is None:
+        return None
+    last = store.parse_address(state.last)
+    where = f"{assigned.store}: stream {assigned.stream}"
+    faults: list[Fault] = []
+    if (now := _record_at(store, assigned.stream, last, faults)) is not None:
+        _check_identity(where, state, now)
+        return None
+    first = _first(store, assigned.stream)
+    if first is not None and first > last:
+        return _loss(store, where, first, last, state)
+    if any(fault.severity is Severity.FAULT for fault in faults):
+        return None
+    if first is not None:
+        end = _end(store, assigned.stream)
+        found = f"no record at {state.last}" if end is None or end > last else f"an end at {store.format_address(end)}"
+        raise CorruptData(where, found=found, expected=f"the record at {state.last}, which was moved", hint=_HINT)
+    return _check_empty(store, where, assigned.stream, last, state)
+
+
+def _record_at(store: Store, stream: str, address: int, faults: list[Fault]) -> dict[str, Any] | None:
+    available = {column.name for column in store.schema()}
+    columns = [name for name in IDENTITY if name in available]
+    for batch in store.scan(stream, columns=columns, start=address, end=address + 1, on_fault=faults.append):
+        if batch.row_count:
+            now = {name: batch.to_list(name)[0] for name in columns}
+            return now | {"crc32": f"{now['crc32']:08x}"}
+    return None
+
+
+def _check_identity(where: str, state: Progressed, now: Mapping[str, Any]) -> None:
+    """What is not known of either, as times are not where an option says what they are, is not compared."""
+    differing = {
+        name: value
+        for name, value in (state.identity or {}).items()
+        if value is not None and now.get(name) is not None and now[name] != value
+    }
+    if differing:
+        found = ", ".join(f"{name} {now[name]}" for name in differing)
+        expected = ", ".join(f"{name} {value}" for name, value in differing.items())
+        raise CorruptData(
+            where,
+            found=f"at {state.last} a record of {found}",
+            expected=f"{expected}, as it was moved",
+            hint=_HINT,
+        )
+
+
+def _first(store: Store, stream: str) -> int | None:
+    """The address of the stream's first record, by looking for it."""
+    for batch in store.scan(stream, columns=["address"], max_rows=1, on_fault=_pass):
+        if batch.row_count:
+            return store.parse_address(batch.to_list("address")[0])
+    return None
+
+
+def _end(store: Store, stream: str) -> int | None:
+    """As the family tells it without a walk; of a journal without messages, where the next segment begins."""
+    ends = [info.end for info in store.streams(include_all=True) if info.name == stream]
+    if ends and ends[0] is not None:
+        return store.parse_address(ends[0])
+    return journal_end(store) if store.family == JLOG else None
+
+
+def journal_end(store: Store) -> int:
+    """Where a journal ends, found by a walk over its last segment with messages; of one without any, as its metastore
+    tells."""
+    metastore = read_metastore(store.storage)
+    for segment in reversed(list_segments(store.storage.entries())):
+        address: str | None = None
+        for batch in store.scan(STREAM, columns=["address"], start=segment.log << MARKER_BITS, on_fault=_pass):
+            address = batch.to_list("address")[-1] if batch.row_count else address
+        if address is not None:
+            return store.parse_address(address) + 1
+    return (metastore.storage_log or 0) << MARKER_BITS
+
+
+def _pass(fault: Fault) -> None:
+    """Damage is told by those who move."""
+
+
+def _check_empty(store: Store, where: str, stream: str, last: int, state: Progressed) -> DataLost | None:
+    """Of a stream without records: whether it went on before they went."""
+    end = _end(store, stream)
+    if end is None or end <= last:
+        expected = f"the record at {state.last}, which was moved, or an end behind it"
+        raise CorruptData(where, found="no records", expected=expected, hint=_HINT)
+    return _loss(store, where, end, last, state)
+
+
+def _loss(store: Store, where: str, first: int, last: int, state: Progressed) -> DataLost | None:
+    """Addresses of two columns do not tell whether one follows the other, unless a whole number of the first is left
+    out."""
+    following = last + 1 if state.following is None else state.following
+    is_lost = first >> 32 > (last >> 32) + 1 if len(store.address_columns) > 1 else first > following
+    if not is_lost:
+        return None
+    return DataLost(
+        where,
+        found=f"a first record at {store.format_address(first)}",
+        expected=f"one at {store.format_address(following)} or before, where the migration goes on",
+        hint="records were removed before they were moved; failOnDataLoss=false goes on without them",
+    )

@@ -1,0 +1,106 @@
+"""The JetStream stream that a channel becomes: its configuration while it is filled and afterwards. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from everlog.errors import UsageError
+from everlog.pipelines.migrate.consumers import REDELIVER, SKIP
+
+if TYPE_CHECKING:
+    from everlog.pipelines.migrate.channel import ChannelMove
+
+IMPORTING, DONE = "importing", "done"
+GAP_SUBJECT = "_everlog.gap"
+MAX_REPLICAS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamSettings:
+    """``finish``: make consumers and open the stream to its subject at the end; without it the stream stays closed, so
+    that a later run adds the rest. ``pending``: ``redeliver`` or ``skip`` what subscribers were sent and did not
+    acknowledge. Limits as JetStream has them (``max_age_ns`` counts from the migration), ``None`` for none."""
+
+    replicas: int = 1
+    storage: str = "file"
+    pending: str = REDELIVER
+    finish: bool = True
+    max_msgs: int | None = None
+    max_bytes: int | None = None
+    max_age_ns: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.replicas <= MAX_REPLICAS:
+            raise UsageError("replicas", found=str(self.replicas), expected=f"1 to {MAX_REPLICAS}")
+        if self.storage not in ("file", "memory"):
+            raise UsageError("storage", found=repr(self.storage), expected="file or memory")
+        if self.pending not in (REDELIVER, SKIP):
+            raise UsageError("pending", found=repr(self.pending), expected=f"{REDELIVER} or {SKIP}")
+
+
+def import_subject(stream: str) -> str:
+    """Where a stream listens while it is filled, without what follows."""
+    return f"_everlog.import.{stream}"
+
+
+def stream_config(move: ChannelMove, state: str) -> dict[str, Any]:
+    """``state`` is ``importing`` or ``done``. Limits come last, so that no placeholder pushes a message out."""
+    settings = move.settings
+    config: dict[str, Any] = {
+        "name": move.stream,
+        "storage": settings.storage,
+        "num_replicas": settings.replicas,
+        "retention": "limits",
+        "discard": "old",
+        "first_seq": move.first,
+        "max_consumers": -1,
+        "max_msgs": -1,
+        "max_bytes": -1,
+        "max_age": 0,
+        "max_msg_size": -1,
+        "max_msgs_per_subject": -1,
+        "allow_direct": True,
+        "metadata": {
+            "everlog.channel": move.channel,
+            "everlog.cluster": move.cluster,
+            "everlog.subject": move.subject,
+            "everlog.state": state,
+        },
+    }
+    if state == IMPORTING:
+        source = import_subject(move.stream) + ".>"
+        return config | {"subjects": [source], "subject_transform": {"src": source, "dest": ">"}}
+    config["metadata"]["everlog.last"] = str(move.last)
+    return config | {
+        "subjects": [move.subject],
+        "max_msgs": settings.max_msgs or -1,
+        "max_bytes": settings.max_bytes or -1,
+        "max_age": settings.max_age_ns or 0,
+    }
+
+
+def is_ours(move: ChannelMove, info: Mapping[str, Any]) -> bool:
+    """Whether a stream was made for this channel."""
+    metadata = info["config"].get("metadata") or {}
+    return all(metadata.get(name) == wanted for name, wanted in _marks(move))
+
+
+def _marks(move: ChannelMove) -> tuple[tuple[str, str], ...]:
+    return (("everlog.channel", move.channel), ("everlog.cluster", move.cluster), ("everlog.subject", move.subject))
+
+
+def check_is_ours(move: ChannelMove, info: Mapping[str, Any]) -> None:
+    """Whether a stream of that name was made for this channel. Raises :class:`UsageError`."""
+    metadata = info["config"].get("metadata") or {}
+    for name, wanted in _marks(move):
+        found = metadata.get(name)
+        if found != wanted:
+            kind = name.partition(".")[2]
+            raise UsageError(
+                f"stream {move.stream}",
+                found="one that no migration made" if found is None else f"one of {kind} {found!r}",
+                expected=f"none, or one of {kind} {wanted!r}",
+                hint="another stream prefix makes another stream",
+            )

@@ -1,0 +1,121 @@
+"""A table's columns: those of the families whose stores a query reads, and which of them it gives."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from everlog.core.columns import Column, ColumnType, pick
+from everlog.core.options import option_names
+from everlog.core.store import Level
+from everlog.discovery import FoundStore
+from everlog.errors import CorruptData, EverlogError, FileChanged, StoreUnavailable, UnsupportedVersion, UsageError
+from everlog.pipelines.scan.arrow_batches import keep_rows
+from everlog.pipelines.scan.options import FAMILY_OPTIONS, ScanOptions
+from everlog.pipelines.scan.store_errors import at_store, is_left_out
+from everlog.sbe.columns import JSON, SbeColumns
+from everlog.stores import FAMILIES, open_store, store_class
+
+ON_REQUEST = frozenset({"crc32"})
+"""Columns that are read only when they are named: they cost more than most queries want to pay."""
+
+SPARK_TYPES = {
+    ColumnType.INT16: "smallint",
+    ColumnType.INT32: "int",
+    ColumnType.INT64: "bigint",
+    ColumnType.UINT64: "decimal(20,0)",
+    ColumnType.FLOAT32: "float",
+    ColumnType.FLOAT64: "double",
+    ColumnType.TIMESTAMP_US: "timestamp",
+    ColumnType.UTF8: "string",
+    ColumnType.BINARY: "binary",
+}
+"""Spark's name of each type. Spark takes no unsigned, no nanosecond and no dictionary columns."""
+
+_HEAD = ("store", "family", "stream", "address", "timestamp", "timestamp_ns", "length", "payload")
+
+FamilyOptions = Mapping[str, Mapping[str, Any]]
+"""Options to open stores with, by family."""
+
+
+def family_options(stores: Iterable[FoundStore], scan: ScanOptions) -> dict[str, dict[str, Any]]:
+    """The options that each family knows. Raises :class:`UsageError` for one that none of the stores' families
+    knows."""
+    families = list(dict.fromkeys(store.family for store in stores))
+    known = {family: option_names(store_class(family).options_class) for family in families}
+    spark_names = {field: name for name, (field, _) in FAMILY_OPTIONS.items()}
+    for field in scan.family_options:
+        if not any(field in names for names in known.values()):
+            found = f"a store of {' or '.join(families)}"
+            raise UsageError(
+                f"option {spark_names.get(field, field)}", found=found, expected="a family that has this option"
+            )
+    chosen = {f: {k: v for k, v in scan.family_options.items() if k in known[f]} for f in families}
+    for family, options in chosen.items():
+        if "max_age" in options and "now_ns" in known[family]:
+            options["now_ns"] = time.time_ns()  # all tasks count ages to the same moment
+    return chosen
+
+
+def table_columns(stores: Iterable[FoundStore], scan: ScanOptions, options: FamilyOptions) -> tuple[Column, ...]:
+    """All columns of the stores' families, the common ones first; one that a family lacks is nullable. Raises
+    :class:`UsageError` when two families give one name to different types."""
+    by_family: dict[str, list[FoundStore]] = {}
+    for store in stores:
+        by_family.setdefault(store.family, []).append(store)
+    families = sorted(by_family, key=list(FAMILIES).index)
+    looked = {family: _family_columns(by_family[family], scan, options[family]) for family in families}
+    tables = [table for table in looked.values() if isinstance(table, tuple)]
+    for failed in looked.values():
+        if isinstance(failed, EverlogError) and not (tables and is_left_out(scan, failed)):
+            raise failed
+    columns: dict[str, Column] = {}
+    for table in tables:
+        for column in table:
+            other = columns.setdefault(column.name, column)
+            if other.type is not column.type:
+                raise UsageError(
+                    f"column {column.name}",
+                    found=f"{SPARK_TYPES[other.type]} and {SPARK_TYPES[column.type]}",
+                    expected="stores that agree: read one family at a time",
+                )
+    always = set.intersection(*({column.name for column in table if not column.nullable} for table in tables))
+    columns = {name: replace(column, nullable=name not in always) for name, column in columns.items()}
+    names = [name for name in _HEAD if name in columns]
+    own = tuple(columns[name] for name in names + [name for name in columns if name not in names])
+    sbe = sbe_columns(scan)
+    return own if sbe is None else own + sbe.columns
+
+
+def sbe_columns(scan: ScanOptions, on_problem: Callable[[str], None] | None = None) -> SbeColumns | None:
+    """What decodes payloads, if the query asks for that. Raises :class:`UsageError` for an unknown message."""
+    if scan.sbe_schema is None or scan.level is Level.FRAME:  # then the schema is there for the times
+        return None
+    chosen = keep_rows if scan.sbe_only else None
+    return SbeColumns(scan.sbe_schema, scan.sbe_message, on_problem, keep_rows=chosen, uint64=scan.sbe_uint64)
+
+
+def _family_columns(
+    members: list[FoundStore], scan: ScanOptions, options: Mapping[str, Any]
+) -> tuple[Column, ...] | EverlogError:
+    """The columns are the family's, not the store's: any that opens will do. Else why the first does not."""
+    first_error: EverlogError | None = None
+    for member in members:
+        try:
+            with open_store(member.path, family=member.family, **options) as store:
+                return store.schema(level=scan.level)
+        except (CorruptData, UnsupportedVersion, StoreUnavailable, FileChanged) as error:
+            first_error = first_error or at_store(member, error)
+    assert first_error is not None
+    return first_error
+
+
+def default_columns(table: tuple[Column, ...], scan: ScanOptions) -> tuple[Column, ...]:
+    """What the option ``columns`` asks for; without it, all but those of :data:`ON_REQUEST`, and without the JSON text
+    where a message has typed columns."""
+    if scan.columns is not None:
+        return pick(table, scan.columns)
+    left_out = ON_REQUEST | ({JSON.name} if scan.sbe_message is not None else set())
+    return tuple(column for column in table if column.name not in left_out)

@@ -1,0 +1,150 @@
+"""The faults of many stores as a table: what a query over them would have met, a row for each fault."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from everlog.core.columns import Column, ColumnType
+from everlog.core.report import Fault
+from everlog.core.store import PAYLOAD
+from everlog.discovery import FoundStore
+from everlog.errors import (
+    CorruptData,
+    EverlogError,
+    FileChanged,
+    KeyRefused,
+    StoreUnavailable,
+    UnknownStream,
+    UnsupportedVersion,
+)
+from everlog.pipelines.scan.options import ScanOptions
+from everlog.pipelines.scan.planning import ScanTask, plan
+from everlog.pipelines.scan.store_errors import is_gone, out_of_reach
+from everlog.stores import open_store
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+COLUMNS = tuple(
+    Column(name, ColumnType.INT64 if name == "offset" else ColumnType.UTF8, text)
+    for name, text in {
+        "store": "the folder",
+        "family": "its family",
+        "stream": "null where the store as a whole is meant",
+        "address": "of the first record concerned, where there is one",
+        "code": "as docs/verify.md lists them",
+        "severity": "fault or note",
+        "file": "in the store",
+        "offset": "in the file; null where the file as a whole is meant",
+        "found": "what is there",
+        "expected": "what should be",
+        "loses": "what a reader loses",
+        "repair": "what can be done",
+    }.items()
+)
+
+UNREADABLE = "store-unreadable"
+GONE = "store-gone"
+"""Codes of rows that no family's reader gives: a store that can't be opened, and one that vanished meanwhile."""
+
+_VERIFY = "everlog repair tells what can be mended; else take the file from a copy"
+_BRING_BACK = "bring the store back, or leave it out of the query"
+
+MAX_FAULTS = 100_000
+"""Of one split; a last row says how many more there are."""
+TOO_MANY = "more-faults"
+BATCH_ROWS = 1024
+
+
+@dataclass
+class _Collector:
+    """Faults of one split."""
+
+    store: FoundStore
+    stream: str
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    count: int = 0
+
+    def add(self, fault: Fault) -> None:
+        self.count += 1
+        if self.count <= MAX_FAULTS:
+            self.rows.append(_row(self.store, fault, self.stream))
+
+    def take(self) -> list[dict[str, Any]]:
+        rows, self.rows = self.rows, []
+        return rows
+
+    def rest(self) -> list[dict[str, Any]]:
+        if self.count > MAX_FAULTS:
+            more = Fault(TOO_MANY, "", None, f"{self.count - MAX_FAULTS} more", f"at most {MAX_FAULTS}", "see them all")
+            self.rows.append(_row(self.store, more, self.stream))
+        return self.take()
+
+
+def plan_faults(
+    stores: list[FoundStore], scan: ScanOptions, options: Mapping[str, Mapping[str, Any]]
+) -> list[ScanTask]:
+    """Tasks that give each fault that a query would meet."""
+    known: list[dict[str, Any]] = []
+    tasks = plan(stores, scan, options, on_error=lambda store, error: known.append(_of_error(store, error)))
+    return [*tasks, ScanTask((), tuple(known))] if known else tasks
+
+
+def read_faults(task: ScanTask, schema: pa.Schema, scan: ScanOptions) -> Iterator[pa.RecordBatch]:
+    """Batches of the faults' rows, with the columns of ``schema``."""
+    import pyarrow as pa
+
+    rows: list[dict[str, Any]] = []
+    for found in _rows(task, scan):
+        rows += found
+        if len(rows) >= BATCH_ROWS:
+            yield pa.RecordBatch.from_pylist(rows, schema=schema)
+            rows = []
+    if rows:
+        yield pa.RecordBatch.from_pylist(rows, schema=schema)
+
+
+def _rows(task: ScanTask, scan: ScanOptions) -> Iterator[list[dict[str, Any]]]:
+    yield list(task.faults)
+    for part in task.parts:
+        collector = _Collector(part.store, "")
+        try:
+            with open_store(part.store.path, family=part.store.family, **part.options) as store:
+                columns = [c.name for c in store.schema(level=scan.level) if c.name == PAYLOAD.name]
+                for split in part.splits:
+                    collector = _Collector(part.store, split.stream)
+                    # With the payload: compressed and encrypted ones are decoded, and tell what is wrong.
+                    for _ in store.scan_split(split, columns=columns, level=scan.level, on_fault=collector.add):
+                        yield collector.take()
+                    yield collector.rest()
+        except (StoreUnavailable, FileChanged, UnknownStream) as error:
+            if not is_gone(error):
+                raise out_of_reach(part.store, error) from error
+            if scan.fail_on_data_loss:
+                raise
+            yield [*collector.rest(), _of_error(part.store, error)]
+        except (CorruptData, UnsupportedVersion, KeyRefused) as error:
+            yield [*collector.rest(), _of_error(part.store, error)]
+
+
+def _row(store: FoundStore, fault: Fault, stream: str | None) -> dict[str, Any]:
+    row = fault.to_dict() | {"store": store.path, "family": store.family}
+    return row | {"stream": fault.stream or stream or None}
+
+
+def _of_error(store: FoundStore, error: EverlogError) -> dict[str, Any]:
+    """A row for a store of which no more can be read."""
+    is_damage = isinstance(error, CorruptData | UnsupportedVersion | KeyRefused)
+    code = UNREADABLE if is_damage else GONE
+    fault = Fault(
+        code,
+        error.where.removeprefix(store.path).lstrip("/"),
+        error.offset,
+        error.found or str(error),
+        error.expected or "a store",
+        loses="the store's records",
+        repair=error.hint or (_VERIFY if is_damage else _BRING_BACK),
+    )
+    return _row(store, fault, None)

@@ -1,0 +1,320 @@
+"""Spark's options, which are text and case-insensitive, as one checked object."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from everlog.core.columns import ColumnType
+from everlog.core.json_text import parse_json
+from everlog.core.options import MAX_INT64, whole_number
+from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, as_level
+from everlog.discovery import MAX_PATTERN
+from everlog.errors import UsageError
+from everlog.pipelines.scan.aggregation import Aggregation, parse_aggregation
+from everlog.pipelines.scan.bounds import NO_BOUNDS, Bounds, bounded_times
+from everlog.pipelines.scan.live_options import parse_seconds, parse_starting
+from everlog.sbe import Schema, load_schema
+from everlog.sbe.times import PREFIX
+
+FAIL, SKIP = "fail", "skip"
+DECIMAL, BIGINT = "decimal", "bigint"
+TIMESTAMP_FROM = "timestamp_from"
+"""Field of the options of families whose records have times where it says: a stream's own say nothing of them."""
+DEFAULT_SLACK_NS = 600 * 10**9
+"""Ten minutes: what a segment's neighbours say of its times is trusted up to that."""
+MIN_SPLIT_BYTES = 1 << 16
+_TRUE, _FALSE = {"true", "1", "yes"}, {"false", "0", "no"}
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_PASSWORD = re.compile(r"://[^/@:]*:(?!\d+(?:/|$))[^@]+@")
+"""A secret may have slashes; a port, behind which there may be an ``@`` in a path, is a number."""
+_FRACTION = re.compile(r"(?:(?<=\d:\d\d:\d\d)|(?<=[T ]\d{6}))[.,](\d+)")
+"""Of a second, behind ``10:00:00`` or ``T100000``. Those of minutes and hours, which ISO 8601 has too, are refused."""
+_DATE_AND_TIME = re.compile(r"[0-9W-]{7,10}(?:[T ][^.,]+)?")
+"""Python takes any character between them, ``2024-05-01.10`` for ten o'clock, and passes over fractions of a minute."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanOptions:
+    """What a query asks for. ``streams`` are names or glob patterns, none means all; ``start`` and ``end`` are
+    addresses as text, ``end`` exclusive; ``start_ns`` and ``end_ns`` likewise in time, and ``slack_ns`` is how far
+    clocks may have been set back. ``columns`` are names, ``None`` means the default ones. ``sbe_schema`` decodes
+    payloads, ``sbe_message`` names the message that gets typed columns, ``sbe_only`` leaves out all other records,
+    ``sbe_uint64`` is the type of its unsigned 64-bit numbers.
+    ``family_options`` go to the stores whose family knows them, ``live_options`` to live queries. ``partitions`` is
+    how many tasks to make, ``None`` for as many as suit the size. ``push_filters``: filters of the query make
+    ``bounds``. ``faults``: the table is of faults, not of records; ``aggregation``: of groups.
+    """
+
+    paths: tuple[str, ...]
+    family: str | None = None
+    streams: tuple[str, ...] = ()
+    start: str | None = None
+    end: str | None = None
+    start_ns: int | None = None
+    end_ns: int | None = None
+    slack_ns: int = DEFAULT_SLACK_NS
+    level: Level = Level.RECORD
+    columns: tuple[str, ...] | None = None
+    include_all: bool = False
+    fail_on_data_loss: bool = True
+    on_fault: str = FAIL
+    split_bytes: int = DEFAULT_SPLIT_BYTES
+    partitions: int | None = None
+    sbe_schema: Schema | None = None
+    sbe_message: str | None = None
+    sbe_only: bool = False
+    sbe_uint64: ColumnType = ColumnType.UINT64
+    push_filters: bool = False
+    bounds: Bounds = NO_BOUNDS
+    faults: bool = False
+    aggregation: Aggregation | None = None
+    family_options: Mapping[str, Any] = field(default_factory=dict)
+    live_options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def has_time_range(self) -> bool:
+        """Whether records are chosen by their time."""
+        return self.start_ns is not None or self.end_ns is not None
+
+
+def _text(name: str, value: str) -> str:
+    if not value.strip():
+        raise UsageError(name, found="nothing", expected="a value")
+    return value.strip()
+
+
+def _names(name: str, value: str) -> tuple[str, ...]:
+    names = tuple(part.strip() for part in _text(name, value).split(",") if part.strip())
+    if not names:  # nothing chosen would be all of them
+        raise UsageError(name, found=repr(value), expected="a name, or several with commas between")
+    if (longest := max(map(len, names))) > MAX_PATTERN:
+        raise UsageError(name, found=f"a name of {longest} characters", expected=f"at most {MAX_PATTERN}")
+    return names
+
+
+def _flag(name: str, value: str) -> bool:
+    if value.strip().lower() in _TRUE | _FALSE:
+        return value.strip().lower() in _TRUE
+    raise UsageError(name, found=repr(value), expected="true or false")
+
+
+def _count(name: str, value: str) -> int:
+    return whole_number(name, value, 1)
+
+
+def _bytes_or_none(name: str, value: str, least: int = 0) -> int:
+    match = re.fullmatch(r"(\d{1,15})\s*([kmgt]?)(?:i?b)?", value.strip().lower())
+    size = int(match[1]) * _UNITS[match[2]] if match else -1
+    if not least <= size <= MAX_INT64:
+        raise UsageError(name, found=repr(value), expected=f"bytes, such as 64m, from {least} to {MAX_INT64}")
+    return size
+
+
+def _bytes(name: str, value: str) -> int:
+    return _bytes_or_none(name, value, 1)
+
+
+def _split_bytes(name: str, value: str) -> int:
+    return _bytes_or_none(name, value, MIN_SPLIT_BYTES)
+
+
+def _time(name: str, value: str) -> int:
+    """Nanoseconds since 1970 of an ISO 8601 time (UTC where it names no zone) or of such a number."""
+    text = value.strip()
+    if re.fullmatch(r"-?\d{9,19}", text):
+        return int(text)
+    fraction = _FRACTION.search(text)
+    digits = fraction[1] if fraction else ""
+    try:
+        whole = _FRACTION.sub("", text, count=1)
+        if len(digits) > 9 or not _DATE_AND_TIME.fullmatch(whole):
+            raise ValueError(text)
+        moment = datetime.fromisoformat(whole)
+    except ValueError:
+        expected = "a time such as 2024-05-01T10:00:00Z, or nanoseconds since 1970"
+        raise UsageError(name, found=repr(value), expected=expected) from None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    since = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    return (since.days * 86400 + since.seconds) * 10**9 + int(digits.ljust(9, "0"))
+
+
+def _duration(name: str, value: str) -> int:
+    return round(parse_seconds(name, value) * 10**9)
+
+
+def _choice(*choices: str) -> Callable[[str, str], str]:
+    def check(name: str, value: str) -> str:
+        if value.strip().lower() not in choices:
+            raise UsageError(name, found=repr(value), expected=" or ".join(choices))
+        return value.strip().lower()
+
+    return check
+
+
+def _level(name: str, value: str) -> Level:
+    return as_level(value.strip().lower())
+
+
+def _schema(name: str, value: str) -> Schema:
+    """Read where the query is planned: tasks get the schema, not the file."""
+    return load_schema(_text(name, value))
+
+
+def _uint64(name: str, value: str) -> ColumnType:
+    chosen = _choice(DECIMAL, BIGINT)(name, value)
+    return ColumnType.INT64 if chosen == BIGINT else ColumnType.UINT64
+
+
+SCAN_OPTIONS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
+    "family": ("family", _text),
+    "stream": ("streams", _names),
+    "start": ("start", _text),
+    "end": ("end", _text),
+    "startTime": ("start_ns", _time),
+    "endTime": ("end_ns", _time),
+    "timeSlack": ("slack_ns", _duration),
+    "level": ("level", _level),
+    "columns": ("columns", _names),
+    "includeAll": ("include_all", _flag),
+    "failOnDataLoss": ("fail_on_data_loss", _flag),
+    "onFault": ("on_fault", _choice(FAIL, SKIP)),
+    "splitBytes": ("split_bytes", _split_bytes),
+    "partitions": ("partitions", _count),
+    "sbeSchema": ("sbe_schema", _schema),
+    "sbeMessage": ("sbe_message", _text),
+    "sbeOnly": ("sbe_only", _flag),
+    "sbeUint64": ("sbe_uint64", _uint64),
+    "pushFilters": ("push_filters", _flag),
+    "faults": ("faults", _flag),
+    "aggregate": ("aggregation", parse_aggregation),
+}
+"""Option of the data source -> field of :class:`ScanOptions` and how its text is read."""
+
+FAMILY_OPTIONS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
+    "timestampFrom": (TIMESTAMP_FROM, _text),
+    "checksum": ("checksum", _choice("auto", "none", "crc32", "crc32c")),
+    "archiveDir": ("archive_dir", _text),
+    "preCommit": ("pre_commit", _flag),
+    "encryptionKeyFile": ("encryption_key_file", _text),
+    "encryptionKeyEnv": ("encryption_key_env", _text),
+    "crcPoly": ("crc_poly", whole_number),
+    "maxMsgs": ("max_msgs", whole_number),
+    "maxBytes": ("max_bytes", _text),
+    "maxAge": ("max_age", _text),
+    "includeBak": ("include_bak", _flag),
+}
+"""Option of the data source -> field of a family's options class."""
+
+LIVE_OPTIONS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
+    "maxBytesPerTrigger": ("max_bytes", _bytes),
+    "maxRecordsPerTrigger": ("max_records", _count),
+    "startingOffsets": ("starting", parse_starting),
+    "discoveryInterval": ("discovery_s", parse_seconds),
+    "prefetchBytes": ("prefetch_bytes", _bytes_or_none),
+}
+"""Option of the data source -> field of :class:`~everlog.pipelines.scan.live_options.LiveOptions`: for
+``readStream``."""
+
+TABLE_PROPERTIES = frozenset({"owner", "provider"})
+"""What Spark's catalog adds to the options of ``CREATE TABLE``."""
+
+OPTION_NAMES = ("path", "paths", *SCAN_OPTIONS, *FAMILY_OPTIONS, *LIVE_OPTIONS)
+
+
+def parse_options(options: Mapping[str, str]) -> ScanOptions:
+    """Read Spark's options. Raises :class:`UsageError` for an unknown one, a wrong value, no path, or a key in plain
+    text."""
+    given = {name.lower(): value for name, value in options.items()}
+    if "encryptionkey" in given:
+        raise UsageError(
+            "option encryptionKey",
+            found="a key in plain text",
+            expected="encryptionKeyFile or encryptionKeyEnv",
+            hint="options show in query plans and logs",
+        )
+    known = {name.lower() for name in OPTION_NAMES}
+    if given.keys() >= TABLE_PROPERTIES:
+        raise UsageError(
+            "CREATE TABLE",
+            found="USING everlog",
+            expected="CREATE TEMPORARY VIEW ... USING everlog OPTIONS (path '...')",
+            hint="of a table in its catalog Spark gives a Python data source no options when it reads it",
+        )
+    if unknown := sorted(name for name in options if name.lower() not in known):
+        raise UsageError("options", found=", ".join(unknown), expected=f"names out of {', '.join(OPTION_NAMES)}")
+    for name, value in given.items():
+        if name != "paths":  # a list: each of them by itself
+            _check_secret(f"option {name}" if name != "path" else name, value)
+    paths = _paths(given)
+    family_options = _parse(given, FAMILY_OPTIONS)
+    chosen = _parse(given, SCAN_OPTIONS)
+    chosen["start_ns"], chosen["end_ns"] = bounded_times(chosen.get("start_ns"), chosen.get("end_ns"))
+    scan = ScanOptions(
+        paths=paths,
+        **chosen,
+        family_options=family_options,
+        live_options=_parse(given, LIVE_OPTIONS),
+    )
+    if scan.sbe_message is not None and scan.sbe_schema is None:
+        raise UsageError("option sbeMessage", found="no sbeSchema", expected="sbeSchema with it")
+    if scan.sbe_only and scan.sbe_message is None:
+        raise UsageError("option sbeOnly", found="no sbeMessage", expected="sbeMessage with it")
+    if scan.sbe_uint64 is not ColumnType.UINT64 and scan.sbe_message is None:
+        raise UsageError("option sbeUint64", found="no sbeMessage", expected="sbeMessage with it")
+    times_only = scan.sbe_message is None and family_options.get(TIMESTAMP_FROM, "").startswith(PREFIX)
+    if scan.sbe_schema is not None and scan.level is Level.FRAME and not times_only:
+        raise UsageError("option sbeSchema", found="level frame", expected="level record: a fragment is no message")
+    if scan.sbe_schema is not None and family_options.get(TIMESTAMP_FROM, "").startswith(PREFIX):
+        family_options["sbe_schema"] = scan.sbe_schema
+    return scan
+
+
+def check_batch(scan: ScanOptions) -> None:
+    """Live options that bound batches mean nothing here and are let pass, so that ``read`` and ``readStream`` can share
+    their options. Raises :class:`UsageError` for where a live query starts: left out in silence it would give other
+    records than asked for."""
+    if "starting" in scan.live_options:
+        raise UsageError(
+            "option startingOffsets", found="read", expected="readStream", hint="start and end choose what read gives"
+        )
+
+
+def _parse(given: Mapping[str, str], table: Mapping[str, tuple[str, Callable[[str, str], Any]]]) -> dict[str, Any]:
+    return {field: read(name, given[name.lower()]) for name, (field, read) in table.items() if name.lower() in given}
+
+
+def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
+    """``load(one)`` comes as ``path``, ``load([several])`` as ``paths``, a JSON list."""
+    found = [given["path"]] if given.get("path", "").strip() else []
+    if "paths" in given:
+        try:
+            several = parse_json(given["paths"])
+        except ValueError:
+            several = None
+        if not isinstance(several, list) or not all(isinstance(path, str) for path in several):
+            # What is there may have a password in it.
+            raise UsageError(
+                "paths", found="no JSON list", expected="a JSON list of paths", hint="one path: load(path)"
+            )
+        found += several
+    if not found:
+        raise UsageError("path", found="none", expected="a store, a folder of stores, a pattern or a list: load(path)")
+    for path in found:
+        _check_secret("path", path)
+    return tuple(found)
+
+
+def _check_secret(name: str, value: str) -> None:
+    """Raises :class:`UsageError` for a URL with a password."""
+    # Without what is behind the last "@" nothing is looked through again and again.
+    if _PASSWORD.search(value[: value.rfind("@") + 1]):
+        raise UsageError(
+            name,
+            found="a password in a URL",
+            expected="one without",
+            hint="paths show in plans, logs and results; fsspec's settings are the place for it",
+        )

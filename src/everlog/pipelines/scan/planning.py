@@ -1,0 +1,233 @@
+"""What each task reads: splits of stores, several to a partition, as even as they can be dealt out."""
+
+from __future__ import annotations
+
+import fnmatch
+import heapq
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from everlog.core.concurrent_map import look_at_each
+from everlog.core.split_times import may_hold
+from everlog.core.store import Split, Store, StreamInfo
+from everlog.discovery import FoundStore
+from everlog.errors import (
+    CorruptData,
+    EverlogError,
+    FileChanged,
+    StoreUnavailable,
+    UnknownStream,
+    UnsupportedVersion,
+)
+from everlog.pipelines.scan.columns import FamilyOptions, sbe_columns
+from everlog.pipelines.scan.options import TIMESTAMP_FROM, ScanOptions
+from everlog.pipelines.scan.store_errors import at_store, is_left_out
+from everlog.stores import open_store
+
+MIN_PARTITION_BYTES = 16 << 20
+MAX_PARTITION_BYTES = 512 << 20
+"""An empty task costs about 0.1 s, in which tens of MiB are read: below the first bound a second task does not pay,
+and above the second a lost task costs too much."""
+
+TIME_SPLIT_BYTES = 4 << 20
+MAX_TIME_SPLITS = 65_536
+"""With a range of times a stream is looked at in splits of that size, but not in more of them."""
+
+LOG = logging.getLogger("everlog.spark")
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSplits:
+    """Splits of one store and how to open it."""
+
+    store: FoundStore
+    options: Mapping[str, Any]
+    splits: tuple[Split, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ScanTask:
+    """What one task reads, in order. ``faults`` were met while the query was planned: a table of faults gives them."""
+
+    parts: tuple[StoreSplits, ...]
+    faults: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def byte_count(self) -> int:
+        """Estimate of the work."""
+        return sum(split.byte_count for part in self.parts for split in part.splits)
+
+
+OnError = Callable[[FoundStore, EverlogError], None]
+"""Told of a store that can't be planned, and is left out."""
+
+
+def plan(
+    stores: list[FoundStore], scan: ScanOptions, options: FamilyOptions, on_error: OnError | None = None
+) -> list[ScanTask]:
+    """Partitions that hold every record of the query once. Damaged and vanished stores are errors, or left out, as the
+    options say; with ``on_error`` they are told to it. Raises :class:`UnknownStream` when no store has a stream that
+    was asked for, unless one that may have it is left out."""
+    found: list[tuple[FoundStore, Split]] = []
+    matched: set[str] = set()
+    names: list[str] = []
+    is_all_known = True
+    wanted: list[FoundStore] = []
+    others: list[FoundStore] = []
+    for store in stores:
+        (wanted if scan.bounds.may_hold("store", store.path) else others).append(store)
+    for store, seen in _look_at(wanted, scan, options):
+        if isinstance(seen, EverlogError):
+            _left_out(store, seen, is_left_out(scan, seen), on_error)
+            is_all_known = False
+            continue
+        names += seen.names
+        matched |= seen.matched
+        found += [(store, split) for split in seen.splits]
+    if is_all_known and (missing := [pattern for pattern in scan.streams if pattern not in matched]):
+        # A filter that leaves stores out does not make a name wrong that is theirs.
+        _check_names(missing, names, _look_at(others, scan, options))
+    return deal(found, scan, options)
+
+
+def _look_at(
+    stores: list[FoundStore], scan: ScanOptions, options: FamilyOptions
+) -> Iterator[tuple[FoundStore, _Looked | EverlogError]]:
+    looks = look_at_each(lambda store: _look(store, scan, options), stores, (store.path for store in stores))
+    return zip(stores, looks, strict=True)
+
+
+def _check_names(
+    missing: list[str], names: list[str], others: Iterator[tuple[FoundStore, _Looked | EverlogError]]
+) -> None:
+    """Raise :class:`UnknownStream` for patterns that fit no stream of the ``others`` either."""
+    for _, seen in others:
+        if isinstance(seen, EverlogError):
+            return  # it may have them, and the query does without it
+        names += seen.names
+        missing = [pattern for pattern in missing if pattern not in seen.matched]
+        if not missing:
+            return
+    raise UnknownStream("stream", found=", ".join(map(repr, missing)), expected=f"a name or pattern of {_few(names)}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """What a store has: names of its streams, which of the patterns asked for fit them, splits of those chosen."""
+
+    names: list[str]
+    matched: set[str]
+    splits: list[Split]
+
+
+def _look(store: FoundStore, scan: ScanOptions, options: FamilyOptions) -> _Looked | EverlogError:
+    """Errors of the store are a result: of what is looked at at the same time, the first in order counts."""
+    matched: set[str] = set()
+    try:
+        with open_store(store.path, family=store.family, **options[store.family]) as opened:
+            streams = opened.planned_streams(include_all=scan.include_all)
+            chosen = list(_chosen(streams, scan, matched))
+            return _Looked([stream.name for stream in streams], matched, list(_splits(opened, chosen, scan)))
+    except (CorruptData, UnsupportedVersion, StoreUnavailable, FileChanged) as error:
+        return error
+
+
+def _left_out(store: FoundStore, error: EverlogError, is_allowed: bool, on_error: OnError | None) -> None:
+    if on_error is not None:
+        on_error(store, error)
+    elif is_allowed:
+        LOG.warning("%s left out: %s", store.path, error)
+    else:
+        raise at_store(store, error) from error
+
+
+def _few(names: list[str]) -> str:
+    distinct = sorted(set(names))
+    return ", ".join(distinct[:20]) + (f" and {len(distinct) - 20} more" if len(distinct) > 20 else "") or "no streams"
+
+
+def _chosen(streams: list[StreamInfo], scan: ScanOptions, matched: set[str]) -> Iterator[StreamInfo]:
+    for stream in streams:
+        fitting = [p for p in scan.streams if p == stream.name or fnmatch.fnmatchcase(stream.name, p)]
+        matched.update(fitting)
+        if (fitting or not scan.streams) and scan.bounds.may_hold("stream", stream.name):
+            yield stream
+
+
+def _column_names(store: Store, scan: ScanOptions) -> set[str]:
+    """All columns that rows of the store may have a value in."""
+    sbe = sbe_columns(scan)
+    own = {column.name for column in store.schema(level=scan.level)}
+    return own if sbe is None else own | {column.name for column in sbe.columns}
+
+
+def _splits(store: Store, streams: list[StreamInfo], scan: ScanOptions) -> Iterator[Split]:
+    if not scan.bounds.fits(store, _column_names(store, scan)):
+        return
+    start = None if scan.start is None else store.parse_address(scan.start)
+    end = None if scan.end is None else store.parse_address(scan.end)
+    start, end = scan.bounds.range(store, start, end)
+    if start is not None and end is not None and start >= end:
+        return
+    for stream in streams:
+        if scan.has_time_range:
+            if TIMESTAMP_FROM in scan.family_options or _may_be_in_time(stream, scan):
+                yield from _splits_in_time(store, stream, start, end, scan)
+        else:
+            yield from store.splits(stream.name, start=start, end=end, split_bytes=scan.split_bytes)
+
+
+def _splits_in_time(
+    store: Store, stream: StreamInfo, start: int | None, end: int | None, scan: ScanOptions
+) -> list[Split]:
+    """Small splits, without those that can't hold records of the range; where none can be left out, large ones."""
+    small = min(scan.split_bytes, max(TIME_SPLIT_BYTES, stream.byte_count // MAX_TIME_SPLITS))
+    splits = store.splits(stream.name, start=start, end=end, split_bytes=small)
+    times = store.split_times(splits) if splits else []
+    kept = may_hold(splits, times, scan.start_ns, scan.end_ns, scan.slack_ns)
+    if len(kept) < len(splits) or small == scan.split_bytes:
+        return kept
+    return store.splits(stream.name, start=start, end=end, split_bytes=scan.split_bytes)
+
+
+def _may_be_in_time(stream: StreamInfo, scan: ScanOptions) -> bool:
+    """Whether a stream's descriptor, where it tells when the stream began and ended, leaves room for records in the
+    range."""
+    began, ended = stream.details.get("start_timestamp"), stream.details.get("stop_timestamp")
+    after = isinstance(ended, int) and ended > 0 and scan.start_ns is not None and (ended + 1) * 10**6 <= scan.start_ns
+    before = isinstance(began, int) and began > 0 and scan.end_ns is not None and began * 10**6 >= scan.end_ns
+    return not (after or before)
+
+
+def partition_count(byte_count: int, split_count: int, wanted: int | None = None, cores: int | None = None) -> int:
+    """How many partitions to make: near the count of cores, fewer for little data, more for very much."""
+    if wanted is None:
+        cores = cores or os.cpu_count() or 1
+        wanted = max(min(cores, byte_count // MIN_PARTITION_BYTES), -(-byte_count // MAX_PARTITION_BYTES))
+    return max(1, min(wanted, split_count))
+
+
+def deal(found: list[tuple[FoundStore, Split]], scan: ScanOptions, options: FamilyOptions) -> list[ScanTask]:
+    """Largest first to the partition that has least; inside a partition in the order they were found."""
+    if not found:
+        return []
+    total = sum(split.byte_count for _, split in found)
+    count = partition_count(total, len(found), scan.partitions)
+    heap = [(0, index) for index in range(count)]
+    hands: list[list[int]] = [[] for _ in range(count)]
+    for number in sorted(range(len(found)), key=lambda n: (-found[n][1].byte_count, n)):
+        held, index = heapq.heappop(heap)
+        hands[index].append(number)
+        # Each split counts a little, so that many empty ones are dealt out too.
+        heapq.heappush(heap, (held + found[number][1].byte_count + 4096, index))
+    return [ScanTask(_by_store([found[n] for n in sorted(hand)], options)) for hand in hands]
+
+
+def _by_store(hand: list[tuple[FoundStore, Split]], options: FamilyOptions) -> tuple[StoreSplits, ...]:
+    stores: dict[FoundStore, list[Split]] = {}
+    for store, split in hand:
+        stores.setdefault(store, []).append(split)
+    return tuple(StoreSplits(store, options[store.family], tuple(splits)) for store, splits in stores.items())

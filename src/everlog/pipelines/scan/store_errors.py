@@ -1,0 +1,85 @@
+"""What a query says of a store that it can't read, and which stores its options leave out."""
+
+from __future__ import annotations
+
+import logging
+
+from everlog.core.files.storage import is_missing
+from everlog.core.report import Fault
+from everlog.discovery import FoundStore
+from everlog.errors import (
+    CorruptData,
+    EverlogError,
+    FileChanged,
+    KeyRefused,
+    StoreUnavailable,
+    UnknownStream,
+    UnsupportedVersion,
+    WriteFailed,
+)
+from everlog.pipelines.scan.options import SKIP, ScanOptions
+
+LOG = logging.getLogger("everlog.spark")
+
+SEALED = "encrypted"
+"""Code of the note that a store's payloads look encrypted."""
+
+
+def at_store(store: FoundStore, error: EverlogError) -> EverlogError:
+    """The error with the store's path, and the option that goes on without it."""
+    way_out = "onFault=skip leaves the store out" if _is_damage(error) else "failOnDataLoss=false goes on without it"
+    hint = error.hint or way_out
+    if way_out.partition(" ")[0] not in hint:
+        hint += f"; {way_out}"
+    return _named(store, error, hint)
+
+
+def refused(store: FoundStore, error: KeyRefused) -> EverlogError:
+    """The error with the store's path: no option goes on without a key that fits."""
+    return _named(store, error, error.hint)
+
+
+def is_gone(error: EverlogError) -> bool:
+    """Whether a store, or a part of it, has vanished. What only can't be read now has not: who goes on without what is
+    gone must not go on without that."""
+    if isinstance(error, StoreUnavailable):
+        return not isinstance(error, WriteFailed) and is_missing(error)
+    return isinstance(error, FileChanged | UnknownStream)
+
+
+def out_of_reach(store: FoundStore, error: EverlogError) -> EverlogError:
+    """The error with the store's path: no option goes on without what may be there."""
+    return _named(
+        store, error, error.hint or "failOnDataLoss=false goes on without what is gone, and this may be there"
+    )
+
+
+def _named(store: FoundStore, error: EverlogError, hint: str | None) -> EverlogError:
+    where = error.where if error.where.startswith(store.path) else f"{store.path}/{error.where}"
+    return type(error)(where, offset=error.offset, found=error.found, expected=error.expected, hint=hint)
+
+
+def damage(path: str, fault: Fault, way_on: str) -> CorruptData:
+    """A fault of the store at ``path`` as an error. ``way_on``: what ``onFault=skip`` does."""
+    return CorruptData(
+        f"{path}/{fault.file}",
+        offset=fault.offset,
+        found=fault.found,
+        expected=fault.expected,
+        hint=f"{fault.code}: a reader loses {fault.loses}; onFault=skip {way_on}",
+    )
+
+
+def warn_of_sealed(path: str, fault: Fault) -> None:
+    """A warning where a store's payloads look encrypted and there is no key: they go on as they are."""
+    if fault.code == SEALED:
+        LOG.warning("%s: %s: %s, and no key was given: they go on as they are", path, fault.file, fault.found)
+
+
+def is_left_out(scan: ScanOptions, error: EverlogError) -> bool:
+    """Whether the options say to go on without a store that has this error."""
+    return scan.on_fault == SKIP if _is_damage(error) else not scan.fail_on_data_loss
+
+
+def _is_damage(error: EverlogError) -> bool:
+    return isinstance(error, CorruptData | UnsupportedVersion)

@@ -1,0 +1,1 @@
+"""Statistics: folding what a split holds, joining splits."""

@@ -1,0 +1,58 @@
+"""Splits of a stream are folded apart; what is between the last record of one and the first of the next is added
+here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from everlog.pipelines.stats.fold import MAX_GAPS, Buckets
+from everlog.pipelines.stats.rows import TIME, StreamName, bucket_rows
+from everlog.pipelines.stats.scan import MISSING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Row = dict[str, Any]
+
+
+def join_edges(
+    edges: list[tuple[StreamName, Row]], bucket_ns: int
+) -> tuple[list[pa.RecordBatch], list[tuple[StreamName, Row]]]:
+    """Rows of buckets with the times between neighbouring splits, and the gaps there. A split that does not begin where
+    the one before it ends is no neighbour: what is between was not asked for."""
+    by_stream: dict[StreamName, list[Row]] = {}
+    for name, edge in edges:
+        by_stream.setdefault(name, []).append(edge)
+    batches: list[pa.RecordBatch] = []
+    gaps: list[tuple[StreamName, Row]] = []
+    for name, splits in by_stream.items():
+        splits.sort(key=lambda edge: (edge["start"] is not None, edge["start"] or 0))
+        buckets = Buckets(bucket_ns)
+        last, last_ns, end = None, None, None
+        for split in splits:
+            if end is None or split["start"] != end:
+                last, last_ns = None, None
+            if last is not None and split["first"] is not None:
+                _join(name, last, split["first"], gaps)
+            if split["ends_ns"] is not None:
+                last_ns = _join_times(last_ns, split["ends_ns"], buckets)
+            last, end = split["last"] or last, split["end"]
+        batches += bucket_rows(name, TIME, buckets)
+    return batches, gaps
+
+
+def _join_times(before_ns: int | None, ends_ns: Sequence[int | None], buckets: Buckets) -> int | None:
+    """Times out of the range that was asked for are ``None``: an interval counts where both its ends are in it."""
+    first_ns, last_ns = ends_ns
+    if before_ns is not None and first_ns is not None:
+        buckets.add_interval(first_ns, first_ns - before_ns)
+    return last_ns
+
+
+def _join(name: StreamName, last: list[Any], first: list[Any], gaps: list[tuple[StreamName, Row]]) -> None:
+    (after, after_ns, after_text), (before, before_ns, before_text) = last, first
+    missing = MISSING[name.family](after, before) if name.family in MISSING else 0
+    if missing and len(gaps) < MAX_GAPS:
+        times = {"after_ns": after_ns, "before_ns": before_ns}
+        gaps.append((name, {"after": after_text, "before": before_text, "missing": missing, **times}))

@@ -1,0 +1,1 @@
+"""The demo: the golden stores, read, checked and counted."""

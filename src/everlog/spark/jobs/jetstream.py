@@ -1,0 +1,306 @@
+"""NATS Streaming channels into JetStream: what is to be moved, planned by the driver; a task for each channel."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from everlog.core.report import Fault, Progress, Severity
+from everlog.core.store import StreamInfo
+from everlog.discovery import FoundStore
+from everlog.errors import EverlogError, LimitExceeded, UnknownStream, UsageError
+from everlog.nats_streaming.options import NatsStreamingOptions
+from everlog.pipelines.migrate.channel import MAX_GAP_MESSAGES, ChannelImport, ChannelMove, Counts, move_channel
+from everlog.pipelines.migrate.connection import Connection, JetStream, run_async
+from everlog.pipelines.migrate.consumers import Subscriptions, plan_consumers
+from everlog.pipelines.migrate.naming import (
+    MAX_NAME_LENGTH,
+    SubjectMapping,
+    distinct_names,
+    map_subject,
+    marked_name,
+    plain_name,
+)
+from everlog.pipelines.migrate.progress import ProgressFolder, report_count, watch
+from everlog.pipelines.migrate.stream import StreamSettings, is_ours
+from everlog.pipelines.scan.options import FAIL
+from everlog.spark.jobs.progress import TaskProgress
+from everlog.stores import open_store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FAMILY = "nats-streaming"
+LOG = logging.getLogger("everlog.spark")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JetStreamTarget:
+    """Where channels go. ``stream_prefix`` comes before the names of streams, ``subject_prefix`` before subjects;
+    ``mappings`` change subjects. ``queue_groups``: groups that are not durable become consumers, too. ``consumers``:
+    whether subscriptions are moved at all. ``keep_limits``: streams get the limits with which the store is read."""
+
+    connection: Connection
+    settings: StreamSettings = field(default_factory=StreamSettings)
+    stream_prefix: str = ""
+    subject_prefix: str = ""
+    mappings: tuple[SubjectMapping, ...] = ()
+    queue_groups: bool = True
+    consumers: bool = True
+    keep_limits: bool = False
+
+
+def plan_channels(
+    store: FoundStore,
+    target: JetStreamTarget,
+    *,
+    streams: Sequence[str] = (),
+    options: dict[str, Any] | None = None,
+    on_fault: str = FAIL,
+) -> list[ChannelMove]:
+    """A move for each channel of a store, or of those in ``streams`` (names or patterns). ``options`` open the store;
+    a key is given as a file or an environment variable.
+
+    Raises :class:`UsageError`, :class:`UnknownStream`, and what opening a store raises.
+    """
+    if store.family != FAMILY:
+        raise UsageError(store.path, found=f"a store of family {store.family}", expected=FAMILY)
+    options = dict(options or {})
+    if "encryption_key" in options:
+        raise UsageError("encryption_key", found="a key in plain text", expected="a file or an environment variable")
+    with open_store(store.path, family=FAMILY, **options) as opened:
+        infos = {info.name: info for info in opened.streams()}
+        state = opened.info()
+    chosen = _chosen(infos, streams)
+    # Names come from all channels, so that they are the same however many are moved at a time.
+    names = distinct_names(list(infos), target.stream_prefix)
+    cluster = (state["server_info"] or {}).get("cluster_id", "")
+    moves = []
+    for name in chosen:
+        told = state["channels"].get(name, {}).get("subscriptions", []) if target.consumers else []
+        subscriptions = plan_consumers(told, queue_groups=target.queue_groups)
+        first, last = _span(infos[name], subscriptions)
+        subject, refusal = _subject(store, name, target)
+        both = (plain_name(target.stream_prefix + name), marked_name(name, target.stream_prefix))
+        moves.append(
+            ChannelMove(
+                store=store.path,
+                options=options,
+                on_fault=on_fault,
+                channel=name,
+                cluster=cluster,
+                stream=names[name],
+                subject=subject,
+                first=first,
+                last=last,
+                byte_count=infos[name].byte_count,
+                subscriptions=subscriptions,
+                settings=_settings(target, options),
+                connection=target.connection,
+                other_names=tuple(other for other in both if other != names[name] and len(other) <= MAX_NAME_LENGTH),
+                refusal=refusal,
+            )
+        )
+    refuse_shared_streams(moves)
+    return moves
+
+
+def _subject(store: FoundStore, channel: str, target: JetStreamTarget) -> tuple[str, UsageError | None]:
+    """The subject of a channel's messages, or why it has none: other channels are moved all the same."""
+    try:
+        return map_subject(channel, target.mappings, target.subject_prefix), None
+    except UsageError as error:
+        return channel, UsageError(
+            f"{store.path}: channel {channel!r}",
+            found=f"{error.where} {error.found}",
+            expected=error.expected,
+            hint="--map FROM=TO gives it another subject",
+        )
+
+
+def _chosen(names: Iterable[str], patterns: Sequence[str]) -> list[str]:
+    """Raises :class:`UnknownStream` for a pattern that nothing fits."""
+    chosen: list[str] = []
+    fitted: set[str] = set()
+    for name in names:
+        fitting = [pattern for pattern in patterns if name == pattern or fnmatchcase(name, pattern)]
+        fitted.update(fitting)
+        if fitting or not patterns:
+            chosen.append(name)
+    if missing := [pattern for pattern in patterns if pattern not in fitted]:
+        raise UnknownStream("stream", found=", ".join(map(repr, missing)), expected="a channel that ls lists")
+    return chosen
+
+
+def _settings(target: JetStreamTarget, options: Mapping[str, Any]) -> StreamSettings:
+    if not target.keep_limits:
+        return target.settings
+    limits = NatsStreamingOptions(**options).limits()
+    return replace(target.settings, max_msgs=limits.max_msgs, max_bytes=limits.max_bytes, max_age_ns=limits.max_age_ns)
+
+
+def _span(info: StreamInfo, subscriptions: Subscriptions) -> tuple[int, int]:
+    """First and last sequence of the stream. What a subscription has seen counts where the messages themselves are
+    lost: no new message may get such a sequence, for its consumer would pass over it."""
+    last = max(int(info.end or 1) - 1, int(info.last or 0), subscriptions.last_sent)
+    first = int(info.first) if info.first is not None else last + 1
+    if last - first + 1 - (info.record_count or 0) > MAX_GAP_MESSAGES:
+        found = f"{info.record_count} messages of sequences {first} to {last}"
+        raise LimitExceeded(info.name, found=found, expected=f"at most {MAX_GAP_MESSAGES} missing ones")
+    return first, last
+
+
+def refuse_shared_streams(moves: Sequence[ChannelMove]) -> None:
+    """Raises :class:`UsageError` where two moves have one stream, or one subject."""
+    for kind in ("stream", "subject"):
+        seen: dict[str, ChannelMove] = {}
+        for move in (move for move in moves if move.refusal is None):
+            name = getattr(move, kind)
+            other = seen.setdefault(name, move)
+            if other is not move:
+                raise UsageError(
+                    f"{kind} {name}",
+                    found=f"channel {other.channel!r} of {other.store} and channel {move.channel!r} of {move.store}",
+                    expected="one channel",
+                    hint="move the stores one by one, each with prefixes of its own",
+                )
+
+
+def describe(move: ChannelMove) -> dict[str, Any]:
+    """A move as plain values, as the results have them."""
+    return {
+        "store": move.store,
+        "channel": move.channel,
+        "stream": move.stream,
+        "subject": move.subject,
+        "first": move.first,
+        "last": move.last,
+        "not_moved": [
+            {"id": sub["id"], "kind": sub["kind"], "client": sub["client_id"], "pending": len(sub["pending"])}
+            for sub in move.subscriptions.left_out
+        ],
+    }
+
+
+def rehearse(moves: Sequence[ChannelMove]) -> list[dict[str, Any]]:
+    """What would be done, asked of the server without changing anything."""
+    refuse_shared_streams(moves)
+    return run_async(_rehearse(moves))
+
+
+async def _rehearse(moves: Sequence[ChannelMove]) -> list[dict[str, Any]]:
+    if not moves:
+        return []
+    async with JetStream(moves[0].connection) as js:
+        return [await _rehearsed(js, move) for move in await _placed(js, moves)]
+
+
+async def _placed(js: JetStream, moves: Sequence[ChannelMove]) -> list[ChannelMove]:
+    """The moves with the streams that their channels have already: a channel that is new may have made others' names
+    longer."""
+    return [replace(move, stream=await _name(js, move)) for move in moves]
+
+
+async def _name(js: JetStream, move: ChannelMove) -> str:
+    for name in (move.stream, *move.other_names):
+        info = await js.stream_info(name)
+        if info is not None and is_ours(move, info):
+            return name
+    return move.stream
+
+
+async def _rehearsed(js: JetStream, move: ChannelMove) -> dict[str, Any]:
+    row = describe(move) | {"outcome": "would move", "error": None, "consumers": _would_make(move), "moved": 0}
+    done, faults = 0, list[Fault]()
+    try:
+        if move.refusal is not None:
+            raise move.refusal
+        with open_store(move.store, family=FAMILY, **move.options) as store:
+            if (info := await js.stream_info(move.stream)) is not None:
+                done = info["state"]["last_seq"]
+                if await ChannelImport(js, move, Counts(), lambda moved: None).is_done(store, info):
+                    return row | {"outcome": "up to date", "faults": 0}
+                row["outcome"] = "would finish" if done >= move.last else "would move"
+            rest = store.scan(move.channel, columns=["sequence"], start=done + 1, on_fault=faults.append)
+            row["moved"] = sum(batch.row_count for batch in rest)
+    except UsageError as error:
+        return row | {"outcome": "would fail", "error": str(error)}
+    return row | {"faults": sum(fault.severity is Severity.FAULT for fault in faults)}
+
+
+def _would_make(move: ChannelMove) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": plan.name,
+            "kind": plan.kind,
+            "durable": plan.durable,
+            "clients": list(plan.clients),
+            "floor": plan.floor,
+            "last_sent": plan.last_sent,
+            "start": plan.start(move.settings.pending),
+            "pending": list(plan.pending),
+            "outcome": "would make",
+        }
+        for plan in move.subscriptions.consumers
+    ]
+
+
+def migrate_to_jetstream(
+    spark: SparkSession,
+    moves: Sequence[ChannelMove],
+    *,
+    tasks: int | None = None,
+    progress: Progress | None = None,
+) -> list[dict[str, Any]]:
+    """Move channels, several at once, each by one task; a row for each, in order. One that fails is a row with an
+    ``error``; the others are moved. Run again, it adds what is missing.
+
+    Raises what reaching the server raises, and :class:`UsageError` for channels of several stores that would share a
+    stream, before anything is begun.
+    """
+    if not moves:
+        return []
+    refuse_shared_streams(moves)
+    moves = with_streams(moves)
+    count = max(1, min(len(moves), tasks or 4 * spark.sparkContext.defaultParallelism))
+    with ProgressFolder(progress is not None) as folder:
+        numbered = list(enumerate(moves))
+        place = folder.path
+
+        def run(part: Iterable[tuple[int, ChannelMove]]) -> Iterator[str]:
+            for number, move in part:
+                yield json.dumps(move_one(move, number, place))
+
+        # The largest first, so that none is left alone at the end.
+        numbered.sort(key=lambda item: -item[1].byte_count)
+        total = sum(max(0, move.last - move.first + 1) for move in moves)
+        with watch(folder, progress, "messages", total), TaskProgress(spark, "migrate", None):
+            lines = spark.sparkContext.parallelize(numbered, count).mapPartitions(run).collect()
+    rows = {row.pop("number"): row for row in map(json.loads, lines)}
+    return [rows[number] for number in range(len(moves))]
+
+
+def with_streams(moves: Sequence[ChannelMove]) -> list[ChannelMove]:
+    """The moves as the server is to be asked: a channel that has a stream already, under a name of before, keeps it.
+    Raises what reaching the server raises."""
+    return run_async(_reach(moves))
+
+
+async def _reach(moves: Sequence[ChannelMove]) -> list[ChannelMove]:
+    async with JetStream(moves[0].connection) as js:
+        await js.api("INFO")
+        return await _placed(js, moves)
+
+
+def move_one(move: ChannelMove, number: int = 0, progress_folder: str | None = None) -> dict[str, Any]:
+    """What a task does with one channel; an error is part of the row."""
+    row = describe(move) | {"number": number, "error": None}
+    try:
+        return row | move_channel(move, lambda moved: report_count(progress_folder, number, moved))
+    except EverlogError as error:
+        LOG.warning("channel %s: %s", move.channel, error)
+        return row | {"outcome": "failed", "moved": None, "consumers": [], "error": str(error)}

@@ -1,0 +1,270 @@
+"""Records of any family into journals or into an archive of ours: planned by the driver, moved by tasks.
+
+Every stream keeps its order, and gets a target of its own: a journal in a folder, or a recording of one archive. One
+process owns an archive, so that one task moves all streams into it; journals are filled by several tasks at once."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from everlog.core.files.writable import LocalWritableStorage
+from everlog.core.report import Fault, Progress, Severity
+from everlog.discovery import FoundStore
+from everlog.errors import EverlogError, UnknownStream, UsageError
+from everlog.pipelines.migrate.manifest import write_parquet
+from everlog.pipelines.migrate.moving import Mover, StreamMove, look_at_source
+from everlog.pipelines.migrate.notes import (
+    ARCHIVE,
+    JLOG,
+    Note,
+    Progressed,
+    assign,
+    held,
+    notes_folder,
+    open_notes,
+    read_note,
+)
+from everlog.pipelines.migrate.progress import ProgressFolder, report_count, watch
+from everlog.pipelines.migrate.source import refuse_options
+from everlog.pipelines.migrate.targets import (
+    KEEP,
+    KINDS,
+    TIME,
+    JournalTarget,
+    RecordingTarget,
+    Target,
+    TargetOptions,
+    archive_for,
+)
+from everlog.pipelines.scan.options import FAIL
+from everlog.spark.jobs.progress import TaskProgress
+from everlog.stores import open_store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from everlog.aeron.archive import Archive
+
+LOG = logging.getLogger("everlog.spark")
+JSON_LINES, PARQUET = "jsonl", "parquet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordTarget:
+    """``kind``: ``jlog`` (``folder`` gets a journal for each stream) or ``aeron-archive`` (``folder`` is the archive).
+    ``notes``: the folder of notes, ``None`` for ``folder`` with ``.everlog-migrate`` behind it. ``manifest``:
+    ``jsonl``, or ``parquet`` beside it."""
+
+    kind: str
+    folder: str
+    notes: str | None = None
+    manifest: str = JSON_LINES
+    options: TargetOptions = field(default_factory=TargetOptions)
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise UsageError("target", found=repr(self.kind), expected=" or ".join(KINDS))
+        if self.manifest not in (JSON_LINES, PARQUET):
+            raise UsageError("manifest", found=repr(self.manifest), expected=f"{JSON_LINES} or {PARQUET}")
+        if not self.folder:
+            raise UsageError("target", found="no folder", expected="a folder")
+        self.options.check(self.kind)
+
+
+def plan_streams(
+    stores: Sequence[FoundStore],
+    target: RecordTarget,
+    *,
+    streams: Sequence[str] = (),
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    on_fault: str = FAIL,
+    include_all: bool = False,
+    fail_on_data_loss: bool = True,
+    dry_run: bool = False,
+) -> list[StreamMove]:
+    """A move for each stream of the stores, or of those in ``streams`` (names or patterns). ``options`` of each family
+    open its stores. With ``fail_on_data_loss`` a stream fails of which records went before they were moved, in a later
+    run. With ``dry_run`` nothing is noted. Raises :class:`UsageError`, :class:`UnknownStream`, and what
+    opening a store raises."""
+    for given in (options or {}).values():
+        refuse_options(given)
+    for folder in (target.folder, notes_folder(target.folder, target.notes)):
+        if os.path.exists(folder) and not os.path.isdir(folder):
+            raise UsageError("target", found=f"{folder}, which is a file", expected="a folder, or none yet")
+    wanted: list[tuple[str, str, str]] = []
+    sizes: list[int] = []
+    fitted: set[str] = set()
+    for found in stores:
+        path = found.path if "://" in found.path else os.path.realpath(found.path)
+        _refuse_inside(path, target)
+        with open_store(path, family=found.family, **(options or {}).get(found.family, {})) as store:
+            for info in store.streams(include_all=include_all):
+                fitting = [s for s in streams if s == info.name or fnmatchcase(info.name, s)]
+                fitted.update(fitting)
+                if fitting or not streams:
+                    wanted.append((path, found.family, info.name))
+                    sizes.append(info.byte_count)
+    if missing := [pattern for pattern in streams if pattern not in fitted]:
+        raise UnknownStream("stream", found=", ".join(map(repr, missing)), expected="a stream that ls lists")
+    assigned = assign(notes_folder(target.folder, target.notes), target.kind, wanted, keep=not dry_run)
+    return [
+        StreamMove(
+            assigned=place,
+            options=dict((options or {}).get(place.family, {})),
+            on_fault=on_fault,
+            byte_count=size,
+            fail_on_data_loss=fail_on_data_loss,
+        )
+        for place, size in zip(assigned, sizes, strict=True)
+    ]
+
+
+def _refuse_inside(path: str, target: RecordTarget) -> None:
+    """Reading changes no store: neither target nor notes may be in one."""
+    for folder in (target.folder, notes_folder(target.folder, target.notes)):
+        if os.path.realpath(folder) == path or os.path.realpath(folder).startswith(path.rstrip("/") + "/"):
+            raise UsageError("target", found=f"{folder}, inside the store {path}", expected="a folder outside")
+
+
+def rehearse(
+    moves: Sequence[StreamMove], target: RecordTarget, progress: Progress | None = None
+) -> list[dict[str, Any]]:
+    """What would be moved, without changing anything: a row for each stream, found by reading."""
+    rows = []
+    for number, move in enumerate(moves):
+        if progress is not None:
+            progress(move.assigned.stream, number, len(moves))
+        rows.append(_rehearsed(move, target))
+    return rows
+
+
+def _rehearsed(move: StreamMove, target: RecordTarget) -> dict[str, Any]:
+    folder, place = notes_folder(target.folder, target.notes), move.assigned
+    state = read_note(LocalWritableStorage(folder), f"{place.name}.json") if os.path.isdir(folder) else Progressed()
+    count = size = 0
+    faults: list[Fault] = []
+    row = describe(move, target) | {"error": None}
+    with open_store(place.store, family=place.family, **move.options) as store:
+        try:
+            losses = look_at_source(store, move, state)
+        except EverlogError as error:
+            return row | _failed(error, "would fail")
+        end = min(store.open_ends(place.stream), default=None)
+        columns = ["address", "length"]
+        for batch in store.scan(place.stream, columns=columns, start=state.last, end=end, on_fault=faults.append):
+            addresses, lengths = batch.to_list("address"), batch.to_list("length")
+            start = 1 if addresses and addresses[0] == state.last else 0
+            count += len(addresses) - start
+            size += sum(lengths[start:])
+    # What was pending when a run was killed may be there already.
+    return row | {
+        "outcome": "would move" if count else "up to date",
+        "moved": count,
+        "moved_bytes": size,
+        "total": state.records + count,
+        "faults": sum(fault.severity is Severity.FAULT for fault in faults),
+        "losses": losses,
+    }
+
+
+def describe(move: StreamMove, target: RecordTarget) -> dict[str, Any]:
+    """A move as plain values, as the results have them."""
+    place = move.assigned
+    to = os.path.join(target.folder, place.name) if target.kind == JLOG else target.folder
+    return {"store": place.store, "family": place.family, "stream": place.stream, "target": to}
+
+
+def migrate_records(
+    spark: SparkSession,
+    moves: Sequence[StreamMove],
+    target: RecordTarget,
+    *,
+    tasks: int | None = None,
+    progress: Progress | None = None,
+) -> list[dict[str, Any]]:
+    """Move streams; a row for each, in order. One that fails is a row with an ``error``; the others are moved. Run
+    again, after a kill, too, it adds what is missing, each record once."""
+    if not moves:
+        return []
+    numbered = sorted(enumerate(moves), key=lambda item: -item[1].byte_count)
+    count = 1 if target.kind == ARCHIVE else max(1, min(len(moves), tasks or 4 * spark.sparkContext.defaultParallelism))
+    with ProgressFolder(progress is not None) as folder:
+        place = folder.path
+
+        def run(part: Iterable[tuple[int, StreamMove]]) -> Iterator[str]:
+            for row in move_streams(list(part), target, place):
+                yield json.dumps(row)
+
+        total = sum(move.byte_count for move in moves)
+        with watch(folder, progress, "bytes", total), TaskProgress(spark, "migrate", None):
+            lines = spark.sparkContext.parallelize(numbered, count).mapPartitions(run).collect()
+    rows = {row.pop("number"): row for row in map(json.loads, lines)}
+    return [rows[number] for number in range(len(moves))]
+
+
+def move_streams(
+    numbered: Sequence[tuple[int, StreamMove]], target: RecordTarget, progress_folder: str | None = None
+) -> Iterator[dict[str, Any]]:
+    """What a task does: its streams one after another; a row for each, errors in it."""
+    if not numbered:
+        return
+    if target.kind == JLOG:
+        for number, move in numbered:
+            yield _row(number, move, target, partial(_journal, target, move), progress_folder)
+        return
+    try:
+        with archive_for(target.folder, target.options) as archive:
+            for number, move in numbered:
+                yield _row(number, move, target, partial(_recording, archive, target, move), progress_folder)
+    except EverlogError as error:
+        for number, move in numbered:  # a later row of a number counts
+            yield describe(move, target) | {"number": number} | _failed(error)
+
+
+def _journal(target: RecordTarget, move: StreamMove) -> Target:
+    return JournalTarget(os.path.join(target.folder, move.assigned.name), target.options)
+
+
+def _recording(archive: Archive, target: RecordTarget, move: StreamMove) -> Target:
+    chosen = target.options.reserved_value or (KEEP if move.assigned.family == ARCHIVE else TIME)
+    return RecordingTarget(archive, move.assigned, target.options, chosen)
+
+
+def _failed(error: EverlogError, outcome: str = "failed") -> dict[str, Any]:
+    counts: dict[str, Any] = {"moved": None, "moved_bytes": None, "total": None, "faults": 0, "losses": []}
+    return {"outcome": outcome, "error": str(error)} | counts
+
+
+def _row(
+    number: int, move: StreamMove, target: RecordTarget, opened: Callable[[], Target], progress_folder: str | None
+) -> dict[str, Any]:
+    row = describe(move, target) | {"number": number, "error": None}
+    name = move.assigned.name
+    storage = open_notes(notes_folder(target.folder, target.notes))
+    try:
+        with held(storage, f"{name}.lock"), closing(Note(storage, name)) as note, closing(opened()) as place:
+            mover = Mover(move, place, note, lambda moved: report_count(progress_folder, number, moved))
+            mover.run()
+            manifest = write_parquet(note.manifest) if target.manifest == PARQUET else note.manifest
+            return row | {
+                "outcome": "moved" if mover.moved or mover.found_again else "up to date",
+                "target": place.place,
+                "moved": mover.moved,
+                "moved_bytes": mover.moved_bytes,
+                "found_again": mover.found_again,
+                "total": note.state.records,
+                "faults": mover.faults,
+                "losses": mover.losses,
+                "manifest": manifest,
+            }
+    except EverlogError as error:
+        LOG.warning("stream %s: %s", move.assigned.stream, error)
+        return row | _failed(error)

@@ -1,0 +1,188 @@
+"""The reader of a live query, as Spark's driver calls it. One process plans all batches of a query; ``read`` runs in
+others, on a copy.
+
+A small batch is read here, where it is planned, and handed to the JVM at once: starting a Python task costs more than
+reading a megabyte. Spark offers that to :class:`SimpleDataSourceStreamReader` only, through a wrapper class of its own;
+the reader takes that class for the moment in which Spark asks for a batch's partitions. Where a version of Spark has no
+such class, or a task finds nothing that was handed over, tasks read the same partition.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from everlog.core.following import CutLimit
+from everlog.errors import EverlogError, MissingDependency, UsageError
+from everlog.pipelines.follow.followers import UNFOLLOWED
+from everlog.pipelines.follow.offsets import from_json, to_json
+from everlog.pipelines.follow.positions import Positions
+from everlog.pipelines.follow.tracking import Tracker
+from everlog.pipelines.scan.columns import FamilyOptions
+from everlog.pipelines.scan.live_options import LiveOptions
+from everlog.pipelines.scan.options import ScanOptions
+from everlog.pipelines.scan.planning import ScanTask, deal
+from everlog.pipelines.scan.reading import read_task
+from everlog.spark.partitions import StorePartition, to_partitions
+from everlog.spark.struct_types import arrow_schema
+from everlog.spark.workers import settle
+
+try:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadLimit,
+        ReadMaxBytes,
+        ReadMaxRows,
+        SupportsTriggerAvailableNow,
+    )
+except ImportError as _error:  # Spark 4.1
+    raise MissingDependency(
+        "readStream", found="a Spark without bounds for batches", expected="4.2 or later", hint="pip install -U pyspark"
+    ) from _error
+
+try:
+    from pyspark.sql.datasource_internal import _SimpleStreamReaderWrapper as _Prefetching
+except ImportError:  # not part of Spark's public interface
+    _Prefetching = None
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+MAX_PREFETCHED_SPLITS = 64
+"""Of more, tasks open the files."""
+
+LOG = logging.getLogger("everlog.spark")
+
+
+def make_reader(schema: StructType, scan: ScanOptions, options: FamilyOptions) -> LiveReader:
+    """Raises :class:`UsageError` for options that only batch queries have."""
+    if scan.faults or scan.aggregation is not None:
+        found = "option faults" if scan.faults else "an aggregation"
+        raise UsageError("readStream", found=found, expected="records", hint="use read instead")
+    if options.keys() <= UNFOLLOWED.keys():
+        found = f"stores of {', '.join(options)}"
+        why = "; ".join(UNFOLLOWED[family] for family in options)
+        raise UsageError("readStream", found=found, expected="stores that keep their records", hint=why)
+    return LiveReader(schema, scan, LiveOptions(**scan.live_options), options)
+
+
+class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+    """Offsets are those of :mod:`everlog.pipelines.follow.offsets`."""
+
+    def __init__(self, schema: StructType, scan: ScanOptions, live: LiveOptions, options: FamilyOptions) -> None:
+        self.schema = schema
+        self.scan = scan
+        self.live = live
+        self._options = options
+        self._made: Positions | None = None
+        self._prefetched: list[pa.RecordBatch] = []
+
+    @property
+    def _positions(self) -> Positions:
+        if self._made is None:
+            tracker = Tracker(self.scan, self._options, self.live.discovery_s)
+            self._made = Positions(tracker, self.scan, self.live)
+        return self._made
+
+    # What Spark's driver asks for
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name, as those below
+        """Where a query without a checkpoint begins."""
+        return to_json(self._positions.initial())
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """Spark knows one limit at a time; where both are given, ``latestOffset`` adds the other."""
+        if self.live.max_records is not None:
+            return ReadMaxRows(self.live.max_records)
+        return ReadAllAvailable() if self.live.max_bytes is None else ReadMaxBytes(self.live.max_bytes)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Where the next batch ends; ``start`` where there is nothing new. Raises :class:`DataLost`."""
+        return to_json(self._positions.next(from_json(start), self._cut_limit(limit)))
+
+    def _cut_limit(self, limit: ReadLimit) -> CutLimit:
+        if isinstance(limit, ReadMaxRows):
+            return CutLimit(records=limit.max_rows, byte_count=self.live.max_bytes)
+        if isinstance(limit, ReadMaxBytes):
+            return CutLimit(records=self.live.max_records, byte_count=limit.max_bytes)
+        return CutLimit()
+
+    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
+        """The ends of all streams at the last look, for query progress."""
+        return to_json(self._positions.ends())
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """The query ends at what is there now."""
+        self._positions.freeze()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """Few and large ones, near the count of cores; one, and its rows, where there is little to read. After a
+        restart this may be the first that is asked for. Raises :class:`DataLost`."""
+        found = list(self._positions.splits(from_json(start), from_json(end)))
+        tasks = deal(found, self.scan, self._options)
+        if _Prefetching is not None and self.live.prefetch_bytes and len(tasks) == 1:
+            batches = self._read_small(tasks[0])
+            if batches is not None:
+                self._prefetched = batches
+                self.__class__ = _prefetching_class()
+        return to_partitions(tasks)
+
+    def _read_small(self, task: ScanTask) -> list[pa.RecordBatch] | None:
+        """The task's rows, unless they are too many. What goes wrong, a task meets too, and tells."""
+        size, batches = 0, []
+        if sum(len(part.splits) for part in task.parts) > MAX_PREFETCHED_SPLITS:
+            return None
+        try:
+            for batch in read_task(task, arrow_schema(self.schema), self.scan):
+                size += batch.nbytes
+                if size > self.live.prefetch_bytes:
+                    return None
+                batches.append(batch)
+        except EverlogError:
+            return None
+        return batches
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing is kept beyond what Spark keeps."""
+
+    def stop(self) -> None:
+        """Give all files back."""
+        if self._made is not None:
+            self._made.tracker.close()
+        self._made = None
+
+    # What a task does
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Record batches with exactly the schema that Spark asked for."""
+        if not isinstance(partition, StorePartition):
+            return iter(())
+        settle()
+        return read_task(partition.task, arrow_schema(self.schema), self.scan)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A task's partition has all that it needs.
+        return self.__dict__ | {"_made": None, "_prefetched": [], "_options": {}}
+
+
+def _prefetching_class() -> type[LiveReader]:
+    global _made_class
+    if _made_class is None:
+
+        class Prefetched(LiveReader, _Prefetching):  # type: ignore[misc]
+            """A :class:`LiveReader` for the moment in which Spark asks for the rows of the batch that it planned."""
+
+            def getCache(self, start: dict[str, Any], end: dict[str, Any]) -> Iterator[pa.RecordBatch]:  # noqa: N802
+                batches, self._prefetched = self._prefetched, []
+                self.__class__ = LiveReader
+                return iter(batches)
+
+        _made_class = Prefetched
+    return _made_class
+
+
+_made_class: type[LiveReader] | None = None

@@ -1,1 +1,0 @@
-"""What is done with whole stores in one Spark job: verify, export, compare. ``everlog spark`` runs them."""

@@ -1,0 +1,1 @@
+"""Statistics of many stores, or of a DataFrame, as Spark jobs."""

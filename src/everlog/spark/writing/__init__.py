@@ -1,1 +1,0 @@
-"""Writing from Spark: tasks stage, the driver appends, a note makes a retry exact."""
