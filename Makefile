@@ -147,7 +147,7 @@ test-lowest: setup
 	$(BIN)/python tools/lowest_versions.py > build/lowest.txt
 	rm -rf build/lowest
 	$(BIN)/python -m pip install --quiet --target build/lowest -r build/lowest.txt
-	PYTHONPATH=$(CURDIR)/build/lowest $(BIN)/python -m pytest -q --numprocesses 2 --dist loadgroup --ignore tests/spark/test_remote.py \
+	PYTHONPATH=$(CURDIR)/build/lowest $(BIN)/python -m pytest -q --numprocesses 2 --dist loadgroup --ignore tests/spark/source/test_remote.py \
 		--ignore-glob 'tests/spark/test_live_*' $(or $(TESTS),tests/cli tests/nats_streaming tests/spark)
 
 # The compiled modules, built anew to stop at a memory error or at undefined behaviour, in the tests that give them the

@@ -16,9 +16,11 @@ from tools import aeron_java
 
 from everlog.aeron.transport.driver.media_driver import MediaDriver
 from everlog.testing.made.server import Missing, NatsServer, find_server
-from tests.interop import c_library, java_archive, java_transport
+from tests.interop.archive import java_archive
+from tests.interop.jlog import c_library
+from tests.interop.transport import java_transport
 
-pytest.register_assert_rewrite("tests.interop.both_archives")
+pytest.register_assert_rewrite("tests.interop.archive.both_archives")
 
 
 def _library(version: str) -> c_library.Library:

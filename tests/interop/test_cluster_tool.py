@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from everlog.aeron.cluster.format.recording_log import SNAPSHOT, STANDBY_SNAPSHOT, encode_entry
 from everlog.cli.cluster import cluster
-from tests.interop.java_archive import cluster_tool
+from tests.interop.archive.java_archive import cluster_tool
 
 LOG = "recording.log"
 SORT, SEED, INVALIDATE = "sort-recording-log", "seed-recording-log-from-snapshot", "invalidate-latest-snapshot"

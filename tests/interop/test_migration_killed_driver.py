@@ -16,7 +16,7 @@ import pytest
 
 import everlog
 from everlog.testing.made.server import Missing, NatsServer, find_server
-from tests.interop import made_channels
+from tests.interop.nats_streaming import made_channels
 
 KILLS = 3
 COUNT = 60_000

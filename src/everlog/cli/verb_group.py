@@ -10,13 +10,21 @@ import click
 
 class VerbGroup(click.Group):
     """``verbs``: name to the line that ``--help`` shows; module and command have the same name, with ``_``.
-    ``package``: where the modules are."""
+    ``package``: where the modules are; those of ``more_verbs`` are in the packages that name them."""
 
-    def __init__(self, *arguments: Any, verbs: dict[str, str], package: str, **more: Any) -> None:
+    def __init__(
+        self,
+        *arguments: Any,
+        verbs: dict[str, str],
+        package: str,
+        more_verbs: dict[str, dict[str, str]] | None = None,
+        **more: Any,
+    ) -> None:
         more.setdefault("subcommand_metavar", "VERB [OPTIONS]...")
         super().__init__(*arguments, **more)
-        self.verbs = verbs
-        self.package = package
+        of_package = {package: verbs, **(more_verbs or {})}
+        self.verbs = {verb: line for group in of_package.values() for verb, line in group.items()}
+        self._package_of = {verb: name for name, group in of_package.items() for verb in group}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All verbs, sorted."""
@@ -27,7 +35,7 @@ class VerbGroup(click.Group):
         if cmd_name not in self.verbs:
             return None
         name = cmd_name.replace("-", "_")
-        command: click.Command = getattr(importlib.import_module(f"{self.package}.{name}"), name)
+        command: click.Command = getattr(importlib.import_module(f"{self._package_of[cmd_name]}.{name}"), name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

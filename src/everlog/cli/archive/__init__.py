@@ -8,13 +8,20 @@ from everlog.cli.verb_group import VerbGroup
 
 VERBS = {
     "attach": "Let a recording start with segment files that lie before it.",
+    "delete-detached-segments": "Delete segment files before a recording's start.",
+    "detach": "Let a recording start at a later segment; its files stay.",
+    "migrate-segments": "Move a recording's segments to another one that it adjoins.",
+    "purge": "Free the oldest segments of recordings, handed over first.",
+    "purge-recording": "Delete a recording and its files.",
+    "truncate": "Cut off the end of a recording.",
+    "undo": "Bring back what a verb removed or wrote over.",
+}
+TOOL_VERBS = {
     "capacity": "How long the catalog's file is; make it longer.",
     "checksum": "Write checksums into frames and catalog.",
     "compact": "Take out recordings that are not valid, and their files.",
     "count-entries": "How many valid recordings there are.",
-    "delete-detached-segments": "Delete segment files before a recording's start.",
     "delete-orphaned-segments": "Remove segment files that are no recording's.",
-    "detach": "Let a recording start at a later segment; its files stay.",
     "describe": "The mark file, and the valid recordings; or one recording.",
     "describe-all": "The mark file, and all recordings with their states.",
     "dump": "Recordings, frame by frame.",
@@ -23,17 +30,13 @@ VERBS = {
     "mark-valid": "Mark an invalid recording as valid.",
     "max-entries": "Deprecated: see capacity.",
     "migrate": "Make an archive of an old Aeron one that today's opens.",
-    "migrate-segments": "Move a recording's segments to another one that it adjoins.",
     "pid": "The process id of the archive.",
-    "purge": "Free the oldest segments of recordings, handed over first.",
-    "purge-recording": "Delete a recording and its files.",
-    "truncate": "Cut off the end of a recording.",
-    "undo": "Bring back what a verb removed or wrote over.",
     "verify": "Whether recordings are sound, a line for each.",
 }
+"""ArchiveTool's."""
 
 
-@click.command(cls=VerbGroup, verbs=VERBS, package=__name__)
+@click.command(cls=VerbGroup, verbs=VERBS, package=__name__, more_verbs={f"{__name__}.tool": TOOL_VERBS})
 @click.argument("folder", metavar="DIR")
 @click.pass_context
 def archive(ctx: click.Context, folder: str) -> None:

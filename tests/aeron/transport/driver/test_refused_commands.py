@@ -1,5 +1,5 @@
 """Commands that our driver refuses in the words of Java's driver: what that one answered and wrote into its error log
-is recorded (tests/interop/test_refused_commands.py)."""
+is recorded (tests/interop/transport/test_refused_commands.py)."""
 
 from __future__ import annotations
 

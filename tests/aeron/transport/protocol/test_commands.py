@@ -229,7 +229,7 @@ FLYWEIGHTS: list[Message] = [
     c.OnPublicationError(1, 2, 3, 4, 5, 6, ("10.1.2.3", 40123), 13, "no"),
     c.OnPublicationError(1, 2, 3, 4, 5, 6, ("2001:db8::1", 40123), 13, "no"),
 ]
-"""What ``tests/interop/SharedMemoryPeer.java`` makes with Aeron's own flyweights, in its order."""
+"""What ``tests/interop/transport/SharedMemoryPeer.java`` makes with Aeron's own flyweights, in its order."""
 
 
 def test_the_bytes_of_aerons_own_flyweights_are_ours() -> None:

@@ -1,0 +1,1 @@
+"""ArchiveTool's verbs."""
