@@ -12,7 +12,6 @@ import tests
 from everlog import open_store
 from everlog.core.files.storage import LocalStorage
 from everlog.errors import StoreUnavailable, UnknownStream, UnsupportedVersion, UsageError
-from everlog.jlog.format import names
 from everlog.jlog.format.layouts import JlogHeader
 from everlog.jlog.options import JlogOptions
 from everlog.jlog.store import JlogStore
@@ -230,28 +229,6 @@ def test_a_writer_is_waited_for_once_however_many_messages_are_torn(make, monkey
 def test_a_missing_folder_is_unavailable(tmp_path):
     with pytest.raises(StoreUnavailable):
         open_store(tmp_path / "nowhere", family="jlog")
-
-
-def test_names_are_made_and_read_back():
-    assert names.segment_name(0x1F) == "0000001f"
-    assert names.index_name(0xFFFF_FFFF) == "ffffffff.idx"
-    assert names.parse_segment_name("0000001f") == 31
-    assert names.parse_index_name("0000001f.idx") == 31
-    for wrong in ("0000001F", "1f", "0000001f0", "0000001g", "0000001f\n", "../00001f"):
-        assert names.parse_segment_name(wrong) is None
-        assert names.parse_index_name(wrong + ".idx") is None
-    for log in (-1, 1 << 32):
-        with pytest.raises(ValueError, match="outside"):
-            names.segment_name(log)
-    assert names.checkpoint_name("alpha") == "cp.616c706861"
-    assert names.parse_checkpoint_name("cp.7e7461696c") == "~tail"
-    for wrong in ("cp.", "cp.6", "cp.616", "cp.6g", "cp.6A", "cp", "xcp.61", "cp.61\n"):
-        assert names.parse_checkpoint_name(wrong) is None
-    for name in ("../../etc", "a/b", "ümlaut", "\udcff\udcfe"):
-        file = names.checkpoint_name(name)
-        assert "/" not in file
-        assert names.parse_checkpoint_name(file) == name
-    assert names.printable("\udcff") == "\\xff"
 
 
 @pytest.mark.parametrize("log", [0x3FFFFFFF, 0x40000000, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFE, 0xFFFFFFFF])

@@ -13,8 +13,6 @@ import pytest
 from everlog.core.files.storage import LocalStorage
 from everlog.core.report import Fault
 from everlog.errors import CorruptData, FileChanged, UnknownStream, UsageError
-from everlog.nats_streaming.format.limits import parse_duration, parse_size
-from everlog.nats_streaming.format.names import channel_problem, channel_text, parse_slice_name
 from everlog.nats_streaming.store import NatsStreamingStore
 from everlog.testing.contract import Subject, check_store
 
@@ -138,36 +136,6 @@ def test_limits_drop_the_oldest_as_the_server_does(
             assert [r.fields["sequence"] for r in store.read("foo")] == list(range(first, 38))
 
 
-def test_sizes_and_times_are_read_as_the_server_reads_them() -> None:
-    assert [parse_size("x", v) for v in (None, 5, "5", "1K", "1KB", "64MB", "2g", "-3")] == [
-        0,
-        5,
-        5,
-        1000,
-        1024,
-        64 << 20,
-        2 * 10**9,
-        0,
-    ]
-    second = 10**9
-    assert [parse_duration("x", v) for v in (None, 3, 0.5, "3", "3s", "500ms", "1h30m", "2us", "-4s")] == [
-        0,
-        3 * second,
-        second // 2,
-        3 * second,
-        3 * second,
-        second // 2,
-        5400 * second,
-        2000,
-        0,
-    ]
-    for bad in ("", "x", "1x", "64 apples"):
-        with pytest.raises(UsageError):
-            parse_size("x", bad)
-        with pytest.raises(UsageError):
-            parse_duration("x", bad)
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -221,20 +189,6 @@ def test_the_highest_sequence_is_read(made: Any, tmp_path: Path, opened: Any, ha
         ]
         assert found == [b"the last"]
         assert store.verify().ok
-
-
-def test_names_of_slices() -> None:
-    good = parse_slice_name("msgs.12.idx.bak")
-    assert good is not None
-    assert (good.number, good.kind, good.is_bak) == (12, "idx", True)
-    for name in ("msgs..dat", "msgs.1x.dat", "msgs.1.dat.bak.bak", "amsgs.1.dat", "msgs.99999999999.dat", "msgs.٣.dat"):
-        assert parse_slice_name(name) is None
-
-
-def test_names_of_channels() -> None:
-    assert channel_text(os.fsdecode(b"caf\xe9")) == "caf\\xe9"
-    assert channel_problem("a.b.c") is None
-    assert [bool(channel_problem(n)) for n in ("", ".a", "a.", "a..b", "a.*", "a.>", "a b")] == [True] * 7
 
 
 def test_a_channel_whose_name_is_no_utf8_is_read_under_its_escaped_name(made: Any, tmp_path: Path, opened: Any) -> None:

@@ -12,10 +12,10 @@ import pytest
 
 from everlog.aeron.transport.client.counters_reader import CountersReader
 from everlog.aeron.transport.driver.assembly import Surroundings, driver_context
-from everlog.aeron.transport.driver.driver_name_resolver import DriverNameResolver
 from everlog.aeron.transport.driver.log_factory import LogFactory
 from everlog.aeron.transport.driver.media_context import media_context
 from everlog.aeron.transport.driver.media_driver import MediaDriver
+from everlog.aeron.transport.driver.name_resolver import DriverNameResolver
 from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.aeron.transport.media.network import SystemNetwork

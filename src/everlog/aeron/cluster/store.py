@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from everlog.aeron.archive.folder.recordings import Recording, invalid_note
 from everlog.aeron.archive.store import CHECKSUMS, ArchiveStore
-from everlog.aeron.cluster.folder.archive_folder import ArchiveFolder, find_archive
+from everlog.aeron.cluster.folder.archive import ArchiveFolder, find_archive
 from everlog.aeron.cluster.folder.scanning import (
     COLUMNS,
     LOG,

@@ -14,7 +14,7 @@ from typing import Any
 
 from everlog.aeron.transport.client.appending.appenders import ExclusiveAppender
 from everlog.aeron.transport.driver import stream_counters
-from everlog.aeron.transport.driver.conductor.conductor_proxy import ConductorProxy
+from everlog.aeron.transport.driver.conductor.proxy import ConductorProxy
 from everlog.aeron.transport.driver.conductor.publication_logs import SocketLengths, publication_log
 from everlog.aeron.transport.driver.conductor.publication_params import (
     PublicationParams,

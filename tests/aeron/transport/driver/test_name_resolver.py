@@ -11,9 +11,9 @@ import pytest
 
 from everlog.aeron.transport.driver.assembly import Surroundings, driver_context
 from everlog.aeron.transport.driver.context import DriverContext
-from everlog.aeron.transport.driver.driver_name_resolver import MAX_CACHE_ENTRIES, MAX_NEIGHBORS, DriverNameResolver
 from everlog.aeron.transport.driver.log_factory import LogFactory
 from everlog.aeron.transport.driver.media_context import media_context
+from everlog.aeron.transport.driver.name_resolver import MAX_CACHE_ENTRIES, MAX_NEIGHBORS, DriverNameResolver
 from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.aeron.transport.media.name_resolver import TableNameResolver

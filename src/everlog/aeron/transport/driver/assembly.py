@@ -11,20 +11,20 @@ from dataclasses import dataclass, field
 from everlog.aeron.frames.constants import align
 from everlog.aeron.transport.driver.conductor.client_proxy import ClientProxy
 from everlog.aeron.transport.driver.conductor.conductor import DriverConductor
-from everlog.aeron.transport.driver.conductor.conductor_proxy import ConductorProxy
+from everlog.aeron.transport.driver.conductor.proxy import ConductorProxy
 from everlog.aeron.transport.driver.conductor.publication_logs import SocketLengths
 from everlog.aeron.transport.driver.conductor.streams import Streams
 from everlog.aeron.transport.driver.context import DriverContext
-from everlog.aeron.transport.driver.driver_name_resolver import DriverNameResolver
 from everlog.aeron.transport.driver.errors_seen import ErrorsSeen
 from everlog.aeron.transport.driver.log_factory import FileLogFactory, LogFactory
 from everlog.aeron.transport.driver.media_context import media_context
+from everlog.aeron.transport.driver.name_resolver import DriverNameResolver
 from everlog.aeron.transport.driver.network.channels import Channels, TimedResolver
-from everlog.aeron.transport.driver.network.network_parts import NetworkParts
-from everlog.aeron.transport.driver.network.network_side import NetworkSide
+from everlog.aeron.transport.driver.network.parts import NetworkParts
+from everlog.aeron.transport.driver.network.side import NetworkSide
 from everlog.aeron.transport.driver.receiver.image_parameters import ReceiverCounters
+from everlog.aeron.transport.driver.receiver.proxy import ReceiverProxy
 from everlog.aeron.transport.driver.receiver.receiver import Heard, Receiver, ReceiverSeams, ReceiverSettings
-from everlog.aeron.transport.driver.receiver.receiver_proxy import ReceiverProxy
 from everlog.aeron.transport.driver.sender.sender import Sender, SenderProxy, SenderSeams, SenderSettings
 from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.driver.system_counters import CycleTime, SystemCounter, SystemCounters

@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass, field
 
 from everlog.aeron.transport.driver.conductor.client_proxy import ClientProxy
-from everlog.aeron.transport.driver.conductor.conductor_proxy import ConductorProxy
+from everlog.aeron.transport.driver.conductor.proxy import ConductorProxy
 from everlog.aeron.transport.driver.conductor.publication_logs import SocketLengths
 from everlog.aeron.transport.driver.errors_seen import ErrorsSeen
 from everlog.aeron.transport.driver.log_factory import LogFactory

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from everlog.aeron.transport.driver.ipc import ipc_limits_twin
-from everlog.aeron.transport.driver.ipc.ipc_limits_twin import IpcTerms
+from everlog.aeron.transport.driver.ipc import limits_twin as ipc_limits_twin
+from everlog.aeron.transport.driver.ipc.limits_twin import IpcTerms
 from everlog.aeron.transport.memory import log_memory
 from everlog.aeron.transport.memory.log_memory import LogMemory, LogParameters
 from everlog.errors import CorruptData
@@ -17,7 +17,7 @@ from everlog.kernel.memory import Memory
 
 TERM, WINDOW = 65_536, 32_768
 try:
-    from everlog.aeron.transport.driver.ipc import _ipc_limits
+    from everlog.aeron.transport.driver.ipc import _limits as _ipc_limits
 
     KERNELS: list[Any] = [ipc_limits_twin, _ipc_limits]
 except ImportError:

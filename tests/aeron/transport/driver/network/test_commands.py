@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from everlog.aeron.transport.driver.network.network_side import NetworkSide
+from everlog.aeron.transport.driver.network.side import NetworkSide
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.aeron.transport.media.receive_channel_endpoint import MAX_DESTINATIONS
 from everlog.aeron.transport.memory import log_memory

@@ -19,9 +19,9 @@ from everlog.aeron.transport.driver.receiver.cubic import CubicSettings
 from everlog.aeron.transport.driver.receiver.dispatcher import CreateImage
 from everlog.aeron.transport.driver.receiver.feedback_delay import FeedbackDelayGenerator, StaticDelayGenerator
 from everlog.aeron.transport.driver.receiver.image_parameters import ImageCounters, ImageParameters, ReceiverCounters
+from everlog.aeron.transport.driver.receiver.proxy import ReceiverProxy
 from everlog.aeron.transport.driver.receiver.publication_image import PublicationImage
 from everlog.aeron.transport.driver.receiver.receiver import Receiver, ReceiverSeams, ReceiverSettings
-from everlog.aeron.transport.driver.receiver.receiver_proxy import ReceiverProxy
 from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.driver.stream_counters import StreamName
 from everlog.aeron.transport.driver.system_counters import SystemCounter, SystemCounters

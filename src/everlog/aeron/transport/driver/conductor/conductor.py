@@ -18,13 +18,13 @@ from everlog.aeron.transport.driver.conductor.command_errors import (
     unknown_publication,
     unknown_subscription,
 )
-from everlog.aeron.transport.driver.conductor.conductor_proxy import PublicationError
 from everlog.aeron.transport.driver.conductor.image_notices import ImageNotices
+from everlog.aeron.transport.driver.conductor.proxy import PublicationError
 from everlog.aeron.transport.driver.conductor.sessions import Sessions
 from everlog.aeron.transport.driver.conductor.streams import Streams
 from everlog.aeron.transport.driver.conductor.user_counters import UserCounters
 from everlog.aeron.transport.driver.context import DriverContext
-from everlog.aeron.transport.driver.ipc.ipc_streams import IpcStreams
+from everlog.aeron.transport.driver.ipc.streams import IpcStreams
 from everlog.aeron.transport.driver.log_factory import FreedLogs
 from everlog.aeron.transport.driver.network import publication_errors
 from everlog.aeron.transport.driver.system_counters import CycleTime, SystemCounter

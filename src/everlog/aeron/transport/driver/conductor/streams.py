@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from everlog.aeron.transport.driver.conductor.clients import Clients
 from everlog.aeron.transport.driver.conductor.image_notices import ImageNotices
 from everlog.aeron.transport.driver.conductor.sessions import Sessions
-from everlog.aeron.transport.driver.ipc.ipc_publication import IpcPublication
+from everlog.aeron.transport.driver.ipc.publication import IpcPublication
 from everlog.aeron.transport.driver.links import Countable, PublicationLink, SubscriptionLink
 from everlog.aeron.transport.driver.log_factory import FreedLogs
 

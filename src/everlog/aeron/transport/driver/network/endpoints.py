@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Generic, Protocol, TypeVar
 
-from everlog.aeron.transport.driver.network.network_parts import NetworkParts
+from everlog.aeron.transport.driver.network.parts import NetworkParts
 from everlog.aeron.transport.media.udp_channel import UdpChannel
 
 

@@ -10,8 +10,8 @@ from everlog.aeron.frames.position import wrap_int32
 from everlog.aeron.transport.driver import stream_counters
 from everlog.aeron.transport.driver.conductor.subscription_params import SubscriptionParams
 from everlog.aeron.transport.driver.log_factory import DriverLog
-from everlog.aeron.transport.driver.network.network_links import NetworkSubscriptionLink, ReceiveEndpoint
-from everlog.aeron.transport.driver.network.network_parts import NetworkParts
+from everlog.aeron.transport.driver.network.links import NetworkSubscriptionLink, ReceiveEndpoint
+from everlog.aeron.transport.driver.network.parts import NetworkParts
 from everlog.aeron.transport.driver.receiver.congestion import (
     STATIC,
     CongestionControl,

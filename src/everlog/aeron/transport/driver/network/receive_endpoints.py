@@ -7,7 +7,7 @@ from everlog.aeron.transport.driver.conductor.command_errors import temporarily_
 from everlog.aeron.transport.driver.conductor.subscription_params import SubscriptionParams
 from everlog.aeron.transport.driver.network import channel_rules
 from everlog.aeron.transport.driver.network.endpoints import Endpoints
-from everlog.aeron.transport.driver.network.network_links import NetworkSubscriptionLink, ReceiveEndpoint
+from everlog.aeron.transport.driver.network.links import NetworkSubscriptionLink, ReceiveEndpoint
 from everlog.aeron.transport.media.context import CLOSING
 from everlog.aeron.transport.media.receive_channel_endpoint import ReceiveChannelEndpoint
 from everlog.aeron.transport.media.receive_destination import ReceiveDestinationTransport

@@ -6,8 +6,8 @@ from everlog.aeron.transport.driver.conductor.clients import Client
 from everlog.aeron.transport.driver.conductor.command_errors import unknown_subscription
 from everlog.aeron.transport.driver.conductor.local_streams import link_reader
 from everlog.aeron.transport.driver.conductor.subscription_params import SubscriptionParams, subscription_params
-from everlog.aeron.transport.driver.network.network_links import SpySubscriptionLink
-from everlog.aeron.transport.driver.network.network_parts import NetworkParts
+from everlog.aeron.transport.driver.network.links import SpySubscriptionLink
+from everlog.aeron.transport.driver.network.parts import NetworkParts
 from everlog.aeron.transport.driver.sender.network_publication import NetworkPublication
 from everlog.aeron.transport.driver.stream_counters import NO_STATUS
 from everlog.aeron.transport.media.send_channel_endpoint import SendChannelEndpoint

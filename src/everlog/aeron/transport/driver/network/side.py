@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from everlog.aeron.java_exception import AeronEvent
-from everlog.aeron.transport.driver.conductor.conductor_proxy import PublicationError
+from everlog.aeron.transport.driver.conductor.proxy import PublicationError
 from everlog.aeron.transport.driver.links import SubscriptionLink
 from everlog.aeron.transport.driver.network import publication_errors
-from everlog.aeron.transport.driver.network.network_images import NetworkImages
-from everlog.aeron.transport.driver.network.network_parts import NetworkParts
-from everlog.aeron.transport.driver.network.network_publications import NetworkPublications
-from everlog.aeron.transport.driver.network.network_subscriptions import NetworkSubscriptions
+from everlog.aeron.transport.driver.network.images import NetworkImages
+from everlog.aeron.transport.driver.network.parts import NetworkParts
+from everlog.aeron.transport.driver.network.publications import NetworkPublications
 from everlog.aeron.transport.driver.network.receive_endpoints import ReceiveEndpoints
 from everlog.aeron.transport.driver.network.send_endpoints import SendEndpoints
 from everlog.aeron.transport.driver.network.spies import Spies
+from everlog.aeron.transport.driver.network.subscriptions import NetworkSubscriptions
 from everlog.aeron.transport.driver.receiver.dispatcher import CreateImage
 from everlog.aeron.transport.driver.receiver.publication_image import PublicationImage
 from everlog.aeron.transport.driver.sender.network_publication import NetworkPublication

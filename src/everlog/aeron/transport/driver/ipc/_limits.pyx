@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Limits and cleaning of IPC publications, one short call for all of them. Twin:
-:mod:`everlog.aeron.transport.driver.ipc.ipc_limits_twin`, which says what each does, and why.
+:mod:`everlog.aeron.transport.driver.ipc.limits_twin`, which says what each does, and why.
 
 Pointers into shared memory are taken once, checked against the memory's length; the ``Memory`` objects behind them are
 held as long. Cleaning runs without the GIL, since it may be of a whole term, and so does following short windows."""
@@ -13,8 +13,8 @@ from everlog.kernel._atomics cimport acquire_i32, acquire_i64, pause, release_i6
 from everlog.kernel._memory cimport Memory
 
 from everlog.aeron.frames.constants import MAX_TERM_LENGTH, MIN_TERM_LENGTH, is_power_of_two
-from everlog.aeron.transport.driver.ipc import ipc_limits_twin as _twin
-from everlog.aeron.transport.driver.ipc.ipc_limits_twin import IpcTerms as IpcTerms
+from everlog.aeron.transport.driver.ipc import limits_twin as _twin
+from everlog.aeron.transport.driver.ipc.limits_twin import IpcTerms as IpcTerms
 from everlog.errors import CorruptData
 
 include "everlog/aeron/_layouts.pxi"

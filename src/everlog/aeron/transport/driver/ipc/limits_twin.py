@@ -1,5 +1,5 @@
 """How far an IPC publication's publishers may go, and what of its terms is cleaned: what a driver does for each of
-them in every cycle. In Python: what :mod:`everlog.aeron.transport.driver.ipc._ipc_limits` does. Source: IpcPublication.
+them in every cycle. In Python: what :mod:`everlog.aeron.transport.driver.ipc._limits` does. Source: IpcPublication.
 
 Publishers may be one window ahead of the slowest subscriber. Terms are zeroed where all subscribers have passed, before
 the limit moves on, so that a publisher finds zeros. Positions are counters in shared memory, which any process may

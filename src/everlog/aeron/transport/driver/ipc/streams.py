@@ -19,8 +19,8 @@ from everlog.aeron.transport.driver.conductor.sessions import IPC_MEDIA
 from everlog.aeron.transport.driver.conductor.streams import Streams
 from everlog.aeron.transport.driver.conductor.subscription_params import subscription_params
 from everlog.aeron.transport.driver.context import DriverContext
-from everlog.aeron.transport.driver.ipc import ipc_limits
-from everlog.aeron.transport.driver.ipc.ipc_publication import IpcCounters, IpcParameters, IpcPublication
+from everlog.aeron.transport.driver.ipc import limits as ipc_limits
+from everlog.aeron.transport.driver.ipc.publication import IpcCounters, IpcParameters, IpcPublication
 from everlog.aeron.transport.driver.links import IpcSubscriptionLink, SubscriptionLink
 from everlog.aeron.transport.driver.log_factory import DriverLog
 from everlog.aeron.transport.driver.stream_counters import NO_STATUS, StreamName

@@ -16,7 +16,7 @@ from enum import Enum
 from typing import Protocol, cast
 
 from everlog.aeron.transport.driver.conductor.publication_params import PublicationParams
-from everlog.aeron.transport.driver.ipc.ipc_limits import IpcLimits, IpcTerms
+from everlog.aeron.transport.driver.ipc.limits import IpcLimits, IpcTerms
 from everlog.aeron.transport.driver.links import SubscriptionLink
 from everlog.aeron.transport.driver.log_factory import DriverLog
 from everlog.aeron.transport.driver.untethered import UntetheredLink, UntetheredSubscriptions, UntetheredTimeouts

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from everlog.aeron.transport.driver.conductor.streams import Streams
 from everlog.aeron.transport.driver.context import DriverContext
-from everlog.aeron.transport.driver.driver_name_resolver import DriverNameResolver
+from everlog.aeron.transport.driver.name_resolver import DriverNameResolver
 from everlog.aeron.transport.driver.network.channels import Channels
 from everlog.aeron.transport.driver.network.socket_releases import SocketReleases
 from everlog.aeron.transport.driver.receiver.dispatcher import DataPacketDispatcher
-from everlog.aeron.transport.driver.receiver.receiver_proxy import ReceiverProxy
+from everlog.aeron.transport.driver.receiver.proxy import ReceiverProxy
 from everlog.aeron.transport.driver.sender.sender import SenderProxy
 from everlog.aeron.transport.media.context import MediaContext
 from everlog.aeron.transport.memory.loss_report_writer import LossReport

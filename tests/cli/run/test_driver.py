@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import shutil
@@ -18,9 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from everlog.cli.aeron_stream.pub import blocks, lines
 from everlog.cli.app import run
-from everlog.errors import UsageError
 
 SECONDS = 30
 SMALL = ("-D", "aeron.counters.buffer.length=1m", "-D", "aeron.ipc.term.buffer.length=64k")
@@ -204,37 +201,6 @@ def test_what_is_there_is_published_before_more_comes(
         printed = sub.printed()  # stdin is still open
         pub.communicate(timeout=SECONDS)
     assert (pub.returncode, printed.replace(b"|", b"")) == (0, b"1\n2\n")
-
-
-def test_blocks_are_whole_but_for_the_last_one() -> None:
-    data = bytes(range(256)) * 1000
-    for length in (1, 7, 65536, 100_000):
-        found = [block for part in blocks(io.BytesIO(data), length) for block in part]
-        assert b"".join(found) == data
-        assert {len(block) for block in found[:-1]} <= {length}
-    assert list(blocks(io.BytesIO(b""), 3)) == []
-
-
-class Endless(io.BytesIO):
-    """Three lines, then bytes of one that never ends."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.taken = 0
-
-    def read1(self, size: int | None = -1, /) -> bytes:
-        self.taken += 1
-        return b"one\ntwo\n" + b"x" * 10 if self.taken == 1 else b"x" * 10
-
-
-def test_a_line_without_an_end_is_refused_before_it_fills_memory() -> None:
-    stdin = Endless()
-    found = lines(stdin, b"\n", 30)
-    assert next(found) == [b"one", b"two"]
-    with pytest.raises(UsageError, match="expected at most 30 bytes"):
-        next(found)
-    assert stdin.taken == 4
-    assert list(lines(io.BytesIO(b"x" * 30 + b"\r\n" + b"y" * 30), b"\r\n", 30)) == [[b"x" * 30], [b"y" * 30]]
 
 
 @pytest.mark.parametrize("length", ["nan", "inf", "1e10", "1e400", "x"])

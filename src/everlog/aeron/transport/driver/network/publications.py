@@ -21,7 +21,7 @@ from everlog.aeron.transport.driver.conductor.publication_params import (
 )
 from everlog.aeron.transport.driver.log_factory import DriverLog
 from everlog.aeron.transport.driver.network import channel_rules
-from everlog.aeron.transport.driver.network.network_parts import NetworkParts
+from everlog.aeron.transport.driver.network.parts import NetworkParts
 from everlog.aeron.transport.driver.network.send_endpoints import SendEndpoints
 from everlog.aeron.transport.driver.network.spies import Spies
 from everlog.aeron.transport.driver.receiver.publication_image import PublicationImage

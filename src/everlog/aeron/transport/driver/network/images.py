@@ -9,8 +9,8 @@ from everlog.aeron.transport.driver.conductor.command_errors import configuratio
 from everlog.aeron.transport.driver.conductor.subscription_params import subscription_params
 from everlog.aeron.transport.driver.links import SubscriptionLink
 from everlog.aeron.transport.driver.network.image_making import ImageMaker, Interest, NewImage
-from everlog.aeron.transport.driver.network.network_links import NetworkSubscriptionLink, ReceiveEndpoint
-from everlog.aeron.transport.driver.network.network_parts import NetworkParts
+from everlog.aeron.transport.driver.network.links import NetworkSubscriptionLink, ReceiveEndpoint
+from everlog.aeron.transport.driver.network.parts import NetworkParts
 from everlog.aeron.transport.driver.network.receive_endpoints import receive_endpoint
 from everlog.aeron.transport.driver.receiver.dispatcher import CreateImage
 from everlog.aeron.transport.driver.receiver.image_exchange import ImageState
