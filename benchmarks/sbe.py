@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.lines import Line, median_rate, paired_rates, seconds
-from everlog.core.columns import MAX_BATCH_ROWS, Batch, Column, ColumnData, ColumnType
+from everlog.core.batch import Batch
+from everlog.core.columns import MAX_BATCH_ROWS, Column, ColumnData, ColumnType
 from everlog.sbe import parse_schema
 from everlog.sbe.columns import SbeColumns, to_json
 

@@ -145,6 +145,6 @@ class Driver:
 
 def _our_driver(folder: Path, threads: str) -> Any:
     from everlog.aeron.transport.driver.media_driver import MediaDriver
-    from everlog.aeron.transport.driver.settings.configuration import ThreadingMode
+    from everlog.aeron.transport.driver.settings.settings import ThreadingMode
 
     return MediaDriver.launch(dir=str(folder), threading_mode=ThreadingMode[threads])

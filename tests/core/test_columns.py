@@ -6,7 +6,8 @@ from array import array
 
 import pytest
 
-from everlog.core.columns import Batch, Column, ColumnData, ColumnType, null_column, pick
+from everlog.core.batch import Batch
+from everlog.core.columns import Column, ColumnData, ColumnType, null_column, pick
 from everlog.core.derived import ADDRESS, CRC32, FAMILY, STORE, TIMESTAMP, constant_text, derive
 from everlog.errors import UsageError
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from everlog.core.split_times import SplitTimes, from_firsts, may_hold
-from everlog.core.store import Split
+from everlog.core.splits import Split, SplitTimes, from_firsts, may_hold
 
 
 @pytest.mark.parametrize(

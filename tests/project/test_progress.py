@@ -33,7 +33,7 @@ from everlog.aeron.transport.format.counters import parse_counters
 from everlog.aeron.transport.format.layouts import LossEntry
 from everlog.aeron.transport.format.loss_report import read_losses
 from everlog.aeron.transport.protocol.wire_resolution import read_resolution
-from everlog.core.columns import Batch
+from everlog.core.batch import Batch
 from everlog.core.report import Fault
 from everlog.core.store import Level, Store
 from everlog.errors import EverlogError

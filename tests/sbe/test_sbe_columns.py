@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 import tests
-from everlog.core.columns import Batch, Column, ColumnData, ColumnType
+from everlog.core.batch import Batch
+from everlog.core.columns import Column, ColumnData, ColumnType
 from everlog.errors import UsageError
 from everlog.sbe import load_schema, parse_schema
 from everlog.sbe.columns import SbeColumns, to_json

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from everlog.core.columns import Batch, Column, ColumnData, ColumnType
+from everlog.core.batch import Batch
+from everlog.core.columns import Column, ColumnData, ColumnType
 from everlog.fields import Choices, Field
 from everlog.kernel import blocks, blocks_twin
 from everlog.sbe import Schema, columns, parse_schema

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from everlog import stores
-from everlog.core.columns import Batch
+from everlog.core.batch import Batch
 from everlog.core.store import Level, ScanRequest
 from everlog.testing import contract
 from everlog.testing.contract import Subject, check_store

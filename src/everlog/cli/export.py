@@ -17,7 +17,8 @@ from everlog.cli.opening import open_given, sbe_columns, sbe_schema_option, stor
 from everlog.cli.progress import ProgressLine
 from everlog.cli.records import JsonLines
 from everlog.cli.text import complain
-from everlog.core.columns import Batch, Column
+from everlog.core.batch import Batch
+from everlog.core.columns import Column
 from everlog.core.store import Level, Store
 from everlog.errors import MissingDependency, UsageError
 

@@ -19,7 +19,8 @@ from everlog.cli.faults import FaultPrinter
 from everlog.cli.jlogctl.arguments import open_journal
 from everlog.cli.records import JsonLines
 from everlog.cli.text import complain
-from everlog.core.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS, Batch, pick
+from everlog.core.batch import Batch
+from everlog.core.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS, pick
 from everlog.core.derived import derive
 from everlog.core.files.storage import LocalStorage, ReadableFile, Storage
 from everlog.core.files.writable import LocalWritableStorage, WritableFile, WritableStorage

@@ -13,7 +13,8 @@ import click
 from everlog.cli.faults import FaultPrinter
 from everlog.cli.opening import open_given, sbe_columns, sbe_schema_option, store_options
 from everlog.cli.records import Formatter, HexDumps, JsonLines, Lines, RawPayloads
-from everlog.core.columns import MAX_BATCH_ROWS, Batch, ColumnData
+from everlog.core.batch import Batch
+from everlog.core.columns import MAX_BATCH_ROWS, ColumnData
 from everlog.core.store import Level, Store
 from everlog.errors import UsageError
 

@@ -14,7 +14,8 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from everlog.cli.text import printable, time_text
-from everlog.core.columns import Batch, Column, ColumnType
+from everlog.core.batch import Batch
+from everlog.core.columns import Column, ColumnType
 from everlog.core.store import Level, Store
 
 if TYPE_CHECKING:

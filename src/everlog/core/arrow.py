@@ -6,9 +6,10 @@ the result.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from everlog.core.columns import Batch, Column, ColumnType
+from everlog.core.columns import Column, ColumnData, ColumnType
 from everlog.errors import MissingDependency
 
 
@@ -48,26 +49,28 @@ def schema_capsule(schema: tuple[Column, ...]) -> object:
     return arrow_schema(schema).__arrow_c_schema__()
 
 
-def array_capsules(batch: Batch, requested_schema: object | None) -> tuple[object, object]:
-    """PyCapsules of the schema and of a struct array over the batch's own buffers."""
+def array_capsules(
+    schema: tuple[Column, ...], row_count: int, data: Mapping[str, ColumnData], requested_schema: object | None
+) -> tuple[object, object]:
+    """PyCapsules of the schema and of a struct array over a batch's own buffers."""
     from nanoarrow.c_array import c_array_from_buffers
 
     na = _nanoarrow()
     types = _types()
     children = []
-    for column in batch.schema:
-        data = batch.data[column.name]
-        buffers: list[Any] = [data.validity]
-        if data.offsets is not None:
-            buffers.append(data.offsets)
-        buffers.append(data.values)
+    for column in schema:
+        held = data[column.name]
+        buffers: list[Any] = [held.validity]
+        if held.offsets is not None:
+            buffers.append(held.offsets)
+        buffers.append(held.values)
         children.append(
             c_array_from_buffers(
-                na.c_schema(types[column.type]), batch.row_count, buffers, null_count=data.null_count, move=False
+                na.c_schema(types[column.type]), row_count, buffers, null_count=held.null_count, move=False
             )
         )
     array = c_array_from_buffers(
-        na.c_schema(arrow_schema(batch.schema)), batch.row_count, [None], children=children, null_count=0, move=True
+        na.c_schema(arrow_schema(schema)), row_count, [None], children=children, null_count=0, move=True
     )
     schema_part, array_part = array.__arrow_c_array__(requested_schema)
     return schema_part, array_part

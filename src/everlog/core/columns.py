@@ -1,4 +1,4 @@
-"""Columns of a scan: what they are called, their types, and a batch of them as plain buffers.
+"""Columns of a scan: what they are called, their types, and their values as plain buffers.
 
 Buffers follow the Arrow columnar format (https://arrow.apache.org/docs/format/Columnar.html): little-endian values,
 32-bit offsets for ``utf8`` and ``binary``, validity as a bitmap where bit 1 means present. So they become Arrow
@@ -7,7 +7,7 @@ arrays without a copy (:mod:`everlog.core.arrow`), and nothing here needs Arrow 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
@@ -99,43 +99,6 @@ class ColumnData:
             bits = self.validity
             out = [v if bits[i >> 3] >> (i & 7) & 1 else None for i, v in enumerate(out)]
         return out
-
-
-@dataclass(slots=True)
-class Batch:
-    """Rows of a scan, column by column, in the order of ``schema``. Implements the Arrow PyCapsule interface, so
-    that pyarrow, polars, nanoarrow or pandas take it without a copy: ``pyarrow.record_batch(batch)``.
-    """
-
-    schema: tuple[Column, ...]
-    row_count: int
-    data: dict[str, ColumnData]
-
-    def column(self, name: str) -> ColumnData:
-        """One column's buffers. Raises :class:`UsageError` for a column that the scan was not asked for."""
-        try:
-            return self.data[name]
-        except KeyError:
-            names = ", ".join(c.name for c in self.schema)
-            raise UsageError("column", found=repr(name), expected=f"one of {names}") from None
-
-    def to_list(self, name: str) -> list[Any]:
-        """One column's values as Python objects."""
-        return self.column(name).to_list(self.row_count)
-
-    def rows(self) -> Iterator[tuple[Any, ...]]:
-        """Rows as tuples in the order of ``schema``: for small results, not for bulk."""
-        return zip(*(self.data[c.name].to_list(self.row_count) for c in self.schema), strict=True)
-
-    def __arrow_c_schema__(self) -> object:
-        from everlog.core.arrow import schema_capsule
-
-        return schema_capsule(self.schema)
-
-    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
-        from everlog.core.arrow import array_capsules
-
-        return array_capsules(self, requested_schema)
 
 
 def null_column(kind: ColumnType, row_count: int) -> ColumnData:

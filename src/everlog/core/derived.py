@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from everlog.core.columns import Batch, Column, ColumnData, ColumnType, null_column
+from everlog.core.batch import Batch
+from everlog.core.columns import Column, ColumnData, ColumnType, null_column
 from everlog.kernel import derived as kernel
 
 STORE = Column("store", ColumnType.UTF8, "path of the store", nullable=False)

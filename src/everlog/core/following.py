@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from everlog.core.report import Fault
-from everlog.core.store import DEFAULT_SPLIT_BYTES, Split, Store
+from everlog.core.splits import Split
+from everlog.core.store import DEFAULT_SPLIT_BYTES, Store
 
 CUT_ROWS = 16_384
 """Records that are looked at in one piece while a part is measured."""

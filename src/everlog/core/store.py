@@ -13,16 +13,17 @@ from enum import Enum
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
-from everlog.core.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS, Batch, Column, ColumnType, pick
+from everlog.core.batch import Batch
+from everlog.core.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS, Column, ColumnType, pick
 from everlog.core.derived import DERIVED, FAMILY, STORE, STREAM, derive
 from everlog.core.files.storage import Storage
 from everlog.core.record import Record
 from everlog.core.report import Fault, Progress, Report, Severity, VerifyPart
+from everlog.core.splits import Split, SplitTimes
 from everlog.errors import CorruptData, UsageError
 
 if TYPE_CHECKING:
     from everlog.core.repair import RepairPlan
-    from everlog.core.split_times import SplitTimes
 
 FaultSink = Callable[[Fault], None]
 DEFAULT_SPLIT_BYTES = 64 << 20
@@ -51,20 +52,6 @@ class StreamInfo(NamedTuple):
     record_count: int | None
     byte_count: int
     details: Mapping[str, Any] = MappingProxyType({})
-
-
-@dataclass(frozen=True, slots=True)
-class Split:
-    """A part of a stream that can be scanned by itself, in another process too: records with ``start <= address <
-    end`` (``None``: to the end). ``byte_count`` is an estimate of the work. ``context`` is the family's own, small
-    and picklable: what a scan needs to know so that it does not read the catalog again.
-    """
-
-    stream: str
-    start: int | None
-    end: int | None
-    byte_count: int
-    context: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +156,6 @@ class Store(ABC):
         """What is known of the times in ``splits`` of one stream, of ``splits()``, in order, without reading more than
         a few bytes of each.
         """
-        from everlog.core.split_times import SplitTimes
 
         return [SplitTimes()] * len(splits)
 

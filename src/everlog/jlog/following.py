@@ -16,7 +16,8 @@ from everlog.core.columns import MAX_BATCH_BYTES
 from everlog.core.files.storage import ReadableFile, Storage
 from everlog.core.following import Cut, CutLimit, Follower, Reach, cut_by_scan
 from everlog.core.report import Fault
-from everlog.core.store import DEFAULT_SPLIT_BYTES, Split
+from everlog.core.splits import Split
+from everlog.core.store import DEFAULT_SPLIT_BYTES
 from everlog.errors import StoreUnavailable, UsageError
 from everlog.jlog.format.addresses import MARKER_BITS
 from everlog.jlog.format.faults import STREAM

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from everlog.core.columns import Batch, Column
+from everlog.core.batch import Batch
+from everlog.core.columns import Column
 from everlog.core.files.storage import Storage
 from everlog.core.options import fill
 from everlog.core.report import Fault, Progress, Report
-from everlog.core.split_times import SplitTimes
-from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, Split, Store, StreamInfo
+from everlog.core.splits import Split, SplitTimes
+from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, Store, StreamInfo
 from everlog.errors import EverlogError, UnknownStream
 from everlog.jlog.format.addresses import MARKER_BITS, Address
 from everlog.jlog.format.faults import STREAM

@@ -15,7 +15,8 @@ from typing import Any
 
 from everlog.core.files.storage import Storage
 from everlog.core.following import Cut, CutLimit, Follower, Reach, cut_by_scan
-from everlog.core.store import DEFAULT_SPLIT_BYTES, Split
+from everlog.core.splits import Split
+from everlog.core.store import DEFAULT_SPLIT_BYTES
 from everlog.errors import StoreUnavailable
 from everlog.nats_streaming.format.names import channel_bytes, slice_file
 from everlog.nats_streaming.reading.channels import Channel

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Self
 
-from everlog.core.columns import Batch, Column
+from everlog.core.batch import Batch
+from everlog.core.columns import Column
 from everlog.core.files.storage import Storage, is_missing
 from everlog.core.options import fill
 from everlog.core.report import Fault, Progress, Report, VerifyPart
-from everlog.core.split_times import SplitTimes
-from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, Split, Store, StreamInfo
+from everlog.core.splits import Split, SplitTimes
+from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, Store, StreamInfo
 from everlog.errors import StoreUnavailable, UnknownStream, UsageError
 from everlog.nats_streaming.format.clients import client_dict, read_clients
 from everlog.nats_streaming.format.layouts import SUPPORTED_VERSION, FileVersion

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from everlog.core.options import option_names
 from everlog.core.report import Fault, Severity
-from everlog.core.store import Split
+from everlog.core.splits import Split
 from everlog.discovery import FoundStore, find_stores
 from everlog.errors import CorruptData, UnknownStream, UsageError
 from everlog.pipelines.export.delta import DeltaLog

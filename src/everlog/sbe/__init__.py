@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from everlog.sbe.decode import decode_block as decode_block
     from everlog.sbe.decode import decode_texts as decode_texts
     from everlog.sbe.encode import encode_block as encode_block
-    from everlog.sbe.schema import Message as Message
+    from everlog.sbe.messages import Message as Message
     from everlog.sbe.schema import Schema as Schema
     from everlog.sbe.schema import load_schema as load_schema
     from everlog.sbe.schema import parse_schema as parse_schema

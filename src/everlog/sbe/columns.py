@@ -15,13 +15,15 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Any
 
-from everlog.core.columns import Batch, Column, ColumnData, ColumnType
+from everlog.core.batch import Batch
+from everlog.core.columns import Column, ColumnData, ColumnType
 from everlog.errors import CorruptData, LimitExceeded, UnknownMessage, UsageError
 from everlog.fields import Enumeration, Field
 from everlog.kernel import derived
 from everlog.kernel.blocks import Blocks
 from everlog.kernel.blocks_twin import CUT, NO_TEMPLATE, OTHER_SCHEMA, READY, SHORT
-from everlog.sbe.schema import Message, Schema
+from everlog.sbe.messages import Message
+from everlog.sbe.schema import Schema
 from everlog.sbe.values import decoded_text
 
 PAYLOAD = "payload"

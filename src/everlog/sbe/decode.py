@@ -11,15 +11,13 @@ import struct
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from everlog.errors import CorruptData, LimitExceeded, UnknownMessage
 from everlog.fields import Block, Composite, Constant, Field, Group, Member, VarData
 from everlog.layout import Readable
+from everlog.sbe.messages import MessageSet
 from everlog.sbe.values import Convert, converter, decoded_text, item_format
-
-if TYPE_CHECKING:
-    from everlog.sbe.schema import Schema
 
 MAX_VALUES = 1 << 22
 """Values of one message, in all of its groups together: a count of entries that take no bytes must end somewhere."""
@@ -43,7 +41,7 @@ class DecodedMessage:
         return {"template": self.template, **self.fields}
 
 
-def decode_message(schema: Schema, data: Readable, at: int, where: str) -> DecodedMessage:
+def decode_message(schema: MessageSet, data: Readable, at: int, where: str) -> DecodedMessage:
     """See :meth:`Schema.decode`."""
     header = schema.header
     end = len(data)

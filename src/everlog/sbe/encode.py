@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from everlog.errors import UsageError
 from everlog.fields import Block, Composite, Constant, Field, Group, Member, VarData
+from everlog.sbe.messages import Message, MessageSet
 from everlog.sbe.values import pack_field
 
-if TYPE_CHECKING:
-    from everlog.sbe.schema import Message, Schema
 
-
-def encode_message(schema: Schema, message: Message, values: Mapping[str, Any]) -> bytes:
+def encode_message(schema: MessageSet, message: Message, values: Mapping[str, Any]) -> bytes:
     """See :meth:`Schema.encode`."""
     header = schema.header
     own = {

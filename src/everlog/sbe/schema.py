@@ -6,18 +6,17 @@ Source: FIX Simple Binary Encoding 1.0, message schema; as Real Logic's sbe-tool
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from everlog.errors import InvalidSchema, UsageError
+from everlog.errors import InvalidSchema
 from everlog.fields import Block, Composite, Field, Group, Member, VarData
+from everlog.layout import Readable
+from everlog.sbe.decode import DecodedMessage, decode_message
+from everlog.sbe.encode import encode_message
+from everlog.sbe.messages import Header, Message, MessageSet
 from everlog.sbe.types import MAX_BLOCK_BYTES, Place, Types, text_encoding
 from everlog.sbe.xml import Element, parse_xml, read_schema_file
-
-if TYPE_CHECKING:
-    from everlog.layout import Readable
-    from everlog.sbe.decode import DecodedMessage
 
 HEADER_TYPE = "messageHeader"
 DIMENSION_TYPE = "groupSizeEncoding"
@@ -25,52 +24,10 @@ HEADER_FIELDS = ("blockLength", "templateId", "schemaId", "version")
 _UNSIGNED = "BHI"
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
-    """A message of a schema. ``since`` and ``deprecated`` are versions of the schema, 0 where it does not say."""
+class Schema(MessageSet):
+    """A message schema that encodes and decodes; it can be pickled."""
 
-    name: str
-    template_id: int
-    block: Block
-    since: int = 0
-    deprecated: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Header:
-    """What stands before each message: a block with at least the four fields that tell which message it is."""
-
-    block: Block
-    block_length: Field
-    template_id: Field
-    schema_id: Field
-    version: Field
-
-    @property
-    def size(self) -> int:
-        """Bytes."""
-        return self.block.size
-
-
-@dataclass(frozen=True, slots=True)
-class Schema:
-    """A message schema; it can be pickled. ``where`` is the file it was read from."""
-
-    where: str
-    package: str
-    schema_id: int
-    version: int
-    big_endian: bool
-    header: Header
-    messages: Mapping[str, Message]
-    templates: Mapping[int, Message] = field(repr=False)
-
-    def message(self, name: str) -> Message:
-        """The message of that name. Raises :class:`UsageError`."""
-        if name not in self.messages:
-            known = ", ".join(list(self.messages)[:20])
-            raise UsageError(self.where, found=f"no message {name!r}", expected=f"one of {known}")
-        return self.messages[name]
+    __slots__ = ()
 
     def decode(self, payload: Readable, at: int = 0, *, where: str = "SBE message") -> DecodedMessage:
         """Decode the message whose header is at ``payload[at:]``; what is behind it is not looked at.
@@ -78,16 +35,12 @@ class Schema:
         Raises :class:`UnknownMessage` for another schema's or template's, :class:`CorruptData` for one that does not
         fit its bytes, :class:`LimitExceeded` for one of more values than ``MAX_VALUES``.
         """
-        from everlog.sbe.decode import decode_message
-
         return decode_message(self, payload, at, where)
 
     def encode(self, name: str, values: Mapping[str, Any]) -> bytes:
         """A message with its header, in this version of the schema. A field that may be null can be left out, as can
         groups and variable data, which are then empty. Raises :class:`UsageError` for a value that is missing, unknown
         or does not fit."""
-        from everlog.sbe.encode import encode_message
-
         return encode_message(self, self.message(name), values)
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from everlog.core.columns import Batch, ColumnData, ColumnType
+from everlog.core.batch import Batch
+from everlog.core.columns import ColumnData, ColumnType
 from everlog.errors import UsageError
 from everlog.fields import Field
 from everlog.kernel import derived as kernel

@@ -25,7 +25,8 @@ from typing import Any
 from everlog.core.columns import ColumnType
 from everlog.core.files.storage import LocalStorage, Storage
 from everlog.core.report import Fault
-from everlog.core.store import LENGTH, PAYLOAD, TIMESTAMP_NS, Level, Split, Store
+from everlog.core.splits import Split
+from everlog.core.store import LENGTH, PAYLOAD, TIMESTAMP_NS, Level, Store
 from everlog.errors import EverlogError, UnknownStream, UsageError
 from everlog.stores import open_store
 from everlog.testing.series import Series

@@ -14,21 +14,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from everlog.core.columns import Batch, Column, ColumnData, ColumnType
+from everlog.core.batch import Batch
+from everlog.core.columns import Column, ColumnData, ColumnType
 from everlog.core.files.storage import Storage
 from everlog.core.options import fill
 from everlog.core.report import Fault, Progress, Report
-from everlog.core.store import (
-    DEFAULT_SPLIT_BYTES,
-    LENGTH,
-    PAYLOAD,
-    TIMESTAMP_NS,
-    Level,
-    ScanRequest,
-    Split,
-    Store,
-    StreamInfo,
-)
+from everlog.core.splits import Split
+from everlog.core.store import DEFAULT_SPLIT_BYTES, LENGTH, PAYLOAD, TIMESTAMP_NS, Level, ScanRequest, Store, StreamInfo
 from everlog.errors import UnknownStream, UsageError
 
 ENTRY = ("everlog.testing.toy_store", "ToyStore", "")

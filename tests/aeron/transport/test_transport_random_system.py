@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from everlog.aeron.transport.driver.settings.configuration import ThreadingMode
+from everlog.aeron.transport.driver.settings.settings import ThreadingMode
 from everlog.aeron.transport.protocol import wire
 from everlog.kernel.udp import SocketAddress
 from everlog.testing.network.simulated import Weather

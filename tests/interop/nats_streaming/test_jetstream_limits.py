@@ -12,9 +12,9 @@ import pytest
 from everlog.discovery import FoundStore
 from everlog.errors import EverlogError, UsageError
 from everlog.pipelines.migrate import channel as migrate_channel
-from everlog.pipelines.migrate.channel import ChannelImport, ChannelMove, move_channel
+from everlog.pipelines.migrate.channel import ChannelImport, move_channel
 from everlog.pipelines.migrate.connection import Connection
-from everlog.pipelines.migrate.stream import StreamSettings
+from everlog.pipelines.migrate.move import ChannelMove, StreamSettings
 from everlog.spark.jobs.jetstream import JetStreamTarget, move_one, plan_channels
 from everlog.testing.made.channel import Channel, make_store
 from everlog.testing.made.server import NatsServer

@@ -23,10 +23,10 @@ import pytest
 import tests
 from everlog.discovery import FoundStore
 from everlog.errors import CorruptData, LimitExceeded, UnknownStream, UsageError
-from everlog.pipelines.migrate.channel import ChannelMove, move_channel
+from everlog.pipelines.migrate.channel import move_channel
 from everlog.pipelines.migrate.connection import Connection, JetStream
+from everlog.pipelines.migrate.move import ChannelMove, StreamSettings
 from everlog.pipelines.migrate.naming import SubjectMapping
-from everlog.pipelines.migrate.stream import StreamSettings
 from everlog.spark.jobs.jetstream import JetStreamTarget, move_one, plan_channels, rehearse
 from everlog.testing.made.server import NatsServer
 from tests.interop.nats_streaming import made_channels

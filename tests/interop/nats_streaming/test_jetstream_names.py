@@ -13,8 +13,9 @@ import pytest
 
 from everlog.discovery import FoundStore
 from everlog.errors import UsageError
-from everlog.pipelines.migrate.channel import ChannelMove, move_channel
+from everlog.pipelines.migrate.channel import move_channel
 from everlog.pipelines.migrate.connection import Connection
+from everlog.pipelines.migrate.move import ChannelMove
 from everlog.pipelines.migrate.naming import SubjectMapping
 from everlog.spark.jobs.jetstream import JetStreamTarget, move_one, plan_channels, rehearse, with_streams
 from everlog.testing.made.channel import Channel, make_store

@@ -10,7 +10,8 @@ import pytest
 from pyspark.sql import functions as fn
 from pyspark.sql.types import StructField, StructType
 
-from everlog.core.columns import Batch, Column, ColumnData, ColumnType
+from everlog.core.batch import Batch
+from everlog.core.columns import Column, ColumnData, ColumnType
 from everlog.errors import CorruptData, UsageError
 from everlog.pipelines.scan import folding
 from everlog.pipelines.scan.aggregation import check_aggregation, parse_aggregation

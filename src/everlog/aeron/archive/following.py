@@ -26,7 +26,8 @@ from everlog.aeron.positional_following import PositionalFollower
 from everlog.core.files.storage import MAX_SMALL_FILE_BYTES, Storage
 from everlog.core.following import Cut, CutLimit, Reach
 from everlog.core.report import Fault
-from everlog.core.store import DEFAULT_SPLIT_BYTES, Split
+from everlog.core.splits import Split
+from everlog.core.store import DEFAULT_SPLIT_BYTES
 from everlog.kernel.columns import RowSink
 from everlog.kernel.sources import Value
 

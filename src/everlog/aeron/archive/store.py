@@ -38,13 +38,14 @@ from everlog.aeron.frames.record_times import RecordTimes, check_source
 from everlog.aeron.frames.walk import Geometry
 from everlog.aeron.mark_file import ArchiveMark, now_ms, read_archive_mark
 from everlog.aeron.positional_store import MAX_DIGITS, PositionalStore
-from everlog.core.columns import Batch, Column
+from everlog.core.batch import Batch
+from everlog.core.columns import Column
 from everlog.core.files.storage import Storage
 from everlog.core.options import fill
 from everlog.core.repair import RepairPlan
 from everlog.core.report import Fault, Progress, Report, VerifyPart
-from everlog.core.split_times import SplitTimes, from_firsts
-from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, Split, StreamInfo
+from everlog.core.splits import Split, SplitTimes, from_firsts
+from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, StreamInfo
 from everlog.errors import CorruptData, StoreUnavailable, UnknownStream, UsageError
 from everlog.kernel import columns as kernel
 

@@ -14,7 +14,8 @@ from everlog.aeron.cluster.store import ClusterStore
 from everlog.aeron.positional_following import PositionalFollower
 from everlog.core.files.storage import Storage
 from everlog.core.following import Cut, CutLimit, Reach
-from everlog.core.store import DEFAULT_SPLIT_BYTES, Split
+from everlog.core.splits import Split
+from everlog.core.store import DEFAULT_SPLIT_BYTES
 from everlog.errors import UnknownStream
 
 

@@ -31,11 +31,13 @@ from everlog.aeron.cluster.format.recording_log import (
     read_recording_log,
 )
 from everlog.aeron.positional_store import PositionalStore
-from everlog.core.columns import Batch, Column
+from everlog.core.batch import Batch
+from everlog.core.columns import Column
 from everlog.core.files.storage import Storage
 from everlog.core.options import fill
 from everlog.core.report import Fault, Progress, Report
-from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, Split, StreamInfo
+from everlog.core.splits import Split
+from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, StreamInfo
 from everlog.errors import EverlogError, UnknownStream, UsageError
 
 DEFAULT_UNIT_NS = UNIT_NS["MILLIS"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from everlog.aeron.frames import walk_twin as codes
 from everlog.aeron.layouts import DataHeader
-from everlog.core.columns import Batch, Column, ColumnData, ColumnType
+from everlog.core.batch import Batch
+from everlog.core.columns import Column, ColumnData, ColumnType
 from everlog.core.store import LENGTH, PAYLOAD, TIMESTAMP_NS
 from everlog.kernel import derived
 from everlog.kernel.columns import RowSink

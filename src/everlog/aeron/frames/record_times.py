@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from everlog.aeron.frames.columns import FLAGS, TIMESTAMP_UNITS
 from everlog.aeron.frames.constants import FLAG_BEGIN
-from everlog.core.columns import Batch, Column, ColumnData
+from everlog.core.batch import Batch
+from everlog.core.columns import Column, ColumnData
 from everlog.core.store import PAYLOAD, TIMESTAMP_NS
 from everlog.errors import UsageError
 

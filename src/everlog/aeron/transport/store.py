@@ -27,11 +27,13 @@ from everlog.aeron.transport.format.log_buffers import (
     terms_of,
 )
 from everlog.aeron.transport.format.loss_report import LOSS_REPORT_NAME, load_losses
-from everlog.core.columns import Batch, Column
+from everlog.core.batch import Batch
+from everlog.core.columns import Column
 from everlog.core.files.storage import ReadableFile, Storage
 from everlog.core.options import fill
 from everlog.core.report import Fault, Progress, Report
-from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, Split, StreamInfo
+from everlog.core.splits import Split
+from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, StreamInfo
 from everlog.errors import CorruptData, EverlogError, StoreUnavailable, UnknownStream
 from everlog.kernel import columns as kernel
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from everlog.cli.jlogctl.arguments import NOT_DONE, Printer, attempt, journal_options, open_journal
-from everlog.cli.jlogctl.data import read_holders
 from everlog.cli.jlogctl.ownership import check_ownership
+from everlog.cli.jlogctl.segments import read_holders
 from everlog.cli.text import complain, warn
 from everlog.errors import CorruptData
 from everlog.jlog.format.names import segment_name

@@ -2,48 +2,16 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections import defaultdict
 from contextlib import nullcontext
-from dataclasses import dataclass
-from typing import Any
 
 import click
 
-from everlog.cli.jlogctl.arguments import (
-    NOT_DONE,
-    Printer,
-    Way,
-    attempt,
-    journal_options,
-    open_journal,
-    repair_options,
-)
-from everlog.cli.jlogctl.inspection import inspect_segment
+from everlog.cli.jlogctl.arguments import Printer, Way, attempt, journal_options, repair_options
 from everlog.cli.jlogctl.ownership import check_ownership
-from everlog.cli.text import say, warn
+from everlog.cli.jlogctl.repair import DATA, mend
+from everlog.cli.jlogctl.segments import Wanted, show_segments
 from everlog.cli.unread import done_unread
-from everlog.core.files.storage import Storage
-from everlog.core.report import Fault, Severity
-from everlog.errors import EverlogError, UsageError
-from everlog.jlog.format.index import ENTRY
-from everlog.jlog.format.layouts import JlogCheckpoint
-from everlog.jlog.format.names import CHECKPOINT_PREFIX, index_name, parse_index_name, parse_segment_name, segment_name
-from everlog.jlog.reading.journal import Journal
-from everlog.jlog.reading.segments import Segment
-from everlog.jlog.verify.journal import verify_journal
-
-FOUND_ERRORS = "One or more errors were found."
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What is to be told of, and done with, the segments."""
-
-    index: bool = False
-    analyze: bool = False
-    repair: Way | None = None
-    verbose: bool = False
+from everlog.errors import UsageError
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -66,111 +34,14 @@ def data(
     if (dry_run or no_backup) and not repair:
         raise UsageError("--dry-run" if dry_run else "--no-backup", expected="with -r")
     way = Way(dry_run=dry_run, backup=not no_backup, verbose=verbose > 0) if repair else None
-    wanted = Wanted(index, analyze or repair, way, verbose > 0)
+    wanted = Wanted(index, analyze or repair, verbose > 0)
     with done_unread() if repair else nullcontext():
-        code = attempt(lambda: show_segments(path, wanted, Printer(path, as_json)))
+        code = attempt(lambda: show_or_mend(path, wanted, Printer(path, as_json), way))
     check_ownership(path)
     return code
 
 
-def show_segments(path: str, wanted: Wanted, out: Printer) -> int:
-    """A line for each segment, and what else is wanted. Exit code 1 for faults that are still there at the end."""
-    journal = open_journal(path)
-    readers = PendingReaders(read_holders(journal.storage))
-    faults = _faults_by_log(journal) if wanted.analyze else {}
-    is_sound = True
-    for segment in journal.segments:
-        is_sound &= _show_segment(journal, segment, wanted, readers, faults.pop(segment.log, []), out)
-    for fault in [fault for found in faults.values() for fault in found]:
-        warn(str(fault))
-        is_sound = False
-    if wanted.repair is not None:
-        from everlog.cli.jlogctl.repair import DATA, mend
-
-        return mend(path, DATA, out, wanted.repair)
-    return 0 if is_sound else NOT_DONE
-
-
-def _show_segment(
-    journal: Journal, segment: Segment, wanted: Wanted, pending: PendingReaders, faults: list[Fault], out: Printer
-) -> bool:
-    """One segment. Whether nothing is wrong with it, as far as that was asked."""
-    name = segment_name(segment.log)
-    readers = pending.of(segment.log)
-    text = f"\t{name} [{segment.byte_count:9} bytes] {readers} pending readers"
-    record: dict[str, Any] = {"segment": name, "bytes": segment.byte_count, "pending_readers": readers}
-    if wanted.index:
-        words, index = index_details(journal.storage, segment.log)
-        text += f"\n\t\t idx: {words}"
-        record["index"] = index
-    if wanted.analyze:
-        record["faults"] = [fault.to_dict() for fault in faults]
-    out(text, record)
-    if not wanted.analyze:
-        return True
-    try:
-        is_sound = inspect_segment(journal, segment, out, verbose=wanted.verbose)
-    except EverlogError as error:
-        warn(str(error))
-        is_sound = False
-    for fault in faults:
-        warn(str(fault))
-    if not is_sound or faults:
-        say(FOUND_ERRORS)
-    return is_sound and not faults
-
-
-def _faults_by_log(journal: Journal) -> dict[int, list[Fault]]:
-    """What a whole check finds in segments and indexes; it sees what following the headers can't."""
-    found: dict[int, list[Fault]] = defaultdict(list)
-    for fault in verify_journal(journal).faults:
-        log = parse_segment_name(fault.file)
-        log = parse_index_name(fault.file) if log is None else log
-        if log is not None and fault.severity is Severity.FAULT:
-            found[log].append(fault)
-    return dict(found)
-
-
-def read_holders(storage: Storage) -> list[int | None]:
-    """The segment of each checkpoint; ``None`` for a file that does not say. Every file with a checkpoint's prefix
-    counts, as for the original's readers, which delete segments by them."""
-    found: list[int | None] = []
-    for entry in storage.entries():
-        if not entry.name.startswith(CHECKPOINT_PREFIX) or not entry.is_file:
-            continue
-        try:
-            with storage.open(entry.name) as file:
-                raw = file.read_at(0, JlogCheckpoint.size)
-        except EverlogError:
-            raw = b""
-        found.append(JlogCheckpoint.unpack_from(raw).log if len(raw) == JlogCheckpoint.size else None)
-    return found
-
-
-class PendingReaders:
-    """How many subscribers may still need a segment: one whose checkpoint does not say where it is needs all."""
-
-    def __init__(self, holders: list[int | None]) -> None:
-        self._logs = sorted(-1 if log is None else log for log in holders)
-
-    def of(self, log: int) -> int:
-        """Their count for one segment."""
-        return bisect_right(self._logs, log)
-
-
-def index_details(storage: Storage, log: int) -> tuple[str, dict[str, Any]]:
-    """An index's state as the original tells it, by its size and its last entry."""
-    name = index_name(log)
-    if not storage.exists(name):
-        return "none", {"state": "none", "messages": None}
-    try:
-        with storage.open(name) as file:
-            count, rest = divmod(file.size(), ENTRY)
-            last = file.read_at(ENTRY * (count - 1), ENTRY) if count > 1 else b"\1"
-    except EverlogError:
-        count, rest, last = 0, 1, b""
-    if rest:
-        return "error", {"state": "error", "messages": None}
-    state = "open" if any(last) else "closed"
-    count -= state == "closed"
-    return f"{count} messages ({count:08x}), {state}", {"state": state, "messages": count}
+def show_or_mend(path: str, wanted: Wanted, out: Printer, repair: Way | None) -> int:
+    """Show the segments, then repair them if asked to. Exit code 1 for faults that are still there at the end."""
+    code = show_segments(path, wanted, out)
+    return code if repair is None else mend(path, DATA, out, repair)

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 import click
 
 from everlog.cli.jlogctl import clean as cleaning
-from everlog.cli.jlogctl import data as segments
 from everlog.cli.jlogctl import repair as repairing
 from everlog.cli.jlogctl import subscriber as subscribers
 from everlog.cli.jlogctl.arguments import AddressType, Printer, Way, attempt, open_journal, repair_options
+from everlog.cli.jlogctl.data import show_or_mend
 from everlog.cli.jlogctl.ownership import check_ownership
+from everlog.cli.jlogctl.segments import Wanted
 from everlog.cli.text import printable
 from everlog.cli.unread import done_unread
 from everlog.errors import UsageError
@@ -124,13 +125,8 @@ def _manage(path: str, request: Request, out: Printer, is_done: Callable[[Callab
     if request.list_subscribers:
         is_done(lambda: subscribers.show_all(path, out))
     if request.shows_segments:
-        wanted = segments.Wanted(
-            request.index,
-            request.analyze or request.repair_data,
-            request.way if request.repair_data else None,
-            request.verbose > 0,
-        )
-        is_done(lambda: segments.show_segments(path, wanted, out))
+        wanted = Wanted(request.index, request.analyze or request.repair_data, request.verbose > 0)
+        is_done(lambda: show_or_mend(path, wanted, out, request.way if request.repair_data else None))
     if request.clean:
         removed = Printer(path, request.as_json, quiet=not request.as_json)
         is_done(lambda: cleaning.clean_one(path, removed, is_told=request.verbose > 0))

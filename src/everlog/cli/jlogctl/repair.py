@@ -19,8 +19,8 @@ from everlog.cli.jlogctl.arguments import (
     open_journal,
     repair_options,
 )
-from everlog.cli.jlogctl.data import Wanted, show_segments
 from everlog.cli.jlogctl.ownership import check_ownership
+from everlog.cli.jlogctl.segments import Wanted, show_segments
 from everlog.cli.text import complain, printable, say, warn
 from everlog.cli.unread import done_unread
 from everlog.core.repair import FolderBackup, RepairPlan, RepairStep

@@ -168,8 +168,8 @@ def _to_jetstream(
     stores: list[FoundStore], scan: ScanOptions, url: str, dry_run: bool, running: Running, given: dict[str, Any]
 ) -> list[dict[str, Any]]:
     from everlog.pipelines.migrate.connection import Connection
+    from everlog.pipelines.migrate.move import StreamSettings
     from everlog.pipelines.migrate.naming import SubjectMapping
-    from everlog.pipelines.migrate.stream import StreamSettings
     from everlog.pipelines.scan.columns import family_options
     from everlog.spark.jobs.jetstream import (
         JetStreamTarget,

@@ -10,7 +10,8 @@ from array import array
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from everlog.core.columns import Batch, Column, ColumnData, ColumnType
+from everlog.core.batch import Batch
+from everlog.core.columns import Column, ColumnData, ColumnType
 from everlog.core.report import Fault
 from everlog.errors import MissingDependency
 from everlog.jlog.format.faults import fault

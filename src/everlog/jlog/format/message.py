@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import repeat
 from typing import Any, NamedTuple
 
-from everlog.core.columns import Batch
+from everlog.core.batch import Batch
 from everlog.jlog.format.addresses import Address
 
 COLUMNS = ("payload", "timestamp_ns", "log", "marker")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from everlog.core.columns import Batch, Column, ColumnData, ColumnType
+from everlog.core.batch import Batch
+from everlog.core.columns import Column, ColumnData, ColumnType
 from everlog.core.files.storage import LocalStorage, ReadableFile, Storage, is_missing
 from everlog.core.report import Fault
 from everlog.core.store import LENGTH, PAYLOAD, TIMESTAMP_NS, ScanRequest

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from everlog.core.files.storage import ReadableFile
-from everlog.core.split_times import SplitTimes, from_firsts
-from everlog.core.store import Split
+from everlog.core.splits import Split, SplitTimes, from_firsts
 from everlog.errors import EverlogError
 from everlog.jlog.format.addresses import MARKER_BITS
 from everlog.jlog.format.faults import STREAM

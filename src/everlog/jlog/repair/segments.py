@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from everlog.core.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS, Batch, ColumnData
+from everlog.core.batch import Batch
+from everlog.core.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS, ColumnData
 from everlog.core.files.storage import FileBase, ReadableFile
 from everlog.core.report import Fault
 from everlog.errors import FileChanged

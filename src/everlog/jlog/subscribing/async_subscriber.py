@@ -13,7 +13,8 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
-from everlog.core.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS, Batch
+from everlog.core.batch import Batch
+from everlog.core.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS
 from everlog.core.report import Fault
 from everlog.errors import UsageError
 from everlog.jlog.format.addresses import Address

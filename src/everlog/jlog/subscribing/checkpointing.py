@@ -13,7 +13,7 @@ from everlog.jlog.format.addresses import Address
 from everlog.jlog.format.faults import fault
 from everlog.jlog.format.names import CHECKPOINT_PREFIX
 from everlog.jlog.subscribing.removal import remove_locked
-from everlog.jlog.subscribing.subscriptions import CheckpointFile
+from everlog.jlog.writing.checkpoint_file import CheckpointFile
 from everlog.jlog.writing.metastore_file import SAFE, MetastoreFile
 
 NAMES_A_CROSSING = 256

@@ -20,7 +20,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 
-from everlog.core.columns import Batch, Column, ColumnData
+from everlog.core.batch import Batch
+from everlog.core.columns import Column, ColumnData
 from everlog.core.files.storage import ReadableFile
 from everlog.core.files.writable import WritableStorage
 from everlog.core.report import Fault

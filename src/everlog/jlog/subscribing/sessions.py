@@ -15,7 +15,8 @@ from everlog.core.files.writable import WritableStorage, locked
 from everlog.errors import StoreUnavailable, SubscriberExists, UnknownSubscriber, WriteFailed
 from everlog.jlog.format.addresses import Address
 from everlog.jlog.format.names import TRANSIENT_PREFIX, checkpoint_name, printable
-from everlog.jlog.subscribing.subscriptions import END, MAX_LOOKS, CheckpointFile, add_locked, place_finder
+from everlog.jlog.subscribing.subscriptions import END, MAX_LOOKS, add_locked, place_finder
+from everlog.jlog.writing.checkpoint_file import CheckpointFile
 from everlog.jlog.writing.metastore_file import SAFE, MetastoreFile
 
 _log = logging.getLogger("everlog.jlog")

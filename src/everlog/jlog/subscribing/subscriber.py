@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from everlog.core.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS, Batch
+from everlog.core.batch import Batch
+from everlog.core.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS
 from everlog.core.report import Fault
 from everlog.jlog.format.addresses import Address
 from everlog.jlog.format.message import Message
@@ -119,7 +120,7 @@ class Subscriber:
         ``offset``; all for ``None``): at most ``max_rows``, with payloads of about ``max_bytes``; ``None`` when there
         are none now.
 
-        pyarrow, polars, pandas or duckdb take it without a copy (:class:`everlog.core.columns.Batch`).
+        pyarrow, polars, pandas or duckdb take it without a copy (:class:`everlog.core.batch.Batch`).
         """
         batch = self._open.read_ahead(max_rows, max_bytes, columns)
         self._open.hand_out(batch)

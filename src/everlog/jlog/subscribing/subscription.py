@@ -20,7 +20,8 @@ from contextlib import suppress
 from operator import length_hint
 from typing import TYPE_CHECKING
 
-from everlog.core.columns import Batch, pick
+from everlog.core.batch import Batch
+from everlog.core.columns import pick
 from everlog.core.report import Fault
 from everlog.errors import SubscriberExists, UnknownSubscriber, UsageError
 from everlog.jlog.format.addresses import Address
@@ -31,14 +32,8 @@ from everlog.jlog.reading.journal import COLUMNS
 from everlog.jlog.subscribing.checkpointing import Checkpointer
 from everlog.jlog.subscribing.cursor import Cursor, Request
 from everlog.jlog.subscribing.sessions import begin_session, end_session, is_session
-from everlog.jlog.subscribing.subscriptions import (
-    BEGINNING,
-    END,
-    CheckpointFile,
-    add_subscriber,
-    as_address,
-    subscriber_name,
-)
+from everlog.jlog.subscribing.subscriptions import BEGINNING, END, add_subscriber, as_address
+from everlog.jlog.writing.checkpoint_file import CheckpointFile, subscriber_name
 from everlog.jlog.writing.metastore_file import MetastoreFile
 from everlog.jlog.writing.opening import JournalPath, storage_of
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from everlog.core.columns import Batch
+from everlog.core.batch import Batch
 from everlog.core.report import Report
 from everlog.jlog.format.faults import fault, note
 from everlog.jlog.format.index import ENTRY, SegmentIndex

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from everlog.core.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS, Batch, ColumnData
+from everlog.core.batch import Batch
+from everlog.core.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS, ColumnData
 from everlog.core.report import Fault, Progress, Report
 from everlog.errors import EverlogError
 from everlog.jlog.format.compression import Decode, decompress, lz4_decoder

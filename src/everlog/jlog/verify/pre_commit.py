@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from everlog.core.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS, Batch
+from everlog.core.batch import Batch
+from everlog.core.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS
 from everlog.core.files.storage import ReadableFile
 from everlog.core.report import Fault, Report
 from everlog.errors import EverlogError

@@ -16,7 +16,7 @@ from everlog.jlog.format.addresses import Address
 from everlog.jlog.format.checkpoints import read_checkpoints
 from everlog.jlog.format.framing import Framing
 from everlog.jlog.format.names import printable
-from everlog.jlog.subscribing.subscriptions import CheckpointFile
+from everlog.jlog.writing.checkpoint_file import CheckpointFile
 from everlog.jlog.writing.metastore_file import MetastoreFile
 from everlog.jlog.writing.tail import Tail, settle
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from everlog.core.columns import Batch, Column, ColumnData, ColumnType
+from everlog.core.batch import Batch
+from everlog.core.columns import Column, ColumnData, ColumnType
 from everlog.core.files.storage import ReadableFile, Storage
 from everlog.core.report import Severity
 from everlog.core.store import LENGTH, PAYLOAD, TIMESTAMP_NS, FaultSink, ScanRequest

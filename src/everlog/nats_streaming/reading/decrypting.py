@@ -5,7 +5,8 @@ from __future__ import annotations
 from array import array
 from itertools import pairwise
 
-from everlog.core.columns import Batch, Column, ColumnData, ColumnType
+from everlog.core.batch import Batch
+from everlog.core.columns import Column, ColumnData, ColumnType
 from everlog.core.report import Fault, Severity
 from everlog.core.store import FaultSink
 from everlog.nats_streaming.format.names import slice_file

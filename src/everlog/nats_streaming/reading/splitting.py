@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from everlog.core.files.storage import Storage
-from everlog.core.split_times import SplitTimes
-from everlog.core.store import Split
+from everlog.core.splits import Split, SplitTimes
 from everlog.nats_streaming.reading.channels import Channel, Plan
 from everlog.nats_streaming.reading.index import IndexLookup
 from everlog.nats_streaming.reading.slices import ChannelFolder, Part

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from everlog.core.columns import ColumnData
 from everlog.core.report import Fault, Severity
-from everlog.core.store import PAYLOAD, Split, Store
+from everlog.core.splits import Split
+from everlog.core.store import PAYLOAD, Store
 from everlog.discovery import FoundStore
 from everlog.errors import (
     CorruptData,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from everlog.core.following import Cut, CutLimit, Follower, Reach
-from everlog.core.store import Split
+from everlog.core.splits import Split
 from everlog.discovery import FoundStore
 from everlog.errors import DataLost, UsageError
 from everlog.pipelines.follow.admission import Key, Pending, admit

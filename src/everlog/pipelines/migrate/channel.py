@@ -29,23 +29,15 @@ from everlog.errors import EverlogError, UsageError, WriteFailed
 from everlog.pipelines.migrate.connection import (
     MESSAGE_NOT_FOUND,
     WRONG_LAST_SEQUENCE,
-    Connection,
     JetStream,
     JetStreamRefused,
     ServerUnreachable,
     run_async,
 )
-from everlog.pipelines.migrate.consumers import REDELIVER, Subscriptions
+from everlog.pipelines.migrate.consumers import REDELIVER
 from everlog.pipelines.migrate.durables import make_consumer
-from everlog.pipelines.migrate.stream import (
-    DONE,
-    GAP_SUBJECT,
-    IMPORTING,
-    StreamSettings,
-    check_is_ours,
-    import_subject,
-    stream_config,
-)
+from everlog.pipelines.migrate.move import ChannelMove
+from everlog.pipelines.migrate.stream import DONE, GAP_SUBJECT, IMPORTING, check_is_ours, import_subject, stream_config
 from everlog.pipelines.migrate.times import rfc3339_ns
 from everlog.pipelines.scan.options import SKIP
 from everlog.pipelines.scan.store_errors import damage, warn_of_sealed
@@ -60,29 +52,6 @@ STALL_S = 5.0
 LOOK_S = 0.1
 RETRY_WAIT_S = 0.2
 _COLUMNS = ["sequence", "timestamp_ns", "reply", "payload"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChannelMove:
-    """All that a task needs. ``first`` and ``last`` are the sequences that the stream is to span; ``first`` is one
-    higher than ``last`` for a channel without messages. ``other_names``: those that its stream has where the store had
-    other channels when it was made. ``refusal``: why it can't be moved, as was found when it was planned."""
-
-    store: str
-    options: Mapping[str, Any]
-    on_fault: str
-    channel: str
-    cluster: str
-    stream: str
-    subject: str
-    first: int
-    last: int
-    byte_count: int
-    subscriptions: Subscriptions
-    settings: StreamSettings
-    connection: Connection
-    other_names: tuple[str, ...] = ()
-    refusal: UsageError | None = None
 
 
 class Flying(NamedTuple):

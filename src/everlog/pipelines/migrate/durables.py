@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from everlog.errors import UsageError, WriteFailed
 from everlog.pipelines.migrate.connection import JetStream
 from everlog.pipelines.migrate.consumers import REDELIVER, ConsumerPlan
-
-if TYPE_CHECKING:
-    from everlog.pipelines.migrate.channel import ChannelMove
+from everlog.pipelines.migrate.move import ChannelMove
 
 IMPORTING, DONE = "importing", "done"
 FETCH = 256

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from everlog.core.columns import Batch
+from everlog.core.batch import Batch
 from everlog.core.report import Fault, Severity
 from everlog.core.store import PAYLOAD, Store
 from everlog.errors import CorruptData, WriteFailed

@@ -3,41 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from everlog.errors import UsageError
-from everlog.pipelines.migrate.consumers import REDELIVER, SKIP
-
-if TYPE_CHECKING:
-    from everlog.pipelines.migrate.channel import ChannelMove
+from everlog.pipelines.migrate.move import ChannelMove
 
 IMPORTING, DONE = "importing", "done"
 GAP_SUBJECT = "_everlog.gap"
-MAX_REPLICAS = 5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamSettings:
-    """``finish``: make consumers and open the stream to its subject at the end; without it the stream stays closed, so
-    that a later run adds the rest. ``pending``: ``redeliver`` or ``skip`` what subscribers were sent and did not
-    acknowledge. Limits as JetStream has them (``max_age_ns`` counts from the migration), ``None`` for none."""
-
-    replicas: int = 1
-    storage: str = "file"
-    pending: str = REDELIVER
-    finish: bool = True
-    max_msgs: int | None = None
-    max_bytes: int | None = None
-    max_age_ns: int | None = None
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.replicas <= MAX_REPLICAS:
-            raise UsageError("replicas", found=str(self.replicas), expected=f"1 to {MAX_REPLICAS}")
-        if self.storage not in ("file", "memory"):
-            raise UsageError("storage", found=repr(self.storage), expected="file or memory")
-        if self.pending not in (REDELIVER, SKIP):
-            raise UsageError("pending", found=repr(self.pending), expected=f"{REDELIVER} or {SKIP}")
 
 
 def import_subject(stream: str) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from everlog.core.columns import Batch, ColumnData, ColumnType
+from everlog.core.batch import Batch
+from everlog.core.columns import ColumnData, ColumnType
 from everlog.pipelines.scan.aggregation import COUNT, MAX, MIN, SUM, Aggregation, Fold, Key
 from everlog.pipelines.scan.arrow_batches import time_mask, to_array
 from everlog.pipelines.scan.options import ScanOptions

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from everlog.core.concurrent_map import look_at_each
-from everlog.core.split_times import may_hold
-from everlog.core.store import Split, Store, StreamInfo
+from everlog.core.splits import Split, may_hold
+from everlog.core.store import Store, StreamInfo
 from everlog.discovery import FoundStore
 from everlog.errors import (
     CorruptData,

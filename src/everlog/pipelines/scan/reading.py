@@ -6,9 +6,10 @@ import logging
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from everlog.core.columns import Batch
+from everlog.core.batch import Batch
 from everlog.core.report import Fault, Severity
-from everlog.core.store import PAYLOAD, FaultSink, Split, Store
+from everlog.core.splits import Split
+from everlog.core.store import PAYLOAD, FaultSink, Store
 from everlog.errors import (
     CorruptData,
     DataLost,

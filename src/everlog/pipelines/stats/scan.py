@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everlog.core.report import Fault
-from everlog.core.store import Level, Split, Store
+from everlog.core.splits import Split
+from everlog.core.store import Level, Store
 from everlog.errors import (
     CorruptData,
     EverlogError,

@@ -14,9 +14,10 @@ from everlog.core.store import StreamInfo
 from everlog.discovery import FoundStore
 from everlog.errors import EverlogError, LimitExceeded, UnknownStream, UsageError
 from everlog.nats_streaming.options import NatsStreamingOptions
-from everlog.pipelines.migrate.channel import MAX_GAP_MESSAGES, ChannelImport, ChannelMove, Counts, move_channel
+from everlog.pipelines.migrate.channel import MAX_GAP_MESSAGES, ChannelImport, Counts, move_channel
 from everlog.pipelines.migrate.connection import Connection, JetStream, run_async
 from everlog.pipelines.migrate.consumers import Subscriptions, plan_consumers
+from everlog.pipelines.migrate.move import ChannelMove, StreamSettings
 from everlog.pipelines.migrate.naming import (
     MAX_NAME_LENGTH,
     SubjectMapping,
@@ -26,7 +27,7 @@ from everlog.pipelines.migrate.naming import (
     plain_name,
 )
 from everlog.pipelines.migrate.progress import ProgressFolder, report_count, watch
-from everlog.pipelines.migrate.stream import StreamSettings, is_ours
+from everlog.pipelines.migrate.stream import is_ours
 from everlog.pipelines.scan.options import FAIL
 from everlog.spark.jobs.progress import TaskProgress
 from everlog.stores import open_store

@@ -22,7 +22,8 @@ from everlog.aeron import Aeron
 from everlog.aeron.transport.driver.embedded import EmbeddedDriver
 from everlog.aeron.transport.driver.folder import DriverIsActive
 from everlog.aeron.transport.driver.media_driver import MediaDriver
-from everlog.aeron.transport.driver.settings.configuration import Configuration, ThreadingMode
+from everlog.aeron.transport.driver.settings.configuration import Configuration
+from everlog.aeron.transport.driver.settings.settings import ThreadingMode
 from everlog.aeron.transport.format.cnc_file import CncFile
 from everlog.aeron.transport.memory.cnc_memory import CncMemory
 from everlog.aeron.transport.memory.ring_buffer import ManyToOneRingBuffer

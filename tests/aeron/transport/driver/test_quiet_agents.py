@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from everlog.aeron.transport.driver.settings.configuration import ThreadingMode
+from everlog.aeron.transport.driver.settings.settings import ThreadingMode
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.aeron.transport.protocol import commands
 from everlog.runtime.agent_runner import Agent

@@ -9,7 +9,7 @@ import pytest
 
 import tests
 from everlog.aeron.transport.driver.log_factory import DriverLog
-from everlog.aeron.transport.driver.settings.configuration import ThreadingMode
+from everlog.aeron.transport.driver.settings.settings import ThreadingMode
 from everlog.aeron.transport.driver.system_counters import SystemCounter, duration_text
 from everlog.aeron.transport.memory.log_memory import LogMemory
 from everlog.aeron.transport.protocol import commands

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from everlog.aeron.transport.driver.network.socket_releases import LIMIT_NS
-from everlog.aeron.transport.driver.settings.configuration import ThreadingMode
+from everlog.aeron.transport.driver.settings.settings import ThreadingMode
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.aeron.transport.protocol import commands
 from tests.aeron.transport.driver.conducted_driver import MS, SECOND, ConductedDriver, only

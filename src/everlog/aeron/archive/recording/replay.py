@@ -10,10 +10,11 @@ from typing import Self
 from everlog.aeron.archive.folder.scan import ScanContext
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.archive.writing.recorder import Recorder
-from everlog.core.columns import Batch
+from everlog.core.batch import Batch
 from everlog.core.record import Record
 from everlog.core.report import Fault
-from everlog.core.store import FaultSink, Level, Split, raise_fault, records_of
+from everlog.core.splits import Split
+from everlog.core.store import FaultSink, Level, raise_fault, records_of
 
 
 @dataclass(frozen=True, slots=True)

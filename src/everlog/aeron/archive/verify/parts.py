@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from everlog.aeron.archive.verify.archive import Verification
 from everlog.aeron.frames.position import FOREVER
 from everlog.core.report import Fault, Report, VerifyPart
-from everlog.core.store import Split
+from everlog.core.splits import Split
 from everlog.errors import EverlogError
 
 if TYPE_CHECKING:

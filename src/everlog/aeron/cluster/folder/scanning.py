@@ -14,7 +14,8 @@ from everlog.aeron.cluster.format.decode import Decoder
 from everlog.aeron.frames import walk_twin as codes
 from everlog.aeron.frames.columns import END_POSITION, POSITION
 from everlog.aeron.frames.position import FOREVER
-from everlog.core.columns import Batch, Column, ColumnData, ColumnType
+from everlog.core.batch import Batch
+from everlog.core.columns import Column, ColumnData, ColumnType
 from everlog.core.files.storage import Storage
 from everlog.core.report import Fault
 from everlog.core.store import LENGTH, PAYLOAD, TIMESTAMP_NS, FaultSink, ScanRequest

@@ -13,7 +13,7 @@ from everlog.aeron.cluster.format.mark_file import ClusterMark
 from everlog.aeron.cluster.format.messages import CONSENSUS_MODULE
 from everlog.aeron.cluster.format.recording_log import NULL_VALUE, RECORDING_LOG_NAME, Entry
 from everlog.aeron.mark_file import now_ms
-from everlog.core.columns import Batch
+from everlog.core.batch import Batch
 from everlog.core.report import Fault, Report, Severity
 from everlog.errors import EverlogError
 

@@ -15,7 +15,7 @@ from everlog.aeron.transport.client.image import Image
 from everlog.aeron.transport.client.images.image_reader import Action, FragmentAssembler, Header, MessageColumns
 from everlog.aeron.transport.client.options import ImageHandler
 from everlog.aeron.transport.protocol.commands import AddRcvDestination, RemoveRcvDestination
-from everlog.core.columns import Batch
+from everlog.core.batch import Batch
 from everlog.errors import UsageError
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import sys
 import threading
 from typing import IO, Any
 
-from everlog.aeron.transport.driver.media_driver import MediaDriver, Warn
+from everlog.aeron.transport.driver.running_driver import RunningDriver, Warn
 from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.errors import EverlogError, StoreUnavailable
 
@@ -27,7 +27,7 @@ clients would wait for."""
 MODULE = "everlog.aeron.transport.driver.child"
 
 
-class ChildDriver(MediaDriver):
+class ChildDriver(RunningDriver):
     """A driver in a child process. It ignores the terminal's Ctrl-C, which is the parent's to handle: a process group
     of its own does that, and not a session of its own, because Linux shares out processors among sessions first (its
     autogroups), and a driver that sleeps much then waits for tens of milliseconds behind clients that spin."""

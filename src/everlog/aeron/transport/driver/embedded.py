@@ -12,8 +12,9 @@ from pathlib import Path
 from everlog.aeron.transport.driver.assembly import DriverParts, Surroundings, assemble
 from everlog.aeron.transport.driver.conductor.publication_logs import SocketLengths
 from everlog.aeron.transport.driver.folder import DriverFolder
-from everlog.aeron.transport.driver.media_driver import MediaDriver, Warn
-from everlog.aeron.transport.driver.settings.configuration import Configuration, ThreadingMode
+from everlog.aeron.transport.driver.running_driver import RunningDriver, Warn
+from everlog.aeron.transport.driver.settings.configuration import Configuration
+from everlog.aeron.transport.driver.settings.settings import ThreadingMode
 from everlog.aeron.transport.driver.socket_lengths import check_socket_lengths, system_socket_lengths
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.aeron.transport.format.loss_report import LOSS_REPORT_NAME
@@ -28,7 +29,7 @@ SHARED_THREAD, NETWORK_THREAD = "aeron-md-shd", "aeron-md-net"
 CONDUCTOR_THREAD, SENDER_THREAD, RECEIVER_THREAD = "aeron-md-cnd", "aeron-md-snd", "aeron-md-rcv"
 
 
-class EmbeddedDriver(MediaDriver):
+class EmbeddedDriver(RunningDriver):
     """Agents in threads of this process, as ``aeron.threading.mode`` says; with ``INVOKER`` the caller runs them by
     :meth:`do_work`. ``network``: instead of the system's. ``on_end``: called when a client told the driver to end;
     the caller closes it then."""

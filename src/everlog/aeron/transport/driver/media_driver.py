@@ -11,28 +11,24 @@ parent does, in whatever way.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from everlog.aeron.transport.driver.settings.configuration import Configuration, ThreadingMode
+from everlog.aeron.transport.driver.running_driver import RunningDriver, Warn
+from everlog.aeron.transport.driver.settings.configuration import Configuration
+from everlog.aeron.transport.driver.settings.settings import ThreadingMode
 from everlog.errors import UsageError
-
-Warn = Callable[[str], None]
 
 
 def quiet(warning: str) -> None:
     """Takes a warning and says nothing."""
 
 
-class MediaDriver(ABC):
-    """A driver that runs; :meth:`launch` starts one. Use it as a context manager, or end it with :meth:`close`."""
+class MediaDriver(RunningDriver):
+    """A driver that :meth:`launch` started. Use it as a context manager, or end it with :meth:`close`."""
 
-    dir: str
-    """Its folder, which clients connect to (``aeron.dir``)."""
-    pid: int
-    """Its process."""
+    def __init__(self, driver: RunningDriver) -> None:
+        self._driver = driver
+        self.dir, self.pid = driver.dir, driver.pid
 
     @staticmethod
     def launch(
@@ -54,31 +50,23 @@ class MediaDriver(ABC):
         if in_process:
             from everlog.aeron.transport.driver.embedded import EmbeddedDriver
 
-            return EmbeddedDriver(wanted, warn)
+            return MediaDriver(EmbeddedDriver(wanted, warn))
         if wanted.threading_mode is ThreadingMode.INVOKER:
             expected = "SHARED, SHARED_NETWORK or DEDICATED; or in_process=True"
             raise UsageError("aeron.threading.mode", found="INVOKER", expected=expected)
         from everlog.aeron.transport.driver.child import ChildDriver
 
-        return ChildDriver(wanted, warn)
+        return MediaDriver(ChildDriver(wanted, warn))
 
     @property
-    @abstractmethod
     def is_running(self) -> bool:
         """Until it is closed, has been told by a client to end, or has died."""
+        return self._driver.is_running
 
-    @abstractmethod
     def wait(self, seconds: float | None = None) -> bool:
         """Until it does not run any more; ``False`` when that takes longer."""
+        return self._driver.wait(seconds)
 
-    @abstractmethod
     def close(self) -> None:
         """Ends it; its folder is deleted where the configuration says so. Idempotent."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+        self._driver.close()

@@ -11,7 +11,7 @@ import pytest
 
 from everlog.aeron.transport.client.images.actions import Action
 from everlog.aeron.transport.client.images.fragment_assembler import ControlledFragmentAssembler, FragmentAssembler
-from everlog.core.columns import Batch
+from everlog.core.batch import Batch
 from everlog.errors import CorruptData, UsageError
 from tests.aeron.transport.client.private_log import INITIAL_TERM, SESSION, STREAM, TERM, PrivateLog, frame
 from tests.aeron.transport.kernels import KERNELS, Kernel

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from everlog.aeron.transport.driver.receiver.congestion import CongestionParameters, Rebuild, congestion_control_for
+from everlog.aeron.transport.driver.receiver.congestion import CongestionParameters, congestion_control_for
+from everlog.aeron.transport.driver.receiver.congestion_control import Rebuild
 from everlog.aeron.transport.driver.receiver.cubic import CubicSettings
 from everlog.aeron.transport.driver.receiver.feedback_delay import OptimalMulticastDelayGenerator, StaticDelayGenerator
 from everlog.aeron.transport.driver.receiver.loss_detector import Gap, LossDetector

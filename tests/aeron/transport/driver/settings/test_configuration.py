@@ -13,7 +13,7 @@ import pytest
 
 import tests
 from everlog.aeron.transport.driver.conductor.publication_logs import SocketLengths
-from everlog.aeron.transport.driver.settings.configuration import Configuration, ThreadingMode
+from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.driver.settings.properties import (
     REFUSED,
     WITHOUT_EFFECT,
@@ -31,6 +31,7 @@ from everlog.aeron.transport.driver.settings.property_values import (
     parse_port_range,
     parse_size,
 )
+from everlog.aeron.transport.driver.settings.settings import ThreadingMode
 from everlog.aeron.transport.driver.socket_lengths import check_socket_lengths, system_socket_lengths
 from everlog.errors import EverlogError, StoreUnavailable, UsageError
 

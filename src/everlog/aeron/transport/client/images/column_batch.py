@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from everlog.core.columns import Batch, Column, ColumnData, ColumnType
+from everlog.core.batch import Batch
+from everlog.core.columns import Column, ColumnData, ColumnType
 from everlog.errors import UsageError
 
 MAX_ROWS: Final = 1 << 24

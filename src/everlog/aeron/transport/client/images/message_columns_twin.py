@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 
 from everlog.aeron.transport.client.images.column_batch import batch_of, check_limits
-from everlog.core.columns import Batch
+from everlog.core.batch import Batch
 
 
 class MessageColumns:

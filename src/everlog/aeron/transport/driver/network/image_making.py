@@ -12,12 +12,8 @@ from everlog.aeron.transport.driver.conductor.subscription_params import Subscri
 from everlog.aeron.transport.driver.log_factory import DriverLog
 from everlog.aeron.transport.driver.network.links import NetworkSubscriptionLink, ReceiveEndpoint
 from everlog.aeron.transport.driver.network.parts import NetworkParts
-from everlog.aeron.transport.driver.receiver.congestion import (
-    STATIC,
-    CongestionControl,
-    CongestionParameters,
-    congestion_control_for,
-)
+from everlog.aeron.transport.driver.receiver.congestion import STATIC, CongestionParameters, congestion_control_for
+from everlog.aeron.transport.driver.receiver.congestion_control import CongestionControl
 from everlog.aeron.transport.driver.receiver.cubic import CubicSettings
 from everlog.aeron.transport.driver.receiver.dispatcher import CreateImage
 from everlog.aeron.transport.driver.receiver.feedback_delay import (

@@ -10,12 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from everlog.aeron.transport.driver.receiver.congestion_control import Rebuild
 from everlog.errors import UsageError
-
-if TYPE_CHECKING:
-    from everlog.aeron.transport.driver.receiver.congestion import Rebuild
 
 SCALING = 0.4
 DECREASE = 0.2

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from everlog.aeron.channel_uri import ChannelUri
 from everlog.aeron.transport.driver.conductor.publication_params import PublicationParams
@@ -15,13 +15,11 @@ from everlog.aeron.transport.driver.sender.flow_control import FlowControl
 from everlog.aeron.transport.driver.sender.retransmit import RetransmitHandler
 from everlog.aeron.transport.driver.system_counters import SystemCounters
 from everlog.aeron.transport.media.network import UdpSocket
+from everlog.aeron.transport.media.send_channel_endpoint import Publication
 from everlog.aeron.transport.memory import log_memory
 from everlog.aeron.transport.memory.counters_memory import AtomicCounter
 from everlog.kernel.memory import Memory
 from everlog.kernel.udp import Datagrams, SocketAddress
-
-if TYPE_CHECKING:
-    from everlog.aeron.transport.driver.sender.publication_sender import PublicationSender
 
 NULL_VALUE = -1
 
@@ -59,8 +57,8 @@ class Endpoint(Protocol):
         address: SocketAddress | None = None,
     ) -> int: ...
     def dec_ref(self) -> None: ...
-    def register(self, publication: PublicationSender) -> None: ...
-    def unregister(self, publication: PublicationSender) -> None: ...
+    def register(self, publication: Publication, /) -> None: ...
+    def unregister(self, publication: Publication, /) -> None: ...
     def poll(self, batch: Datagrams, now_ns: int) -> int: ...
     def check_for_re_resolution(self, now_ns: int) -> None: ...
     def resolution_change(self, endpoint: str, new_address: SocketAddress) -> None: ...

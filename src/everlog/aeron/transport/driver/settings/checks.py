@@ -10,7 +10,7 @@ from everlog.aeron.transport.driver.settings.property_values import INT32_MAX, I
 from everlog.errors import UsageError
 
 if TYPE_CHECKING:
-    from everlog.aeron.transport.driver.settings.configuration import Configuration
+    from everlog.aeron.transport.driver.settings.settings import Settings
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 MAX_UDP_PAYLOAD_LENGTH = 65504
@@ -48,69 +48,69 @@ RANGES = {
 POWERS_OF_TWO = ("publication_term_buffer_length", "ipc_term_buffer_length", "file_page_size")
 
 
-def check(configuration: Configuration) -> None:
+def check(settings: Settings) -> None:
     """Raises :class:`UsageError`, which names the property."""
     for name, (prop, low, high) in RANGES.items():
-        value = getattr(configuration, name)
+        value = getattr(settings, name)
         if not low <= value <= high:
             _refuse(prop, value, f"{low} to {high}")
     for name in POWERS_OF_TWO:
-        value = getattr(configuration, name)
+        value = getattr(settings, name)
         if value & (value - 1):
             _refuse(RANGES[name][0], value, "a power of two")
     for name in ("mtu_length", "ipc_mtu_length"):
-        value = getattr(configuration, name)
+        value = getattr(settings, name)
         if value % FRAME_ALIGNMENT:
             _refuse(RANGES[name][0], value, f"a multiple of {FRAME_ALIGNMENT}")
-    _check_buffers(configuration)
-    _check_sessions(configuration)
-    _check_timeouts(configuration)
+    _check_buffers(settings)
+    _check_sessions(settings)
+    _check_timeouts(settings)
 
 
-def _check_buffers(configuration: Configuration) -> None:
-    ring = configuration.conductor_buffer_length - RING_BUFFER_TRAILER
-    broadcast = configuration.to_clients_buffer_length - BROADCAST_TRAILER
+def _check_buffers(settings: Settings) -> None:
+    ring = settings.conductor_buffer_length - RING_BUFFER_TRAILER
+    broadcast = settings.to_clients_buffer_length - BROADCAST_TRAILER
     if ring & (ring - 1):
         _refuse("aeron.conductor.buffer.length", ring + RING_BUFFER_TRAILER, f"a power of two + {RING_BUFFER_TRAILER}")
     if broadcast & (broadcast - 1):
         expected = f"a power of two + {BROADCAST_TRAILER}"
         _refuse("aeron.clients.buffer.length", broadcast + BROADCAST_TRAILER, expected)
-    if configuration.mtu_length > configuration.initial_window_length:
-        expected = f"at least aeron.mtu.length, {configuration.mtu_length}"
-        _refuse("aeron.rcv.initial.window.length", configuration.initial_window_length, expected)
-    send_buffer, receive_buffer = configuration.socket_sndbuf_length, configuration.socket_rcvbuf_length
-    if send_buffer and configuration.mtu_length > send_buffer:
-        _refuse("aeron.socket.so_sndbuf", send_buffer, f"at least aeron.mtu.length, {configuration.mtu_length}")
-    if receive_buffer and configuration.initial_window_length > receive_buffer:
-        expected = f"at least aeron.rcv.initial.window.length, {configuration.initial_window_length}"
+    if settings.mtu_length > settings.initial_window_length:
+        expected = f"at least aeron.mtu.length, {settings.mtu_length}"
+        _refuse("aeron.rcv.initial.window.length", settings.initial_window_length, expected)
+    send_buffer, receive_buffer = settings.socket_sndbuf_length, settings.socket_rcvbuf_length
+    if send_buffer and settings.mtu_length > send_buffer:
+        _refuse("aeron.socket.so_sndbuf", send_buffer, f"at least aeron.mtu.length, {settings.mtu_length}")
+    if receive_buffer and settings.initial_window_length > receive_buffer:
+        expected = f"at least aeron.rcv.initial.window.length, {settings.initial_window_length}"
         _refuse("aeron.socket.so_rcvbuf", receive_buffer, expected)
     # Metadata of counters takes four times the room of their values.
-    total = ring + broadcast + 5 * configuration.counter_values_buffer_length + configuration.error_buffer_length
-    if total + configuration.file_page_size > INT32_MAX:
-        _refuse("aeron.counters.buffer.length", configuration.counter_values_buffer_length, "a cnc.dat below 2 GiB")
+    total = ring + broadcast + 5 * settings.counter_values_buffer_length + settings.error_buffer_length
+    if total + settings.file_page_size > INT32_MAX:
+        _refuse("aeron.counters.buffer.length", settings.counter_values_buffer_length, "a cnc.dat below 2 GiB")
 
 
-def _check_sessions(configuration: Configuration) -> None:
-    low, high = configuration.publication_reserved_session_id_low, configuration.publication_reserved_session_id_high
+def _check_sessions(settings: Settings) -> None:
+    low, high = settings.publication_reserved_session_id_low, settings.publication_reserved_session_id_high
     if not 0 <= high - low <= INT32_MAX:
         expected = f"at least aeron.publication.reserved.session.id.low, {low}, and not 2^31 above it"
         _refuse("aeron.publication.reserved.session.id.high", high, expected)
 
 
-def _check_timeouts(configuration: Configuration) -> None:
-    timer, liveness = configuration.timer_interval_ns, configuration.client_liveness_timeout_ns
-    _check_above("aeron.publication.unblock.timeout", configuration.publication_unblock_timeout_ns, liveness)
+def _check_timeouts(settings: Settings) -> None:
+    timer, liveness = settings.timer_interval_ns, settings.client_liveness_timeout_ns
+    _check_above("aeron.publication.unblock.timeout", settings.publication_unblock_timeout_ns, liveness)
     for prop, value in (
         ("aeron.client.liveness.timeout", liveness),
-        ("aeron.untethered.window.limit.timeout", configuration.untethered_window_limit_timeout_ns),
-        ("aeron.untethered.resting.timeout", configuration.untethered_resting_timeout_ns),
-        ("aeron.untethered.linger.timeout", configuration.untethered_linger_timeout_ns),
+        ("aeron.untethered.window.limit.timeout", settings.untethered_window_limit_timeout_ns),
+        ("aeron.untethered.resting.timeout", settings.untethered_resting_timeout_ns),
+        ("aeron.untethered.linger.timeout", settings.untethered_linger_timeout_ns),
     ):
         if value is not None:
             _check_above(prop, value, timer)
-    if configuration.nak_unicast_delay_ns * configuration.nak_unicast_retry_delay_ratio > INT64_MAX:
+    if settings.nak_unicast_delay_ns * settings.nak_unicast_retry_delay_ratio > INT64_MAX:
         expected = "a retry delay below 2^63 ns"
-        _refuse("aeron.nak.unicast.retry.delay.ratio", configuration.nak_unicast_retry_delay_ratio, expected)
+        _refuse("aeron.nak.unicast.retry.delay.ratio", settings.nak_unicast_retry_delay_ratio, expected)
 
 
 def _check_above(prop: str, value: int, limit: int) -> None:

@@ -1,13 +1,26 @@
-"""What is known of the times in a split without reading it, so that a query over a range of times leaves out what can't
-be in it."""
+"""Parts of streams that are scanned by themselves, and what is known of the times in them without reading them: a query
+over a range of times leaves out what can't be in it."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from everlog.core.store import Split
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A part of a stream that can be scanned by itself, in another process too: records with ``start <= address <
+    end`` (``None``: to the end). ``byte_count`` is an estimate of the work. ``context`` is the family's own, small
+    and picklable: what a scan needs to know so that it does not read the catalog again.
+    """
+
+    stream: str
+    start: int | None
+    end: int | None
+    byte_count: int
+    context: Any = None
 
 
 class SplitTimes(NamedTuple):

@@ -1,0 +1,59 @@
+"""What one channel's move to JetStream is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from everlog.errors import UsageError
+from everlog.pipelines.migrate.connection import Connection
+from everlog.pipelines.migrate.consumers import REDELIVER, SKIP, Subscriptions
+
+MAX_REPLICAS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamSettings:
+    """``finish``: make consumers and open the stream to its subject at the end; without it the stream stays closed, so
+    that a later run adds the rest. ``pending``: ``redeliver`` or ``skip`` what subscribers were sent and did not
+    acknowledge. Limits as JetStream has them (``max_age_ns`` counts from the migration), ``None`` for none."""
+
+    replicas: int = 1
+    storage: str = "file"
+    pending: str = REDELIVER
+    finish: bool = True
+    max_msgs: int | None = None
+    max_bytes: int | None = None
+    max_age_ns: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.replicas <= MAX_REPLICAS:
+            raise UsageError("replicas", found=str(self.replicas), expected=f"1 to {MAX_REPLICAS}")
+        if self.storage not in ("file", "memory"):
+            raise UsageError("storage", found=repr(self.storage), expected="file or memory")
+        if self.pending not in (REDELIVER, SKIP):
+            raise UsageError("pending", found=repr(self.pending), expected=f"{REDELIVER} or {SKIP}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelMove:
+    """All that a task needs. ``first`` and ``last`` are the sequences that the stream is to span; ``first`` is one
+    higher than ``last`` for a channel without messages. ``other_names``: those that its stream has where the store had
+    other channels when it was made. ``refusal``: why it can't be moved, as was found when it was planned."""
+
+    store: str
+    options: Mapping[str, Any]
+    on_fault: str
+    channel: str
+    cluster: str
+    stream: str
+    subject: str
+    first: int
+    last: int
+    byte_count: int
+    subscriptions: Subscriptions
+    settings: StreamSettings
+    connection: Connection
+    other_names: tuple[str, ...] = ()
+    refusal: UsageError | None = None
