@@ -43,7 +43,7 @@ def log_inspect(folder: str, /, logs: tuple[str, ...], as_json: bool, **given: A
     code = 0
     for name in names:
         try:
-            file, log = store.open_log(name)
+            file, log = store.folder.open_log(name)
         except EverlogError as error:
             if logs and not isinstance(error, CorruptData):
                 raise  # it was asked for by a name that is wrong; else a driver that runs has just deleted it

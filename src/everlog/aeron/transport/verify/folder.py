@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from everlog.aeron.transport.folder.driver import DriverFolder
 from everlog.aeron.transport.folder.faults import fault
 from everlog.aeron.transport.folder.log_scan import LogScan
 from everlog.aeron.transport.format.cnc_file import CLOSED, CNC_NAME, CncFile
@@ -24,9 +24,6 @@ from everlog.core.report import Progress, Report
 from everlog.errors import CorruptData, EverlogError, StoreUnavailable, UnsupportedVersion
 from everlog.kernel import columns as kernel
 
-if TYPE_CHECKING:
-    from everlog.aeron.transport.store import DriverStore
-
 STEP_ROWS = 1 << 20
 NS_PER_MS = 1_000_000
 NO_COUNTERS = "counters, errors, and the driver's state"
@@ -36,7 +33,7 @@ NO_COUNTERS = "counters, errors, and the driver's state"
 class Verification:
     """One run over one folder."""
 
-    store: DriverStore
+    folder: DriverFolder
     report: Report
     progress: Progress | None
     counters: list[Counter] = field(default_factory=list)
@@ -66,7 +63,7 @@ class Verification:
     # cnc.dat
 
     def _check_cnc(self) -> None:
-        add, storage = self.report.add, self.store.storage
+        add, storage = self.report.add, self.folder.storage
         if not storage.exists(CNC_NAME):
             add(fault("cnc-missing", CNC_NAME, None, "no file", "cnc.dat", NO_COUNTERS))
             return
@@ -105,7 +102,7 @@ class Verification:
     def _check_losses(self) -> None:
         add = self.report.add
         try:
-            losses = load_losses(self.store.storage)
+            losses = load_losses(self.folder.storage)
         except EverlogError as error:
             found = error.found or str(error)
             add(fault("unreadable", LOSS_REPORT_NAME, None, found, "a readable file", "what was lost, and when"))
@@ -121,10 +118,10 @@ class Verification:
     def _list_logs(self) -> list[tuple[str, Entry]]:
         found: list[tuple[str, Entry]] = []
         for folder in FOLDERS:
-            if not self.store.storage.exists(folder):
+            if not self.folder.storage.exists(folder):
                 continue
             try:
-                entries = sorted(self.store.storage.entries(folder), key=lambda e: (len(e.name), e.name))
+                entries = sorted(self.folder.storage.entries(folder), key=lambda e: (len(e.name), e.name))
             except EverlogError as error:
                 self.report.add(fault("unreadable", folder, None, error.found or str(error), "a folder", "its logs"))
                 continue
@@ -141,14 +138,14 @@ class Verification:
     def _check_log(self, name: str) -> None:
         self.report.stream_count += 1
         try:
-            file, log = self.store.open_log(name)
+            file, log = self.folder.open_log(name)
             with file:
                 self.report.segment_count += 1
                 for problem in check_metadata(log):
                     self.report.add(problem)
                 own = self.by_registration.get(log.registration_id, [])
                 marks = {c.registration_id: c.value for c in own if c.type_id == RECEIVER_HWM}
-                context = self.store.context(file, log, marks)
+                context = self.folder.context(file, log, marks)
                 self._check_positions(log, context.end)
                 sink = kernel.RowSink([], STEP_ROWS, 1 << 62)
                 scan = LogScan(context, file, sink, self.report.add, True)
@@ -185,7 +182,7 @@ class Verification:
         if self.is_closed:
             return  # on its way out a driver deletes log buffers, and leaves the counters
         folders = {PUBLISHER_POSITION: PUBLICATIONS, RECEIVER_HWM: IMAGES}
-        still = {(c.counter_id, c.registration_id) for c in self.store.counters()}
+        still = {(c.counter_id, c.registration_id) for c in self.folder.counters()}
         for counter in (c for c in self.counters if (c.counter_id, c.registration_id) in still):
             folder = folders.get(counter.type_id)
             name = f"{folder}/{counter.registration_id}"
@@ -193,10 +190,3 @@ class Verification:
                 continue
             found, expected = "no file", f"the log buffer of counter {counter.counter_id}, {counter.label}"
             self.report.add(fault("log-buffer-missing", name + SUFFIX, None, found, expected, "its frames"))
-
-
-def verify(store: DriverStore, progress: Progress | None = None) -> Report:
-    """Check everything that the folder holds."""
-    report = Report(store.path, store.family)
-    Verification(store, report, progress).run()
-    return report
