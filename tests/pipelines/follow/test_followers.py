@@ -426,9 +426,10 @@ def test_the_errors_of_a_follower_are_those_of_the_store(tmp_path):
 def test_a_recording_that_begins_at_that_very_moment_is_found_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
+    from everlog.aeron.archive.folder.archive import ArchiveFolder
     from everlog.aeron.archive.store import ArchiveStore
 
-    real_open, real_reload = ArchiveStore.open, ArchiveStore.reload
+    real_open, real_reload = ArchiveStore.open, ArchiveFolder.reload
     begun: list[int] = []
     with archive.create(tmp_path / "archive", **SMALL) as writing:
         writing.start_recording("aeron:ipc", 1, **TERM)
@@ -451,7 +452,7 @@ def test_a_recording_that_begins_at_that_very_moment_is_found_later(
         follower = follow(tmp_path / "archive", "aeron-archive")
         follower.look()
         if expected == 0:
-            monkeypatch.setattr(ArchiveStore, "reload", reloaded)
+            monkeypatch.setattr(ArchiveFolder, "reload", reloaded)
             expected = 1
             writing.start_recording("aeron:ipc", 4, **TERM)  # so that it looks again
             follower.look()

@@ -86,7 +86,7 @@ def test_deleted_recordings_are_followed_where_the_query_includes_them(tmp_path)
             recorder.append(b"%d" % number)
             recorder.stop()
     with everlog.open_store(tmp_path / "archive") as store:
-        at = store.catalog.entries[1].offset
+        at = store.folder.catalog.entries[1].offset
     catalog = bytearray((tmp_path / "archive" / "archive.catalog").read_bytes())
     struct.pack_into("<i", catalog, at + 4, DELETED)
     (tmp_path / "archive" / "archive.catalog").write_bytes(catalog)

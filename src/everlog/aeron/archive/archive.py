@@ -23,6 +23,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
+from everlog.aeron.archive.folder.archive import ArchiveFolder
 from everlog.aeron.archive.folder.recordings import Recording, segment_map
 from everlog.aeron.archive.format.catalog import CATALOG_NAME
 from everlog.aeron.archive.format.catalog_bytes import Descriptor
@@ -383,7 +384,7 @@ def _recover(storage: WritableStorage, options: ArchiveOptions) -> list[str]:
 
     # Where only a few frames have checksums they may not be among those that are tried.
     checksum = "auto" if options.checksum == "none" else options.checksum
-    plan = plan_recovery(ArchiveStore(storage, Options()), checksum=checksum, is_owner=True)
+    plan = plan_recovery(ArchiveFolder(storage), checksum=checksum, is_owner=True)
     if not plan.is_empty:
         CatalogWriter.open(storage, options.catalog).close()  # refuses a damaged one
     done = plan.apply()

@@ -78,7 +78,7 @@ class ArchiveFollower(PositionalFollower):
     def _read_catalog(self) -> bytes | None:
         if not self._storage.exists(CATALOG_NAME):
             return None
-        used = 0 if self._store.catalog is None else self._store.catalog.used
+        used = 0 if self._store.folder.catalog is None else self._store.folder.catalog.used
         with self._storage.open(CATALOG_NAME) as file:
             # Behind what is in use there are zeros, very many in old archives; new entries begin where they do.
             return file.read_at(0, min(file.size(), MAX_SMALL_FILE_BYTES, used + CATALOG_STEP_BYTES))
@@ -88,7 +88,7 @@ class ArchiveFollower(PositionalFollower):
         self._storage.forget()
         catalog = self._read_catalog()
         # Without a catalog the files tell which recordings there are: then they are listed each time.
-        if catalog != self._catalog or catalog is None or self._store.catalog is None:
+        if catalog != self._catalog or catalog is None or self._store.folder.catalog is None:
             self._reload(catalog)
             self._contexts.clear()
             self._stopped = None
@@ -106,7 +106,7 @@ class ArchiveFollower(PositionalFollower):
         """Take the catalog in. What changes in that moment is seen by the next look: only what was the same before and
         after is what was taken in."""
         for _ in range(MAX_RELOADS):
-            self._store.reload()
+            self._store.folder.reload()
             self._catalog = self._read_catalog()
             if _is_same(before, self._catalog):
                 return
@@ -115,13 +115,14 @@ class ArchiveFollower(PositionalFollower):
 
     def _list(self) -> None:
         """Recordings as the catalog has them now."""
+        folder = self._store.folder
         self._stopped, self._active = {}, []
-        born = {r.recording_id: r.start_timestamp for r in self._store.recordings().values() if r.entry is not None}
+        born = {r.recording_id: r.start_timestamp for r in folder.recordings().values() if r.entry is not None}
         self._anew |= {str(i) for i, time in born.items() if self._born.get(i, time) != time}
         self._born = born
-        self._rewritten |= set(map(str, self._end_marks.look(self._store, self._store.recordings().values())))
-        for recording in self._store.recordings().values():
-            if (recording.is_deleted and not self._store.options.include_all) or self._store.is_purged(recording):
+        self._rewritten |= set(map(str, self._end_marks.look(folder, folder.recordings().values())))
+        for recording in folder.recordings().values():
+            if (recording.is_deleted and not self._store.options.include_all) or folder.is_purged(recording):
                 continue
             if recording.is_active:
                 self._active.append(recording)
@@ -136,7 +137,7 @@ class ArchiveFollower(PositionalFollower):
         """An active recording."""
         tail = self._tails.get(recording.recording_id)
         if tail is None or self._is_rewritten(recording) or tail.end < recording.start_position:
-            context = self._store.scan_context(recording, checksum="none")
+            context = self._store.folder.scan_context(recording, checksum="none")
             reader = SegmentReader(self._storage, context.segments)
             try:
                 begin = self._last_message_start(recording, context, reader)
@@ -173,7 +174,7 @@ class ArchiveFollower(PositionalFollower):
     def _last_message_start(self, recording: Recording, context: ScanContext, reader: SegmentReader) -> int:
         """The start of the last term that has a frame: no message crosses a term's end."""
         segments = context.segments
-        numbers = self._store.segment_index().get(recording.recording_id, [])
+        numbers = self._store.folder.segment_index().get(recording.recording_id, [])
         for base in sorted(segments.bases(numbers), reverse=True):
             position = base + segments.segment_length
             while position > max(base, recording.start_position):
@@ -254,15 +255,15 @@ class ArchiveFollower(PositionalFollower):
         is extended, so that a checksum holds until then, once there were frames to tell it."""
         context = self._contexts.get(stream)
         if context is None:
-            recording = self._store.recording(stream)
-            context = self._contexts[stream] = self._store.scan_context(recording)
+            recording = self._store.folder.recording(stream)
+            context = self._contexts[stream] = self._store.folder.scan_context(recording)
         return context
 
     def is_complete(self, stream: str, address: int) -> bool:
         """Of a deleted recording the catalog still says where it ended."""
         if not stream.isdecimal():
             return False
-        recording = self._store.recordings().get(int(stream))
+        recording = self._store.folder.recordings().get(int(stream))
         return recording is not None and recording.stop_position is not None and address >= recording.stop_position
 
     def align(self, stream: str, address: int, reach: Reach) -> int:

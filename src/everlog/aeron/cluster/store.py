@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
+from everlog.aeron.archive.folder.archive import CHECKSUMS
 from everlog.aeron.archive.folder.recordings import Recording, invalid_note
-from everlog.aeron.archive.store import CHECKSUMS, ArchiveStore
+from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.cluster.folder.archive import ArchiveFolder, find_archive
 from everlog.aeron.cluster.folder.scanning import (
     COLUMNS,
@@ -138,7 +139,7 @@ class ClusterStore(PositionalStore):
         that was seeded from a snapshot has a new one."""
         log, snapshots = None, []
         archive = self.archive
-        for recording in list(archive.recordings().values())[:MAX_PROBED] if archive is not None else []:
+        for recording in list(archive.folder.recordings().values())[:MAX_PROBED] if archive is not None else []:
             message = self._first_message(recording)
             if message is None:
                 continue
@@ -154,10 +155,10 @@ class ClusterStore(PositionalStore):
     def _first_message(self, recording: Recording) -> tuple[str, dict[str, Any]] | None:
         archive = self.archive
         assert archive is not None
-        if recording.is_deleted or archive.is_purged(recording):
+        if recording.is_deleted or archive.folder.is_purged(recording):
             return None
         try:
-            context = archive.scan_context(recording)
+            context = archive.folder.scan_context(recording)
             raw = next(raw_messages(archive.storage, context, on_fault=_pass, max_rows=1), None)
             message = None if raw is None else decode_message(raw.data)
         except EverlogError:
@@ -179,8 +180,8 @@ class ClusterStore(PositionalStore):
     def recording_of(self, recording_id: int) -> Recording | None:
         """A recording of the archive, unless nothing is left of it."""
         archive = self.archive
-        recording = None if archive is None else archive.recordings().get(recording_id)
-        if archive is None or recording is None or recording.is_deleted or archive.is_purged(recording):
+        recording = None if archive is None else archive.folder.recordings().get(recording_id)
+        if archive is None or recording is None or recording.is_deleted or archive.folder.is_purged(recording):
             return None
         return recording
 
@@ -235,7 +236,7 @@ class ClusterStore(PositionalStore):
         recording = self.recording_of(self.recording_id(stream))
         if recording is None or self.archive is None or self.archive_folder is None:
             return None
-        scan = self.archive.scan_context(recording)
+        scan = self.archive.folder.scan_context(recording)
         prefix = self.archive_folder.prefix
         if stream == LOG:
             return MessageContext(stream, scan, self.unit_ns, prefix=prefix)
@@ -249,7 +250,7 @@ class ClusterStore(PositionalStore):
             recording = self.recording_of(self.recording_id(stream))
             if recording is None or self.archive is None:
                 return SnapshotContent(problem="its recording is not in the archive")
-            self._contents[stream] = read_content(self.archive.storage, self.archive.scan_context(recording))
+            self._contents[stream] = read_content(self.archive.storage, self.archive.folder.scan_context(recording))
         return self._contents[stream]
 
     @cached_property
@@ -273,7 +274,7 @@ class ClusterStore(PositionalStore):
     @staticmethod
     def _unit_at(archive: ArchiveStore, recording: Recording, start: int) -> int | None:
         try:
-            context = archive.scan_context(recording)
+            context = archive.folder.scan_context(recording)
             raw = next(raw_messages(archive.storage, context, start, on_fault=_pass, max_rows=1), None)
             message = None if raw is None else decode_message(raw.data)
         except EverlogError:

@@ -40,7 +40,7 @@ def kept(folder: str, dry_run: bool) -> Iterator[Upkeep]:
     put in order is told."""
     with open_archive(folder) as store:
         if dry_run:
-            yield Rehearsal(store)
+            yield Rehearsal(store.folder)
             return
         checksum = _entry_checksum(store)
     with _open(folder, checksum) as archive:
@@ -57,7 +57,7 @@ def _open(folder: str, checksum: str) -> Archive:
 
 def _entry_checksum(store: ArchiveStore) -> str:
     """Which checksum the catalog's entries have, so that it is renewed where they change."""
-    entries = [] if store.catalog is None else store.catalog.entries
+    entries = [] if store.folder.catalog is None else store.folder.catalog.entries
     return next((kind for kind in map(kind_of, entries) if kind not in (None, "none")), None) or "none"
 
 

@@ -42,7 +42,7 @@ class Limits:
         if before is None and self.time_ns is not None:
             furthest = keeper.purge_position(recording_id, 1 << 62, self.keep_bytes)
             with open_archive(folder, **self.times) as store:
-                before = position_at_time(store, store.recording(str(recording_id)), furthest, self.time_ns)
+                before = position_at_time(store, store.folder.recording(str(recording_id)), furthest, self.time_ns)
         return keeper.purge_position(recording_id, before, self.keep_bytes)
 
 

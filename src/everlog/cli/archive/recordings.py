@@ -8,10 +8,11 @@ from typing import Any, TypeVar
 
 import click
 
+from everlog.aeron.archive.folder.archive import load_mark
 from everlog.aeron.archive.folder.recordings import recording_of
 from everlog.aeron.archive.format.catalog import Catalog, CatalogEntry
 from everlog.aeron.archive.format.mark_place import MARK_NAME, mark_storage
-from everlog.aeron.archive.store import ArchiveStore, load_mark
+from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.layouts import ArchiveMarkHeader, DescriptorHeader, RecordingDescriptor
 from everlog.aeron.mark_file import ARCHIVE_SCHEMA_ID, ARCHIVE_TEMPLATE_ID, ArchiveMark
 from everlog.cli.aeron_text import Name, clock_text, sbe_text
@@ -41,13 +42,13 @@ def open_archive(folder: str, **options: Any) -> ArchiveStore:
 
 def require_catalog(store: ArchiveStore, faults: FaultPrinter) -> Catalog:
     """The catalog; what is wrong in it is told. Raises :class:`CorruptData` where there is none."""
-    if store.catalog is None:
-        fault = store.catalog_fault
+    if store.folder.catalog is None:
+        fault = store.folder.catalog_fault
         assert fault is not None
         raise CorruptData(f"{store.path}/{fault.file}", offset=fault.offset, found=fault.found, expected=fault.expected)
-    for fault in store.catalog.faults:
+    for fault in store.folder.catalog.faults:
         faults(fault)
-    return store.catalog
+    return store.folder.catalog
 
 
 def require_mark(store: ArchiveStore) -> ArchiveMark:

@@ -70,9 +70,9 @@ def given_recordings(store: ClusterStore) -> frozenset[int] | None:
     """The recordings that the node's archive gives to it; ``None`` where its catalog is not here, or is damaged."""
     try:
         archive = store.archive
-        if archive is None or archive.catalog is None or archive.catalog.is_damaged:
+        if archive is None or archive.folder.catalog is None or archive.folder.catalog.is_damaged:
             return None
-        recordings = archive.recordings().values()
+        recordings = archive.folder.recordings().values()
         return frozenset(item.recording_id for item in recordings if item.state not in UNGIVEN_STATES)
     except EverlogError:
         return None

@@ -29,7 +29,7 @@ def recovery_plan(node: Node, services: int | None, as_json: bool) -> int:
             expected, hint = "the node's archive beside it", "--archive-dir"
             raise StoreUnavailable(store.path, found="no archive", expected=expected, hint=hint)
         count = services if services is not None else service_count(store, len(store.service_mark_names()))
-        plan = plan_recovery(log.entries, store.archive.recordings(), count)
+        plan = plan_recovery(log.entries, store.archive.folder.recordings(), count)
     faults.close()
     click.echo(json_line(plan.to_dict()) if as_json else plan_text(plan))
     return faults.exit_code

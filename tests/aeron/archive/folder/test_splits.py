@@ -49,9 +49,9 @@ def test_terms_hold_each_message_once(storage, level):
 
 def test_a_stop_position_far_behind_the_files_makes_no_splits_of_its_own(storage, monkeypatch):
     store = ArchiveStore.open(storage, {})
-    recording = store.recording("0")
+    recording = store.folder.recording("0")
     sound = store.splits("0", split_bytes=1)
-    monkeypatch.setattr(store, "recording", lambda _: replace(recording, stop_position=4 << 40))
+    monkeypatch.setattr(store.folder, "recording", lambda _: replace(recording, stop_position=4 << 40))
     splits = store.splits("0", split_bytes=1)
     assert [s.start for s in splits] == [*(s.start for s in sound), 7 * TERM]
     rows, faults = everything(store, "0", splits)

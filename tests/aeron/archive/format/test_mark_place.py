@@ -47,7 +47,7 @@ def say_alive(marks: Path, ago_ms: int = 0) -> None:
 def is_live(folder: Path) -> bool:
     with everlog.open_store(folder) as store:
         assert isinstance(store, ArchiveStore)
-        return store.is_live()
+        return store.folder.is_live()
 
 
 def test_an_archive_that_runs_is_not_opened_beside_it(folder: Path, marks: Path) -> None:

@@ -174,7 +174,7 @@ def check_between(storage: Storage, case: Case) -> None:
     are detached."""
     report = ArchiveStore.open(storage, {}).verify()
     assert [fault for fault in report.faults if fault.severity is Severity.FAULT] == []
-    recordings = ArchiveStore.open(storage, {}).recordings()
+    recordings = ArchiveStore.open(storage, {}).folder.recordings()
     found: dict[int, list[int]] = {10: [], 11: []}
     for recording_id, recording in recordings.items():
         if recording.state == "VALID":
@@ -554,6 +554,6 @@ def test_a_kill_at_any_point_of_a_change_leaves_no_wrong_checksum_of_an_entry(
         assert not [
             fault for fault in ArchiveStore.open(folder, {}).verify().faults if fault.code == "catalog-checksum"
         ]
-    entry = ArchiveStore.open(storage, {}).recordings()[0].entry
+    entry = ArchiveStore.open(storage, {}).folder.recordings()[0].entry
     assert entry is not None
     assert entry.checksum != 0

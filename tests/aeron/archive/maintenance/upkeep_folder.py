@@ -69,13 +69,13 @@ class Folder(Upkeep):
         pass
 
     def _context(self, recording: Recording) -> ScanContext:
-        return ArchiveStore.open(self._storage, {}).scan_context(recording)
+        return ArchiveStore.open(self._storage, {}).folder.scan_context(recording)
 
 
 def positions(storage: Storage) -> dict[int, tuple[int, int | None] | str]:
     """By recording: start and stop in messages, or its state where that is not ``VALID``."""
     found: dict[int, tuple[int, int | None] | str] = {}
-    for r in ArchiveStore.open(storage, {}).recordings().values():
+    for r in ArchiveStore.open(storage, {}).folder.recordings().values():
         stop = None if r.stop_position is None else r.stop_position // FRAME
         found[r.recording_id] = (r.start_position // FRAME, stop) if r.state == "VALID" else r.state
     return found

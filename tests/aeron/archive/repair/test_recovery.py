@@ -39,7 +39,7 @@ def stops(storage: CrashingStorage) -> dict[int, int]:
 
 
 def recover(storage: CrashingStorage, **options: Any) -> list[str]:
-    return plan_recovery(ArchiveStore.open(storage, {}), **options).apply()
+    return plan_recovery(ArchiveStore.open(storage, {}).folder, **options).apply()
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_behind_a_full_segment_the_file_is_made_in_which_writing_goes_on() -> No
     assert stops(storage) == {0: SEGMENT}
     store = ArchiveStore.open(storage, {})
     assert store.verify().faults == []
-    assert plan_recovery(store).is_empty
+    assert plan_recovery(store.folder).is_empty
 
 
 def test_a_crash_while_that_file_is_made_is_finished_by_the_next_recovery() -> None:
@@ -164,7 +164,7 @@ def last_frames(data: bytes) -> tuple[int, int, int]:
 
 def end_of(files: dict[str, bytes], recording_id: int, **changed: bytes) -> int:
     store = ArchiveStore.open(MemoryStorage({**files, **changed}), {})
-    return recover_end(store, store.recordings()[recording_id]).stop_position
+    return recover_end(store.folder, store.folder.recordings()[recording_id]).stop_position
 
 
 CASES = [
@@ -237,7 +237,7 @@ def test_a_hole_is_the_end_even_when_frames_follow() -> None:
     data, places = files[last], offsets(files[last])
     hole = places[10]
     storage = CrashingStorage({**files, last: data[:hole] + bytes(32) + data[hole + 32 :]})
-    plan = plan_recovery(ArchiveStore.open(storage, {}))
+    plan = plan_recovery(ArchiveStore.open(storage, {}).folder)
     assert "frames behind a hole" in plan.steps[0].before
     assert "never synced" in plan.loses[0]
     plan.apply()
@@ -341,7 +341,7 @@ def records(storage: CrashingStorage) -> dict[str, list[tuple[str, bytes]]]:
 def is_recovered(storage: CrashingStorage, before: dict[str, list[tuple[str, bytes]]]) -> bool:
     store = ArchiveStore.open(storage, {})
     assert stops(storage) == {0: 144256, 1: 161376, 2: 306432}
-    assert plan_recovery(store).is_empty
+    assert plan_recovery(store.folder).is_empty
     assert store.verify().faults == []
     assert sorted(storage.names()) == sorted(broken().keys() - {"2-327680.rec"})
     return records(storage) == before
@@ -350,7 +350,7 @@ def is_recovered(storage: CrashingStorage, before: dict[str, list[tuple[str, byt
 def test_a_recovery_that_is_stopped_anywhere_is_finished_by_the_next_one(series: Series) -> None:
     before = records(CrashingStorage(broken()))
     storage = CrashingStorage(broken())
-    plan = plan_recovery(ArchiveStore.open(storage, {}))
+    plan = plan_recovery(ArchiveStore.open(storage, {}).folder)
     moments: list[tuple[str, CrashingStorage]] = []
 
     def look(what: str) -> None:
@@ -387,7 +387,7 @@ def test_a_disk_that_fails_at_any_operation_of_a_recovery_leaves_what_the_next_o
     for number in series.numbers():
         storage = CrashingStorage(broken())
         faulty = FaultyWrites(storage, WriteFaults(fail_at=number, count=count, part_bytes=0))
-        plan = plan_recovery(ArchiveStore.open(faulty, {}))
+        plan = plan_recovery(ArchiveStore.open(faulty, {}).folder)
         try:
             plan.apply()
         except WriteFailed:

@@ -258,8 +258,8 @@ def test_a_catalog_that_is_gone_is_made_of_what_the_files_tell(catalog: bytes | 
     found = records(storage)
     # Detached segments and those behind a truncation are not told from others by files alone: nothing less is there.
     assert [(n, r) for n, all_ in whole.items() for r in set(all_) - set(found.get(n, []))] == []
-    assert store.catalog is not None
-    assert store.catalog.header.next_recording_id > 11
+    assert store.folder.catalog is not None
+    assert store.folder.catalog.header.next_recording_id > 11
     assert store.plan_repair().is_empty
 
 

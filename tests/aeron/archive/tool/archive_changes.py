@@ -53,7 +53,7 @@ def faults_of(storage: Any) -> list[Fault]:
 
 def fix(storage: Any, truncate: bool = True) -> RepairPlan:
     store = ArchiveStore.open(storage, {})
-    found: dict[int, list[Fault]] = {entry.recording_id: [] for entry in store.catalog.entries}
+    found: dict[int, list[Fault]] = {entry.recording_id: [] for entry in store.folder.catalog.entries}
     for fault in faults_of(storage):
         if fault.stream is not None and fault.code != "recording-invalid":
             found[int(fault.stream)].append(fault)

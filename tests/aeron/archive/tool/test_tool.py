@@ -281,7 +281,7 @@ def test_invalid_recordings_are_renamed_too_and_stay_invalid() -> None:
     assert {name for name in storage.names() if name.startswith("3-")} == {
         *("3-196608.rec", "3-327680.rec", "3-458752.rec")
     }
-    assert ArchiveStore.open(storage, {}).recording("3").state == "INVALID"
+    assert ArchiveStore.open(storage, {}).folder.recording("3").state == "INVALID"
 
 
 def test_what_the_original_left_when_it_was_broken_off_is_taken_up() -> None:
@@ -339,7 +339,7 @@ def test_files_that_are_not_what_they_are_called_are_refused() -> None:
 
 
 def stops(storage: Any) -> list[tuple[int, int | None, str]]:
-    found = ArchiveStore.open(storage, {}).recordings().values()
+    found = ArchiveStore.open(storage, {}).folder.recordings().values()
     return [(recording.recording_id, recording.stop_position, recording.state) for recording in found]
 
 
@@ -420,7 +420,7 @@ def test_a_truncation_that_broke_off_is_not_taken_back() -> None:
         storage.after_each = lambda _: left.append(storage.kill())
         archive.truncate_recording(0, 65536)
         storage.after_each = None
-    pending = [folder for folder in left if ArchiveStore.open(folder, {}).recordings()[0].truncation_pending]
+    pending = [folder for folder in left if ArchiveStore.open(folder, {}).folder.recordings()[0].truncation_pending]
     assert pending
     for folder in pending:
         folder.remove(MARK)  # else it counts as running
@@ -432,7 +432,7 @@ def test_a_truncation_that_broke_off_is_not_taken_back() -> None:
 def test_an_entry_with_a_checksum_has_the_right_one_afterwards() -> None:
     storage = CrashingStorage(files_of("archive-crash/crash-crc"))
     fix(storage).apply()
-    catalog = ArchiveStore.open(storage, {}).catalog
+    catalog = ArchiveStore.open(storage, {}).folder.catalog
     assert catalog is not None
     assert [entry.checksum & 0xFFFFFFFF for entry in catalog.entries] == [
         zlib.crc32(entry.body) for entry in catalog.entries

@@ -175,8 +175,8 @@ def test_a_catalog_cut_at_or_near_an_entrys_start_is_damaged_and_costs_no_record
     path = archive_copy("archive-basic/archive")
     with everlog.open_store(path) as store:
         assert isinstance(store, ArchiveStore)
-        assert store.catalog is not None
-        cut = next(entry.offset for entry in store.catalog.entries if entry.recording_id == 9) + rest
+        assert store.folder.catalog is not None
+        cut = next(entry.offset for entry in store.folder.catalog.entries if entry.recording_id == 9) + rest
         expected = [record.payload for record in store.read("9")]
     catalog = path / "archive.catalog"
     catalog.write_bytes(catalog.read_bytes()[:cut])

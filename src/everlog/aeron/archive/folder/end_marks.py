@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from everlog.aeron.archive.folder.archive import ArchiveFolder
 from everlog.aeron.archive.folder.recordings import Recording
 from everlog.aeron.archive.format.segments import SegmentMap, SegmentReader
-from everlog.aeron.archive.store import ArchiveStore
 from everlog.core.files.storage import LocalStorage, Storage
 
 MARK_BYTES = 256
@@ -33,7 +33,7 @@ class EndMarks:
         self._storage = storage
         self._marks: dict[int, _EndMark] = {}
 
-    def look(self, store: ArchiveStore, recordings: Iterable[Recording]) -> set[int]:
+    def look(self, archive: ArchiveFolder, recordings: Iterable[Recording]) -> set[int]:
         """Recordings that were cut before the end that they had at the look before."""
         if not isinstance(self._storage, LocalStorage):
             return set()
@@ -50,7 +50,7 @@ class EndMarks:
             if mark is not None and self._is_cut(mark, recording):
                 cut.add(number)
             if recording.stop_position is not None:
-                segments = store.segment_map(recording)
+                segments = archive.segment_map(recording)
                 data = self._read(segments, recording.stop_position)
                 marks[number] = _EndMark(entry, segments, recording.stop_position, data)
         self._marks = marks

@@ -6,14 +6,18 @@ frame of its own (Aeron's TermAppender and ExclusiveTermAppender: what does not 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from everlog.aeron.archive.folder.archive import ArchiveFolder
+from everlog.aeron.archive.folder.recordings import Recording
 from everlog.aeron.archive.format.segments import SegmentMap, SegmentReader
 from everlog.aeron.frames.constants import FLAG_BEGIN, HEADER_LENGTH, TYPE_DATA
 from everlog.aeron.frames.position import term_start
 from everlog.aeron.layouts import DataHeader
 from everlog.core.files.storage import Storage
+from everlog.core.splits import Split
 from everlog.errors import StoreUnavailable
 
 MAX_SPLITS = 65_536
@@ -82,3 +86,23 @@ def time_of_first(reader: SegmentReader, position: int, factor: int) -> int | No
     if frame.frame_length <= HEADER_LENGTH or frame.type != TYPE_DATA or not frame.flags & FLAG_BEGIN:
         return None
     return int(frame.reserved_value) * factor or None  # 0 is what publishers leave there that set none
+
+
+def split_recording(
+    archive: ArchiveFolder, recording: Recording, start: int | None, end: int | None, split_bytes: int
+) -> list[Split]:
+    """Some segments each, or some terms of a large one. A message belongs to the split in which it begins."""
+    if archive.is_purged(recording):
+        return []
+    context = archive.scan_context(recording)
+    first = recording.start_position if start is None else max(start, recording.start_position)
+    stop = context.limit if end is None else min(end, context.limit)
+    files = SegmentFiles(
+        archive.storage, context.segments, lambda: archive.segment_index().get(recording.recording_id, [])
+    )
+    marks = cut(files, first, stop, split_bytes)
+    edges = [first, *marks, stop] if first < stop else []
+    found = [Split(str(recording.recording_id), a, b, b - a, context) for a, b in itertools.pairwise(edges)]
+    if found:
+        found[-1] = replace(found[-1], end=end)
+    return found

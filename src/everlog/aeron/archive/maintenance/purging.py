@@ -27,7 +27,7 @@ def position_at_time(store: ArchiveStore, recording: Recording, end: int, time_n
     ``end``. A segment of which no message has a time (0 is none) is not taken for an old one: the position is at most
     its start. Messages belong to the segment in which they begin; the store's options say where their times are.
     Raises :class:`CorruptData` for damage before that."""
-    segments, begin = store.segment_map(recording), recording.start_position
+    segments, begin = store.folder.segment_map(recording), recording.start_position
     while begin < end:
         behind = min(segments.base(begin) + segments.segment_length, end)
         is_timed = False

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 
+from everlog.aeron.archive.folder.archive import ArchiveFolder
 from everlog.aeron.archive.folder.recordings import Recording
 from everlog.aeron.archive.folder.scan import ScanContext
 from everlog.aeron.archive.maintenance.changes import Change
 from everlog.aeron.archive.maintenance.operations import Upkeep
-from everlog.aeron.archive.store import ArchiveStore
 from everlog.core.files.storage import Storage
 
 
@@ -19,25 +19,25 @@ class Rehearsal(Upkeep):
     is refused.
     """
 
-    def __init__(self, store: ArchiveStore) -> None:
+    def __init__(self, archive: ArchiveFolder) -> None:
         self.lines: list[str] = []
-        self._store = store
+        self._archive = archive
         self._lock = threading.RLock()
         self._recorders = {}
         self._replays = set()
 
     @property
     def _files(self) -> Storage:
-        return self._store.storage
+        return self._archive.storage
 
     def _recording(self, recording_id: int) -> Recording:
-        return self._store.recording(str(recording_id))
+        return self._archive.recording(str(recording_id))
 
     def _check(self) -> None:
         pass
 
     def _context(self, recording: Recording) -> ScanContext:
-        return self._store.scan_context(recording)
+        return self._archive.scan_context(recording)
 
     def _carry_out(self, change: Change) -> None:
         self.lines += change.lines

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from everlog.aeron.archive.folder.archive import ArchiveFolder
 from everlog.aeron.archive.folder.recordings import Recording
 from everlog.aeron.archive.format import catalog_file
 from everlog.aeron.archive.format.catalog import ALIGNMENT, CATALOG_NAME
@@ -17,7 +18,6 @@ from everlog.aeron.archive.format.catalog_file import refuse_beyond
 from everlog.aeron.archive.format.segments import SegmentReader
 from everlog.aeron.archive.repair.ends import Remains, remains_of
 from everlog.aeron.archive.repair.steps import ArchiveStep, changed
-from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.archive.writing.catalog_writer import DEFAULT_CAPACITY
 from everlog.aeron.frames.constants import FLAG_BEGIN, FLAG_END, HEADER_LENGTH, TYPE_DATA, align
 from everlog.aeron.layouts import DataHeader
@@ -69,20 +69,20 @@ class RebuildCatalog(ArchiveStep):
         return f"wrote {CATALOG_NAME} anew: {self.after}"
 
 
-def rebuild_catalog(storage: WritableStorage, store: ArchiveStore) -> RebuildCatalog:
+def rebuild_catalog(storage: WritableStorage, archive: ArchiveFolder) -> RebuildCatalog:
     """The step for an archive's catalog, of version 3 or missing. Recordings that only files tell of become active
     ones, which recovery stops. Raises :class:`LimitExceeded` for one with bytes behind what is read of it: the new one
     would be without them."""
     if storage.exists(CATALOG_NAME):
         with storage.open(CATALOG_NAME) as file:
             refuse_beyond(file, catalog_file.MAX_USED_BYTES)
-    recordings = store.recordings()
+    recordings = archive.recordings()
     kept = [r for r in recordings.values() if r.entry is not None]
     found = [r for r in recordings.values() if r.entry is None]
-    catalog = store.catalog
+    catalog = archive.catalog
     alignment = ALIGNMENT if catalog is None else catalog.alignment
-    entries = b"".join(_entry(store, recording, alignment) for recording in recordings.values())
-    data = encode_header(_next_id(store), alignment=alignment) + entries
+    entries = b"".join(_entry(archive, recording, alignment) for recording in recordings.values())
+    data = encode_header(_next_id(archive), alignment=alignment) + entries
     old = remains_of(storage, CATALOG_NAME, 0) if storage.exists(CATALOG_NAME) else None
     after = f"{len(kept)} recordings as they were"
     if found:
@@ -100,7 +100,7 @@ def rebuild_catalog(storage: WritableStorage, store: ArchiveStore) -> RebuildCat
     )
 
 
-def _entry(store: ArchiveStore, recording: Recording, alignment: int) -> bytes:
+def _entry(archive: ArchiveFolder, recording: Recording, alignment: int) -> bytes:
     entry = recording.entry
     if entry is not None:
         data = entry.head + entry.body
@@ -112,19 +112,19 @@ def _entry(store: ArchiveStore, recording: Recording, alignment: int) -> bytes:
         initial_term_id=recording.initial_term_id,
         segment_file_length=recording.segment_file_length,
         term_buffer_length=recording.term_buffer_length,
-        mtu_length=_mtu(store, recording),
+        mtu_length=_mtu(archive, recording),
         session_id=recording.session_id,
         stream_id=recording.stream_id,
         stripped_channel=UNKNOWN_CHANNEL,
         original_channel=UNKNOWN_CHANNEL,
         source_identity=UNKNOWN_SOURCE,
     )
-    return encode_entry(descriptor, alignment=alignment, checksum=_entry_checksum(store))
+    return encode_entry(descriptor, alignment=alignment, checksum=_entry_checksum(archive))
 
 
-def _entry_checksum(store: ArchiveStore) -> str:
+def _entry_checksum(archive: ArchiveFolder) -> str:
     """Of the entries that are there: new ones get the same."""
-    for recording in store.recordings().values():
+    for recording in archive.recordings().values():
         entry = recording.entry
         if entry is not None and entry.checksum:
             is_ieee = Crc32(IEEE).checksum(entry.body) == entry.checksum & 0xFFFFFFFF
@@ -132,10 +132,10 @@ def _entry_checksum(store: ArchiveStore) -> str:
     return "none"
 
 
-def _mtu(store: ArchiveStore, recording: Recording) -> int:
+def _mtu(archive: ArchiveFolder, recording: Recording) -> int:
     """The length of a fragment that is not a message's last; else room for the longest frame, and Aeron's default at
     least."""
-    reader = SegmentReader(store.storage, store.segment_map(recording))
+    reader = SegmentReader(archive.storage, archive.segment_map(recording))
     try:
         data = reader.read(recording.start_position, SAMPLE_BYTES)
     finally:
@@ -153,9 +153,9 @@ def _mtu(store: ArchiveStore, recording: Recording) -> int:
     return longest
 
 
-def _next_id(store: ArchiveStore) -> int:
+def _next_id(archive: ArchiveFolder) -> int:
     """Behind every recording there is, in the catalog or by a file's name, so that no file is taken for another's."""
-    ids = [*store.recordings(), *store.segment_index()]
+    ids = [*archive.recordings(), *archive.segment_index()]
     following = max((i for i in ids if i < 1 << 62), default=-1) + 1
-    claimed = 0 if store.catalog is None else store.catalog.header.next_recording_id
+    claimed = 0 if archive.catalog is None else archive.catalog.header.next_recording_id
     return claimed if following <= claimed <= following + MAX_SKIPPED_IDS else following

@@ -18,8 +18,8 @@ Source of the search: Catalog.computeStopPosition, recoverStopOffset.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from everlog.aeron.archive.folder.archive import ArchiveFolder
 from everlog.aeron.archive.folder.recordings import Recording
 from everlog.aeron.archive.folder.scan import POLYNOMIALS, WINDOW_BYTES
 from everlog.aeron.archive.format.segments import SegmentMap, SegmentReader
@@ -34,9 +34,6 @@ from everlog.core.files.window import Window
 from everlog.core.files.zeros import nonzero_blocks
 from everlog.kernel.columns import RowSink
 from everlog.kernel.crc32 import Crc32
-
-if TYPE_CHECKING:
-    from everlog.aeron.archive.store import ArchiveStore
 
 EMPTY_PAGE = "a frame with an empty page in it"
 _PROBLEMS = {
@@ -104,18 +101,18 @@ class _Walked:
     damaged: tuple[int, ...]
 
 
-def recover_end(store: ArchiveStore, recording: Recording, checksum: str = "auto") -> RecoveredEnd:
+def recover_end(archive: ArchiveFolder, recording: Recording, checksum: str = "auto") -> RecoveredEnd:
     """Find a recording's end as if it was active; changes nothing. ``checksum`` as in the store's options. Raises
     :class:`StoreUnavailable`."""
-    segments = store.segment_map(recording)
-    geometry, kind = recovery_geometry(store, recording, segments, checksum)
+    segments = archive.segment_map(recording)
+    geometry, kind = recovery_geometry(archive, recording, segments, checksum)
     if recording.is_active and recording.stop_timestamp is not None:
         geometry = replace(geometry, limit=FOREVER)
     first, start = segments.base(recording.start_position), recording.start_position
-    bases = [b for b in segments.bases(store.segment_index().get(recording.recording_id, [])) if b >= first]
+    bases = [b for b in segments.bases(archive.segment_index().get(recording.recording_id, [])) if b >= first]
     walked = _Walked(start, None, ())
     problems: dict[int, str | None] = {}
-    reader = SegmentReader(store.storage, segments)
+    reader = SegmentReader(archive.storage, segments)
     try:
         for base in sorted(bases, reverse=True):
             begin = max(base, start)
@@ -127,19 +124,19 @@ def recover_end(store: ArchiveStore, recording: Recording, checksum: str = "auto
     finally:
         reader.close()
     walked = replace(walked, problem=problems.get(segments.base(walked.end)))
-    return _with_remains(store.storage, recording, segments, bases, walked)
+    return _with_remains(archive.storage, recording, segments, bases, walked)
 
 
 def recovery_geometry(
-    store: ArchiveStore, recording: Recording, segments: SegmentMap, checksum: str
+    archive: ArchiveFolder, recording: Recording, segments: SegmentMap, checksum: str
 ) -> tuple[Geometry, str]:
     """What frames look like while the recording's end is looked for, and their checksum. Those with the session id of
     the descriptor have none: an archive that is not configured for checksums extended the recording. A checksum that
     is asked for counts only where a frame has it: else each frame would be taken for torn that was acknowledged when
     there were none."""
-    wanted = store.options.checksum if checksum == "auto" else checksum
-    geometry, kind = store.geometry(recording, segments, "none" if wanted == "none" else "auto")
-    if wanted in POLYNOMIALS and kind != wanted and _any_has(store, recording, segments, wanted):
+    wanted = archive.checksum if checksum == "auto" else checksum
+    geometry, kind = archive.geometry(recording, segments, "none" if wanted == "none" else "auto")
+    if wanted in POLYNOMIALS and kind != wanted and _any_has(archive, recording, segments, wanted):
         kind = wanted
     plain = geometry.plain_sessions
     if recording.session_id not in plain:
@@ -147,12 +144,12 @@ def recovery_geometry(
     return replace(geometry, limit=-1, plain_sessions=plain if kind != "none" else ()), kind
 
 
-def _any_has(store: ArchiveStore, recording: Recording, segments: SegmentMap, kind: str) -> bool:
+def _any_has(archive: ArchiveFolder, recording: Recording, segments: SegmentMap, kind: str) -> bool:
     """Whether a frame of the last segment file that has frames has a checksum of that kind."""
     crc, limit = Crc32(POLYNOMIALS[kind]), segments.base(recording.start_position)
-    reader = SegmentReader(store.storage, segments)
+    reader = SegmentReader(archive.storage, segments)
     try:
-        bases = store.segment_index().get(recording.recording_id, [])
+        bases = archive.segment_index().get(recording.recording_id, [])
         for base in sorted((b for b in segments.bases(bases) if b >= limit), reverse=True):
             at, end = max(base, recording.start_position), base + segments.segment_length
             begin = at

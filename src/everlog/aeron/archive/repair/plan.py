@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
+from everlog.aeron.archive.folder.archive import ArchiveFolder
 from everlog.aeron.archive.folder.recordings import Recording
 from everlog.aeron.archive.folder.running import refuse_running
 from everlog.aeron.archive.format.catalog import CATALOG_NAME
@@ -44,7 +45,7 @@ from everlog.aeron.archive.repair.ends import (
 )
 from everlog.aeron.archive.repair.recovery import active_recordings, file_steps
 from everlog.aeron.archive.repair.steps import WATCHED, EraseTail, RemoveFile, RenewChecksums, SetStops, Stop
-from everlog.aeron.archive.store import ArchiveStore
+from everlog.aeron.archive.verify.archive import verify
 from everlog.aeron.frames.constants import NULL_POSITION
 from everlog.core.files.writable import DRAFT_PREFIX, writable
 from everlog.core.repair import NOTHING, RepairPlan, RepairStep
@@ -55,24 +56,24 @@ _CATALOG_CODES = frozenset(
 )
 
 
-def plan_repair(store: ArchiveStore, progress: Progress | None = None) -> RepairPlan:
+def plan_repair(archive: ArchiveFolder, progress: Progress | None = None) -> RepairPlan:
     """Verify the archive and plan its repair; changes nothing. An archive with a catalog before version 3 is to be
     migrated first: all its faults remain.
 
     Raises :class:`StoreUnavailable` while an archive runs in the folder, :class:`UsageError` for one that is not on
     this machine.
     """
-    return _Planner(store, progress).plan()
+    return _Planner(archive, progress).plan()
 
 
 class _Planner:
     """One plan. ``mended`` are the faults that its steps are for."""
 
-    def __init__(self, store: ArchiveStore, progress: Progress | None) -> None:
-        self.storage = writable(store.storage)
+    def __init__(self, archive: ArchiveFolder, progress: Progress | None) -> None:
+        self.storage = writable(archive.storage)
         refuse_running(self.storage, files=WATCHED)
-        self.store = ArchiveStore(self.storage, store.options)
-        self.report = self.store.verify(progress)
+        self.archive = ArchiveFolder(self.storage, archive.checksum)
+        self.report = verify(self.archive, progress)
         self.mended: set[int] = set()
         self._by_stream: dict[str | None, list[tuple[int, Fault]]] = {}
         for number, fault in enumerate(self.report.faults):
@@ -80,7 +81,7 @@ class _Planner:
         self.stops: dict[int, Stop] = {}
         self.last_steps: list[RepairStep] = []
         self.lengthened: set[str] = set()
-        catalog = self.store.catalog
+        catalog = self.archive.catalog
         self.is_old = catalog is not None and catalog.is_old
         hard = [fault for fault in self.report.faults if fault.severity is Severity.FAULT]
         self.is_rebuilt = not self.is_old and any(f.code in _CATALOG_CODES and f.file == CATALOG_NAME for f in hard)
@@ -92,14 +93,14 @@ class _Planner:
             steps += [*self._drafts(), *self._mark_file()]
             if self.is_rebuilt:
                 self._mend(codes=_CATALOG_CODES, file=CATALOG_NAME)
-                steps.append(rebuild_catalog(self.storage, self.store))
-            for recording in active_recordings(self.store):
+                steps.append(rebuild_catalog(self.storage, self.archive))
+            for recording in active_recordings(self.archive):
                 steps += self._active(recording)
-            for recording in self.store.recordings().values():
+            for recording in self.archive.recordings().values():
                 if recording.state == "VALID" and not recording.is_active:
                     steps += self._stopped(recording)
             steps += [*self._set_stops(), *self.last_steps, *self._checksums()]
-        return RepairPlan(self.store.path, self.store.family, tuple(steps), self._remains())
+        return RepairPlan(self.archive.path, self.archive.family, tuple(steps), self._remains())
 
     def _remains(self) -> tuple[Fault, ...]:
         found = []
@@ -163,8 +164,8 @@ class _Planner:
     # Recordings
 
     def _active(self, recording: Recording) -> Iterator[RepairStep]:
-        end = recover_end(self.store, recording)
-        segments, stream = self.store.segment_map(recording), str(recording.recording_id)
+        end = recover_end(self.archive, recording)
+        segments, stream = self.archive.segment_map(recording), str(recording.recording_id)
         self.stops[recording.recording_id] = Stop(recording.recording_id, NULL_POSITION, end.stop_position)
         self._mend(stream=stream, segments=segments, start=end.stop_position)
         yield from file_steps(self.storage, end, is_owner=False)
@@ -177,7 +178,7 @@ class _Planner:
         first, stream = segments.base(recording.start_position), str(recording.recording_id)
         short = [fault for _, fault in self._by_stream.get(stream, []) if fault.code == "segment-short"]
         lossy = {fault.file for fault in short if fault.loses != NOTHING}
-        for base in segments.bases(self.store.segment_index().get(recording.recording_id, [])):
+        for base in segments.bases(self.archive.segment_index().get(recording.recording_id, [])):
             name = segments.name(base)
             size = self.storage.size(name)
             if base < first or name in done or name in lossy or size >= segments.segment_length:
@@ -196,7 +197,7 @@ class _Planner:
     def _stopped(self, recording: Recording) -> Iterator[RepairStep]:
         stream = str(recording.recording_id)
         codes = {fault.code for _, fault in self._by_stream.get(stream, [])}
-        segments = self.store.segment_map(recording)
+        segments = self.archive.segment_map(recording)
         if "segment-short" in codes:
             yield from self._lengthen(recording, segments)
         if not codes & {"stop-position", "segment-beyond-stop", "unset-frame", "segment-short"}:
@@ -209,7 +210,7 @@ class _Planner:
         if following > stop:
             self._mend(codes={"stop-position", "segment-beyond-stop"}, stream=stream)
         elif codes & {"unset-frame", "segment-short"}:
-            end = recover_end(self.store, recording)
+            end = recover_end(self.archive, recording)
             if self._has_nothing_behind(end, segments, stop):
                 following = end.stop_position
                 self._mend(codes={"unset-frame", "segment-short"}, stream=stream, segments=segments, start=following)
@@ -224,7 +225,7 @@ class _Planner:
 
     def _end_of_chain(self, recording: Recording, segments: SegmentMap, stop: int) -> int:
         """Where the frames end that go on at a stop position, without a bad one; the stop position if none do."""
-        geometry, kind = recovery_geometry(self.store, recording, segments, "auto")
+        geometry, kind = recovery_geometry(self.archive, recording, segments, "auto")
         reader = SegmentReader(self.storage, segments)
         begin = max(segments.base(stop), recording.start_position)
         try:
@@ -257,7 +258,7 @@ class _Planner:
         """Files that begin behind a stop position, from the last one down; one of zeros that begins there stays."""
         first = segments.base(recording.start_position)
         last = segments.base(max(stop - 1, first))
-        for base in sorted(segments.bases(self.store.segment_index().get(recording.recording_id, [])), reverse=True):
+        for base in sorted(segments.bases(self.archive.segment_index().get(recording.recording_id, [])), reverse=True):
             name = segments.name(base)
             if base <= last or base < first:
                 continue
@@ -291,7 +292,7 @@ class _Planner:
 
     def _checksums(self) -> Iterator[RepairStep]:
         """Entries whose checksum is stale for certain, or which nothing else contradicts."""
-        catalog = self.store.catalog
+        catalog = self.archive.catalog
         wrong = [entry for entry in catalog.entries if kind_of(entry) is None] if catalog is not None else []
         if catalog is None or not wrong:
             return

@@ -19,8 +19,8 @@ position, or trips over a negative length, this cuts at the last good frame. Sou
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from everlog.aeron.archive.folder.archive import ArchiveFolder
 from everlog.aeron.archive.folder.recordings import Recording
 from everlog.aeron.archive.format.catalog import CATALOG_NAME
 from everlog.aeron.archive.repair.ends import EMPTY_PAGE, RecoveredEnd, recover_end
@@ -30,19 +30,14 @@ from everlog.core.files.writable import WritableStorage, writable
 from everlog.core.repair import NOTHING, RepairPlan, RepairStep
 from everlog.errors import CorruptData, UnsupportedVersion
 
-if TYPE_CHECKING:
-    from everlog.aeron.archive.store import ArchiveStore
-
 
 def recover(storage: WritableStorage, *, checksum: str = "auto") -> list[str]:
     """Recover an archive whose folder the caller owns; what was done, a line for each step. Raises as
     ``plan_recovery``, and :class:`WriteFailed`: then it is to be done again."""
-    from everlog.aeron.archive.store import ArchiveStore, Options
-
-    return plan_recovery(ArchiveStore(storage, Options()), checksum=checksum).apply()
+    return plan_recovery(ArchiveFolder(storage), checksum=checksum).apply()
 
 
-def plan_recovery(store: ArchiveStore, *, checksum: str = "auto", is_owner: bool = True) -> RepairPlan:
+def plan_recovery(archive: ArchiveFolder, *, checksum: str = "auto", is_owner: bool = True) -> RepairPlan:
     """Steps that give all active recordings their ends, nothing else; changes nothing. The store is to be opened anew
     once they are done. ``checksum``: of the frames, as in the store's options. ``is_owner``: whoever applies it has
     made sure that no archive runs here.
@@ -50,23 +45,23 @@ def plan_recovery(store: ArchiveStore, *, checksum: str = "auto", is_owner: bool
     Raises :class:`CorruptData` for an archive without a catalog, :class:`UnsupportedVersion` for a catalog before
     version 3, :class:`UsageError` for a folder that is not on this machine.
     """
-    storage = writable(store.storage)
-    if store.catalog is None:
+    storage = writable(archive.storage)
+    if archive.catalog is None:
         hint = "everlog repair makes one of what the files tell"
         raise CorruptData(CATALOG_NAME, found="no catalog", expected="a catalog", hint=hint)
-    active = active_recordings(store)
-    if active and store.catalog.is_old:
-        found = f"version {store.catalog.to_dict()['version']}"
+    active = active_recordings(archive)
+    if active and archive.catalog.is_old:
+        found = f"version {archive.catalog.to_dict()['version']}"
         hint = "everlog archive DIR migrate makes it one"
         raise UnsupportedVersion(CATALOG_NAME, found=found, expected="3.x", hint=hint)
-    ends = [recover_end(store, recording, checksum) for recording in active if recording.entry is not None]
+    ends = [recover_end(archive, recording, checksum) for recording in active if recording.entry is not None]
     steps = recovery_steps(storage, ends, is_owner=is_owner)
-    return RepairPlan(store.path, store.family, tuple(steps))
+    return RepairPlan(archive.path, archive.family, tuple(steps))
 
 
-def active_recordings(store: ArchiveStore) -> list[Recording]:
+def active_recordings(archive: ArchiveFolder) -> list[Recording]:
     """Those that nobody stopped, of the catalog or, where that is damaged, of files alone."""
-    return [r for r in store.recordings().values() if r.is_active and r.state in ("VALID", "UNKNOWN")]
+    return [r for r in archive.recordings().values() if r.is_active and r.state in ("VALID", "UNKNOWN")]
 
 
 def recovery_steps(storage: WritableStorage, ends: list[RecoveredEnd], *, is_owner: bool) -> list[RepairStep]:

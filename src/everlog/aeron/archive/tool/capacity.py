@@ -3,9 +3,10 @@ it does there is in its library. Source: ArchiveTool.capacity, Catalog.validateC
 
 from __future__ import annotations
 
+from everlog.aeron.archive.folder.archive import FAMILY
 from everlog.aeron.archive.format.catalog import CATALOG_NAME
 from everlog.aeron.archive.format.catalog_bytes import MAX_CATALOG_BYTES
-from everlog.aeron.archive.tool.folder import FAMILY, open_folder
+from everlog.aeron.archive.tool.folder import open_folder
 from everlog.aeron.archive.tool.steps import Lengthen
 from everlog.aeron.archive.writing.catalog_writer import MIN_CAPACITY
 from everlog.core.files.storage import Storage

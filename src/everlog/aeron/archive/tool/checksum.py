@@ -13,10 +13,11 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from everlog.aeron.archive.folder.archive import FAMILY
 from everlog.aeron.archive.folder.recordings import recording_of
 from everlog.aeron.archive.format.catalog import CATALOG_NAME, CatalogEntry
 from everlog.aeron.archive.format.catalog_bytes import CHECKSUMS, to_int32
-from everlog.aeron.archive.tool.folder import FAMILY, ArchiveFolder, open_folder
+from everlog.aeron.archive.tool.folder import CatalogedArchive, open_folder
 from everlog.aeron.archive.tool.orphans import segment_files
 from everlog.aeron.archive.tool.steps import ArchiveStep, WriteBytes, changed
 from everlog.aeron.frames.constants import HEADER_LENGTH, MAX_FRAME_LENGTH, TYPE_DATA, TYPE_PADDING, align
@@ -219,7 +220,7 @@ def plan_checksum(
     return RepairPlan(folder.storage.root, FAMILY, tuple(steps)), faults
 
 
-def set_entry_checksum(folder: ArchiveFolder, entry: CatalogEntry, kind: str) -> list[WriteBytes]:
+def set_entry_checksum(folder: CatalogedArchive, entry: CatalogEntry, kind: str) -> list[WriteBytes]:
     """The step that writes an entry's checksum, if it is not that."""
     value = to_int32(CHECKSUMS[kind].checksum(entry.body))
     old = to_int32(entry.checksum & 0xFFFFFFFF)
@@ -239,7 +240,7 @@ def set_entry_checksum(folder: ArchiveFolder, entry: CatalogEntry, kind: str) ->
 
 
 def _plan_file(
-    folder: ArchiveFolder, entry: CatalogEntry, kind: str, segment: tuple[int, str, int]
+    folder: CatalogedArchive, entry: CatalogEntry, kind: str, segment: tuple[int, str, int]
 ) -> WriteChecksums | FrameFault:
     position, name, size = segment
     recording = recording_of(entry)

@@ -18,9 +18,10 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass
 
+from everlog.aeron.archive.folder.archive import FAMILY
 from everlog.aeron.archive.format.catalog import CATALOG_NAME, Catalog, CatalogEntry
 from everlog.aeron.archive.format.catalog_bytes import encode_header
-from everlog.aeron.archive.tool.folder import FAMILY, ArchiveFolder, open_folder
+from everlog.aeron.archive.tool.folder import CatalogedArchive, open_folder
 from everlog.aeron.archive.tool.orphans import FilesByRecording, segment_files
 from everlog.aeron.archive.tool.states import set_state
 from everlog.aeron.archive.tool.steps import RemoveFiles, ReplaceFile, WriteBytes
@@ -79,7 +80,7 @@ def plan_compact(storage: Storage) -> tuple[RepairPlan, Compaction]:
     return RepairPlan(folder.storage.root, FAMILY, tuple(steps)), result
 
 
-def _removals(folder: ArchiveFolder, result: Compaction, files: FilesByRecording) -> list[RemoveFiles]:
+def _removals(folder: CatalogedArchive, result: Compaction, files: FilesByRecording) -> list[RemoveFiles]:
     steps = []
     for entry in result.dropped:
         own = files.get(entry.recording_id, [])

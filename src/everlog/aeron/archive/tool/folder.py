@@ -6,10 +6,10 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from everlog.aeron.archive.folder.archive import ArchiveFolder
 from everlog.aeron.archive.folder.running import refuse_running
 from everlog.aeron.archive.format.catalog import CATALOG_NAME, Catalog, CatalogEntry
 from everlog.aeron.archive.format.mark_place import MARK_NAME, mark_storage
-from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.archive.writing.catalog_writer import WRITABLE_MAJOR
 from everlog.aeron.frames.constants import align, version_text
 from everlog.aeron.layouts import CatalogHeader, DescriptorHeader
@@ -18,15 +18,13 @@ from everlog.core.files.writable import WritableStorage, writable
 from everlog.core.report import Severity
 from everlog.errors import CorruptData, StoreUnavailable, UnknownStream, UnsupportedVersion
 
-FAMILY = ArchiveStore.family
-
 
 @dataclass(frozen=True, slots=True)
-class ArchiveFolder:
+class CatalogedArchive:
     """What a plan is made from: the folder, the store over it, and its catalog, which is sound."""
 
     storage: WritableStorage
-    store: ArchiveStore
+    archive: ArchiveFolder
     catalog: Catalog
 
     @property
@@ -56,7 +54,7 @@ class ArchiveFolder:
         return last.offset + align(DescriptorHeader.size + last.length, self.catalog.alignment)
 
 
-def open_folder(storage: Storage, *, any_version: bool = False) -> ArchiveFolder:
+def open_folder(storage: Storage, *, any_version: bool = False) -> CatalogedArchive:
     """Open for changes: the catalog is read whole.
 
     Raises :class:`CorruptData` for a catalog that is missing or damaged, for what may still be rescued would be
@@ -65,8 +63,8 @@ def open_folder(storage: Storage, *, any_version: bool = False) -> ArchiveFolder
     """
     folder = writable(storage)
     refuse_running(folder)
-    store = ArchiveStore.open(folder, {})
-    catalog, fault = store.catalog, store.catalog_fault
+    archive = ArchiveFolder(folder)
+    catalog, fault = archive.catalog, archive.catalog_fault
     if catalog is None:
         assert fault is not None
         raise CorruptData(CATALOG_NAME, offset=fault.offset, found=fault.found, expected=fault.expected)
@@ -78,7 +76,7 @@ def open_folder(storage: Storage, *, any_version: bool = False) -> ArchiveFolder
     if damage is not None:
         hint = "everlog verify says all that is wrong; nothing was changed"
         raise CorruptData(CATALOG_NAME, offset=damage.offset, found=damage.found, expected=damage.expected, hint=hint)
-    return ArchiveFolder(folder, store, catalog)
+    return CatalogedArchive(folder, archive, catalog)
 
 
 @contextlib.contextmanager

@@ -17,13 +17,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from everlog.aeron.archive.folder.archive import FAMILY
 from everlog.aeron.archive.folder.recordings import recording_of
 from everlog.aeron.archive.folder.running import load_mark_head
 from everlog.aeron.archive.format.catalog import ALIGNMENT, CATALOG_NAME, LENGTH_PREFIX_BYTES, CatalogEntry
 from everlog.aeron.archive.format.catalog_bytes import encode_entry_header, encode_header
 from everlog.aeron.archive.format.mark_place import LINK_NAME, MARK_NAME
 from everlog.aeron.archive.format.segments import MAX_POSITION, Naming, SegmentMap, is_bytes, segment_name
-from everlog.aeron.archive.tool.folder import FAMILY, ArchiveFolder, open_folder
+from everlog.aeron.archive.tool.folder import CatalogedArchive, open_folder
 from everlog.aeron.archive.tool.orphans import segment_files
 from everlog.aeron.archive.tool.steps import CreateFile, RenameFiles, ReplaceFile, WriteBytes, state_of
 from everlog.aeron.frames.constants import HEADER_LENGTH, align, version_text
@@ -79,7 +80,7 @@ def plan_migrate(storage: Storage) -> tuple[RepairPlan, Migration]:
 
 
 def _marks(
-    folder: ArchiveFolder, catalog_version: int, mark_version: int | None, versions: tuple[int, ...]
+    folder: CatalogedArchive, catalog_version: int, mark_version: int | None, versions: tuple[int, ...]
 ) -> list[CreateFile]:
     """The empty files that the original leaves to say that it was there."""
     steps = []
@@ -116,7 +117,7 @@ def position_of(number: int, segments: SegmentMap, naming: Naming) -> int | None
     return number if number >= first else None
 
 
-def _renames(folder: ArchiveFolder) -> list[tuple[int, tuple[tuple[str, str], ...]]]:
+def _renames(folder: CatalogedArchive) -> list[tuple[int, tuple[tuple[str, str], ...]]]:
     """Old and new names, by recording. Raises :class:`CorruptData`, :class:`StoreExists`."""
     if folder.catalog.naming is Naming.POSITION:
         return []
@@ -138,9 +139,9 @@ def _renames(folder: ArchiveFolder) -> list[tuple[int, tuple[tuple[str, str], ..
     return found
 
 
-def _new_name(folder: ArchiveFolder, entry: CatalogEntry, number: int, name: str) -> str:
+def _new_name(folder: CatalogedArchive, entry: CatalogEntry, number: int, name: str) -> str:
     recording = recording_of(entry)
-    segments = folder.store.segment_map(recording)
+    segments = folder.archive.segment_map(recording)
     position = position_of(number, segments, folder.catalog.naming)
     if position is None or position > MAX_POSITION:
         found, expected = f"number {number}", f"one of recording {entry.recording_id}'s segments"
@@ -149,7 +150,9 @@ def _new_name(folder: ArchiveFolder, entry: CatalogEntry, number: int, name: str
     return segment_name(entry.recording_id, position)
 
 
-def _check_first_frame(folder: ArchiveFolder, segments: SegmentMap, base: int, name: str, initial_term_id: int) -> None:
+def _check_first_frame(
+    folder: CatalogedArchive, segments: SegmentMap, base: int, name: str, initial_term_id: int
+) -> None:
     """A frame that looks right, but is of another term, tells that the file is not what its name says. One that is
     damaged tells nothing."""
     position = max(base, segments.start_position)
@@ -167,7 +170,7 @@ def _check_first_frame(folder: ArchiveFolder, segments: SegmentMap, base: int, n
         )
 
 
-def _rename_steps(folder: ArchiveFolder, renames: dict[int, tuple[tuple[str, str], ...]]) -> list[RenameFiles]:
+def _rename_steps(folder: CatalogedArchive, renames: dict[int, tuple[tuple[str, str], ...]]) -> list[RenameFiles]:
     return [
         RenameFiles(
             file=pairs[0][0],
@@ -183,7 +186,7 @@ def _rename_steps(folder: ArchiveFolder, renames: dict[int, tuple[tuple[str, str
 # Catalog and mark file
 
 
-def _new_catalog(folder: ArchiveFolder) -> ReplaceFile:
+def _new_catalog(folder: CatalogedArchive) -> ReplaceFile:
     data = migrated_catalog(folder)
     return ReplaceFile(
         file=CATALOG_NAME,
@@ -195,7 +198,7 @@ def _new_catalog(folder: ArchiveFolder) -> ReplaceFile:
     )
 
 
-def migrated_catalog(folder: ArchiveFolder) -> bytes:
+def migrated_catalog(folder: CatalogedArchive) -> bytes:
     """A catalog of version 3.0.0 with the entries of an old one."""
     parts = [encode_header(folder.next_recording_id, STEPS[-1])]
     for entry in folder.catalog.entries:
@@ -213,7 +216,7 @@ def _descriptor_end(body: bytes) -> int:
     return at
 
 
-def _new_mark_version(folder: ArchiveFolder, header_offset: int, version: int) -> WriteBytes:
+def _new_mark_version(folder: CatalogedArchive, header_offset: int, version: int) -> WriteBytes:
     if folder.storage.exists(LINK_NAME):
         raise UnsupportedVersion(
             LINK_NAME,

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from everlog.aeron.archive.folder.archive import FAMILY
 from everlog.aeron.archive.folder.recordings import recording_of
 from everlog.aeron.archive.format.catalog import CatalogEntry
 from everlog.aeron.archive.format.segments import parse_segment_name
-from everlog.aeron.archive.tool.folder import FAMILY, ArchiveFolder, open_folder
+from everlog.aeron.archive.tool.folder import CatalogedArchive, open_folder
 from everlog.aeron.archive.tool.steps import RemoveFiles
 from everlog.core.files.storage import Storage
 from everlog.core.repair import RepairPlan
@@ -65,18 +66,20 @@ def plan_delete_orphans(storage: Storage, recording_id: int | None = None) -> Re
     return RepairPlan(folder.storage.root, FAMILY, tuple(steps))
 
 
-def span_of(folder: ArchiveFolder, entry: CatalogEntry) -> Span:
+def span_of(folder: CatalogedArchive, entry: CatalogEntry) -> Span:
     """Where the segments of a recording may begin. When it stops at a segment's end the next file may be there, as it
     is made ahead."""
     if entry.state == "DELETED":
         return Span(None, None)
     recording = recording_of(entry)
-    segments = folder.store.segment_map(recording)
+    segments = folder.archive.segment_map(recording)
     first = segments.base(recording.start_position)
     return Span(first, None if recording.stop_position is None else segments.base(recording.stop_position))
 
 
-def _remove(folder: ArchiveFolder, entry: CatalogEntry, span: Span, files: tuple[tuple[str, int], ...]) -> RemoveFiles:
+def _remove(
+    folder: CatalogedArchive, entry: CatalogEntry, span: Span, files: tuple[tuple[str, int], ...]
+) -> RemoveFiles:
     names = ", ".join(name for name, _ in files)
     why = "of a deleted recording"
     if span.first is not None:

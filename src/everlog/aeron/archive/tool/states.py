@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from everlog.aeron.archive.folder.archive import FAMILY
 from everlog.aeron.archive.format.catalog import CATALOG_NAME, CatalogEntry
 from everlog.aeron.archive.format.catalog_bytes import STATE_CODES
-from everlog.aeron.archive.tool.folder import FAMILY, open_folder
+from everlog.aeron.archive.tool.folder import open_folder
 from everlog.aeron.archive.tool.steps import WriteBytes
 from everlog.aeron.layouts import DescriptorHeader
 from everlog.core.files.storage import Storage

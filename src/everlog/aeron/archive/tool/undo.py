@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from everlog.aeron.archive.folder.archive import FAMILY
 from everlog.aeron.archive.folder.running import refuse_running
 from everlog.aeron.archive.format.catalog_bytes import CHECKSUMS
 from everlog.aeron.archive.tool.checksum import KEPT
-from everlog.aeron.archive.tool.folder import FAMILY
 from everlog.aeron.archive.tool.steps import FILE_MODE, ArchiveStep, last_written, state_of
 from everlog.aeron.frames.constants import HEADER_LENGTH, MAX_FRAME_LENGTH, MAX_SEGMENT_LENGTH, TYPE_DATA, align
 from everlog.aeron.layouts import DataHeader

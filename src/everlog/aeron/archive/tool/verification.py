@@ -22,14 +22,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
+from everlog.aeron.archive.folder.archive import FAMILY, ArchiveFolder
 from everlog.aeron.archive.folder.recordings import Recording, recording_of
 from everlog.aeron.archive.folder.scan import Scan
 from everlog.aeron.archive.format.catalog import CATALOG_NAME, CatalogEntry
 from everlog.aeron.archive.format.catalog_bytes import CHECKSUMS, to_int32
 from everlog.aeron.archive.format.checksums import KINDS
 from everlog.aeron.archive.format.segments import SegmentReader
-from everlog.aeron.archive.store import ArchiveStore
-from everlog.aeron.archive.tool.folder import FAMILY, open_folder
+from everlog.aeron.archive.tool.folder import open_folder
 from everlog.aeron.archive.tool.states import set_state
 from everlog.aeron.archive.tool.steps import WriteBytes, ZeroTail, last_written
 from everlog.aeron.frames.constants import HEADER_LENGTH, NULL_POSITION, align
@@ -114,7 +114,7 @@ def plan_fix(
     Raises as :func:`~.folder.open_folder`.
     """
     folder = open_folder(storage)
-    store = ArchiveStore.open(folder.storage, {"checksum": checksum})
+    archive = ArchiveFolder(folder.storage, checksum)
     steps: list[RepairStep] = []
     fixes = Fixes(RepairPlan(folder.storage.root, FAMILY, ()))
     for recording_id, found in faults.items():
@@ -126,8 +126,8 @@ def plan_fix(
             # What is behind the stop position is to go: by the frames the recording would end where it did before.
             fixes.verdicts[recording_id] = Verdict(recording_id, found, note=UNFINISHED)
             continue
-        has_files = recording_id in store.segment_index()
-        tail = find_tail(store, recording) if has_files else None
+        has_files = recording_id in archive.segment_index()
+        tail = find_tail(archive, recording) if has_files else None
         verdict = decide(recording, found, tail, truncates)
         fixes.verdicts[recording_id] = verdict
         if verdict.truncated_at is not None:
@@ -178,13 +178,13 @@ def _is_mended(fault: Fault, end: int, stop: int | None) -> bool:
     return fault.code in MENDED and stop is not None and fault.loses.endswith(f" to {stop}")
 
 
-def find_tail(store: ArchiveStore, recording: Recording) -> Tail:
+def find_tail(archive: ArchiveFolder, recording: Recording) -> Tail:
     """Where the frames of a recording's last file that has any end, whatever the stop position says."""
     open_ended = replace(recording, stop_position=None)
-    context = replace(store.scan_context(open_ended), is_live=False)
-    reader = SegmentReader(store.storage, context.segments)
+    context = replace(archive.scan_context(open_ended), is_live=False)
+    reader = SegmentReader(archive.storage, context.segments)
     start = recording.start_position
-    bases = context.segments.bases(store.segment_index()[recording.recording_id])
+    bases = context.segments.bases(archive.segment_index()[recording.recording_id])
     first = start
     for base in sorted((base for base in bases if base >= context.segments.base(start)), reverse=True):
         first = max(base, start)
@@ -206,12 +206,12 @@ def find_tail(store: ArchiveStore, recording: Recording) -> Tail:
     name, offset = context.segments.place(end)
     if (torn.file, torn.offset) != (name, offset):
         return Tail(end, context.limit, False)  # not right behind the last intact frame
-    with store.storage.open(name) as file:
+    with archive.storage.open(name) as file:
         header = DataHeader.unpack_from(file.read_at(offset, HEADER_LENGTH))
         behind = offset + align(header.frame_length)
         has_more = last_written(file, behind) > behind
     torn_end = end + align(header.frame_length)
-    is_plain = store.options.checksum in KINDS and header.session_id == recording.session_id
+    is_plain = archive.checksum in KINDS and header.session_id == recording.session_id
     # No crash tears more than the last frame. And what has a session id where a checksum is asked for never had one.
     if has_more or is_plain:
         return Tail(end, context.limit, False)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from everlog.aeron.archive.folder.archive import ArchiveFolder, load_mark
 from everlog.aeron.archive.folder.recordings import Recording, recording_of
 from everlog.aeron.archive.folder.scan import Scan, ScanContext
 from everlog.aeron.archive.format.catalog import CATALOG_NAME, NAMING, CatalogEntry
@@ -28,9 +28,6 @@ from everlog.errors import CorruptData, EverlogError, StoreUnavailable
 from everlog.kernel import columns as kernel
 from everlog.kernel.crc32 import CASTAGNOLI, IEEE, Crc32
 
-if TYPE_CHECKING:
-    from everlog.aeron.archive.store import ArchiveStore
-
 MARK_NAME = "archive-mark.dat"
 STEP_ROWS = 1 << 20
 REPAIR = "everlog repair"
@@ -40,9 +37,9 @@ _TRUNCATION = "a truncation broke off: truncate again, or open the archive for w
 
 @dataclass(slots=True)
 class Verification:
-    """One run over one store."""
+    """One run over one archive."""
 
-    store: ArchiveStore
+    archive: ArchiveFolder
     report: Report
     progress: Progress | None
     files: dict[int, list[Entry]] = field(default_factory=dict)
@@ -52,7 +49,7 @@ class Verification:
     def run(self) -> None:
         """Everything, one part after the other."""
         self.check_folder()
-        for recording in self.store.recordings().values():
+        for recording in self.archive.recordings().values():
             self.check_recording(recording)
             self.done_bytes += sum(entry.size for entry in self.files.get(recording.recording_id, ()))
             self._tell(str(recording.recording_id))
@@ -76,20 +73,20 @@ class Verification:
 
     def check_orphans(self) -> None:
         """Files of recordings that are not known."""
-        for recording_id in sorted(self.files.keys() - self.store.recordings().keys()):
+        for recording_id in sorted(self.files.keys() - self.archive.recordings().keys()):
             self._orphans(recording_id)
 
     def list_segments(self, recording_ids: Collection[int]) -> None:
         """The segment files of some recordings, for a part of the check. Others are not looked at: there may be very
         many, and very many parts."""
         for recording_id in recording_ids:
-            for number in self.store.segment_index().get(recording_id, []):
+            for number in self.archive.segment_index().get(recording_id, []):
                 name = segment_name(recording_id, number)
-                with suppress(StoreUnavailable), self.store.storage.open(name) as file:
+                with suppress(StoreUnavailable), self.archive.storage.open(name) as file:
                     self.files.setdefault(recording_id, []).append(Entry(name, True, False, file.size(), 0))
 
     def _list_files(self) -> None:
-        for entry in sorted(self.store.storage.entries(), key=lambda e: (len(e.name), e.name)):
+        for entry in sorted(self.archive.storage.entries(), key=lambda e: (len(e.name), e.name)):
             parsed = parse_segment_name(entry.name)
             if parsed is not None and entry.is_file:
                 self.files.setdefault(parsed[0], []).append(entry)
@@ -106,35 +103,35 @@ class Verification:
     def _unreadable(self, recording: Recording, error: EverlogError) -> None:
         lost = "what was not read of the recording"
         found, expected = error.found or str(error), error.expected or "a readable file"
-        where = error.where.removeprefix(self.store.path).lstrip("/")
+        where = error.where.removeprefix(self.archive.path).lstrip("/")
         self._add("unreadable", where, error.offset, found, expected, lost, stream=str(recording.recording_id))
 
     # Catalog
 
     def _check_catalog(self) -> None:
-        store = self.store
-        if store.catalog_fault is not None:
-            self.report.add(store.catalog_fault)
-        if store.catalog is None:
+        archive = self.archive
+        if archive.catalog_fault is not None:
+            self.report.add(archive.catalog_fault)
+        if archive.catalog is None:
             return
-        for fault in store.catalog.faults:
+        for fault in archive.catalog.faults:
             self.report.add(fault)
-        if store.naming is not store.catalog.naming:
-            found = f"version {version_text(store.catalog.header.version)}"
+        if archive.naming is not archive.catalog.naming:
+            found = f"version {version_text(archive.catalog.header.version)}"
             expected = "0.x, as segment files are counted"
-            if store.naming is Naming.POSITION:
+            if archive.naming is Naming.POSITION:
                 expected = "1.x or 2.x, as segment files are named by positions"
             lost = "nothing: files are read as they are named"
             repair = "none: a migration that broke off, or a damaged version; correct the version"
             self._add("catalog-header", CATALOG_NAME, 0, found, expected, lost, repair)
-        for entry in store.catalog.entries:
+        for entry in archive.catalog.entries:
             self._check_entry(entry)
 
     def _check_entry(self, entry: CatalogEntry) -> None:
         """The entry's checksum, if it has one. The real archive does not renew it when it recovers a stop position."""
         stream = str(entry.recording_id)
         stored = entry.checksum & 0xFFFFFFFF
-        if entry.state == "INVALID" and self.store.is_purged(recording_of(entry)):
+        if entry.state == "INVALID" and self.archive.is_purged(recording_of(entry)):
             found = "state INVALID, and no files"
             self._add("recording-purged", CATALOG_NAME, entry.offset, found, "none", note=True, stream=stream)
         elif entry.state == "INVALID":
@@ -159,11 +156,9 @@ class Verification:
     # Mark file
 
     def _check_mark(self) -> None:
-        from everlog.aeron.archive.store import load_mark
-
         lost = "who runs here and the distinct errors"
         try:
-            mark = load_mark(self.store.storage)
+            mark = load_mark(self.archive.storage)
         except CorruptData as error:
             found, expected = error.found or "", error.expected or ""
             self._add("mark-file", MARK_NAME, error.offset, found, expected, lost, REPAIR)
@@ -179,7 +174,9 @@ class Verification:
         if version and version >> 16 not in NAMING:
             expected = "0.x to 3.x: no archive starts"
             self._add("mark-file", MARK_NAME, at, f"version {mark.version}", expected, lost, REPAIR)
-        elif self.store.catalog is not None and version >> 16 != self.store.catalog.header.version >> 16 and version:
+        elif (
+            self.archive.catalog is not None and version >> 16 != self.archive.catalog.header.version >> 16 and version
+        ):
             found = f"version {mark.version}"
             self._add(
                 "mark-file",
@@ -201,7 +198,7 @@ class Verification:
     def _check_recording(self, recording: Recording, start: int | None, end: int | None) -> None:
         stream = str(recording.recording_id)
         files = self.files.get(recording.recording_id, [])
-        if self.store.is_purged(recording):
+        if self.archive.is_purged(recording):
             return
         if recording.is_deleted:
             for entry in files:
@@ -218,7 +215,7 @@ class Verification:
                     stream,
                 )
             return
-        context = self.store.scan_context(recording)
+        context = self.archive.scan_context(recording)
         if start is None:
             self._check_files(recording, context, files)
         self._check_frames(recording, context, start, end)
@@ -272,7 +269,7 @@ class Verification:
         """A file that begins behind the stop position. The next, preallocated one is there when a recording stopped
         at a segment's end."""
         stream = str(recording.recording_id)
-        reader = SegmentReader(self.store.storage, context.segments)
+        reader = SegmentReader(self.archive.storage, context.segments)
         has_frames = any(reader.read(base, HEADER_LENGTH))
         reader.close()
         if not has_frames and base == recording.stop_position:
@@ -286,7 +283,7 @@ class Verification:
         self._add("segment-beyond-stop", entry.name, 0, found, expected, lost, repair, pending, stream)
 
     def _check_frames(self, recording: Recording, context: ScanContext, start: int | None, end: int | None) -> None:
-        reader = SegmentReader(self.store.storage, context.segments)
+        reader = SegmentReader(self.archive.storage, context.segments)
         sink = kernel.RowSink([], STEP_ROWS, 1 << 62)
         faults: list[Fault] = []
         scan = Scan(context, reader, sink, faults.append, True, start or 0, FOREVER if end is None else end)
@@ -322,7 +319,7 @@ class Verification:
             repair = "none needed: the archive sets it when it starts, everlog repair does too"
             self._add("recording-active", CATALOG_NAME, offset, found, expected, "nothing", repair, True, stream)
         segments = context.segments
-        for base in sorted(segments.bases(self.store.segment_index().get(recording.recording_id, []))):
+        for base in sorted(segments.bases(self.archive.segment_index().get(recording.recording_id, []))):
             # The file that the end lies in is preallocated, and so is the next one when the end is where that begins.
             if base <= end or reader.size(base) is None or any(reader.read(base, HEADER_LENGTH)):
                 continue
@@ -361,7 +358,7 @@ class Verification:
 
     def _orphans(self, recording_id: int) -> None:
         """Files of a recording that the catalog does not have; without a whole catalog, those in which no frame is."""
-        catalog = self.store.catalog
+        catalog = self.archive.catalog
         for entry in self.files[recording_id]:
             self.report.segment_count += 1
             if catalog is None or catalog.is_damaged:
@@ -394,8 +391,8 @@ def _has_frame(context: ScanContext, reader: SegmentReader, position: int) -> bo
     return Walker(context.geometry, False).find(data, 0, len(data), position) == 0
 
 
-def verify(store: ArchiveStore, progress: Progress | None = None) -> Report:
+def verify(archive: ArchiveFolder, progress: Progress | None = None) -> Report:
     """Check everything that the store's folder holds."""
-    report = Report(store.path, store.family)
-    Verification(store, report, progress).run()
+    report = Report(archive.path, archive.family)
+    Verification(archive, report, progress).run()
     return report

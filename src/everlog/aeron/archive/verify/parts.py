@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from everlog.aeron.archive.folder.archive import ArchiveFolder
+from everlog.aeron.archive.folder.splitting import split_recording
 from everlog.aeron.archive.verify.archive import Verification
 from everlog.aeron.frames.position import FOREVER
 from everlog.core.report import Fault, Report, VerifyPart
@@ -14,7 +16,6 @@ from everlog.errors import EverlogError
 
 if TYPE_CHECKING:
     from everlog.aeron.archive.folder.recordings import Recording
-    from everlog.aeron.archive.store import ArchiveStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +35,13 @@ class ArchivePart:
     is_folder: bool = False
 
 
-def plan_parts(store: ArchiveStore, split_bytes: int) -> list[VerifyPart]:
+def plan_parts(archive: ArchiveFolder, split_bytes: int) -> list[VerifyPart]:
     """The folder, then the recordings by id: small ones together, a large one in several ranges."""
     parts = [VerifyPart(0, ArchivePart((), is_folder=True))]
     group: list[RecordingRange] = []
     size = 0
-    for recording in store.recordings().values():
-        splits = _splits(store, recording, split_bytes)
+    for recording in archive.recordings().values():
+        splits = _splits(archive, recording, split_bytes)
         byte_count = sum(split.byte_count for split in splits)
         if len(splits) > 1:
             parts += _ranges(recording.recording_id, splits)
@@ -55,14 +56,14 @@ def plan_parts(store: ArchiveStore, split_bytes: int) -> list[VerifyPart]:
     return parts
 
 
-def _splits(store: ArchiveStore, recording: Recording, split_bytes: int) -> list[Split]:
-    if recording.is_deleted or store.is_purged(recording):
+def _splits(archive: ArchiveFolder, recording: Recording, split_bytes: int) -> list[Split]:
+    if recording.is_deleted or archive.is_purged(recording):
         return []
     try:
-        if recording.is_active and not store.is_live():
+        if recording.is_active and not archive.is_live():
             # Where it ends is looked for: its last segments may be zeros, and then an earlier one has its end.
             split_bytes = FOREVER
-        return store.splits(str(recording.recording_id), split_bytes=split_bytes)
+        return split_recording(archive, recording, None, None, split_bytes)
     except EverlogError:
         return []  # the check tells why
 
@@ -75,36 +76,36 @@ def _ranges(recording_id: int, splits: list[Split]) -> Iterator[VerifyPart]:
         yield VerifyPart(split.byte_count, ArchivePart((RecordingRange(recording_id, start, end),)), again)
 
 
-def verify_part(store: ArchiveStore, part: VerifyPart) -> Report:
+def verify_part(archive: ArchiveFolder, part: VerifyPart) -> Report:
     """Check a part of ``plan_parts``. A recording that has gone meanwhile is none of the archive's any more."""
-    report = Report(store.path, store.family)
-    check = Verification(store, report, None)
+    report = Report(archive.path, archive.family)
+    check = Verification(archive, report, None)
     chosen: ArchivePart = part.context
     if chosen.is_folder:
         check.check_folder()
         check.check_orphans()
         return report
     check.list_segments([piece.recording_id for piece in chosen.ranges if piece.start is None])
-    recordings = store.recordings()
+    recordings = archive.recordings()
     for piece in chosen.ranges:
         recording = recordings.get(piece.recording_id)
         if recording is not None:
             check.check_recording(recording, piece.start, piece.end)
             if piece.end is not None:
-                _check_lengths(store, recording, piece.start or 0, piece.end, report)
+                _check_lengths(archive, recording, piece.start or 0, piece.end, report)
     return report
 
 
-def _check_lengths(store: ArchiveStore, recording: Recording, start: int, end: int, report: Report) -> None:
+def _check_lengths(archive: ArchiveFolder, recording: Recording, start: int, end: int, report: Report) -> None:
     """A segment of the part that is too short: which of the parts that meet there would see it depends on the frames,
     so that this one says that all are to be looked at again."""
-    segments = store.segment_map(recording)
-    for base in segments.bases(store.segment_index().get(recording.recording_id, [])):
+    segments = archive.segment_map(recording)
+    for base in segments.bases(archive.segment_index().get(recording.recording_id, [])):
         if base >= end or base + segments.segment_length <= start:
             continue
         name = segments.name(base)
         try:
-            size = store.storage.size(name)
+            size = archive.storage.size(name)
         except EverlogError:
             continue  # gone since it was listed
         if size < segments.segment_length:

@@ -83,13 +83,13 @@ def view_node(store: ClusterStore) -> NodeView:
 
 def _view_log(store: ClusterStore, view: NodeView) -> None:
     archive, log_id = store.archive, store.log_recording_id
-    recordings = {} if archive is None else archive.recordings()
+    recordings = {} if archive is None else archive.folder.recordings()
     recording = None if log_id is None else store.recording_of(log_id)
     last = store.recording_log.last_term
     if archive is not None and recording is not None:
         view.is_log_open = recording.stop_position is None
         stop = recording.stop_position
-        view.log_end = archive.recorded_end(recording) if stop is None else stop
+        view.log_end = archive.folder.recorded_end(recording) if stop is None else stop
         view.leader = None if last is None else leader_of(store, last)
     view.plan = plan_recovery(store.recording_log.entries, recordings, service_count(store, len(view.services)))
 

@@ -26,7 +26,7 @@ def capacity(folder: str, size: int | None, dry_run: bool, backup: str | None, n
     code = change.perform()
     if way.as_json:
         with open_archive(folder) as store:
-            change.print_json(capacity=None if store.catalog is None else store.catalog.size)
+            change.print_json(capacity=None if store.folder.catalog is None else store.folder.catalog.size)
     elif change.is_done:
         _print(folder, as_json)
     return code

@@ -102,10 +102,10 @@ def _dump_text(store: ArchiveStore, entry: CatalogEntry, limit: int) -> int:
     lines += [descriptor_header_text(entry), descriptor_text(entry)]
     if length == 0:
         lines.append("Recording is empty")
-    elif recording.is_deleted or store.is_purged(recording):
+    elif recording.is_deleted or store.folder.is_purged(recording):
         lines.append("Recording is deleted")
     click.echo("\n".join(lines))
-    if length == 0 or recording.is_deleted or store.is_purged(recording):
+    if length == 0 or recording.is_deleted or store.folder.is_purged(recording):
         return 0
     frames = _Frames(store, entry)
     for count, frame in enumerate(frames.walk(), 1):
@@ -162,10 +162,10 @@ class _Frames:
     def walk(self) -> Iterator[Frame]:
         """All of them. Where there is none although there should be, a warning says so, and the exit code is 1."""
         recording = self._recording
-        if recording.is_deleted or self._store.is_purged(recording):
+        if recording.is_deleted or self._store.folder.is_purged(recording):
             return
         term = recording.term_buffer_length
-        reader = SegmentReader(self._store.storage, self._store.segment_map(recording))
+        reader = SegmentReader(self._store.storage, self._store.folder.segment_map(recording))
         position = recording.start_position
         try:
             while recording.stop_position is None or position < recording.stop_position:

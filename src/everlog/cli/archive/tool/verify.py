@@ -139,7 +139,7 @@ def _look(store: ArchiveStore, scope: Scope) -> tuple[dict[str, list[Fault]], li
     """All faults by recording, and the recordings that are meant with theirs."""
     with ProgressLine() as progress:
         by_stream = _by_recording(store.verify(progress).faults)
-    catalog = store.catalog
+    catalog = store.folder.catalog
     entries: list[CatalogEntry] = [] if catalog is None else catalog.entries
     if scope.recording is not None:
         entries = [entry_of(catalog, scope.recording)] if isinstance(catalog, Catalog) else []
@@ -183,7 +183,7 @@ def _checksum_faults(entry: CatalogEntry, kind: str | None) -> list[Fault]:
 
 def _of_files(store: ArchiveStore, entry: CatalogEntry, faults: list[Fault], every: bool) -> list[Fault]:
     """Without ``-a``, only those of the last segment file, and of no segment file."""
-    bases = store.segment_index().get(entry.recording_id, [])
+    bases = store.folder.segment_index().get(entry.recording_id, [])
     last = max(bases, default=None)
     if every or last is None:
         return faults
