@@ -137,7 +137,7 @@ def test_the_consensus_modules_snapshot_has_the_timers_that_the_tool_lists(golde
 def test_the_recording_log_has_the_entries_that_the_tool_prints(golden_archive: Unpack, node: int) -> None:
     printed = (GOLDEN / f"tool-final-node{node}-recording-log.txt").read_text()
     with open_node(golden_archive, node) as store:
-        log = store.recording_log
+        log = store.folder.recording_log
     assert log.faults == []
     assert printed_entries(printed) == [entry_texts(entry) for entry in log.entries]
 
@@ -169,7 +169,7 @@ def test_the_node_state_is_what_the_node_said(golden_archive: Unpack, node: int)
 
 def test_the_mark_file_has_the_error_that_the_tool_prints(golden_archive: Unpack) -> None:
     with open_node(golden_archive, 0) as store:
-        mark = store.mark()
+        mark = store.folder.mark()
     assert mark is not None
     assert (mark.component, mark.header.member_id, mark.header.pid, mark.is_closed) == (
         "CONSENSUS_MODULE",

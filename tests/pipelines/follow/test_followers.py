@@ -342,7 +342,7 @@ def test_a_node_that_goes_on_with_a_log_of_its_own_has_its_log_anew(golden, tmp_
     before = follower.look()["log"]
     assert not before.is_anew
     with archive.open_archive(node / "archive") as writing, open_store(str(node / "cluster")) as store:
-        old = writing.recording(store.log_recording_id)
+        old = writing.recording(store.folder.log_recording_id)
         first = next(iter(writing.replay(old.recording_id, old.start_position))).payload
         recorder = writing.start_recording(f"aeron:ipc?term-length={old.term_buffer_length}", old.stream_id)
         recorder.append(first)

@@ -9,20 +9,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from everlog.aeron.archive.folder import splitting
-from everlog.aeron.archive.folder.archive import CHECKSUMS, FAMILY, ArchiveFolder
+from everlog.aeron.archive.folder.archive import CHECKSUMS, FAMILY, ArchiveFolder, is_archive
 from everlog.aeron.archive.folder.recordings import (
-    Recording,
     RecordingDetails,
     invalid_note,
     recording_of,
 )
 from everlog.aeron.archive.folder.scan import Scan, ScanContext
 from everlog.aeron.archive.folder.splitting import split_recording
-from everlog.aeron.archive.format.catalog import CATALOG_NAME, CatalogEntry
-from everlog.aeron.archive.format.mark_place import MARK_NAME
+from everlog.aeron.archive.format.catalog import CatalogEntry
 from everlog.aeron.archive.format.segments import (
     SegmentReader,
-    parse_segment_name,
 )
 from everlog.aeron.frames.columns import COLUMNS, make_sink, take_batch
 from everlog.aeron.frames.constants import NULL_POSITION
@@ -85,14 +82,13 @@ class ArchiveStore(PositionalStore):
     @classmethod
     def detect(cls, storage: Storage) -> bool:
         """Whether there is a catalog, a mark file or a segment file."""
-        names = storage.names()
-        return CATALOG_NAME in names or MARK_NAME in names or any(parse_segment_name(name) for name in names)
+        return is_archive(storage)
 
     def streams(self, *, include_all: bool = False) -> list[StreamInfo]:
         """The recordings; those marked as deleted only with ``include_all``."""
         every = include_all or self.options.include_all
         if self.folder.catalog is None or self.folder.catalog.is_damaged:
-            return [self.stream_info(r) for r in self.folder.recordings().values() if every or not r.is_deleted]
+            return [self.folder.stream_info(r) for r in self.folder.recordings().values() if every or not r.is_deleted]
         return [self._listed(entry) for entry in self.folder.catalog.entries if every or entry.state != "DELETED"]
 
     def _listed(self, entry: CatalogEntry) -> StreamInfo:
@@ -100,23 +96,10 @@ class ArchiveStore(PositionalStore):
         made than is looked at."""
         start, stop = entry.start_position, entry.stop_position
         if entry.state != "VALID" or stop == NULL_POSITION:
-            return self.stream_info(recording_of(entry))
+            return self.folder.stream_info(recording_of(entry))
         first, count = (str(start), None) if stop > start else (None, 0)
         name = str(entry.recording_id)
         return StreamInfo(name, self.family, first, None, str(stop), count, stop - start, RecordingDetails(entry))
-
-    def stream_info(self, recording: Recording) -> StreamInfo:
-        """A recording as ``ls`` lists it. The end of an active one is found by looking at its last frames."""
-        name, start, stop = str(recording.recording_id), recording.start_position, recording.stop_position
-        if recording.state == "INVALID" and self.folder.is_purged(recording):
-            return StreamInfo(name, self.family, None, None, str(stop), 0, 0, recording.details)
-        if stop is None:
-            end = self.folder.recorded_end(recording)
-            first = str(start) if end > start else None
-            return StreamInfo(name, self.family, first, None, None, None, end - start, recording.details)
-        first = str(start) if stop > start and not recording.is_deleted else None
-        count = 0 if stop == start else None
-        return StreamInfo(name, self.family, first, None, str(stop), count, stop - start, recording.details)
 
     # Scans
 

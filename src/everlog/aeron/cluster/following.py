@@ -57,16 +57,16 @@ class ClusterFollower(PositionalFollower):
         store = self._store = ClusterStore.open(self._storage, self._options)
         self._recording_log = recording_log
         every = store.options.include_all
-        snapshots = store.snapshots(include_invalid=every)
+        snapshots = store.folder.snapshots(include_invalid=every)
         self._recordings = {name: str(entry.recording_id) for name, entry in snapshots.items()}
-        if store.log_recording_id is not None:
-            self._recordings[LOG] = str(store.log_recording_id)
+        if store.folder.log_recording_id is not None:
+            self._recordings[LOG] = str(store.folder.log_recording_id)
             # A node that was seeded from a snapshot goes on with a log of its own, from its beginning; until it starts
             # it has none. A snapshot's name has its recording in it.
-            self._is_anew |= self._last_log not in (None, store.log_recording_id)
-            self._last_log = store.log_recording_id
-        if self._archive is None and store.archive_folder is not None:
-            self._archive = ArchiveFollower(store.archive_folder.storage, {"checksum": store.options.checksum})
+            self._is_anew |= self._last_log not in (None, store.folder.log_recording_id)
+            self._last_log = store.folder.log_recording_id
+        if self._archive is None and store.folder.place is not None:
+            self._archive = ArchiveFollower(store.folder.place.storage, {"checksum": store.options.checksum})
 
     @property
     def _followed(self) -> ArchiveFollower:
@@ -80,7 +80,7 @@ class ClusterFollower(PositionalFollower):
     def splits(self, stream: str, start: int, end: int, *, split_bytes: int = DEFAULT_SPLIT_BYTES) -> list[Split]:
         """As the archive's."""
         parts = self._followed.splits(self._recording(stream), start, end, split_bytes=split_bytes)
-        context = self._store.context(stream)
+        context = self._store.folder.context(stream)
         if context is None:
             return []
         found = []

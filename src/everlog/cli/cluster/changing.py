@@ -69,10 +69,10 @@ class Choice:
 def given_recordings(store: ClusterStore) -> frozenset[int] | None:
     """The recordings that the node's archive gives to it; ``None`` where its catalog is not here, or is damaged."""
     try:
-        archive = store.archive
-        if archive is None or archive.folder.catalog is None or archive.folder.catalog.is_damaged:
+        archive = store.folder.archive
+        if archive is None or archive.catalog is None or archive.catalog.is_damaged:
             return None
-        recordings = archive.folder.recordings().values()
+        recordings = archive.recordings().values()
         return frozenset(item.recording_id for item in recordings if item.state not in UNGIVEN_STATES)
     except EverlogError:
         return None

@@ -66,12 +66,12 @@ def _messages(store: ClusterStore, entry: Entry, faults: FaultPrinter) -> Iterat
     """Up to the end marker. What a node would not load raises :class:`CorruptData`; a template of another version is
     passed over, as a node does, with a note."""
     stream = snapshot_stream(entry.recording_id)
-    context = store.context(stream)
-    if context is None or store.archive_folder is None:
-        faults(store.missing(stream))
+    context = store.folder.context(stream)
+    if context is None or store.folder.place is None:
+        faults(store.folder.missing(stream))
         return
     is_begun = False
-    for raw in raw_messages(store.archive_folder.storage, context.archive, on_fault=faults):
+    for raw in raw_messages(store.folder.place.storage, context.archive, on_fault=faults):
         message = decode_message(raw.data, stream)
         if message is None:
             header = SbeMessageHeader.unpack_from(raw.data)
@@ -112,7 +112,7 @@ def _lines(store: ClusterStore, entry: Entry, raw: RawMessage, message: Message)
             unit = UNITS[fields["time_unit"] or "MILLIS"]
             yield f"Snapshot: appVersion={fields['app_version'] or 0} timeUnit={unit}"
         elif fields["mark"] == "END":
-            recording = store.recording_of(entry.recording_id)
+            recording = store.folder.recording_of(entry.recording_id)
             term = raw.position if recording is None else raw.position % recording.term_buffer_length
             yield f"End Snapshot, offset={term + HEADER_LENGTH}, length={len(raw.data)}"
             yield from hex_lines(raw.data)

@@ -35,8 +35,8 @@ def _plan(store: ClusterStore) -> RepairPlan:
 def _log_start(store: ClusterStore) -> int:
     """Where the log's recording begins; 0 where the archive can't tell."""
     try:
-        recording_id = store.log_recording_id
-        recording = None if recording_id is None else store.recording_of(recording_id)
+        recording_id = store.folder.log_recording_id
+        recording = None if recording_id is None else store.folder.recording_of(recording_id)
     except EverlogError:
         return 0
     return 0 if recording is None else recording.start_position

@@ -19,7 +19,7 @@ def list_members(node: Node, as_json: bool) -> None:
     led a term, and, in folders of older versions, all with their endpoints.
     """
     with node.open() as store:
-        members = read_members(store, require_mark(store).header.member_id)
+        members = read_members(store.folder, require_mark(store).header.member_id)
     if as_json:
         click.echo(json_line(members.to_dict()))
         return

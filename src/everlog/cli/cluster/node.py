@@ -59,16 +59,16 @@ def json_option(command: F) -> F:
 
 def require_recording_log(store: ClusterStore, faults: FaultPrinter) -> RecordingLog:
     """The recording log; what can't be read of it is told. Raises :class:`StoreUnavailable` where there is none."""
-    if not store.has_recording_log:
+    if not store.folder.has_recording_log:
         raise StoreUnavailable(f"{store.path}/{RECORDING_LOG_NAME}", found="no file", expected="a recording log")
-    for fault in store.recording_log.faults:
+    for fault in store.folder.recording_log.faults:
         faults(fault)
-    return store.recording_log
+    return store.folder.recording_log
 
 
 def require_mark(store: ClusterStore) -> ClusterMark:
     """The consensus module's mark file. Raises :class:`StoreUnavailable`."""
-    mark = store.mark()
+    mark = store.folder.mark()
     if mark is None:
         raise StoreUnavailable(f"{store.path}/{MARK_NAME}", found="no file", expected="a mark file")
     return mark

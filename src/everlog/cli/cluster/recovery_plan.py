@@ -25,11 +25,13 @@ def recovery_plan(node: Node, services: int | None, as_json: bool) -> int:
     faults = FaultPrinter()
     with node.open() as store:
         log = require_recording_log(store, faults)
-        if store.archive is None:
+        if store.folder.archive is None:
             expected, hint = "the node's archive beside it", "--archive-dir"
             raise StoreUnavailable(store.path, found="no archive", expected=expected, hint=hint)
-        count = services if services is not None else service_count(store, len(store.service_mark_names()))
-        plan = plan_recovery(log.entries, store.archive.folder.recordings(), count)
+        count = (
+            services if services is not None else service_count(store.folder, len(store.folder.service_mark_names()))
+        )
+        plan = plan_recovery(log.entries, store.folder.archive.recordings(), count)
     faults.close()
     click.echo(json_line(plan.to_dict()) if as_json else plan_text(plan))
     return faults.exit_code

@@ -10,7 +10,7 @@ from everlog.aeron.archive.folder.recordings import (
     recording_of,
 )
 from everlog.aeron.archive.folder.scan import Scan, ScanContext
-from everlog.aeron.archive.format.catalog import Catalog
+from everlog.aeron.archive.format.catalog import CATALOG_NAME, Catalog
 from everlog.aeron.archive.format.catalog_file import CatalogBytes
 from everlog.aeron.archive.format.checksums import detect_checksum
 from everlog.aeron.archive.format.mark_place import MARK_NAME, mark_storage
@@ -20,6 +20,7 @@ from everlog.aeron.archive.format.segments import (
     SegmentReader,
     index_segments,
     naming_by_files,
+    parse_segment_name,
 )
 from everlog.aeron.frames.constants import HEADER_LENGTH
 from everlog.aeron.frames.position import FOREVER, term_start
@@ -28,6 +29,7 @@ from everlog.aeron.mark_file import ArchiveMark, now_ms, read_archive_mark
 from everlog.aeron.positional_store import MAX_DIGITS
 from everlog.core.files.storage import Storage
 from everlog.core.report import Fault
+from everlog.core.store import StreamInfo
 from everlog.errors import CorruptData, StoreUnavailable, UnknownStream
 from everlog.kernel import columns as kernel
 
@@ -141,6 +143,19 @@ class ArchiveFolder:
             )
         return recording
 
+    def stream_info(self, recording: Recording) -> StreamInfo:
+        """A recording as ``ls`` lists it. The end of an active one is found by looking at its last frames."""
+        name, start, stop = str(recording.recording_id), recording.start_position, recording.stop_position
+        if recording.state == "INVALID" and self.is_purged(recording):
+            return StreamInfo(name, self.family, None, None, str(stop), 0, 0, recording.details)
+        if stop is None:
+            end = self.recorded_end(recording)
+            first = str(start) if end > start else None
+            return StreamInfo(name, self.family, first, None, None, None, end - start, recording.details)
+        first = str(start) if stop > start and not recording.is_deleted else None
+        count = 0 if stop == start else None
+        return StreamInfo(name, self.family, first, None, str(stop), count, stop - start, recording.details)
+
     def recorded_end(self, recording: Recording) -> int:
         """How far an active recording has come, by the frames of its last term that has any."""
         context = self.scan_context(recording, checksum="none")
@@ -229,3 +244,9 @@ def load_mark(storage: Storage) -> ArchiveMark | None:
     if not place.exists(MARK_NAME):
         return None
     return read_archive_mark(place.read_all(MARK_NAME), MARK_NAME)
+
+
+def is_archive(storage: Storage) -> bool:
+    """Whether there is a catalog, a mark file or a segment file."""
+    names = storage.names()
+    return CATALOG_NAME in names or MARK_NAME in names or any(parse_segment_name(name) for name in names)

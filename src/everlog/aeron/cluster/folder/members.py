@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from everlog.aeron.cluster.folder.node import NodeFolder
 from everlog.aeron.cluster.folder.scanning import LOG, raw_messages
 from everlog.aeron.cluster.folder.snapshot import snapshot_stream
 from everlog.aeron.cluster.folder.state import leader_of
 from everlog.aeron.cluster.format.messages import decode_message
-from everlog.aeron.cluster.store import ClusterStore
 
 MAX_ID_DIGITS = 10
 """Member ids are of 32 bits."""
@@ -38,28 +38,28 @@ class Members:
         }
 
 
-def read_members(store: ClusterStore, member_id: int) -> Members:
+def read_members(node: NodeFolder, member_id: int) -> Members:
     """Who led each term, by its first message in the log; and the list of members that snapshots of older versions
     have."""
     members = Members(member_id, endpoints={member_id: ""})
-    context = None if store.log_recording_id is None else store.context(LOG)
+    context = None if node.log_recording_id is None else node.context(LOG)
     if context is not None:
-        for entry in store.recording_log.terms[-MAX_TERMS:]:
-            leader = leader_of(store, entry, context)
+        for entry in node.recording_log.terms[-MAX_TERMS:]:
+            leader = leader_of(node, entry, context)
             members.leader_member_id = leader
             if leader is not None:
                 members.endpoints.setdefault(leader, "")
-    index = store.recording_log.latest_snapshot()
+    index = node.recording_log.latest_snapshot()
     if index is not None:
-        _read_snapshot(store, members, snapshot_stream(store.recording_log.entries[index].recording_id))
+        _read_snapshot(node, members, snapshot_stream(node.recording_log.entries[index].recording_id))
     return members
 
 
-def _read_snapshot(store: ClusterStore, members: Members, stream: str) -> None:
-    context = store.context(stream)
-    if context is None or store.archive_folder is None:
+def _read_snapshot(node: NodeFolder, members: Members, stream: str) -> None:
+    context = node.context(stream)
+    if context is None or node.place is None:
         return
-    for raw in raw_messages(store.archive_folder.storage, context.archive, on_fault=lambda fault: None):
+    for raw in raw_messages(node.place.storage, context.archive, on_fault=lambda fault: None):
         message = decode_message(raw.data)
         if message is None or message.fields.get("mark") == "END":
             return

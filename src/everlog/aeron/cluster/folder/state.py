@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from everlog.aeron.cluster.folder.node import NodeFolder
 from everlog.aeron.cluster.folder.recovery_plan import RecoveryPlan, plan_recovery
 from everlog.aeron.cluster.folder.scanning import LOG, MessageContext, raw_messages
 from everlog.aeron.cluster.folder.snapshot import complete_sets
@@ -15,9 +16,6 @@ from everlog.aeron.cluster.format.messages import decode_message
 from everlog.aeron.cluster.format.recording_log import Entry
 from everlog.aeron.mark_file import now_ms
 from everlog.errors import EverlogError
-
-if TYPE_CHECKING:
-    from everlog.aeron.cluster.store import ClusterStore
 
 
 @dataclass(slots=True)
@@ -39,19 +37,19 @@ class NodeView:
         return None if mark is None else mark.header.member_id
 
 
-def service_count(store: ClusterStore, marks: int) -> int:
+def service_count(node: NodeFolder, marks: int) -> int:
     """How many services the node has, by its snapshots and mark files."""
-    ids = [entry.service_id for entry in store.snapshots().values()]
+    ids = [entry.service_id for entry in node.snapshots().values()]
     return max([marks, *(service_id + 1 for service_id in ids)])
 
 
-def leader_of(store: ClusterStore, entry: Entry, context: MessageContext | None = None) -> int | None:
+def leader_of(node: NodeFolder, entry: Entry, context: MessageContext | None = None) -> int | None:
     """Who led a term, by the first message of it in the log. ``context``: of the log, where it is at hand."""
-    context = context or store.context(LOG)
-    if context is None or store.archive_folder is None:
+    context = context or node.context(LOG)
+    if context is None or node.place is None:
         return None
     start = max(entry.term_base_log_position, context.archive.segments.start_position)
-    storage = store.archive_folder.storage
+    storage = node.place.storage
     raw = next(raw_messages(storage, context.archive, start, on_fault=lambda fault: None, max_rows=1), None)
     message = None if raw is None else decode_message(raw.data)
     if message is None or message.kind != "new-leadership-term":
@@ -62,7 +60,7 @@ def leader_of(store: ClusterStore, entry: Entry, context: MessageContext | None 
     return leader
 
 
-def view_node(store: ClusterStore) -> NodeView:
+def view_node(node: NodeFolder) -> NodeView:
     """Read what there is; never raises for damage."""
     view = NodeView()
 
@@ -73,47 +71,47 @@ def view_node(store: ClusterStore) -> NodeView:
             view.problems.append(str(error))
             return None
 
-    view.mark = attempt(store.mark)
-    for name in store.service_mark_names():
-        mark = attempt(lambda name=name: load_mark(store.storage, name))
+    view.mark = attempt(node.mark)
+    for name in node.service_mark_names():
+        mark = attempt(lambda name=name: load_mark(node.storage, name))
         view.services += [] if mark is None else [mark]
-    attempt(lambda: _view_log(store, view))
+    attempt(lambda: _view_log(node, view))
     return view
 
 
-def _view_log(store: ClusterStore, view: NodeView) -> None:
-    archive, log_id = store.archive, store.log_recording_id
-    recordings = {} if archive is None else archive.folder.recordings()
-    recording = None if log_id is None else store.recording_of(log_id)
-    last = store.recording_log.last_term
+def _view_log(node: NodeFolder, view: NodeView) -> None:
+    archive, log_id = node.archive, node.log_recording_id
+    recordings = {} if archive is None else archive.recordings()
+    recording = None if log_id is None else node.recording_of(log_id)
+    last = node.recording_log.last_term
     if archive is not None and recording is not None:
         view.is_log_open = recording.stop_position is None
         stop = recording.stop_position
-        view.log_end = archive.folder.recorded_end(recording) if stop is None else stop
-        view.leader = None if last is None else leader_of(store, last)
-    view.plan = plan_recovery(store.recording_log.entries, recordings, service_count(store, len(view.services)))
+        view.log_end = archive.recorded_end(recording) if stop is None else stop
+        view.leader = None if last is None else leader_of(node, last)
+    view.plan = plan_recovery(node.recording_log.entries, recordings, service_count(node, len(view.services)))
 
 
-def describe(store: ClusterStore) -> dict[str, Any]:
+def describe(node: NodeFolder) -> dict[str, Any]:
     """``store.info()``."""
-    view = view_node(store)
-    log, folder = store.recording_log, store.archive_folder
+    view = view_node(node)
+    log, folder = node.recording_log, node.place
     state = None
     try:
-        state = store.node_state()
+        state = node.node_state()
     except EverlogError as error:
         view.problems.append(str(error))
     header = None if view.mark is None else view.mark.header
-    recording = None if store.log_recording_id is None else store.recording_of(store.log_recording_id)
+    recording = None if node.log_recording_id is None else node.recording_of(node.log_recording_id)
     return {
-        "family": store.family,
+        "family": node.family,
         "cluster_id": None if header is None else header.cluster_id,
         "member_id": view.member_id,
-        "summary": explain(store, view),
+        "summary": explain(node, view),
         "problems": view.problems,
         "archive": None if folder is None else folder.prefix,
         "log": {
-            "recording_id": store.log_recording_id,
+            "recording_id": node.log_recording_id,
             "start_position": None if recording is None else recording.start_position,
             "end_position": view.log_end,
             "is_open": view.is_log_open,
@@ -128,14 +126,14 @@ def describe(store: ClusterStore) -> dict[str, Any]:
     }
 
 
-def explain(store: ClusterStore, view: NodeView | None = None) -> list[str]:
+def explain(node: NodeFolder, view: NodeView | None = None) -> list[str]:
     """Sentences about the node, the most telling first."""
-    view = view or view_node(store)
+    view = view or view_node(node)
     lines = [_identity(view), *(_component(mark) for mark in (view.mark, *view.services) if mark is not None)]
-    lines += _role(store, view)
-    lines += _log(store, view)
-    lines += _snapshot(store, view)
-    lines += _election(store)
+    lines += _role(node, view)
+    lines += _log(node, view)
+    lines += _snapshot(node, view)
+    lines += _election(node)
     lines += _errors(view)
     return [line[0].upper() + line[1:] for line in lines if line]
 
@@ -171,10 +169,10 @@ def was_killed(view: NodeView) -> bool:
     return mark is not None and not mark.is_closed and not mark.is_live(now_ms()) and mark.header.version > 0
 
 
-def explain_killed(store: ClusterStore) -> tuple[str, str, str]:
+def explain_killed(node: NodeFolder) -> tuple[str, str, str]:
     """Of a consensus module that was killed or hangs: what it was doing, what that may cost, and what a start does."""
-    view = view_node(store)
-    last = store.recording_log.last_term
+    view = view_node(node)
+    last = node.recording_log.last_term
     if last is None or view.leader is None:
         return "", "nothing", "none needed: a start takes the file over"
     end = "" if view.log_end is None else f", and its log ends at position {view.log_end}"
@@ -192,8 +190,8 @@ def explain_killed(store: ClusterStore) -> tuple[str, str, str]:
     )
 
 
-def _role(store: ClusterStore, view: NodeView) -> list[str]:
-    last = store.recording_log.last_term
+def _role(node: NodeFolder, view: NodeView) -> list[str]:
+    last = node.recording_log.last_term
     if last is None:
         return ["No leadership term is known here."]
     term = last.leadership_term_id
@@ -210,14 +208,14 @@ def _role(store: ClusterStore, view: NodeView) -> list[str]:
     ]
 
 
-def _log(store: ClusterStore, view: NodeView) -> list[str]:
-    if store.archive_folder is None:
+def _log(node: NodeFolder, view: NodeView) -> list[str]:
+    if node.place is None:
         return ["Its archive was not found: log and snapshots can't be looked at."]
-    if store.log_recording_id is None:
+    if node.log_recording_id is None:
         return ["There is no log yet."]
     if view.log_end is None:
-        return [f"The log should be recording {store.log_recording_id}, which is not in the archive."]
-    where = f"The log is recording {store.log_recording_id} and ends at position {view.log_end}"
+        return [f"The log should be recording {node.log_recording_id}, which is not in the archive."]
+    where = f"The log is recording {node.log_recording_id} and ends at position {view.log_end}"
     if not view.is_log_open:
         return [where + "."]
     if was_killed(view):
@@ -229,8 +227,8 @@ def _log(store: ClusterStore, view: NodeView) -> list[str]:
     return [where + " now: it is being recorded."]
 
 
-def _snapshot(store: ClusterStore, view: NodeView) -> list[str]:
-    sets = complete_sets(list(store.snapshots().values()), service_count(store, len(view.services)))
+def _snapshot(node: NodeFolder, view: NodeView) -> list[str]:
+    sets = complete_sets(list(node.snapshots().values()), service_count(node, len(view.services)))
     if not sets:
         return ["There is no complete snapshot: a start replays the whole log."]
     latest = sets[0][0]
@@ -240,15 +238,15 @@ def _snapshot(store: ClusterStore, view: NodeView) -> list[str]:
     return [text + "."]
 
 
-def _election(store: ClusterStore) -> list[str]:
+def _election(node: NodeFolder) -> list[str]:
     """A node that stood or voted for a term which never began here: it lost touch."""
     try:
-        state = store.node_state()
+        state = node.node_state()
     except EverlogError:
         return []
-    last = store.recording_log.last_term
+    last = node.recording_log.last_term
     known = -1 if last is None else last.leadership_term_id
-    was_seeded = last is None and bool(store.recording_log.entries)  # then what came before is not known
+    was_seeded = last is None and bool(node.recording_log.entries)  # then what came before is not known
     if state is None or was_seeded or state.candidate_term_id <= known:
         return []
     return [

@@ -44,7 +44,7 @@ class Replica:
 
     def rows(self) -> Iterator[Row]:
         """Its log. Damage is kept: ``verify`` tells of it."""
-        context = self.store.context(LOG)
+        context = self.store.folder.context(LOG)
         self.log_start = 0 if context is None else context.archive.segments.start_position
         for batch in self.store.scan(LOG, columns=_COLUMNS, on_fault=self.faults.append, max_rows=MAX_ROWS):
             for row in batch.rows():
@@ -69,7 +69,7 @@ def compare_nodes(stores: Sequence[ClusterStore]) -> Report:
 
 def _label(store: ClusterStore) -> str:
     try:
-        mark = store.mark()
+        mark = store.folder.mark()
     except EverlogError:
         mark = None
     return f"member {mark.header.member_id}" if mark is not None else f"the node at {store.path}"
@@ -81,7 +81,7 @@ def _check_members(replicas: list[Replica], report: Report) -> None:
     clusters: set[int] = set()
     for replica in replicas:
         try:
-            mark = replica.store.mark()
+            mark = replica.store.folder.mark()
         except EverlogError:
             continue
         if mark is None:
@@ -97,8 +97,8 @@ def _check_members(replicas: list[Replica], report: Report) -> None:
 
 
 def _compare_terms(first: Replica, other: Replica, report: Report) -> None:
-    here = {entry.leadership_term_id: entry for entry in first.store.recording_log.terms}
-    there = {entry.leadership_term_id: entry for entry in other.store.recording_log.terms}
+    here = {entry.leadership_term_id: entry for entry in first.store.folder.recording_log.terms}
+    there = {entry.leadership_term_id: entry for entry in other.store.folder.recording_log.terms}
     for term in sorted(here.keys() & there.keys()):
         a, b = here[term], there[term]
         for name, ours, theirs in (
@@ -177,7 +177,7 @@ def _compare_snapshots(first: Replica, other: Replica, report: Report) -> None:
 def _snapshots(store: ClusterStore) -> dict[tuple[int, int, int], tuple[str, Entry]]:
     return {
         (entry.leadership_term_id, entry.log_position, entry.service_id): (stream, entry)
-        for stream, entry in store.snapshots().items()
+        for stream, entry in store.folder.snapshots().items()
     }
 
 

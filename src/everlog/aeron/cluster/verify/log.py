@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from everlog.aeron.cluster.folder.node import NodeFolder
 from everlog.aeron.cluster.folder.scanning import LOG, MessageContext
 from everlog.aeron.cluster.format.mark_file import ClusterMark
 from everlog.aeron.cluster.format.messages import CONSENSUS_MODULE
@@ -16,9 +17,6 @@ from everlog.aeron.mark_file import now_ms
 from everlog.core.batch import Batch
 from everlog.core.report import Fault, Report, Severity
 from everlog.errors import EverlogError
-
-if TYPE_CHECKING:
-    from everlog.aeron.cluster.store import ClusterStore
 
 _COLUMNS = ("position", "end_position", "kind", "leadership_term_id", "timestamp_ns", "fields")
 _PLACED = {"new-leadership-term", "cluster-action"}
@@ -29,11 +27,16 @@ MAX_TOLD = 100
 COPY = "a copy of the log from another node"
 
 
+Scan = Callable[..., Iterator[Batch]]
+"""Of a store: :meth:`everlog.core.store.Store.scan`."""
+
+
 @dataclass(slots=True)
 class LogCheck:
     """Over one node's log."""
 
-    store: ClusterStore
+    node: NodeFolder
+    read: Scan
     report: Report
     _term: int | None = None
     _time: int | None = None
@@ -44,8 +47,8 @@ class LogCheck:
 
     def run(self) -> None:
         """The whole log."""
-        self._context = context = self.store.context(LOG)
-        self._entries = {entry.leadership_term_id: entry for entry in reversed(self.store.recording_log.terms)}
+        self._context = context = self.node.context(LOG)
+        self._entries = {entry.leadership_term_id: entry for entry in reversed(self.node.recording_log.terms)}
         end = self.scan(LOG)
         if context is None:
             return
@@ -56,7 +59,7 @@ class LogCheck:
     def scan(self, stream: str) -> int:
         """Every message of a stream; the position behind the last one."""
         end = 0
-        for batch in self.store.scan(stream, columns=_COLUMNS, on_fault=self.report.add):
+        for batch in self.read(stream, columns=_COLUMNS, on_fault=self.report.add):
             self.report.record_count += batch.row_count
             if batch.row_count:
                 positions, ends = batch.column("position").values, batch.column("end_position").values
@@ -123,16 +126,16 @@ class LogCheck:
     def _check_length(self, context: MessageContext, end: int) -> None:
         """What recording.log needs of the log: up to the latest snapshot and the ends of terms, and from there on."""
         start = context.archive.segments.start_position
-        needed = _needed(self.store)
+        needed = _needed(self.node)
         for entry, position, what in needed:
             if position > end:
                 found, expected = f"a log that ends at {end}", f"{position}, {what}"
                 loses = "what is between: the node can't know it without the others"
                 self._entry("log-short", entry, found, expected, loses, "none: let it catch up from the leader")
-        snapshot = self.store.recording_log.latest_snapshot()
+        snapshot = self.node.recording_log.latest_snapshot()
         if start == 0:
             return
-        taken = -1 if snapshot is None else self.store.recording_log.entries[snapshot].log_position
+        taken = -1 if snapshot is None else self.node.recording_log.entries[snapshot].log_position
         found = f"a log from position {start} on"
         if taken < start:
             expected = "a snapshot at its start or behind"
@@ -144,7 +147,7 @@ class LogCheck:
         """A term of recording.log whose first message the log lacks. Elections may come to nothing: such a term ends
         where it begins."""
         start = context.archive.segments.start_position
-        for entry in self.store.recording_log.terms:
+        for entry in self.node.recording_log.terms:
             base, stop = entry.term_base_log_position, entry.log_position
             is_empty = stop == base or (stop == NULL_VALUE and base >= end)
             if start <= base < end and not is_empty and entry.leadership_term_id not in self._started:
@@ -163,7 +166,7 @@ class LogCheck:
 
     def _runs(self) -> bool:
         try:
-            mark: ClusterMark | None = self.store.mark()
+            mark: ClusterMark | None = self.node.mark()
         except EverlogError:
             return False
         return mark is not None and mark.is_live(now_ms())
@@ -193,9 +196,9 @@ class LogCheck:
         self.report.add(fault)
 
 
-def _needed(store: ClusterStore) -> Iterator[tuple[Entry, int, str]]:
+def _needed(node: NodeFolder) -> Iterator[tuple[Entry, int, str]]:
     """Positions that the log must reach: entry, position, and what is there."""
-    log = store.recording_log
+    log = node.recording_log
     snapshot = log.latest_snapshot()
     if snapshot is not None:
         entry = log.entries[snapshot]

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from everlog.aeron.archive.format.segments import parse_segment_name
+from everlog.aeron.cluster.folder.node import NodeFolder
 from everlog.aeron.cluster.folder.recovery_plan import UNGIVEN_STATES, ungiven_repair
 from everlog.aeron.cluster.folder.scanning import LOG
 from everlog.aeron.cluster.folder.state import explain_killed, service_count, time_ms
@@ -18,15 +18,12 @@ from everlog.aeron.cluster.format.layouts import COMPONENTS
 from everlog.aeron.cluster.format.mark_file import FAILED, MARK_NAME, ClusterMark, load_mark
 from everlog.aeron.cluster.format.node_state_file import NODE_STATE_NAME
 from everlog.aeron.cluster.format.recording_log import RECORDING_LOG_NAME, Entry
-from everlog.aeron.cluster.verify.log import LogCheck
+from everlog.aeron.cluster.verify.log import LogCheck, Scan
 from everlog.aeron.cluster.verify.recording_log import check_entries
 from everlog.aeron.cluster.verify.snapshots import SnapshotCheck
 from everlog.aeron.mark_file import now_ms
 from everlog.core.report import Fault, Progress, Report, Severity
 from everlog.errors import CorruptData, EverlogError, UnsupportedVersion
-
-if TYPE_CHECKING:
-    from everlog.aeron.cluster.store import ClusterStore
 
 CONSENSUS_MODULE_TYPE = 1
 CONTAINER_TYPE = 2
@@ -39,7 +36,8 @@ UNREADABLE = "make it readable for this user; else a copy: of what a change kept
 class Verification:
     """One run over one node's folder."""
 
-    store: ClusterStore
+    node: NodeFolder
+    scan: Scan
     report: Report
     progress: Progress | None
     marks: dict[str, ClusterMark] = field(default_factory=dict)
@@ -56,7 +54,7 @@ class Verification:
         try:
             check()
         except EverlogError as error:
-            where = error.where.removeprefix(self.store.path).lstrip("/") or file
+            where = error.where.removeprefix(self.node.path).lstrip("/") or file
             if where in self._unreadable:
                 return  # several checks need the file
             self._unreadable.add(where)
@@ -66,8 +64,8 @@ class Verification:
     # Mark files
 
     def _check_marks(self) -> None:
-        store = self.store
-        names = [MARK_NAME, *store.service_mark_names()]
+        node = self.node
+        names = [MARK_NAME, *node.service_mark_names()]
         for name in names:
             mark = self._load_mark(name)
             if mark is not None:
@@ -78,7 +76,7 @@ class Verification:
             if own is not None and mark is not own:
                 self._check_same_node(own, mark)
         count = len(names) - 1
-        for service_id in range(count, service_count(store, count)):
+        for service_id in range(count, service_count(node, count)):
             file, found = f"cluster-mark-service-{service_id}.dat", "no file"
             expected, loses = "a mark file of each service with snapshots", "who runs there; it may be elsewhere"
             self.add("service-mark-missing", file, None, found, expected, loses, note=True)
@@ -86,7 +84,7 @@ class Verification:
     def _load_mark(self, name: str) -> ClusterMark | None:
         loses = "who runs here and the distinct errors"
         try:
-            mark = load_mark(self.store.storage, name)
+            mark = load_mark(self.node.storage, name)
         except CorruptData as error:
             repair = "delete it while the node does not run"
             self.add("cluster-mark", name, error.offset, error.found or "", error.expected or "", loses, repair)
@@ -114,7 +112,7 @@ class Verification:
             expected = "a component that runs, or closed its mark file"
             role, loses, repair = "", "nothing", "none needed: a start takes the file over"
             if header.component_type == CONSENSUS_MODULE_TYPE:
-                role, loses, repair = explain_killed(self.store)
+                role, loses, repair = explain_killed(self.node)
             self.add("component-killed", name, at + 8, found + role, expected, loses, repair, note=True)
 
     def _check_same_node(self, own: ClusterMark, mark: ClusterMark) -> None:
@@ -128,23 +126,23 @@ class Verification:
     # Recording log and node state
 
     def _check_recording_log(self) -> None:
-        store = self.store
-        if not store.has_recording_log:
+        node = self.node
+        if not node.has_recording_log:
             loses = "terms, and which snapshots are valid; recordings are told by their first message"
             self.add("recording-log-missing", RECORDING_LOG_NAME, None, "no file", "a recording log", loses, COPIES)
             return
-        for fault in store.recording_log.faults:
+        for fault in node.recording_log.faults:
             self.report.add(fault)
         own = self.marks.get(MARK_NAME)
         is_backup = own is not None and own.header.component_type in BACKUP_TYPES
-        for fault in check_entries(store.recording_log, is_backup=is_backup):
+        for fault in check_entries(node.recording_log, is_backup=is_backup):
             self.report.add(fault)
 
     def _check_node_state(self) -> None:
         name = NODE_STATE_NAME
         repair = "delete it while the node does not run: it votes as if it never had"
         try:
-            state = self.store.node_state()
+            state = self.node.node_state()
         except (CorruptData, UnsupportedVersion) as error:
             loses = "which term the node stood or voted for last; it does not start"
             self.add("node-state", name, error.offset, error.found or "", error.expected or "", loses, repair)
@@ -152,7 +150,7 @@ class Verification:
         if state is None:
             self.add("node-state-missing", name, None, "no file", "a node state", "its last vote", note=True)
             return
-        last = self.store.recording_log.last_term
+        last = self.node.recording_log.last_term
         known = -1 if last is None else last.leadership_term_id
         if state.candidate_term_id < -1 or state.log_position < -1 or state.log_position % 32 not in (0, 31):
             found = f"candidate term {state.candidate_term_id} at log position {state.log_position}"
@@ -166,34 +164,34 @@ class Verification:
     # Archive
 
     def _check_archive(self) -> None:
-        store = self.store
-        if store.archive_folder is None:
-            self.report.add(store.missing(LOG))
+        node = self.node
+        if node.place is None:
+            self.report.add(node.missing(LOG))
             return
-        parsed = (parse_segment_name(entry.name) for entry in store.archive_folder.storage.entries() if entry.is_file)
+        parsed = (parse_segment_name(entry.name) for entry in node.place.storage.entries() if entry.is_file)
         segments = Counter(item[0] for item in parsed if item is not None)
-        log = LogCheck(store, self.report)
-        streams = [info.name for info in store.streams(include_all=True)]
+        log = LogCheck(node, self.scan, self.report)
+        streams = node.stream_names(include_invalid=True)
         for number, stream in enumerate(streams):
             if self.progress is not None:
                 self.progress(stream, number, len(streams))
             self.report.stream_count += 1
-            self.report.segment_count += segments[store.recording_id(stream)]
-            file = store.archive_folder.prefix.rstrip("/")
+            self.report.segment_count += segments[node.recording_id(stream)]
+            file = node.place.prefix.rstrip("/")
             self._guarded(file, log.run if stream == LOG else lambda stream=stream: self._check_snapshot(stream, log))  # type: ignore[misc]
             self._check_given(stream)
-        SnapshotCheck(store, self.report, len(self.marks) - (MARK_NAME in self.marks)).run()
+        SnapshotCheck(node, self.report, len(self.marks) - (MARK_NAME in self.marks)).run()
 
     def _check_given(self, stream: str) -> None:
         """A recording that is there, and that the archive does not give to the node."""
-        store = self.store
-        recording = store.recording_of(store.recording_id(stream))
+        node = self.node
+        recording = node.recording_of(node.recording_id(stream))
         if recording is None or recording.state not in UNGIVEN_STATES:
             return
-        if stream != LOG and not store.snapshots(include_invalid=True)[stream].is_valid:
+        if stream != LOG and not node.snapshots(include_invalid=True)[stream].is_valid:
             return
         fault = replace(
-            store.missing(stream),
+            node.missing(stream),
             found=f"recording {recording.recording_id} of state {recording.state}",
             expected="one that the archive gives to the node",
             loses=f"nothing by itself; {'the node does not start' if stream == LOG else 'a node can not load it'}",
@@ -202,9 +200,9 @@ class Verification:
         self.report.add(fault)
 
     def _check_snapshot(self, stream: str, log: LogCheck) -> None:
-        entry: Entry = self.store.snapshots(include_invalid=True)[stream]
+        entry: Entry = self.node.snapshots(include_invalid=True)[stream]
         log.scan(stream)
-        SnapshotCheck(self.store, self.report, 0).check_recording(stream, entry)
+        SnapshotCheck(self.node, self.report, 0).check_recording(stream, entry)
 
     def add(
         self,
@@ -223,8 +221,8 @@ class Verification:
         self.report.add(Fault(code, file, offset, found, expected, loses, repair, severity))
 
 
-def verify(store: ClusterStore, progress: Progress | None = None) -> Report:
-    """Check everything that the node's folder holds, and what of the archive it needs."""
-    report = Report(store.path, store.family)
-    Verification(store, report, progress).run()
+def verify(node: NodeFolder, scan: Scan, progress: Progress | None = None) -> Report:
+    """Check everything that the node's folder holds, and what of the archive it needs. ``scan`` is the store's."""
+    report = Report(node.path, node.family)
+    Verification(node, scan, report, progress).run()
     return report

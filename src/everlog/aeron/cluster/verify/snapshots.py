@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from everlog.aeron.cluster.folder.node import NodeFolder
 from everlog.aeron.cluster.folder.snapshot import service_label
 from everlog.aeron.cluster.folder.state import service_count
 from everlog.aeron.cluster.format.messages import CONSENSUS_MODULE, CONSENSUS_MODULE_TYPE, SERVICE_TYPE
 from everlog.aeron.cluster.format.recording_log import RECORDING_LOG_NAME, Entry
 from everlog.core.report import Fault, Report, Severity
-
-if TYPE_CHECKING:
-    from everlog.aeron.cluster.store import ClusterStore
 
 INVALIDATE = "everlog cluster DIR invalidate-latest-snapshot, if it is the latest: the one before is used"
 
@@ -22,7 +19,7 @@ INVALIDATE = "everlog cluster DIR invalidate-latest-snapshot, if it is the lates
 class SnapshotCheck:
     """Over one node's folder. ``marks``: mark files of services, which tell how many there are."""
 
-    store: ClusterStore
+    node: NodeFolder
     report: Report
     marks: int
 
@@ -30,9 +27,9 @@ class SnapshotCheck:
         """Whether each valid snapshot has all parts at one position. One without the consensus module's part is never
         used."""
         sets: dict[tuple[int, int], dict[int, Entry]] = defaultdict(dict)
-        for entry in self.store.snapshots().values():
+        for entry in self.node.snapshots().values():
             sets[entry.leadership_term_id, entry.log_position][entry.service_id] = entry
-        wanted = range(CONSENSUS_MODULE, service_count(self.store, self.marks))
+        wanted = range(CONSENSUS_MODULE, service_count(self.node, self.marks))
         for (term, position), parts in sorted(sets.items()):
             missing = [service_label(service_id) for service_id in wanted if service_id not in parts]
             if not missing:
@@ -46,14 +43,14 @@ class SnapshotCheck:
 
     def check_recording(self, stream: str, entry: Entry) -> None:
         """One recording: there, stopped, with both markers, of the right service, term and position."""
-        recording = self.store.recording_of(entry.recording_id)
+        recording = self.node.recording_of(entry.recording_id)
         if recording is None:
             return  # the scan told of it
         name = f"recording {entry.recording_id}, {service_label(entry.service_id)} at {entry.log_position}"
         if recording.stop_position is None:
             found, expected = f"{name}: no stop position", "a recording that was stopped when it was whole"
             self._add("snapshot-torn", entry, found, expected, "it, if it is used", stream=stream)
-        content = self.store.snapshot_content(stream)
+        content = self.node.snapshot_content(stream)
         if content.begin is None or content.end is None:
             found, expected = f"{name}: {content.problem}", "a begin and an end marker"
             self._add("snapshot-torn", entry, found, expected, "it: a node that loads it fails", stream=stream)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from everlog.aeron.archive.store import ArchiveStore
+from everlog.aeron.archive.folder.archive import is_archive
 from everlog.core.files.storage import Entry, LocalStorage, ReadableFile, Storage
 from everlog.errors import EverlogError
 
@@ -54,33 +54,33 @@ class SubStorage:
 
 
 @dataclass(frozen=True, slots=True)
-class ArchiveFolder:
+class ArchivePlace:
     """The archive's storage, and what leads to it from the cluster's folder: a prefix of its files' names."""
 
     storage: Storage
     prefix: str
 
 
-def find_archive(storage: Storage, archive_dir: str | None = None) -> ArchiveFolder | None:
+def find_archive(storage: Storage, archive_dir: str | None = None) -> ArchivePlace | None:
     """The node's archive; ``None`` where there is none. Raises :class:`StoreUnavailable` or :class:`NotAStore` for an
     ``archive_dir`` that is not a folder."""
     if archive_dir is not None:
         found = _open(archive_dir)
         is_local = os.path.isdir(archive_dir)
-        return ArchiveFolder(found, (os.path.relpath(archive_dir, storage.root) if is_local else archive_dir) + "/")
+        return ArchivePlace(found, (os.path.relpath(archive_dir, storage.root) if is_local else archive_dir) + "/")
     if storage.exists(ARCHIVE_NAME):
         inside = SubStorage(storage, ARCHIVE_NAME)
         if _is_archive(inside):
-            return ArchiveFolder(inside, ARCHIVE_NAME + "/")
+            return ArchivePlace(inside, ARCHIVE_NAME + "/")
     path = _beside(storage.root)
     if path is not None:
         try:
             found = _open(path)
             if _is_archive(found):
-                return ArchiveFolder(found, f"../{ARCHIVE_NAME}/")
+                return ArchivePlace(found, f"../{ARCHIVE_NAME}/")
         except EverlogError:
             pass
-    return ArchiveFolder(storage, "") if _is_archive(storage) else None
+    return ArchivePlace(storage, "") if _is_archive(storage) else None
 
 
 def _beside(root: str) -> str | None:
@@ -101,6 +101,6 @@ def _open(path: str) -> Storage:
 
 def _is_archive(storage: Storage) -> bool:
     try:
-        return ArchiveStore.detect(storage)
+        return is_archive(storage)
     except EverlogError:
         return False
