@@ -12,8 +12,8 @@ from everlog.aeron.transport.client.appending.appenders import (
     NOT_CONNECTED,
     BufferClaim,
 )
-from everlog.aeron.transport.client.conducting.registration import Registration
-from everlog.aeron.transport.client.counters_reader import Counter, CounterRecord, CountersReader
+from everlog.aeron.transport.client.counter import Counter
+from everlog.aeron.transport.client.counters_reader import CounterRecord, CountersReader
 from everlog.aeron.transport.client.errors import (
     BackPressured,
     ChannelEndpointFailed,
@@ -34,6 +34,7 @@ from everlog.aeron.transport.client.images.image_reader import (
 )
 from everlog.aeron.transport.client.options import ClientOptions
 from everlog.aeron.transport.client.publication import ExclusivePublication, Publication, outcome_name
+from everlog.aeron.transport.client.registration import Registration
 from everlog.aeron.transport.client.subscription import Subscription
 from everlog.aeron.transport.format.error_codes import ErrorCode
 

@@ -13,11 +13,12 @@ from typing import Any, Self, TypeVar
 from everlog.aeron.transport.client.conducting.client_commands import Commands
 from everlog.aeron.transport.client.conducting.conductor import ClientConductor, DriverMemory
 from everlog.aeron.transport.client.conducting.connecting import connect, map_log
-from everlog.aeron.transport.client.conducting.registration import Registration
 from everlog.aeron.transport.client.conducting.session import Clock, Session
-from everlog.aeron.transport.client.counters_reader import Counter, CountersReader
+from everlog.aeron.transport.client.counter import Counter
+from everlog.aeron.transport.client.counters_reader import CountersReader
 from everlog.aeron.transport.client.options import ClientOptions, CounterHandler, ImageHandler, default_folder
 from everlog.aeron.transport.client.publication import ExclusivePublication, Publication
+from everlog.aeron.transport.client.registration import Registration
 from everlog.aeron.transport.client.subscription import Subscription
 from everlog.aeron.transport.memory.log_memory import LogMemory
 from everlog.errors import EverlogError

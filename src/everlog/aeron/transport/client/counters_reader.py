@@ -1,10 +1,8 @@
-"""A driver's counters as its clients see them, and those that a client adds. Source: Aeron's Counter; Agrona's
-CountersReader."""
+"""A driver's counters as its clients see them. Source: Agrona's CountersReader."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Self
 
 from everlog.aeron.transport.format.counters import (
     ALLOCATED,
@@ -19,17 +17,13 @@ from everlog.aeron.transport.format.layouts import CounterMetaData, CounterValue
 from everlog.errors import UsageError
 from everlog.kernel.memory import Memory
 
-if TYPE_CHECKING:
-    from everlog.aeron.transport.client.owner import Owner
-
-__all__ = ["Counter", "CounterRecord", "CountersReader"]
+__all__ = ["CounterRecord", "CountersReader"]
 LOCAL_SOCKET_ADDRESS = 14
 CONTROL_PROTOCOL_VERSION = 43
 """Id of the driver's own counter that says which commands it knows; older drivers have none."""
 CHANNEL_ACTIVE = 1
 _STATE = CounterMetaData.field("state").offset
 _VALUE = CounterValue.field("value").offset
-_REGISTRATION = CounterValue.field("registration_id").offset
 CHUNK = 256
 """Counters that are looked at in one go."""
 
@@ -137,65 +131,3 @@ class CountersReader:
         if not 0 <= counter_id < self.capacity:
             raise UsageError("counter", found=str(counter_id), expected=f"0 to {self.capacity - 1}")
         return counter_id
-
-
-class Counter:
-    """A counter that this client added, or a static one that it asked for, which stays when the client goes. Any
-    process may read it, with ``everlog driver DIR stat`` or AeronStat too. Close it, or use it in a ``with``
-    statement."""
-
-    def __init__(self, owner: Owner, values: Memory, counter_id: int, correlation_id: int, *, is_static: bool) -> None:
-        self.counter_id = counter_id
-        self.correlation_id = correlation_id
-        self.registration_id = (
-            values.get_i64(counter_id * VALUE_LENGTH + _REGISTRATION) if is_static else correlation_id
-        )
-        self.is_static = is_static
-        self._owner = owner
-        self._values: Memory | None = values.slice(counter_id * VALUE_LENGTH, VALUE_LENGTH)
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether it was closed, or the client was."""
-        return self._values is None
-
-    @property
-    def value(self) -> int:
-        """What it says, read with acquire order; set with release order. Raises :class:`UsageError` once closed."""
-        return self._memory().get_i64_acquire(_VALUE)
-
-    @value.setter
-    def value(self, value: int) -> None:
-        self._memory().put_i64_release(_VALUE, value)
-
-    def add(self, delta: int = 1) -> int:
-        """Add atomically, many processes at once if need be; gives what it said before. Raises as :attr:`value`."""
-        return self._memory().get_and_add_i64(_VALUE, delta)
-
-    def compare_and_set(self, expected: int, value: int) -> bool:
-        """Set it where it says ``expected``, atomically; whether it did."""
-        return self._memory().compare_and_set_i64(_VALUE, expected, value)
-
-    def close(self) -> None:
-        """Free it (a static one stays); a second call does nothing."""
-        if not self.is_closed:
-            self._owner.close_counter(self)
-
-    def detach(self) -> None:
-        """For the conductor: it is gone."""
-        self._values = None
-
-    def _memory(self) -> Memory:
-        if self._values is None:
-            raise UsageError(f"counter {self.counter_id}", found="it is closed", expected="an open counter")
-        return self._values
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        state = "closed" if self.is_closed else f"value {self.value}"
-        return f"<Counter {self.counter_id} registration {self.registration_id}: {state}>"

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from everlog.aeron.transport.client.images.image_reader import ImageReader
 from everlog.aeron.transport.memory.log_memory import LogMemory
 from everlog.kernel.memory import Memory
 
-if TYPE_CHECKING:
-    from everlog.aeron.transport.client.subscription import Subscription
+
+class Rejecting(Protocol):
+    """A subscription, as far as its images use it."""
+
+    def reject_image(self, image: Image, reason: str) -> None:
+        """See :meth:`Image.reject`."""
 
 
 class Image(ImageReader):
     """Polls as :class:`Subscription` does, of this publication alone. Once it is unavailable it gives nothing more, and
     keeps its last position."""
 
-    subscription: Subscription
+    subscription: Rejecting
     correlation_id: int
     """The log buffer's name."""
     source_identity: str

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+from everlog.aeron.transport.client.counters_reader import CountersReader
+from everlog.aeron.transport.client.registration import Registration
 from everlog.errors import EverlogError
-
-if TYPE_CHECKING:
-    from everlog.aeron.transport.client.conducting.registration import Registration
-    from everlog.aeron.transport.client.counters_reader import Counter, CountersReader
-    from everlog.aeron.transport.client.publication import PublicationParts
-    from everlog.aeron.transport.client.subscription import Subscription
 
 
 class Owner(Protocol):
@@ -24,13 +20,13 @@ class Owner(Protocol):
     def failure(self) -> EverlogError | None:
         """What ended the client, if it was not the program."""
 
-    def close_publication(self, publication: PublicationParts, *, revoke: bool) -> None:
+    def close_publication(self, registration_id: int, *, revoke: bool) -> None:
         """Take it out of use, and tell the driver."""
 
-    def close_subscription(self, subscription: Subscription) -> None:
+    def close_subscription(self, registration_id: int) -> None:
         """Take it and its images out of use, and tell the driver."""
 
-    def close_counter(self, counter: Counter) -> None:
+    def close_counter(self, correlation_id: int) -> None:
         """Take it out of use, and tell the driver."""
 
     def destination(self, kind: type[Any], registration_id: int, channel: str | int) -> Registration[int]:

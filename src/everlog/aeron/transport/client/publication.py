@@ -20,8 +20,8 @@ from everlog.aeron.transport.client.appending.appenders import (
     ExclusiveAppender,
 )
 from everlog.aeron.transport.client.channel_state import ChannelState
-from everlog.aeron.transport.client.conducting.registration import Registration
 from everlog.aeron.transport.client.errors import BackPressured, MaxPositionExceeded, NotConnected, ended
+from everlog.aeron.transport.client.registration import Registration
 from everlog.aeron.transport.memory.log_memory import LogMemory
 from everlog.aeron.transport.protocol.commands import AddDestination, RemoveDestination, RemoveDestinationById
 from everlog.errors import EverlogError
@@ -122,12 +122,12 @@ class PublicationParts(ChannelState):
         """Publish no more. The driver keeps what was sent until subscribers have it, or the channel's ``linger`` is
         over. A second call does nothing."""
         if self.log is not None:
-            self._owner.close_publication(self, revoke=self.revoke_on_close)
+            self._owner.close_publication(self.registration_id, revoke=self.revoke_on_close)
 
     def revoke(self) -> None:
         """Close without lingering: subscribers lose the image at once, with what they did not read yet."""
         if self.log is not None:
-            self._owner.close_publication(self, revoke=True)
+            self._owner.close_publication(self.registration_id, revoke=True)
 
     @abstractmethod
     def detach(self) -> None:

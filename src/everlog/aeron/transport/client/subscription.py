@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Self
 
 from everlog.aeron.channel_uri import SPY_PREFIX, ChannelUri
 from everlog.aeron.transport.client.channel_state import NO_CHANNEL_STATUS, ChannelState
-from everlog.aeron.transport.client.conducting.registration import Registration
 from everlog.aeron.transport.client.errors import ended
 from everlog.aeron.transport.client.image import Image
 from everlog.aeron.transport.client.images.image_reader import Action, FragmentAssembler, Header, MessageColumns
 from everlog.aeron.transport.client.options import ImageHandler
+from everlog.aeron.transport.client.registration import Registration
 from everlog.aeron.transport.protocol.commands import AddRcvDestination, RemoveRcvDestination
 from everlog.core.batch import Batch
 from everlog.errors import UsageError
@@ -210,7 +210,7 @@ class Subscription(ChannelState):
     def close(self) -> None:
         """Hear no more; a second call does nothing."""
         if not self.is_closed:
-            self._owner.close_subscription(self)
+            self._owner.close_subscription(self.registration_id)
 
     def _check_open(self) -> None:
         if self.is_closed:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from everlog.aeron.transport.client.conducting.driver_proxy import DriverProxy
-from everlog.aeron.transport.client.conducting.registration import Registration
 from everlog.aeron.transport.client.conducting.requests import Requests
 from everlog.aeron.transport.client.conducting.resources import AnyPublication, Resources
-from everlog.aeron.transport.client.counters_reader import Counter
+from everlog.aeron.transport.client.counter import Counter
 from everlog.aeron.transport.client.image import Image
 from everlog.aeron.transport.client.options import ImageHandler
 from everlog.aeron.transport.client.owner import Owner
+from everlog.aeron.transport.client.registration import Registration
 from everlog.aeron.transport.client.subscription import Subscription
 from everlog.aeron.transport.format.counters import MAX_KEY_LENGTH, MAX_LABEL_LENGTH
 from everlog.aeron.transport.protocol.commands import (
@@ -144,25 +144,28 @@ class Commands:
         """Ask the driver to end itself; there is no answer."""
         self._proxy.send(TerminateDriver(self._client_id, NULL, token))
 
-    def close_publication(self, publication: Any, *, revoke: bool) -> None:
+    def close_publication(self, registration_id: int, *, revoke: bool) -> None:
         """Take it out of use, and tell the driver."""
-        publication.detach()
-        if self._resources.publications.pop(publication.registration_id, None) is not None:
-            self._requests.tell(
-                lambda new: RemovePublication(self._client_id, new, publication.registration_id, revoke)
-            )
+        publication = self._resources.publications.pop(registration_id, None)
+        if publication is not None:
+            publication.detach()
+            self._requests.tell(lambda new: RemovePublication(self._client_id, new, registration_id, revoke))
 
-    def close_subscription(self, subscription: Subscription) -> tuple[Image, ...]:
-        """Take it out of use, and tell the driver; gives the images that it had."""
-        if self._resources.subscriptions.pop(subscription.registration_id, None) is not None:
-            self._requests.tell(lambda new: RemoveSubscription(self._client_id, new, subscription.registration_id))
-        return subscription.detach()
+    def close_subscription(self, registration_id: int) -> tuple[Subscription, tuple[Image, ...]] | None:
+        """Take it out of use, and tell the driver; gives it with the images that it had, ``None`` if it is gone."""
+        subscription = self._resources.subscriptions.pop(registration_id, None)
+        if subscription is None:
+            return None
+        self._requests.tell(lambda new: RemoveSubscription(self._client_id, new, registration_id))
+        return subscription, subscription.detach()
 
-    def close_counter(self, counter: Counter) -> None:
+    def close_counter(self, correlation_id: int) -> None:
         """Take it out of use, and tell the driver unless it is a static one."""
-        counter.detach()
-        if self._resources.counters.pop(counter.correlation_id, None) is not None and not counter.is_static:
-            self._requests.tell(lambda new: RemoveCounter(self._client_id, new, counter.correlation_id))
+        counter = self._resources.counters.pop(correlation_id, None)
+        if counter is not None:
+            counter.detach()
+            if not counter.is_static:
+                self._requests.tell(lambda new: RemoveCounter(self._client_id, new, correlation_id))
 
 
 def _check_counter(label: str, key: bytes) -> None:

@@ -26,7 +26,6 @@ from everlog.aeron.transport.client.conducting.client_commands import NULL, Comm
 from everlog.aeron.transport.client.conducting.driver_proxy import DriverProxy
 from everlog.aeron.transport.client.conducting.handlers import Handlers
 from everlog.aeron.transport.client.conducting.liveness import Liveness
-from everlog.aeron.transport.client.conducting.registration import Registration, Waiting
 from everlog.aeron.transport.client.conducting.requests import Requests
 from everlog.aeron.transport.client.conducting.resources import Resources
 from everlog.aeron.transport.client.counters_reader import CountersReader
@@ -39,7 +38,7 @@ from everlog.aeron.transport.client.errors import (
 )
 from everlog.aeron.transport.client.options import ClientOptions
 from everlog.aeron.transport.client.owner import Owner
-from everlog.aeron.transport.client.subscription import Subscription
+from everlog.aeron.transport.client.registration import Registration, Waiting
 from everlog.aeron.transport.memory.broadcast import BroadcastReceiver
 from everlog.aeron.transport.memory.log_memory import LogMemory
 from everlog.aeron.transport.memory.ring_buffer import ManyToOneRingBuffer
@@ -146,10 +145,13 @@ class ClientConductor:
         self.requests.give_up(registration, error)
         self._drop_subscription(registration.registration_id)
 
-    def close_subscription(self, subscription: Subscription) -> None:
+    def close_subscription(self, registration_id: int) -> None:
         """Take it out of use, tell the driver, and call its handler for each image that it had."""
-        for image in self.commands.close_subscription(subscription):
-            self.handlers.call(subscription.on_unavailable_image, image)
+        closed = self.commands.close_subscription(registration_id)
+        if closed is not None:
+            subscription, images = closed
+            for image in images:
+                self.handlers.call(subscription.on_unavailable_image, image)
 
     # Events
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from everlog.aeron.transport.client.conducting.driver_proxy import DriverProxy
-from everlog.aeron.transport.client.conducting.registration import Registration, Waiting
+from everlog.aeron.transport.client.registration import Registration, Waiting
 from everlog.aeron.transport.protocol.commands import Message
 from everlog.errors import CorruptData, EverlogError
 

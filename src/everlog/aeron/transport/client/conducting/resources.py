@@ -5,7 +5,8 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator
 
-from everlog.aeron.transport.client.counters_reader import Counter, CountersReader
+from everlog.aeron.transport.client.counter import Counter
+from everlog.aeron.transport.client.counters_reader import CountersReader
 from everlog.aeron.transport.client.image import Image
 from everlog.aeron.transport.client.owner import Owner
 from everlog.aeron.transport.client.publication import ExclusivePublication, Publication, PublicationTerms

@@ -17,11 +17,10 @@ from typing import Any, TypeVar
 from everlog.aeron.mark_file import now_ms
 from everlog.aeron.transport.client.conducting.conductor import ClientConductor, DriverMemory
 from everlog.aeron.transport.client.conducting.pacemaker import Pacemaker
-from everlog.aeron.transport.client.conducting.registration import Registration
-from everlog.aeron.transport.client.counters_reader import Counter, CountersReader
+from everlog.aeron.transport.client.counters_reader import CountersReader
 from everlog.aeron.transport.client.errors import ClientClosed, DriverTimeout, ended
 from everlog.aeron.transport.client.options import ClientOptions
-from everlog.aeron.transport.client.subscription import Subscription
+from everlog.aeron.transport.client.registration import Registration
 from everlog.aeron.transport.memory.log_memory import LogMemory
 from everlog.errors import EverlogError, UsageError
 
@@ -188,23 +187,23 @@ class Session:
         """The driver's counters. Raises what ended the client."""
         return self.ask(lambda conductor: conductor.counters)
 
-    def close_publication(self, publication: Any, *, revoke: bool) -> None:
+    def close_publication(self, registration_id: int, *, revoke: bool) -> None:
         """As the conductor does; nothing once the client has ended."""
         with self._lock:
             if self._conductor is not None:
-                self._conductor.commands.close_publication(publication, revoke=revoke)
+                self._conductor.commands.close_publication(registration_id, revoke=revoke)
 
-    def close_subscription(self, subscription: Subscription) -> None:
+    def close_subscription(self, registration_id: int) -> None:
         """As the conductor does; nothing once the client has ended."""
         with self._lock:
             if self._conductor is not None:
-                self._conductor.close_subscription(subscription)
+                self._conductor.close_subscription(registration_id)
 
-    def close_counter(self, counter: Counter) -> None:
+    def close_counter(self, correlation_id: int) -> None:
         """As the conductor does; nothing once the client has ended."""
         with self._lock:
             if self._conductor is not None:
-                self._conductor.commands.close_counter(counter)
+                self._conductor.commands.close_counter(correlation_id)
 
     def destination(self, kind: type[Any], registration_id: int, channel: str | int) -> Registration[int]:
         """As the conductor does."""
