@@ -21,9 +21,9 @@ from everlog.aeron.archive.writing.stream_parameters import Wishes, parameters_o
 from everlog.aeron.channel_uri import ChannelUri
 from everlog.aeron.cluster.folder.members import parse_members
 from everlog.aeron.cluster.tool.recording_log_plans import _made_by
-from everlog.aeron.transport.driver.conductor import uri_values
-from everlog.aeron.transport.driver.conductor.command_errors import CommandRefused
-from everlog.aeron.transport.driver.conductor.subscription_params import subscription_params
+from everlog.aeron.transport.driver.commands import uri_values
+from everlog.aeron.transport.driver.commands.command_errors import CommandRefused
+from everlog.aeron.transport.driver.commands.subscription_params import subscription_params
 from everlog.aeron.transport.driver.settings import properties
 from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.media.interfaces import parse_interface

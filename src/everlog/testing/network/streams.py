@@ -14,14 +14,14 @@ from typing import Any
 
 from everlog.aeron.transport.client.appending.appenders import ExclusiveAppender
 from everlog.aeron.transport.driver import stream_counters
-from everlog.aeron.transport.driver.conductor.proxy import ConductorProxy
-from everlog.aeron.transport.driver.conductor.publication_logs import SocketLengths, publication_log
-from everlog.aeron.transport.driver.conductor.publication_params import (
+from everlog.aeron.transport.driver.commands.conductor_proxy import ConductorProxy
+from everlog.aeron.transport.driver.commands.publication_logs import SocketLengths, publication_log
+from everlog.aeron.transport.driver.commands.publication_params import (
     PublicationParams,
     PublicationsThere,
     publication_params,
 )
-from everlog.aeron.transport.driver.conductor.sessions import Sessions
+from everlog.aeron.transport.driver.commands.sessions import Sessions
 from everlog.aeron.transport.driver.log_factory import PrivateLogFactory
 from everlog.aeron.transport.driver.sender.flow_control import FlowControlSettings, flow_control_for
 from everlog.aeron.transport.driver.sender.network_parameters import NetworkPublicationParameters, PublicationCounters

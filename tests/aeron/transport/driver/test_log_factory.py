@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from everlog.aeron.transport.driver.conductor.command_errors import CommandRefused
+from everlog.aeron.transport.driver.commands.command_errors import CommandRefused
 from everlog.aeron.transport.driver.log_factory import FileLogFactory, FreedLogs
 from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.format.error_codes import ErrorCode

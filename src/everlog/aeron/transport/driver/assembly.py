@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from everlog.aeron.frames.constants import align
-from everlog.aeron.transport.driver.conductor.client_proxy import ClientProxy
+from everlog.aeron.transport.driver.commands.client_proxy import ClientProxy
+from everlog.aeron.transport.driver.commands.conductor_proxy import ConductorProxy
+from everlog.aeron.transport.driver.commands.publication_logs import SocketLengths
 from everlog.aeron.transport.driver.conductor.conductor import DriverConductor
-from everlog.aeron.transport.driver.conductor.proxy import ConductorProxy
-from everlog.aeron.transport.driver.conductor.publication_logs import SocketLengths
 from everlog.aeron.transport.driver.conductor.streams import Streams
 from everlog.aeron.transport.driver.context import DriverContext
 from everlog.aeron.transport.driver.errors_seen import ErrorsSeen

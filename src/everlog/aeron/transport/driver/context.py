@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from everlog.aeron.transport.driver.conductor.client_proxy import ClientProxy
-from everlog.aeron.transport.driver.conductor.proxy import ConductorProxy
-from everlog.aeron.transport.driver.conductor.publication_logs import SocketLengths
+from everlog.aeron.transport.driver.commands.client_proxy import ClientProxy
+from everlog.aeron.transport.driver.commands.conductor_proxy import ConductorProxy
+from everlog.aeron.transport.driver.commands.publication_logs import SocketLengths
 from everlog.aeron.transport.driver.errors_seen import ErrorsSeen
 from everlog.aeron.transport.driver.log_factory import LogFactory
 from everlog.aeron.transport.driver.settings.configuration import Configuration

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from everlog.aeron.transport.driver.assembly import DriverParts, Surroundings, assemble
-from everlog.aeron.transport.driver.conductor.publication_logs import SocketLengths
+from everlog.aeron.transport.driver.commands.publication_logs import SocketLengths
 from everlog.aeron.transport.driver.folder import DriverFolder
 from everlog.aeron.transport.driver.running_driver import RunningDriver, Warn
 from everlog.aeron.transport.driver.settings.configuration import Configuration

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from everlog.aeron.transport.driver.conductor.command_errors import as_logged
+from everlog.aeron.transport.driver.commands.command_errors import as_logged
 from everlog.aeron.transport.memory.counters_memory import AtomicCounter
 from everlog.aeron.transport.memory.error_log_writer import DistinctErrorLog
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from everlog.aeron.transport.driver.conductor.clients import Client
-from everlog.aeron.transport.driver.conductor.subscription_params import SubscriptionParams
+from everlog.aeron.transport.driver.commands.clients import Client
+from everlog.aeron.transport.driver.commands.subscription_params import SubscriptionParams
 from everlog.aeron.transport.memory.counters_memory import AtomicCounter
 
 

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from everlog.aeron.frames.constants import align
 from everlog.aeron.java_exception import JavaException
-from everlog.aeron.transport.driver.conductor.command_errors import AERON, no_space
+from everlog.aeron.transport.driver.commands.command_errors import AERON, no_space
 from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.format.log_buffers import IMAGES, METADATA_LENGTH, PUBLICATIONS, SUFFIX, TERM_COUNT
 from everlog.aeron.transport.memory.counters_memory import AtomicCounter

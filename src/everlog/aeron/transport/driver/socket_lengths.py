@@ -7,7 +7,7 @@ import socket
 import sys
 from collections.abc import Callable
 
-from everlog.aeron.transport.driver.conductor.publication_logs import SocketLengths
+from everlog.aeron.transport.driver.commands.publication_logs import SocketLengths
 from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.errors import UsageError
 

@@ -14,8 +14,8 @@ from typing import Any
 from everlog.aeron.transport.driver import stream_counters
 from everlog.aeron.transport.driver.log_factory import PrivateLogFactory
 from everlog.aeron.transport.driver.media_context import endpoint_counters
-from everlog.aeron.transport.driver.receiver.congestion import CongestionParameters, congestion_control_for
-from everlog.aeron.transport.driver.receiver.cubic import CubicSettings
+from everlog.aeron.transport.driver.receiver.congestion.cubic import CubicSettings
+from everlog.aeron.transport.driver.receiver.congestion.selection import CongestionParameters, congestion_control_for
 from everlog.aeron.transport.driver.receiver.dispatcher import CreateImage
 from everlog.aeron.transport.driver.receiver.feedback_delay import FeedbackDelayGenerator, StaticDelayGenerator
 from everlog.aeron.transport.driver.receiver.image_parameters import ImageCounters, ImageParameters, ReceiverCounters

@@ -4,7 +4,7 @@ is expected is what the real driver sends in these states."""
 from __future__ import annotations
 
 from everlog.aeron.transport.driver import stream_counters
-from everlog.aeron.transport.driver.receiver.cubic import CubicSettings
+from everlog.aeron.transport.driver.receiver.congestion.cubic import CubicSettings
 from everlog.aeron.transport.driver.receiver.dispatcher import SessionState
 from everlog.aeron.transport.driver.receiver.feedback_delay import StaticDelayGenerator
 from everlog.aeron.transport.driver.receiver.image_exchange import ImageState

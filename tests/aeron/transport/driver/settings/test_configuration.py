@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import tests
-from everlog.aeron.transport.driver.conductor.publication_logs import SocketLengths
+from everlog.aeron.transport.driver.commands.publication_logs import SocketLengths
 from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.driver.settings.properties import (
     REFUSED,

@@ -11,22 +11,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from everlog.aeron.transport.driver.conductor.clients import Clients
-from everlog.aeron.transport.driver.conductor.command_errors import (
+from everlog.aeron.transport.driver import publication_errors
+from everlog.aeron.transport.driver.commands.clients import Clients
+from everlog.aeron.transport.driver.commands.command_errors import (
     as_refused,
     refused,
     unknown_publication,
     unknown_subscription,
 )
+from everlog.aeron.transport.driver.commands.conductor_proxy import PublicationError
+from everlog.aeron.transport.driver.commands.sessions import Sessions
 from everlog.aeron.transport.driver.conductor.image_notices import ImageNotices
-from everlog.aeron.transport.driver.conductor.proxy import PublicationError
-from everlog.aeron.transport.driver.conductor.sessions import Sessions
+from everlog.aeron.transport.driver.conductor.ipc_streams import IpcStreams
 from everlog.aeron.transport.driver.conductor.streams import Streams
 from everlog.aeron.transport.driver.conductor.user_counters import UserCounters
 from everlog.aeron.transport.driver.context import DriverContext
-from everlog.aeron.transport.driver.ipc.streams import IpcStreams
 from everlog.aeron.transport.driver.log_factory import FreedLogs
-from everlog.aeron.transport.driver.network import publication_errors
 from everlog.aeron.transport.driver.system_counters import CycleTime, SystemCounter
 from everlog.aeron.transport.format.error_codes import ErrorCode
 from everlog.aeron.transport.protocol import commands

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from everlog.aeron.transport.driver.conductor.client_proxy import ClientProxy
+from everlog.aeron.transport.driver.commands.client_proxy import ClientProxy
 from everlog.aeron.transport.driver.links import SubscriptionLink
 from everlog.aeron.transport.protocol import commands
 

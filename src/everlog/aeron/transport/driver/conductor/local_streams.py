@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from everlog.aeron.transport.driver import stream_counters
-from everlog.aeron.transport.driver.conductor.client_proxy import IPC_CHANNEL
+from everlog.aeron.transport.driver.commands.client_proxy import IPC_CHANNEL
 from everlog.aeron.transport.driver.conductor.streams import Streams
 from everlog.aeron.transport.driver.context import DriverContext
 from everlog.aeron.transport.driver.links import Countable, Subscribable, SubscriptionLink

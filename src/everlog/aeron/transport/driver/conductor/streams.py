@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from everlog.aeron.transport.driver.conductor.clients import Clients
+from everlog.aeron.transport.driver.commands.clients import Clients
+from everlog.aeron.transport.driver.commands.sessions import Sessions
 from everlog.aeron.transport.driver.conductor.image_notices import ImageNotices
-from everlog.aeron.transport.driver.conductor.sessions import Sessions
 from everlog.aeron.transport.driver.ipc.publication import IpcPublication
 from everlog.aeron.transport.driver.links import Countable, PublicationLink, SubscriptionLink
 from everlog.aeron.transport.driver.log_factory import FreedLogs

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from everlog.aeron.transport.driver.conductor.clients import Clients
-from everlog.aeron.transport.driver.conductor.command_errors import CommandRefused, unknown_counter
+from everlog.aeron.transport.driver.commands.clients import Clients
+from everlog.aeron.transport.driver.commands.command_errors import CommandRefused, unknown_counter
 from everlog.aeron.transport.driver.context import DriverContext
 from everlog.aeron.transport.driver.links import CounterLink
 from everlog.aeron.transport.format.counters import ALLOCATED, MAX_KEY_LENGTH, MAX_LABEL_LENGTH

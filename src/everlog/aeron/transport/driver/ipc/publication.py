@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, cast
 
-from everlog.aeron.transport.driver.conductor.publication_params import PublicationParams
+from everlog.aeron.transport.driver.commands.publication_params import PublicationParams
 from everlog.aeron.transport.driver.ipc.limits import IpcLimits, IpcTerms
 from everlog.aeron.transport.driver.links import SubscriptionLink
 from everlog.aeron.transport.driver.log_factory import DriverLog

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from everlog.aeron.channel_uri import ChannelUri
-from everlog.aeron.transport.driver.conductor.command_errors import (
+from everlog.aeron.transport.driver.commands.command_errors import (
     CommandRefused,
     illegal_argument,
     illegal_state,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from everlog.aeron.channel_uri import ChannelUri
-from everlog.aeron.transport.driver.conductor import uri_syntax
+from everlog.aeron.transport.driver.commands import uri_syntax
 from everlog.aeron.transport.media.interfaces import Interfaces
 from everlog.aeron.transport.media.name_resolver import NameResolver, UnknownHost, resolve_address
 from everlog.aeron.transport.media.udp_channel import UdpChannel, destination_address

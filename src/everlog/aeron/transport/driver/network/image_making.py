@@ -8,14 +8,19 @@ from functools import partial
 
 from everlog.aeron.frames.position import wrap_int32
 from everlog.aeron.transport.driver import stream_counters
-from everlog.aeron.transport.driver.conductor.subscription_params import SubscriptionParams
+from everlog.aeron.transport.driver.commands.subscription_params import SubscriptionParams
 from everlog.aeron.transport.driver.log_factory import DriverLog
-from everlog.aeron.transport.driver.network.links import NetworkSubscriptionLink, ReceiveEndpoint
+from everlog.aeron.transport.driver.network.links import NetworkSubscriptionLink
 from everlog.aeron.transport.driver.network.parts import NetworkParts
-from everlog.aeron.transport.driver.receiver.congestion import STATIC, CongestionParameters, congestion_control_for
-from everlog.aeron.transport.driver.receiver.congestion_control import CongestionControl
-from everlog.aeron.transport.driver.receiver.cubic import CubicSettings
+from everlog.aeron.transport.driver.receiver.congestion.control import CongestionControl
+from everlog.aeron.transport.driver.receiver.congestion.cubic import CubicSettings
+from everlog.aeron.transport.driver.receiver.congestion.selection import (
+    STATIC,
+    CongestionParameters,
+    congestion_control_for,
+)
 from everlog.aeron.transport.driver.receiver.dispatcher import CreateImage
+from everlog.aeron.transport.driver.receiver.endpoint import ReceiveEndpoint
 from everlog.aeron.transport.driver.receiver.feedback_delay import (
     FeedbackDelayGenerator,
     OptimalMulticastDelayGenerator,

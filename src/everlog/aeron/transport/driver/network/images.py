@@ -4,15 +4,16 @@ DriverConductor."""
 from __future__ import annotations
 
 from everlog.aeron.transport.driver import stream_counters
-from everlog.aeron.transport.driver.conductor import uri_values
-from everlog.aeron.transport.driver.conductor.command_errors import configuration_error
-from everlog.aeron.transport.driver.conductor.subscription_params import subscription_params
+from everlog.aeron.transport.driver.commands import uri_values
+from everlog.aeron.transport.driver.commands.command_errors import configuration_error
+from everlog.aeron.transport.driver.commands.subscription_params import subscription_params
 from everlog.aeron.transport.driver.links import SubscriptionLink
 from everlog.aeron.transport.driver.network.image_making import ImageMaker, Interest, NewImage
-from everlog.aeron.transport.driver.network.links import NetworkSubscriptionLink, ReceiveEndpoint
+from everlog.aeron.transport.driver.network.links import NetworkSubscriptionLink
 from everlog.aeron.transport.driver.network.parts import NetworkParts
 from everlog.aeron.transport.driver.network.receive_endpoints import receive_endpoint
 from everlog.aeron.transport.driver.receiver.dispatcher import CreateImage
+from everlog.aeron.transport.driver.receiver.endpoint import ReceiveEndpoint
 from everlog.aeron.transport.driver.receiver.image_exchange import ImageState
 from everlog.aeron.transport.driver.receiver.publication_image import PublicationImage
 from everlog.aeron.transport.driver.stream_counters import StreamName

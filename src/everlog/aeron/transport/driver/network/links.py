@@ -3,16 +3,13 @@ SpySubscriptionLink."""
 
 from __future__ import annotations
 
-from everlog.aeron.transport.driver.conductor.clients import Client
-from everlog.aeron.transport.driver.conductor.subscription_params import SubscriptionParams
+from everlog.aeron.transport.driver.commands.clients import Client
+from everlog.aeron.transport.driver.commands.subscription_params import SubscriptionParams
 from everlog.aeron.transport.driver.links import SubscriptionLink
-from everlog.aeron.transport.driver.receiver.dispatcher import DataPacketDispatcher
+from everlog.aeron.transport.driver.receiver.endpoint import ReceiveEndpoint
 from everlog.aeron.transport.driver.receiver.publication_image import PublicationImage
 from everlog.aeron.transport.driver.sender.network_publication import NetworkPublication
-from everlog.aeron.transport.media.receive_channel_endpoint import ReceiveChannelEndpoint
 from everlog.aeron.transport.media.udp_channel import UdpChannel
-
-ReceiveEndpoint = ReceiveChannelEndpoint[DataPacketDispatcher]
 
 
 class NetworkSubscriptionLink(SubscriptionLink):

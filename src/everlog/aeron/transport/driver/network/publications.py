@@ -9,16 +9,16 @@ from typing import Any
 from everlog.aeron.channel_uri import InvalidChannel
 from everlog.aeron.frames.constants import MIN_TERM_LENGTH
 from everlog.aeron.transport.driver import stream_counters
-from everlog.aeron.transport.driver.conductor import uri_values
-from everlog.aeron.transport.driver.conductor.command_errors import as_refused, generic, illegal_argument, illegal_state
-from everlog.aeron.transport.driver.conductor.local_streams import link_publisher
-from everlog.aeron.transport.driver.conductor.publication_logs import SocketLengths, publication_log
-from everlog.aeron.transport.driver.conductor.publication_params import (
+from everlog.aeron.transport.driver.commands import uri_values
+from everlog.aeron.transport.driver.commands.command_errors import as_refused, generic, illegal_argument, illegal_state
+from everlog.aeron.transport.driver.commands.publication_logs import SocketLengths, publication_log
+from everlog.aeron.transport.driver.commands.publication_params import (
     PublicationParams,
     PublicationsThere,
     confirm_match,
     publication_params,
 )
+from everlog.aeron.transport.driver.conductor.local_streams import link_publisher
 from everlog.aeron.transport.driver.log_factory import DriverLog
 from everlog.aeron.transport.driver.network import channel_rules
 from everlog.aeron.transport.driver.network.parts import NetworkParts

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from everlog.aeron.transport.driver import stream_counters
-from everlog.aeron.transport.driver.conductor.command_errors import temporarily_unavailable
-from everlog.aeron.transport.driver.conductor.subscription_params import SubscriptionParams
+from everlog.aeron.transport.driver.commands.command_errors import temporarily_unavailable
+from everlog.aeron.transport.driver.commands.subscription_params import SubscriptionParams
 from everlog.aeron.transport.driver.network import channel_rules
 from everlog.aeron.transport.driver.network.endpoints import Endpoints
-from everlog.aeron.transport.driver.network.links import NetworkSubscriptionLink, ReceiveEndpoint
+from everlog.aeron.transport.driver.network.links import NetworkSubscriptionLink
+from everlog.aeron.transport.driver.receiver.endpoint import ReceiveEndpoint
 from everlog.aeron.transport.media.context import CLOSING
 from everlog.aeron.transport.media.receive_channel_endpoint import ReceiveChannelEndpoint
 from everlog.aeron.transport.media.receive_destination import ReceiveDestinationTransport

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from everlog.aeron.transport.driver import stream_counters
-from everlog.aeron.transport.driver.conductor.command_errors import (
+from everlog.aeron.transport.driver.commands.command_errors import (
     invalid_channel,
     temporarily_unavailable,
     unknown_publication,
 )
-from everlog.aeron.transport.driver.conductor.publication_params import PublicationParams
+from everlog.aeron.transport.driver.commands.publication_params import PublicationParams
 from everlog.aeron.transport.driver.network import channel_rules
 from everlog.aeron.transport.driver.network.endpoints import Endpoints
 from everlog.aeron.transport.media.context import CLOSING

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from everlog.aeron.java_exception import AeronEvent
-from everlog.aeron.transport.driver.conductor.proxy import PublicationError
+from everlog.aeron.transport.driver import publication_errors
+from everlog.aeron.transport.driver.commands.conductor_proxy import PublicationError
 from everlog.aeron.transport.driver.links import SubscriptionLink
-from everlog.aeron.transport.driver.network import publication_errors
 from everlog.aeron.transport.driver.network.images import NetworkImages
 from everlog.aeron.transport.driver.network.parts import NetworkParts
 from everlog.aeron.transport.driver.network.publications import NetworkPublications

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from everlog.aeron.transport.driver.conductor.clients import Client
-from everlog.aeron.transport.driver.conductor.command_errors import unknown_subscription
+from everlog.aeron.transport.driver.commands.clients import Client
+from everlog.aeron.transport.driver.commands.command_errors import unknown_subscription
+from everlog.aeron.transport.driver.commands.subscription_params import SubscriptionParams, subscription_params
 from everlog.aeron.transport.driver.conductor.local_streams import link_reader
-from everlog.aeron.transport.driver.conductor.subscription_params import SubscriptionParams, subscription_params
 from everlog.aeron.transport.driver.network.links import SpySubscriptionLink
 from everlog.aeron.transport.driver.network.parts import NetworkParts
 from everlog.aeron.transport.driver.sender.network_publication import NetworkPublication

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from everlog.aeron.transport.driver.conductor.command_errors import unknown_subscription
-from everlog.aeron.transport.driver.conductor.subscription_params import subscription_params
+from everlog.aeron.transport.driver.commands.command_errors import unknown_subscription
+from everlog.aeron.transport.driver.commands.subscription_params import subscription_params
 from everlog.aeron.transport.driver.links import SubscriptionLink
 from everlog.aeron.transport.driver.network import channel_rules
 from everlog.aeron.transport.driver.network.images import NetworkImages
-from everlog.aeron.transport.driver.network.links import NetworkSubscriptionLink, ReceiveEndpoint
+from everlog.aeron.transport.driver.network.links import NetworkSubscriptionLink
 from everlog.aeron.transport.driver.network.parts import NetworkParts
 from everlog.aeron.transport.driver.network.receive_endpoints import ReceiveEndpoints
+from everlog.aeron.transport.driver.receiver.endpoint import ReceiveEndpoint
 from everlog.aeron.transport.protocol import commands
 from everlog.runtime.tasks import Steps, finished
 

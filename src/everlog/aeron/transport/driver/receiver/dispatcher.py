@@ -21,8 +21,7 @@ from typing import NamedTuple, Protocol
 
 from everlog.aeron.frames.position import wrap_int32
 from everlog.aeron.java_exception import AeronEvent
-from everlog.aeron.transport.driver.network.receive_endpoint import ReceiveEndpoint
-from everlog.aeron.transport.driver.receiver.image_receiver import ImageReceiver
+from everlog.aeron.transport.driver.receiver.endpoint import DispatchedImage, ReceiveEndpoint
 from everlog.aeron.transport.driver.receiver.packets import ImageSessions
 from everlog.aeron.transport.driver.receiver.pending_setups import PendingSetup
 from everlog.aeron.transport.protocol.wire import RTTM_REPLY, RttMeasurement, Setup
@@ -84,7 +83,7 @@ class StreamInterest:
 
     is_all_sessions: bool
     session_ids: set[int] = field(default_factory=set)
-    images: dict[int, ImageReceiver] = field(default_factory=dict)
+    images: dict[int, DispatchedImage] = field(default_factory=dict)
     states: dict[int, SessionState] = field(default_factory=dict)
 
     def is_wanted(self, session_id: int) -> bool:
@@ -152,7 +151,7 @@ class DataPacketDispatcher:
 
     # Images
 
-    def add_image(self, image: ImageReceiver) -> None:
+    def add_image(self, image: DispatchedImage) -> None:
         """Its data goes there from now on; if nobody wants the stream any more it is over at once."""
         interest = self._streams.get(image.stream_id)
         if interest is not None:
@@ -163,7 +162,7 @@ class DataPacketDispatcher:
         else:
             image.deactivate(self._reception.now_ns)
 
-    def remove_image(self, image: ImageReceiver) -> None:
+    def remove_image(self, image: DispatchedImage) -> None:
         """It takes no more data, nor does another for this session until the cool-down is over; at the end of the
         stream there is none: the session may begin anew."""
         interest = self._streams.get(image.stream_id)
@@ -175,7 +174,7 @@ class DataPacketDispatcher:
                 self._set(image.stream_id, interest, image.session_id, SessionState.ON_COOL_DOWN)
         image.deactivate(self._reception.now_ns)
 
-    def image_of(self, stream_id: int, session_id: int) -> ImageReceiver | None:
+    def image_of(self, stream_id: int, session_id: int) -> DispatchedImage | None:
         """That takes a session's data."""
         interest = self._streams.get(stream_id)
         return None if interest is None else interest.images.get(session_id)

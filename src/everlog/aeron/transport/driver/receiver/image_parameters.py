@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from everlog.aeron.transport.driver.log_factory import DriverLog
-from everlog.aeron.transport.driver.network.receive_endpoint import ReceiveEndpoint
-from everlog.aeron.transport.driver.receiver.congestion_control import CongestionControl
+from everlog.aeron.transport.driver.receiver.congestion.control import CongestionControl
+from everlog.aeron.transport.driver.receiver.endpoint import ReceiveEndpoint
 from everlog.aeron.transport.driver.receiver.feedback_delay import FeedbackDelayGenerator
 from everlog.aeron.transport.driver.system_counters import SystemCounter, SystemCounters
 from everlog.aeron.transport.driver.untethered import UntetheredLink, UntetheredTimeouts

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from everlog.aeron.transport.driver.network.receive_endpoint import ReceiveEndpoint
+from everlog.aeron.transport.driver.receiver.endpoint import ReceiveEndpoint
 from everlog.kernel.udp import SocketAddress
 
 PENDING_SETUPS_TIMEOUT_NS = 1_000_000_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from everlog.aeron.transport.driver.network.receive_endpoint import ReceiveEndpoint
+from everlog.aeron.transport.driver.receiver.endpoint import ReceiveEndpoint
 from everlog.aeron.transport.driver.receiver.publication_image import PublicationImage
 from everlog.aeron.transport.driver.receiver.receiver import Receiver
 from everlog.aeron.transport.media.receive_destination import ReceiveDestinationTransport

@@ -14,7 +14,7 @@ receiver's part is :mod:`everlog.aeron.transport.driver.receiver.image_receiver`
 from __future__ import annotations
 
 from everlog.aeron.frames.position import term_id_of, term_offset_of, wrap_int32
-from everlog.aeron.transport.driver.receiver.congestion_control import Rebuild
+from everlog.aeron.transport.driver.receiver.congestion.control import Rebuild
 from everlog.aeron.transport.driver.receiver.image_exchange import ImageExchange, ImageState, StatusDue
 from everlog.aeron.transport.driver.receiver.image_parameters import ImageEvents, ImageParameters, Link
 from everlog.aeron.transport.driver.receiver.image_receiver import ImageReceiver

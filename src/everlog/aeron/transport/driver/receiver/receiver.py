@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 from everlog.aeron.java_exception import AeronEvent
 from everlog.aeron.layouts import DataHeader
-from everlog.aeron.transport.driver.network.receive_endpoint import ReceiveEndpoint, Transport
 from everlog.aeron.transport.driver.receiver.dispatcher import CreateImage, DataPacketDispatcher, is_possible
+from everlog.aeron.transport.driver.receiver.endpoint import ReceiveEndpoint, Transport
 from everlog.aeron.transport.driver.receiver.image_parameters import ReceiverCounters
 from everlog.aeron.transport.driver.receiver.image_receiver import DISCONNECTED, ImageReceiver
 from everlog.aeron.transport.driver.receiver.packets import CONTROL, END_OF_STREAM, NEW_CONNECTION, NEW_SESSION

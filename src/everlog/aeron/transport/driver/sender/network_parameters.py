@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from everlog.aeron.channel_uri import ChannelUri
-from everlog.aeron.transport.driver.conductor.publication_params import PublicationParams
+from everlog.aeron.transport.driver.commands.publication_params import PublicationParams
 from everlog.aeron.transport.driver.log_factory import DriverLog
 from everlog.aeron.transport.driver.sender.flow_control import FlowControl
 from everlog.aeron.transport.driver.sender.retransmit import RetransmitHandler

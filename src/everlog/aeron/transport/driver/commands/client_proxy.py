@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from everlog.aeron.transport.driver.conductor.command_errors import CommandRefused
+from everlog.aeron.transport.driver.commands.command_errors import CommandRefused
 from everlog.aeron.transport.memory.broadcast import BroadcastTransmitter
 from everlog.aeron.transport.protocol import commands
 

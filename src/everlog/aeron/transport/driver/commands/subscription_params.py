@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from everlog.aeron.channel_parameters import MAX_INT32
 from everlog.aeron.channel_uri import ChannelUri
 from everlog.aeron.frames.constants import FRAME_ALIGNMENT, MAX_TERM_LENGTH
-from everlog.aeron.transport.driver.conductor import uri_values as values
-from everlog.aeron.transport.driver.conductor.command_errors import illegal_argument, illegal_state
-from everlog.aeron.transport.driver.conductor.publication_params import untethered_timeouts
+from everlog.aeron.transport.driver.commands import uri_values as values
+from everlog.aeron.transport.driver.commands.command_errors import illegal_argument, illegal_state
+from everlog.aeron.transport.driver.commands.publication_params import untethered_timeouts
 from everlog.aeron.transport.driver.settings.configuration import Configuration
 
 

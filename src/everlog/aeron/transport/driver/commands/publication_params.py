@@ -12,9 +12,9 @@ from everlog.aeron.channel_parameters import INT32, INT64, java_int
 from everlog.aeron.channel_uri import ChannelUri
 from everlog.aeron.frames.constants import FRAME_ALIGNMENT, MAX_TERM_LENGTH
 from everlog.aeron.frames.position import wrap_int32
-from everlog.aeron.transport.driver.conductor import uri_values as values
-from everlog.aeron.transport.driver.conductor.command_errors import illegal_state, invalid_channel
-from everlog.aeron.transport.driver.conductor.sessions import Sessions
+from everlog.aeron.transport.driver.commands import uri_values as values
+from everlog.aeron.transport.driver.commands.command_errors import illegal_state, invalid_channel
+from everlog.aeron.transport.driver.commands.sessions import Sessions
 from everlog.aeron.transport.driver.settings.configuration import Configuration
 
 INVALID_TAG = -1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from everlog.aeron.frames.position import wrap_int32
-from everlog.aeron.transport.driver.conductor.command_errors import invalid_channel
+from everlog.aeron.transport.driver.commands.command_errors import invalid_channel
 
 IPC_MEDIA = "ipc"
 """Stands for the channel of all IPC publications."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from everlog.aeron.channel_uri import MAX_URI_LENGTH, MEDIA, SCHEME, SPY_PREFIX, ChannelUri
 from everlog.aeron.java_exception import ILLEGAL_ARGUMENT, ILLEGAL_STATE, JavaException
-from everlog.aeron.transport.driver.conductor.command_errors import CommandRefused, caused
+from everlog.aeron.transport.driver.commands.command_errors import CommandRefused, caused
 
 
 def parse(text: str) -> ChannelUri:

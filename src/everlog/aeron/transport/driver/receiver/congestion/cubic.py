@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from everlog.aeron.transport.driver.receiver.congestion_control import Rebuild
+from everlog.aeron.transport.driver.receiver.congestion.control import Rebuild
 from everlog.errors import UsageError
 
 SCALING = 0.4

@@ -4,20 +4,20 @@ DriverConductor."""
 from __future__ import annotations
 
 from everlog.aeron.transport.driver import stream_counters
-from everlog.aeron.transport.driver.conductor import uri_syntax
-from everlog.aeron.transport.driver.conductor.client_proxy import IPC_CHANNEL
-from everlog.aeron.transport.driver.conductor.command_errors import unknown_subscription
-from everlog.aeron.transport.driver.conductor.local_streams import link_publisher, link_reader
-from everlog.aeron.transport.driver.conductor.publication_logs import publication_log
-from everlog.aeron.transport.driver.conductor.publication_params import (
+from everlog.aeron.transport.driver.commands import uri_syntax
+from everlog.aeron.transport.driver.commands.client_proxy import IPC_CHANNEL
+from everlog.aeron.transport.driver.commands.command_errors import unknown_subscription
+from everlog.aeron.transport.driver.commands.publication_logs import publication_log
+from everlog.aeron.transport.driver.commands.publication_params import (
     PublicationParams,
     PublicationsThere,
     confirm_match,
     publication_params,
 )
-from everlog.aeron.transport.driver.conductor.sessions import IPC_MEDIA
+from everlog.aeron.transport.driver.commands.sessions import IPC_MEDIA
+from everlog.aeron.transport.driver.commands.subscription_params import subscription_params
+from everlog.aeron.transport.driver.conductor.local_streams import link_publisher, link_reader
 from everlog.aeron.transport.driver.conductor.streams import Streams
-from everlog.aeron.transport.driver.conductor.subscription_params import subscription_params
 from everlog.aeron.transport.driver.context import DriverContext
 from everlog.aeron.transport.driver.ipc import limits as ipc_limits
 from everlog.aeron.transport.driver.ipc.publication import IpcCounters, IpcParameters, IpcPublication

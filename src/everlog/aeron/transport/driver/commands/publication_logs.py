@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from everlog.aeron.transport.driver.conductor.publication_params import PublicationParams
+from everlog.aeron.transport.driver.commands.publication_params import PublicationParams
 from everlog.aeron.transport.memory.log_memory import CONCURRENT_PUBLICATION, EXCLUSIVE_PUBLICATION, LogParameters
 
 

@@ -13,7 +13,7 @@ from everlog.aeron.frames.constants import (
     is_power_of_two,
 )
 from everlog.aeron.frames.position import wrap_int32
-from everlog.aeron.transport.driver.conductor.command_errors import (
+from everlog.aeron.transport.driver.commands.command_errors import (
     CommandRefused,
     as_refused,
     configuration_error,

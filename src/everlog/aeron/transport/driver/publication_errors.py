@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from everlog.aeron.java_exception import AeronEvent
-from everlog.aeron.transport.driver.conductor.proxy import PublicationError
+from everlog.aeron.transport.driver.commands.conductor_proxy import PublicationError
 from everlog.aeron.transport.driver.context import DriverContext
 from everlog.aeron.transport.protocol import commands
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from everlog.aeron.java_exception import ILLEGAL_ARGUMENT, JavaException
-from everlog.aeron.transport.driver.receiver.congestion_control import CongestionControl, Rebuild
-from everlog.aeron.transport.driver.receiver.cubic import CubicCongestionControl, CubicSettings, Indicator
+from everlog.aeron.transport.driver.receiver.congestion.control import CongestionControl, Rebuild
+from everlog.aeron.transport.driver.receiver.congestion.cubic import CubicCongestionControl, CubicSettings, Indicator
 from everlog.errors import UsageError
 
 STATIC, CUBIC = "static", "cubic"

@@ -1,0 +1,1 @@
+"""What clients' commands ask for, and how they are answered or refused."""

@@ -1,0 +1,1 @@
+"""How much a receiver lets its sender send ahead."""
