@@ -110,8 +110,8 @@ def open_recording_log(path: Path) -> None:
     """Open, read and sort the entries, list the streams."""
     with everlog.open_store(path) as store:
         assert isinstance(store, ClusterStore)
-        if len(store.recording_log.entries) != ENTRIES:
-            raise SystemExit(f"{len(store.recording_log.entries)} of {ENTRIES} entries")
+        if len(store.folder.recording_log.entries) != ENTRIES:
+            raise SystemExit(f"{len(store.folder.recording_log.entries)} of {ENTRIES} entries")
         store.streams()
 
 

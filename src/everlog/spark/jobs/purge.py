@@ -208,7 +208,7 @@ def _look_at_recording(plan: StreamPurge, end: int, store: Any) -> None:
     from everlog.aeron.archive.maintenance.maintenance import purge_position
     from everlog.aeron.archive.maintenance.recording_state import RecordingState
 
-    state = RecordingState.of(store.recording(plan.stream), store.storage.names())
+    state = RecordingState.of(store.folder.recording(plan.stream), store.storage.names())
     position = purge_position(state, before_position=end)
     going = [base for base in state.bases if state.first_base <= base < position]
     plan.files = tuple(map(state.name, going)) if position > state.start else ()
