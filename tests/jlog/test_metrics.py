@@ -13,8 +13,8 @@ from everlog.errors import StoreUnavailable
 from everlog.jlog.format.names import checkpoint_name
 from everlog.jlog.metrics import METRICS, PREFIX, JournalCollector, label_text
 from everlog.jlog.monitoring.health import WARNINGS, HealthLimits
-from everlog.jlog.monitoring.lag import NS
 from everlog.testing.storage.memory import MemoryStorage
+from everlog.time_units import NS_PER_S as NS
 
 NOW = 2000
 

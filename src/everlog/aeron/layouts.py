@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from everlog.layout import Layout, gap, i8, i32, i64, u8, u16
 
+NULL_VALUE = -1
+"""Aeron's number for none."""
+
 
 class DataHeader(Layout, size=32, title="Data frame header", source="Aeron protocol specification, Data Frame"):
     """Header of each frame, on the wire, in term buffers and in recordings. Frames begin at multiples of 32 bytes."""

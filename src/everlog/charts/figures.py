@@ -12,8 +12,8 @@ from typing import Any
 
 from everlog.charts import vega as charts
 from everlog.charts.cells import MAX_ROWS, Era, Key, Row, key_of, largest
+from everlog.time_units import NS_PER_S
 
-NS = 10**9
 MAX_TICKS = 7
 
 
@@ -34,7 +34,7 @@ def timeline(era: Era, labels: dict[Key, str], gaps: list[Row], faults: list[Row
     drawn, marks = [], []
     for cell in cells:
         key = key_of(cell)
-        rate = cell["records"] * NS / era.cell_ns
+        rate = cell["records"] * NS_PER_S / era.cell_ns
         says = (
             f"{labels[key]}, {clock(cell['cell'])}: {cell['records']:,} records, {rate:,.6g}/s, {size(cell['bytes'])}"
         )
@@ -52,7 +52,7 @@ def timeline(era: Era, labels: dict[Key, str], gaps: list[Row], faults: list[Row
     notes = []
     for row in era.streams:
         key = key_of(row)
-        note = f"{_rate(most.get(key, 0) * NS / era.cell_ns)}/s"
+        note = f"{_rate(most.get(key, 0) * NS_PER_S / era.cell_ns)}/s"
         notes.append(f"{note}  ✗ {damaged[key]}" if damaged[key] else note)
     names = [labels[key_of(row)] for row in era.streams]
     spec = charts.rows_over(drawn, marks, names, notes, _time_axis(era), domain=_domain(era), temporal=True)
@@ -75,7 +75,7 @@ def rates(era: Era) -> Figure:
     for (start, family), count in sorted(
         sums.items(), key=lambda item: (item[0][0], order.get(item[0][1], len(order)))
     ):
-        low, high = (held * NS / era.cell_ns for held in (below[start], below[start] + count))
+        low, high = (held * NS_PER_S / era.cell_ns for held in (below[start], below[start] + count))
         below[start] += count
         x = {"x": start // 10**6, "x2": (start + era.cell_ns) // 10**6, "low": low, "high": high}
         drawn.append(x | {"family": family, "says": f"{family}, {clock(start)}: {size(high - low)}/s"})
@@ -155,9 +155,9 @@ def intervals(streams: list[Row], labels: dict[Key, str]) -> Figure | None:
     drawn = []
     for number, row in enumerate(rows):
         values = {to: row[f"interval_{name}_ns"] for to, name in _RANGE}
-        seconds = {to: max(value / NS, 1e-6) for to, value in values.items()}
+        seconds = {to: max(value / NS_PER_S, 1e-6) for to, value in values.items()}
         drawn.append({"at": number + 0.5, "says": f"{labels[key_of(row)]}: {_says(values, duration)}"} | seconds)
-    top = max(row["interval_max_ns"] / NS for row in rows)
+    top = max(row["interval_max_ns"] / NS_PER_S for row in rows)
     powers = [10.0**n for n in range(-6, max(-4, math.ceil(math.log10(max(top, 1e-6))) + 1))]
     axis = {"title": "seconds (the least shown is 1 µs)", "values": powers, "labelExpr": charts.SI}
     names = [labels[key_of(row)] for row in rows]
@@ -220,7 +220,7 @@ def faults(found: list[Row]) -> Figure | None:
 def clock(ns: int) -> str:
     """Time of day, to the second or what is needed below."""
     text = f"{_moment(ns):%Y-%m-%d %H:%M:%S}"
-    rest = ns % NS
+    rest = ns % NS_PER_S
     return text if not rest else f"{text}.{rest // 10**6:03d}"
 
 
@@ -231,7 +231,7 @@ def day(ns: int) -> str:
 
 def _moment(ns: int) -> datetime:
     try:
-        return datetime.fromtimestamp(ns // NS, UTC)
+        return datetime.fromtimestamp(ns // NS_PER_S, UTC)
     except (OverflowError, ValueError, OSError):
         return datetime.max.replace(tzinfo=UTC)
 
@@ -247,7 +247,14 @@ def size(count: float) -> str:
 
 def duration(ns: float) -> str:
     """Nanoseconds with a unit that suits them."""
-    for unit, width in (("d", 86400 * NS), ("h", 3600 * NS), ("min", 60 * NS), ("s", NS), ("ms", 10**6), ("µs", 10**3)):
+    for unit, width in (
+        ("d", 86400 * NS_PER_S),
+        ("h", 3600 * NS_PER_S),
+        ("min", 60 * NS_PER_S),
+        ("s", NS_PER_S),
+        ("ms", 10**6),
+        ("µs", 10**3),
+    ):
         if ns >= width:
             return f"{ns / width:,.4g} {unit}"
     return f"{ns:.0f} ns"
@@ -271,7 +278,7 @@ _STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600
 
 
 def _time_axis(era: Era) -> Row:
-    span = (era.end_ns - era.start_ns) / NS
+    span = (era.end_ns - era.start_ns) / NS_PER_S
     most = MAX_TICKS if span > 10 else MAX_TICKS // 2  # milliseconds are wide
     step = next((s for s in _STEPS if span / s <= most), 86400 * math.ceil(span / 86400 / MAX_TICKS))
     width = round(step * 1000)
@@ -283,7 +290,7 @@ def _time_axis(era: Era) -> Row:
 def _clock_format(era: Era) -> str:
     span = era.end_ns - era.start_ns
     formats = ((4 * 86400, "%b %d"), (86400, "%b %d, %H:%M"), (600, "%H:%M"), (10, "%H:%M:%S"))
-    return next((text for seconds, text in formats if span > seconds * NS), "%H:%M:%S.%L")
+    return next((text for seconds, text in formats if span > seconds * NS_PER_S), "%H:%M:%S.%L")
 
 
 def _others(count: int) -> str:

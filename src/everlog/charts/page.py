@@ -13,7 +13,8 @@ from everlog import __version__
 from everlog.charts import cells as choosing
 from everlog.charts import figures
 from everlog.charts.cells import Cells, Key, Row, key_of
-from everlog.charts.figures import NS, Figure, clock, duration, plain_number, size
+from everlog.charts.figures import Figure, clock, duration, plain_number, size
+from everlog.time_units import NS_PER_S
 
 MAX_LINES = 100
 """Of a table."""
@@ -183,7 +184,7 @@ def _tables(stats: Statistics, labels: dict[Key, str]) -> list[str]:
 
 
 def _time(ns: int | None) -> str:
-    return "–" if ns is None else f"{clock(ns - ns % NS)}.{ns % NS // 10**6:03d}"
+    return "–" if ns is None else f"{clock(ns - ns % NS_PER_S)}.{ns % NS_PER_S // 10**6:03d}"
 
 
 def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[Any]], note: str = "") -> str:

@@ -7,11 +7,9 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, TextIO
 
-NS = 1_000_000_000
-_SECONDS_END = len("2024-05-06T07:08:09")
+from everlog.core.rfc3339 import rfc3339
 
 
 def printable(text: str) -> str:
@@ -62,11 +60,7 @@ def time_text(timestamp_ns: int | None) -> str:
     """``2024-05-06T07:08:09.123456789Z``; ``-`` for none, the number for a time that no calendar has."""
     if timestamp_ns is None:
         return "-"
-    seconds, rest = divmod(timestamp_ns, NS)
-    try:
-        return f"{datetime.fromtimestamp(seconds, UTC).isoformat()[:_SECONDS_END]}.{rest:09d}Z"
-    except (OverflowError, ValueError, OSError):
-        return f"{timestamp_ns}ns"
+    return rfc3339(timestamp_ns) or f"{timestamp_ns}ns"
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], right: frozenset[int]) -> None:

@@ -21,12 +21,13 @@ from everlog.core.report import Fault
 from everlog.errors import EverlogError, NotAStore
 from everlog.jlog.format.checkpoints import read_checkpoints
 from everlog.jlog.monitoring.health import DEFAULT_LIMITS, WARNINGS, HealthLimits, check_health
-from everlog.jlog.monitoring.lag import NS, LagMemory, measure_lags
+from everlog.jlog.monitoring.lag import LagMemory, measure_lags
 from everlog.jlog.monitoring.observation import Observation, observe_journal
 from everlog.jlog.monitoring.summary import SegmentSummary, summarize_segments
 from everlog.jlog.reading.journal import Journal
 from everlog.jlog.reading.segments import Segment
 from everlog.jlog.store import JlogStore
+from everlog.time_units import NS_PER_S
 
 PREFIX = "everlog_jlog_"
 JOURNAL = ("journal",)
@@ -90,7 +91,7 @@ class _Watched:
         lags = measure_lags(journal, checkpoints, now_ns, counts, memory=self.memory)
         now = observe_journal(journal, checkpoints, lags, now_ns)
         faults = check_health(now, self.older, limits)
-        if self.newer is None or (now.at_ns - self.newer.at_ns) / NS >= limits.second_look_seconds:
+        if self.newer is None or (now.at_ns - self.newer.at_ns) / NS_PER_S >= limits.second_look_seconds:
             self.older, self.newer = self.newer, now
         return now, faults
 
@@ -161,7 +162,7 @@ def _values(seen: Observation) -> dict[str, float | None]:
         "segments": len(seen.segments),
         "bytes": seen.byte_count,
         "pre_commit_bytes": seen.buffered_bytes,
-        "last_write_timestamp_seconds": max(times) / NS if times else None,
+        "last_write_timestamp_seconds": max(times) / NS_PER_S if times else None,
         "free_bytes": seen.free_bytes,
         "subscribers": len(seen.subscribers),
     }

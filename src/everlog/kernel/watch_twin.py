@@ -7,10 +7,10 @@ import time
 from collections.abc import Sequence
 
 from everlog.kernel.memory_twin import Memory
+from everlog.time_units import NS_PER_MS
 
 MAX_SOCKETS = 4096
 NANOSECONDS = 1_000_000_000
-NS_PER_MS = 1_000_000
 
 
 class Watch:

@@ -11,8 +11,8 @@ from everlog.kernel.memory import Memory
 from everlog.kernel.watch import Watch, WordPair
 from everlog.runtime.idle import Backoff, IdleStrategy
 from everlog.runtime.quiet import BUSY
+from everlog.time_units import NS_PER_MS
 
-MS_IN_NS = 1_000_000
 WORD = 8
 MAX_SOCKETS = 64
 """Of more, the agents ask the system themselves."""
@@ -88,7 +88,7 @@ class AgentRunner:
 
     def do_work(self) -> int:
         """One cycle of all agents, for who has no thread for them."""
-        now_ns, now_ms = time.monotonic_ns(), time.time_ns() // MS_IN_NS
+        now_ns, now_ms = time.monotonic_ns(), time.time_ns() // NS_PER_MS
         done = 0
         for agent in self.agents:
             try:

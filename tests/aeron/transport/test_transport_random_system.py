@@ -15,7 +15,10 @@ from everlog.aeron.transport.driver.settings.settings import ThreadingMode
 from everlog.aeron.transport.protocol import wire
 from everlog.kernel.udp import SocketAddress
 from everlog.testing.network.simulated import Weather
-from everlog.testing.network.system import MS, SECOND, US, SimulatedDriver, TransportSystem
+from everlog.testing.network.system import SimulatedDriver, TransportSystem
+from everlog.time_units import NS_PER_MS as MS
+from everlog.time_units import NS_PER_S as SECOND
+from everlog.time_units import NS_PER_US as US
 from tests.aeron.transport.test_transport_system import STREAM, Reader, message
 
 ADDRESSES = ("10.0.0.1", "10.0.0.2", "10.0.0.3")

@@ -14,7 +14,10 @@ import pytest
 from everlog.aeron.transport.client.images.fragment_assembler import FragmentAssembler
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.testing.network.simulated import Weather
-from everlog.testing.network.system import MS, SECOND, US, SimulatedDriver, TransportSystem
+from everlog.testing.network.system import SimulatedDriver, TransportSystem
+from everlog.time_units import NS_PER_MS as MS
+from everlog.time_units import NS_PER_S as SECOND
+from everlog.time_units import NS_PER_US as US
 
 HERE, THERE, ELSEWHERE = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 CHANNEL = f"aeron:udp?endpoint={THERE}:4000"

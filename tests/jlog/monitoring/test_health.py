@@ -19,8 +19,9 @@ from everlog.jlog.format.checkpoints import Checkpoint
 from everlog.jlog.format.faults import fault
 from everlog.jlog.format.names import checkpoint_name
 from everlog.jlog.monitoring.health import WARNINGS, HealthLimits, check_health, span_text
-from everlog.jlog.monitoring.lag import NS, Lag
+from everlog.jlog.monitoring.lag import Lag
 from everlog.jlog.monitoring.observation import Observation, SeenSegment, SeenSubscriber, observe
+from everlog.time_units import NS_PER_S as NS
 
 NOW = 1_700_000_000
 HOUR = 3600

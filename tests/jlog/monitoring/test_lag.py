@@ -7,10 +7,11 @@ import pytest
 import tests
 from everlog.jlog.format.checkpoints import Checkpoint, read_checkpoints
 from everlog.jlog.format.names import checkpoint_name
-from everlog.jlog.monitoring.lag import NS, Lag, LagMemory, measure_lags
+from everlog.jlog.monitoring.lag import Lag, LagMemory, measure_lags
 from everlog.jlog.reading.journal import Journal
 from everlog.jlog.store import JlogStore
 from everlog.testing.storage.memory import MemoryStorage
+from everlog.time_units import NS_PER_S as NS
 
 GOLDEN = tests.GOLDEN / "jlog"
 NOW = 2000

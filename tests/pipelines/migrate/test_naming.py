@@ -11,7 +11,6 @@ from everlog.errors import UsageError
 from everlog.pipelines.migrate.connection import Connection
 from everlog.pipelines.migrate.consumers import plan_consumers
 from everlog.pipelines.migrate.naming import SubjectMapping, distinct_names, map_subject
-from everlog.pipelines.migrate.times import rfc3339_ns
 
 
 def test_names_have_no_letter_that_jetstream_refuses_and_no_two_are_the_same() -> None:
@@ -116,12 +115,6 @@ def test_a_durable_and_a_group_of_one_name_get_two_consumers() -> None:
     assert {(p.kind, p.durable): p.name for p in plan_consumers(subs[::-1]).consumers} == names
     same = plan_consumers([sub(1, "durable queue", "c", group="d:g"), sub(2, "queue", "q", group="d_g")])
     assert len({p.name for p in same.consumers}) == 2
-
-
-def test_times_are_told_with_nanoseconds() -> None:
-    assert rfc3339_ns(1_700_000_000_123_456_789) == "2023-11-14T22:13:20.123456789Z"
-    assert rfc3339_ns(-1) == "1969-12-31T23:59:59.999999999Z"
-    assert rfc3339_ns(1 << 62) == "2116-02-20T23:53:38.427387904Z"
 
 
 def test_a_connection_holds_nothing_secret(monkeypatch: pytest.MonkeyPatch) -> None:

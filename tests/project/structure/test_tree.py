@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -78,3 +80,9 @@ def test_tests_mirror_sources_folder_for_folder() -> None:
     assert sorted(sources - tests) == [], "folders of sources without one of tests"
     # Many tests of one module may have a folder.
     assert sorted(t for t in tests - sources if not (SOURCES / f"{t}.py").exists()) == [], "of tests without sources"
+
+
+def test_expected_skips_are_of_files_that_are_there() -> None:
+    listed = tomllib.loads((TESTS / "expected_skips.toml").read_text())["skip"]
+    files = [name(path) for path in TESTS.rglob("test_*.py")]
+    assert [one["tests"] for one in listed if not any(re.fullmatch(one["tests"], file) for file in files)] == []

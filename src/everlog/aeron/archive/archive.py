@@ -15,9 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import threading
-import weakref
 from collections.abc import Callable
 from functools import partial
 from types import TracebackType
@@ -61,6 +59,7 @@ from everlog.aeron.archive.writing.stream_parameters import (
 from everlog.aeron.frames.framing import Framer
 from everlog.aeron.mark_file import now_ms
 from everlog.core.files.writable import WritableStorage
+from everlog.core.forking import OpenObjects
 from everlog.core.options import fill
 from everlog.errors import EverlogError, NotAStore, StoreExists
 
@@ -367,15 +366,7 @@ class Archive(Replaying, Upkeep):
         return f"Archive({self.path!r})"
 
 
-_archives: weakref.WeakSet[Archive] = weakref.WeakSet()
-
-
-def _leave_in_child() -> None:
-    for archive in list(_archives):
-        archive.leave()
-
-
-os.register_at_fork(after_in_child=_leave_in_child)
+_archives = OpenObjects[Archive](lambda archive: archive.leave())
 
 
 def _recover(storage: WritableStorage, options: ArchiveOptions) -> list[str]:

@@ -14,7 +14,7 @@ from everlog.aeron.frames.columns import COLUMNS, make_sink, take_batch
 from everlog.aeron.frames.position import FOREVER
 from everlog.aeron.frames.record_times import RecordTimes, check_source
 from everlog.aeron.positional_store import PositionalStore
-from everlog.aeron.transport.folder.driver import NS_PER_MS, DriverFolder, channels_of, high_water_marks
+from everlog.aeron.transport.folder.driver import DriverFolder, channels_of, high_water_marks
 from everlog.aeron.transport.folder.log_scan import LogContext, LogScan
 from everlog.aeron.transport.format.log_buffers import (
     LogBuffer,
@@ -30,6 +30,7 @@ from everlog.core.report import Progress, Report
 from everlog.core.splits import Split
 from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, StreamInfo
 from everlog.errors import CorruptData, EverlogError, StoreUnavailable, UnknownStream
+from everlog.time_units import NS_PER_MS
 
 if TYPE_CHECKING:
     from everlog.sbe import Schema

@@ -19,7 +19,6 @@ import posixpath
 import stat
 import sys
 import time
-import weakref
 from collections.abc import Iterator
 from typing import Any, Protocol
 
@@ -27,6 +26,7 @@ from everlog.core.files.locks import Lease, gets_lease, is_locked, set_lock
 from everlog.core.files.mounts import file_system_of
 from everlog.core.files.regular_files import EXPECTED, NotRegular, open_regular
 from everlog.core.files.storage import LocalFile, LocalStorage, ReadableFile, Storage, open_patiently
+from everlog.core.forking import OpenObjects
 from everlog.errors import UsageError, WriteFailed
 
 _IS_LINUX = sys.platform.startswith("linux")
@@ -243,15 +243,7 @@ class LocalWritableFile(LocalFile):
         super().close()
 
 
-_files: weakref.WeakSet[LocalWritableFile] = weakref.WeakSet()
-
-
-def _close_in_child() -> None:
-    for file in list(_files):
-        file.close()
-
-
-os.register_at_fork(after_in_child=_close_in_child)
+_files = OpenObjects[LocalWritableFile](lambda file: file.close())
 
 
 @contextlib.contextmanager

@@ -15,8 +15,8 @@ from everlog.jlog.format.faults import STREAM
 from everlog.jlog.format.layouts import JlogCheckpoint
 from everlog.jlog.format.metastore import SAFETY
 from everlog.jlog.format.names import METASTORE, PRE_COMMIT, segment_name
-from everlog.jlog.monitoring.lag import NS
 from everlog.jlog.monitoring.observation import Observation, SeenSubscriber
+from everlog.time_units import NS_PER_S
 
 WARNINGS: dict[str, str] = {
     "subscriber-stalled": "A subscriber's oldest message has waited long, and its checkpoint does not move.",
@@ -133,9 +133,9 @@ def _check_moves(case: _Case) -> Iterator[Fault]:
 
 def _seconds_still(subscriber: SeenSubscriber, case: _Case, limit: float) -> float | None:
     """How long a checkpoint has not moved, at least; ``None`` when it did, or that is not known to be long."""
-    written = None if subscriber.modified_ns is None else (case.now.at_ns - subscriber.modified_ns) / NS
+    written = None if subscriber.modified_ns is None else (case.now.at_ns - subscriber.modified_ns) / NS_PER_S
     if case.before is not None:
-        apart = (case.now.at_ns - case.before.at_ns) / NS
+        apart = (case.now.at_ns - case.before.at_ns) / NS_PER_S
         file = subscriber.checkpoint.file
         was_there = file in case.places_before
         if was_there and case.places_before[file] != subscriber.place:
@@ -179,7 +179,7 @@ def _range_text(now: Observation) -> str:
 
 def _check_readable(subscriber: SeenSubscriber, case: _Case) -> Iterator[Fault]:
     checkpoint, modified_ns = subscriber.checkpoint, subscriber.modified_ns
-    is_young = modified_ns is not None and (case.now.at_ns - modified_ns) / NS < case.limits.settling_seconds
+    is_young = modified_ns is not None and (case.now.at_ns - modified_ns) / NS_PER_S < case.limits.settling_seconds
     if checkpoint.error is None and checkpoint.byte_count == 0 and is_young:
         return
     yield _warning(
@@ -238,21 +238,21 @@ def _bytes_a_second(case: _Case, waiting_count: int) -> float | None:
     now, before = case.now, case.before
     if waiting_count <= HEALTHY_SEGMENTS:
         return None
-    if before is not None and (now.at_ns - before.at_ns) / NS >= SHORTEST_SPAN_SECONDS:
-        grown, span = now.byte_count - before.byte_count, (now.at_ns - before.at_ns) / NS
+    if before is not None and (now.at_ns - before.at_ns) / NS_PER_S >= SHORTEST_SPAN_SECONDS:
+        grown, span = now.byte_count - before.byte_count, (now.at_ns - before.at_ns) / NS_PER_S
         return grown / span if grown > 0 else None
     first, last = now.segments[0].modified_ns, now.segments[-1].modified_ns
-    if first is None or last is None or (last - first) / NS < SHORTEST_SPAN_SECONDS:
+    if first is None or last is None or (last - first) / NS_PER_S < SHORTEST_SPAN_SECONDS:
         return None
     written = now.byte_count - now.segments[0].byte_count  # what came after the first was finished
-    return written / ((last - first) / NS) if written else None
+    return written / ((last - first) / NS_PER_S) if written else None
 
 
 def _check_writers(case: _Case) -> Iterator[Fault]:
     """The buffer, the metastore, and how safely it is written."""
     now = case.now
     if now.buffered_bytes and now.buffered_since_ns is not None:
-        age = (now.at_ns - now.buffered_since_ns) / NS
+        age = (now.at_ns - now.buffered_since_ns) / NS_PER_S
         if age > case.limits.buffered_seconds:
             yield _warning(
                 "pre-commit-waiting",

@@ -22,11 +22,10 @@ from everlog.jlog.reading.journal import SOURCES, Journal
 from everlog.jlog.reading.recovery import SegmentData
 from everlog.jlog.reading.segments import Segment, SegmentReader
 from everlog.kernel.columns import RowSink
+from everlog.time_units import NS_PER_S, NS_PER_US
 
 LOOK_BYTES = 256 << 20
 """So many bytes without a sound index are walked in one measurement; what lies in more is not known."""
-NS = 1_000_000_000
-US = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +156,7 @@ class _Meter:
         messages = None if more is None or place.messages is None else more + place.messages
         seconds = None
         if known:
-            seconds = 0.0 if oldest_ns is None else max(0.0, (now_ns - oldest_ns) / NS)
+            seconds = 0.0 if oldest_ns is None else max(0.0, (now_ns - oldest_ns) / NS_PER_S)
         return Lag(messages, behind[0][at] + place.byte_count, seconds, oldest_ns)
 
     def _is_remembered(self, segment: Segment, marker: int) -> bool:
@@ -219,7 +218,7 @@ class _Meter:
             framing = self.journal.framing_of(file, 0, size)
             header = SegmentData(file, 0, size).header(0, framing)
             if header is not None and header.end <= size:
-                self.memory.firsts[key] = header.timestamp_us * US
+                self.memory.firsts[key] = header.timestamp_us * NS_PER_US
                 return True
             if not self._spend(size):
                 return False
@@ -258,7 +257,7 @@ def _place_by_index(data: SegmentData, framing: Framing, index: SegmentIndex, ma
     first = data.header(start, framing)
     if first is None or first.end > data.end:
         return None
-    return Place(data.end - start, index.good - marker if is_complete else None, first.timestamp_us * US)
+    return Place(data.end - start, index.good - marker if is_complete else None, first.timestamp_us * NS_PER_US)
 
 
 def _walk_for_places(

@@ -14,9 +14,10 @@ from everlog.errors import EverlogError
 from everlog.jlog.format.checkpoints import Checkpoint, read_checkpoints
 from everlog.jlog.format.names import PRE_COMMIT, TRANSIENT_PREFIX, segment_name
 from everlog.jlog.format.pre_commit import START
-from everlog.jlog.monitoring.lag import US, Lag, measure_lags
+from everlog.jlog.monitoring.lag import Lag, measure_lags
 from everlog.jlog.reading.journal import Journal
 from everlog.jlog.reading.recovery import SegmentData
+from everlog.time_units import NS_PER_US
 
 LOCKS = "/proc/locks"
 """Where Linux lists the locks of all processes."""
@@ -118,7 +119,7 @@ def _buffered_since(journal: Journal) -> int | None:
             header = SegmentData(file, START, size).header(START, journal.framing_of(file, START, size))
     except EverlogError:
         return None
-    return None if header is None else header.timestamp_us * US
+    return None if header is None else header.timestamp_us * NS_PER_US
 
 
 def _free_bytes(storage: Storage) -> int | None:

@@ -14,7 +14,6 @@ import logging
 import os
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from operator import length_hint
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from everlog.core.batch import Batch
 from everlog.core.columns import pick
+from everlog.core.forking import OpenObjects
 from everlog.core.report import Fault
 from everlog.errors import SubscriberExists, UnknownSubscriber, UsageError
 from everlog.jlog.format.addresses import Address
@@ -49,7 +49,6 @@ MAX_BYTES = 1 << 30
 Place = Message | str | int
 """A message, an address, its number or its text."""
 _log = logging.getLogger("everlog.jlog")
-_open: weakref.WeakSet[Subscription] = weakref.WeakSet()
 
 
 def log_fault(fault: Fault) -> None:
@@ -303,10 +302,9 @@ def _address_of(place: Place) -> Address:
     return place.address if isinstance(place, Message) else as_address(place)
 
 
-def _leave_all_to_parent() -> None:
-    for subscription in list(_open):
-        if not subscription.is_closed:
-            subscription.leave_to_parent()
+def _leave_to_parent(subscription: Subscription) -> None:
+    if not subscription.is_closed:
+        subscription.leave_to_parent()
 
 
-os.register_at_fork(after_in_child=_leave_all_to_parent)
+_open = OpenObjects(_leave_to_parent)

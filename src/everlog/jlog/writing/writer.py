@@ -6,13 +6,13 @@ import contextlib
 import logging
 import os
 import threading
-import weakref
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
 from everlog.core.files.durability import Durability
 from everlog.core.files.writable import WritableFile, write_failed
+from everlog.core.forking import OpenObjects
 from everlog.core.group_commit import GroupCommit, Round
 from everlog.errors import EverlogError, UnsupportedVersion, UsageError, WriteFailed
 from everlog.jlog.format.addresses import Address
@@ -44,7 +44,6 @@ from everlog.jlog.writing.past_end import set_back
 from everlog.jlog.writing.tail import Tail, known_tail, settle
 
 _log = logging.getLogger("everlog.jlog")
-_writers: weakref.WeakSet[Writer] = weakref.WeakSet()
 
 
 class Writer:
@@ -465,11 +464,10 @@ def _check_messages(payloads: list[Any], times_us: list[int] | None) -> None:
             raise OverflowError(f"{time_us} microseconds since 1970")
 
 
-def _forked() -> None:
-    for writer in list(_writers):
-        writer._lock = threading.Lock()  # another thread may have held it
-        # Locks belong to the open file: left open here, one would outlive the parent that is killed while it has it.
-        writer._close_files()
+def _leave_to_parent(writer: Writer) -> None:
+    writer._lock = threading.Lock()  # another thread may have held it
+    # Locks belong to the open file: left open here, one would outlive the parent that is killed while it has it.
+    writer._close_files()
 
 
-os.register_at_fork(after_in_child=_forked)
+_writers = OpenObjects(_leave_to_parent)

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 from everlog.core.json_text import parse_json
 from everlog.core.report import Fault, Severity
+from everlog.core.rfc3339 import rfc3339
 from everlog.core.store import Store
 from everlog.errors import EverlogError, UsageError, WriteFailed
 from everlog.pipelines.migrate.connection import (
@@ -38,7 +39,6 @@ from everlog.pipelines.migrate.consumers import REDELIVER
 from everlog.pipelines.migrate.durables import make_consumer
 from everlog.pipelines.migrate.move import ChannelMove
 from everlog.pipelines.migrate.stream import DONE, GAP_SUBJECT, IMPORTING, check_is_ours, import_subject, stream_config
-from everlog.pipelines.migrate.times import rfc3339_ns
 from everlog.pipelines.scan.options import SKIP
 from everlog.pipelines.scan.store_errors import damage, warn_of_sealed
 from everlog.stores import open_store
@@ -312,7 +312,7 @@ class ChannelImport:
 
     async def _publish(self, sequence: int, time_ns: int, reply: str, payload: bytes) -> None:
         move = self._move
-        headers = {"Everlog-Time": rfc3339_ns(time_ns), "Everlog-Sequence": str(sequence)}
+        headers = {"Everlog-Time": rfc3339(time_ns) or str(time_ns), "Everlog-Sequence": str(sequence)}
         if move.subject != move.channel:
             headers["Everlog-Channel"] = move.channel
         if reply:

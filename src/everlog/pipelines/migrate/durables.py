@@ -13,13 +13,13 @@ from everlog.errors import UsageError, WriteFailed
 from everlog.pipelines.migrate.connection import JetStream
 from everlog.pipelines.migrate.consumers import REDELIVER, ConsumerPlan
 from everlog.pipelines.migrate.move import ChannelMove
+from everlog.time_units import NS_PER_S
 
 IMPORTING, DONE = "importing", "done"
 FETCH = 256
 IMPORT_ACK_WAIT_S = 3600
 SETTLE_TRIES = 100
 SETTLE_WAIT_S = 0.05
-NS = 10**9
 
 
 async def make_consumer(js: JetStream, move: ChannelMove, plan: ConsumerPlan, present: set[int]) -> dict[str, Any]:
@@ -83,7 +83,7 @@ async def _put(js: JetStream, move: ChannelMove, plan: ConsumerPlan, state: str,
         "opt_start_seq": max(plan.start(move.settings.pending), 1),
         "ack_policy": "explicit",
         # Until it is done, nothing comes back by itself.
-        "ack_wait": (IMPORT_ACK_WAIT_S if state == IMPORTING else plan.ack_wait_s) * NS,
+        "ack_wait": (IMPORT_ACK_WAIT_S if state == IMPORTING else plan.ack_wait_s) * NS_PER_S,
         # While what was acknowledged is acknowledged again, what is pending must not hold it up.
         "max_ack_pending": -1 if state == IMPORTING else plan.max_ack_pending,
         "replay_policy": "instant",

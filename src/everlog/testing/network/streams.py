@@ -38,8 +38,8 @@ from everlog.aeron.transport.media.udp_channel import UdpChannel
 from everlog.aeron.transport.memory.counters_memory import Counters
 from everlog.kernel.memory import Memory
 from everlog.testing.network.simulated import SimulatedMachine
+from everlog.time_units import NS_PER_MS
 
-MS = 1_000_000
 COUNTER_COUNT = 256
 FIRST_SESSION = 77
 
@@ -117,7 +117,7 @@ class PublishingMachine:
     def cycle(self, now_ns: int) -> int:
         """One cycle of the sender, and of the conductor; how much was done."""
         self.now_ns = now_ns
-        work = self.sender.do_work(now_ns, now_ns // MS)
+        work = self.sender.do_work(now_ns, now_ns // NS_PER_MS)
         for publishing in self.publications:
             work += publishing.publication.update_publisher_position_and_limit()
         return work
@@ -125,7 +125,7 @@ class PublishingMachine:
     def time_event(self) -> None:
         """The conductor looks at the time."""
         for publishing in self.publications:
-            publishing.publication.on_time_event(self.now_ns, self.now_ns // MS, self)
+            publishing.publication.on_time_event(self.now_ns, self.now_ns // NS_PER_MS, self)
 
     def add_publication(self, uri: str, stream_id: int) -> Publishing:
         """An exclusive publication on a channel of its own."""

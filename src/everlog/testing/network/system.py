@@ -30,10 +30,10 @@ from everlog.aeron.transport.memory.cnc_memory import CncMemory, CncSettings
 from everlog.aeron.transport.memory.loss_report_writer import LossReport
 from everlog.kernel.memory import Memory
 from everlog.testing.network.simulated import SimulatedNetwork, Weather
+from everlog.time_units import NS_PER_MS, NS_PER_S, NS_PER_US
 
-US, MS, SECOND = 1000, 1_000_000, 1_000_000_000
-START_NS, START_MS = 1000 * SECOND, 1_700_000_000_000
-STEP_NS = 50 * US
+START_NS, START_MS = 1000 * NS_PER_S, 1_700_000_000_000
+STEP_NS = 50 * NS_PER_US
 TERM_LENGTH = 64 << 10
 LOSS_REPORT_LENGTH = 64 << 10
 
@@ -64,7 +64,7 @@ class TransportSystem:
     @property
     def now_ms(self) -> int:
         """Milliseconds since 1970."""
-        return START_MS + (self.now_ns - START_NS) // MS
+        return START_MS + (self.now_ns - START_NS) // NS_PER_MS
 
     def driver(self, address: str, **settings: Any) -> SimulatedDriver:
         """A driver on a machine of its own. ``settings`` are fields of the configuration."""
@@ -83,14 +83,14 @@ class TransportSystem:
                 work += client.do_work()
         return work
 
-    def advance(self, duration_ns: int, step_ns: int = MS) -> None:
+    def advance(self, duration_ns: int, step_ns: int = NS_PER_MS) -> None:
         """Let time go on for so long, by steps that may be longer than ``self.step_ns``."""
         end_ns = self.now_ns + duration_ns
         while self.now_ns < end_ns:
             self.step(min(step_ns, end_ns - self.now_ns))
 
     def run_until(
-        self, condition: Callable[[], bool], timeout_ns: int = 60 * SECOND, step_ns: int | None = None
+        self, condition: Callable[[], bool], timeout_ns: int = 60 * NS_PER_S, step_ns: int | None = None
     ) -> None:
         """Step until ``condition`` holds; ``step_ns``: by longer steps, where a timeout is waited for. Raises
         :class:`SystemStopped` when it does not in time."""
@@ -132,7 +132,7 @@ class SimulatedDriver:
                 seed=system.random.getrandbits(32),
                 interfaces=self.machine.interfaces,
                 clock_ns=lambda: system.now_ns,
-                epoch_ns=lambda: system.now_ms * MS,
+                epoch_ns=lambda: system.now_ms * NS_PER_MS,
             ),
         )
         self.agents: list[Agent] = [self.parts.sender, self.parts.receiver, self.parts.conductor]
@@ -156,7 +156,7 @@ class SimulatedDriver:
         return client
 
     def _sleep(self, seconds: float) -> None:
-        self.system.advance(max(round(seconds * SECOND), self.system.step_ns))
+        self.system.advance(max(round(seconds * NS_PER_S), self.system.step_ns))
 
     def count(self, counter: SystemCounter) -> int:
         """What one of the driver's counters says."""

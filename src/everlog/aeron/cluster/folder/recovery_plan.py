@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 from everlog.aeron.archive.folder.recordings import Recording
 from everlog.aeron.cluster.format.messages import CONSENSUS_MODULE
-from everlog.aeron.cluster.format.recording_log import NULL_VALUE, RECORDING_LOG_NAME, SNAPSHOT, TERM, Entry
+from everlog.aeron.cluster.format.recording_log import RECORDING_LOG_NAME, SNAPSHOT, TERM, Entry
 from everlog.aeron.frames.constants import NULL_POSITION
+from everlog.aeron.layouts import NULL_VALUE
 from everlog.errors import CorruptData
 
 UNGIVEN_STATES = ("INVALID", "DELETED")

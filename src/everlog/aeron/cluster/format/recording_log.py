@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from everlog.aeron.cluster.format.layouts import RecordingLogEntry
 from everlog.aeron.cluster.format.messages import CONSENSUS_MODULE
 from everlog.aeron.frames.constants import FRAME_ALIGNMENT, align
+from everlog.aeron.layouts import NULL_VALUE
 from everlog.core.report import Fault
 from everlog.errors import UsageError
 
@@ -27,7 +28,6 @@ MAX_SERVICE_ID = 127
 TERM, SNAPSHOT, STANDBY_SNAPSHOT = range(3)
 TYPE_NAMES = ("TERM", "SNAPSHOT", "STANDBY_SNAPSHOT")
 REMOVED = -1
-NULL_VALUE = -1
 _INVALID_FLAG = -(1 << 31)
 _RANK = (0, 2, 1)
 _unpack = RecordingLogEntry.struct.unpack_from

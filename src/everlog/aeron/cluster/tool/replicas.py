@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 from everlog.aeron.cluster.folder.scanning import LOG
 from everlog.aeron.cluster.folder.snapshot import service_label
-from everlog.aeron.cluster.format.recording_log import NULL_VALUE, RECORDING_LOG_NAME, Entry
+from everlog.aeron.cluster.format.recording_log import RECORDING_LOG_NAME, Entry
 from everlog.aeron.cluster.store import ClusterStore
+from everlog.aeron.layouts import NULL_VALUE
 from everlog.core.report import Fault, Report, Severity
 from everlog.errors import EverlogError
 

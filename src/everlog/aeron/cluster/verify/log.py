@@ -12,7 +12,8 @@ from everlog.aeron.cluster.folder.node import NodeFolder
 from everlog.aeron.cluster.folder.scanning import LOG, MessageContext
 from everlog.aeron.cluster.format.mark_file import ClusterMark
 from everlog.aeron.cluster.format.messages import CONSENSUS_MODULE
-from everlog.aeron.cluster.format.recording_log import NULL_VALUE, RECORDING_LOG_NAME, Entry
+from everlog.aeron.cluster.format.recording_log import RECORDING_LOG_NAME, Entry
+from everlog.aeron.layouts import NULL_VALUE
 from everlog.aeron.mark_file import now_ms
 from everlog.core.batch import Batch
 from everlog.core.report import Fault, Report, Severity

@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import pairwise
 
 from everlog.aeron.cluster.format.recording_log import (
-    NULL_VALUE,
     RECORDING_LOG_NAME,
     SNAPSHOT,
     STANDBY_SNAPSHOT,
@@ -15,6 +14,7 @@ from everlog.aeron.cluster.format.recording_log import (
     Entry,
     RecordingLog,
 )
+from everlog.aeron.layouts import NULL_VALUE
 from everlog.core.report import Fault, Severity
 
 REPAIR = "compare it with the other nodes'; everlog cluster DIR seed-recording-log-from-snapshot starts anew"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from everlog.errors import UsageError
+from everlog.time_units import NS_PER_MS
 
 if TYPE_CHECKING:
     from everlog.aeron.transport.client.image import Image
@@ -22,7 +23,6 @@ CounterHandler = Callable[[int, int], object]
 """Called with a counter's registration id and its id."""
 
 FOLDER_VARIABLE = "AERON_DIR"
-NS_PER_MS = 1_000_000
 MAX_NAME_LENGTH = 100
 MAX_IDLE_SLEEP_NS = 1_000_000_000
 

@@ -39,8 +39,7 @@ from everlog.aeron.transport.memory.error_log_writer import DistinctErrorLog
 from everlog.aeron.transport.memory.loss_report_writer import LossReport
 from everlog.aeron.transport.memory.ring_buffer import ManyToOneRingBuffer
 from everlog.runtime.tasks import InlineTasks, Tasks, ThreadTasks
-
-NS_PER_MS = 1_000_000
+from everlog.time_units import NS_PER_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,8 +22,9 @@ from everlog.aeron.transport.media.network import Network, SystemNetwork
 from everlog.aeron.transport.memory.cnc_memory import CncMemory, CncSettings
 from everlog.aeron.transport.memory.loss_report_writer import LossReport
 from everlog.aeron.transport.memory.shared_files import create_file
-from everlog.runtime.agent_runner import MS_IN_NS, Agent, AgentRunner
+from everlog.runtime.agent_runner import Agent, AgentRunner
 from everlog.runtime.idle import idle_strategy
+from everlog.time_units import NS_PER_MS
 
 SHARED_THREAD, NETWORK_THREAD = "aeron-md-shd", "aeron-md-net"
 CONDUCTOR_THREAD, SENDER_THREAD, RECEIVER_THREAD = "aeron-md-cnd", "aeron-md-snd", "aeron-md-rcv"
@@ -63,7 +64,7 @@ class EmbeddedDriver(RunningDriver):
         self, configuration: Configuration, network: Network, sockets: SocketLengths, opened: ExitStack
     ) -> DriverParts:
         """The agents over their files, which clients may use from here on."""
-        now_ns, now_ms = time.monotonic_ns(), time.time_ns() // MS_IN_NS
+        now_ns, now_ms = time.monotonic_ns(), time.time_ns() // NS_PER_MS
         folder = Path(configuration.dir)
         cnc = CncMemory.create(folder, cnc_settings(configuration), now_ms)
         opened.callback(cnc.close)

@@ -25,6 +25,7 @@ from everlog.errors import CorruptData, UsageError
 from everlog.kernel.socket_address import SocketAddress
 from everlog.kernel.udp import Datagrams
 from everlog.runtime.tasks import Task
+from everlog.time_units import NS_PER_MS
 
 MAX_BOOTSTRAP_NEIGHBORS = 20
 MAX_CACHE_ENTRIES = 4096
@@ -32,7 +33,6 @@ MAX_NEIGHBORS = 256
 """Anyone who reaches the port can tell names and neighbours: more than these are not believed."""
 WORK_INTERVAL_MS = 10
 BATCH_DATAGRAMS = 16
-NS_PER_MS = 1_000_000
 NEIGHBORS_TYPE, CACHE_ENTRIES_TYPE, BOOTSTRAP_TYPE = 15, 16, 21
 _V4_LENGTH, _V6_LENGTH = 4, 16
 _ENTRY_OVERHEAD = 8 + 2 + 7

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from struct import Struct
 
+from everlog.aeron.layouts import NULL_VALUE
 from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.format.counters import SYSTEM
 from everlog.aeron.transport.memory.counters_memory import AtomicCounter, Counters
@@ -12,7 +13,6 @@ from everlog.aeron.transport.memory.counters_memory import AtomicCounter, Counte
 AERON_VERSION = 1, 51, 0
 """The version of Aeron that this driver does as."""
 CONTROL_PROTOCOL_VERSION = 1, 0, 0
-NULL_VALUE = -1
 _KEY = Struct("<i")
 _UNITS = (("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000))
 

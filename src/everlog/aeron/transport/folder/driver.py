@@ -21,8 +21,7 @@ from everlog.core.files.storage import ReadableFile, Storage
 from everlog.core.report import Fault
 from everlog.errors import EverlogError, UnknownStream
 from everlog.kernel import columns as kernel
-
-NS_PER_MS = 1_000_000
+from everlog.time_units import NS_PER_MS
 
 
 class DriverFolder:

@@ -25,6 +25,7 @@ from everlog.aeron.transport.format.layouts import BroadcastTrailer, CncMetaData
 from everlog.core.files.storage import ReadableFile, Storage
 from everlog.core.files.zeros import first_nonzero
 from everlog.errors import CorruptData, LimitExceeded, StoreUnavailable, UnsupportedVersion
+from everlog.time_units import NS_PER_MS
 
 CNC_NAME = "cnc.dat"
 SUPPORTED = 0, 2
@@ -37,7 +38,6 @@ MAX_USED_BYTES = 256 << 20
 """Of the counters' metadata (half a million counters) and of the error log: more is refused."""
 DRIVER_TIMEOUT_MS = 10_000
 """A driver whose heartbeat is older than this, and no client's timeout is longer, is gone."""
-NS_PER_MS = 1_000_000
 CLOSED = -1
 """Heartbeat of a driver that closed as it should."""
 

@@ -11,7 +11,7 @@ from typing import Protocol
 from everlog.aeron.channel_uri import ChannelUri, InvalidChannel
 from everlog.aeron.frames.constants import FLAG_BEGIN, FRAME_ALIGNMENT, HEADER_LENGTH, MAX_TERM_LENGTH
 from everlog.aeron.java_exception import AeronEvent
-from everlog.aeron.layouts import DataHeader
+from everlog.aeron.layouts import NULL_VALUE, DataHeader
 from everlog.aeron.transport.media.context import (
     ACTIVE,
     ADDRESS_TIMEOUT_NS,
@@ -38,7 +38,6 @@ from everlog.kernel.memory import Memory
 from everlog.kernel.socket_address import SocketAddress
 from everlog.kernel.udp import Datagrams
 
-NULL_VALUE = -1
 _READ_KINDS = frozenset(
     (wire.TYPE_NAK, wire.TYPE_SM, wire.TYPE_ERR, wire.TYPE_SETUP, wire.TYPE_RTTM, wire.TYPE_RES, wire.TYPE_RSP_SETUP)
 )

@@ -23,9 +23,9 @@ from everlog.core.files.writable import DRAFT_PREFIX
 from everlog.core.report import Progress, Report
 from everlog.errors import CorruptData, EverlogError, StoreUnavailable, UnsupportedVersion
 from everlog.kernel import columns as kernel
+from everlog.time_units import NS_PER_MS
 
 STEP_ROWS = 1 << 20
-NS_PER_MS = 1_000_000
 NO_COUNTERS = "counters, errors, and the driver's state"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from everlog.aeron.layouts import NULL_VALUE
 from everlog.aeron.transport.client.conducting.driver_proxy import DriverProxy
 from everlog.aeron.transport.client.conducting.requests import Requests
 from everlog.aeron.transport.client.conducting.resources import AnyPublication, Resources
@@ -35,8 +36,6 @@ from everlog.aeron.transport.protocol.commands import (
     TerminateDriver,
 )
 from everlog.errors import EverlogError, UsageError
-
-NULL = -1
 
 
 class Commands:
@@ -80,7 +79,7 @@ class Commands:
             return subscription
 
         registration: Registration[Subscription] = self._requests.ask(
-            lambda new: AddSubscription(self._client_id, new, NULL, stream_id, channel),
+            lambda new: AddSubscription(self._client_id, new, NULL_VALUE, stream_id, channel),
             f"add-subscription {channel}, stream {stream_id}",
             (OnSubscriptionReady,),
             ready,
@@ -142,7 +141,7 @@ class Commands:
 
     def terminate_driver(self, token: bytes) -> None:
         """Ask the driver to end itself; there is no answer."""
-        self._proxy.send(TerminateDriver(self._client_id, NULL, token))
+        self._proxy.send(TerminateDriver(self._client_id, NULL_VALUE, token))
 
     def close_publication(self, registration_id: int, *, revoke: bool) -> None:
         """Take it out of use, and tell the driver."""

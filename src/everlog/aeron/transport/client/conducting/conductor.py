@@ -22,7 +22,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from everlog.aeron.transport.client.conducting.client_commands import NULL, Commands
+from everlog.aeron.layouts import NULL_VALUE
+from everlog.aeron.transport.client.conducting.client_commands import Commands
 from everlog.aeron.transport.client.conducting.driver_proxy import DriverProxy
 from everlog.aeron.transport.client.conducting.handlers import Handlers
 from everlog.aeron.transport.client.conducting.liveness import Liveness
@@ -215,7 +216,7 @@ class ClientConductor:
         """End the client, and tell the driver; a second call does nothing."""
         if not self.is_ended:
             self._end(ended("client", None))
-            self.proxy.send_sooner_or_later(ClientClose(self.client_id, NULL))
+            self.proxy.send_sooner_or_later(ClientClose(self.client_id, NULL_VALUE))
 
     def fail(self, error: EverlogError) -> None:
         """End the client because of an error, which is reported."""

@@ -10,9 +10,10 @@ from everlog.aeron.transport.client.conducting.driver_proxy import DriverProxy
 from everlog.aeron.transport.client.conducting.pacemaker import Pacemaker
 from everlog.aeron.transport.client.counters_reader import CountersReader
 from everlog.aeron.transport.client.errors import ClientTimeout, DriverTimeout
-from everlog.aeron.transport.client.options import NS_PER_MS, ClientOptions
+from everlog.aeron.transport.client.options import ClientOptions
 from everlog.aeron.transport.format.counters import HEARTBEAT, VALUE_LENGTH
 from everlog.aeron.transport.format.layouts import CounterValue, HeartbeatKey
+from everlog.time_units import NS_PER_MS
 from everlog.version import __version__
 
 SHUT_DOWN = -1

@@ -11,11 +11,11 @@ from typing import Literal
 from everlog.aeron.transport.format.counters import ALLOCATED, HEARTBEAT
 from everlog.aeron.transport.format.layouts import CounterMetaData, CounterValue, HeartbeatKey
 from everlog.kernel.memory import Memory
+from everlog.time_units import NS_PER_MS
 
 _STATE = CounterMetaData.field("state").offset
 _TYPE = CounterMetaData.field("type_id").offset
 _KEY = CounterMetaData.field("key").offset + HeartbeatKey.field("client_id").offset
-NS_PER_MS = 1_000_000
 State = Literal["running", "stopped", "lapsed", "lost"]
 
 

@@ -5,10 +5,8 @@ to a client: one reads the driver's events and calls the program's handlers, one
 from __future__ import annotations
 
 import atexit
-import os
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,12 +20,13 @@ from everlog.aeron.transport.client.errors import ClientClosed, DriverTimeout, e
 from everlog.aeron.transport.client.options import ClientOptions
 from everlog.aeron.transport.client.registration import Registration
 from everlog.aeron.transport.memory.log_memory import LogMemory
+from everlog.core.forking import OpenObjects
 from everlog.errors import EverlogError, UsageError
+from everlog.time_units import NS_PER_S
 
 T = TypeVar("T")
 FIRST_SLEEP_NS = 20_000
 """A driver that spins answers sooner than one that sleeps: a wait begins with short sleeps."""
-NS = 1_000_000_000
 BEATS_IN_TIMEOUT = 4
 
 
@@ -74,7 +73,7 @@ class Session:
     def _run(self) -> None:
         while not self._stopping.is_set():
             if not self.work():
-                self._stopping.wait(self.options.idle_sleep_ns / NS)
+                self._stopping.wait(self.options.idle_sleep_ns / NS_PER_S)
 
     def work(self) -> int:
         """Beat, look after the driver, read its events, unless another thread does just now; how much was done."""
@@ -117,7 +116,7 @@ class Session:
     def wait(self, registration: Registration[Any], timeout: float | None) -> None:
         """Until it is done. Raises :class:`UsageError` in a handler; a registration that took too long is cancelled."""
         self.check_outside_handlers(registration.what)
-        limit_ns = self.options.driver_timeout_ns if timeout is None else round(timeout * NS)
+        limit_ns = self.options.driver_timeout_ns if timeout is None else round(timeout * NS_PER_S)
         deadline_ns = self._clock.now_ns() + limit_ns
         sleep_ns = FIRST_SLEEP_NS
         try:
@@ -125,7 +124,7 @@ class Session:
                 if self._clock.now_ns() >= deadline_ns:
                     self._give_up(registration, limit_ns)
                     return
-                self._clock.sleep(sleep_ns / NS)
+                self._clock.sleep(sleep_ns / NS_PER_S)
                 sleep_ns = min(sleep_ns * 2, self.options.await_sleep_ns)
         except BaseException:
             self.cancel(registration)
@@ -139,7 +138,7 @@ class Session:
                 self._conductor.cancel(registration, error)
 
     def _give_up(self, registration: Registration[Any], limit_ns: int) -> None:
-        found = f"no answer of the driver in {limit_ns / NS:g} s"
+        found = f"no answer of the driver in {limit_ns / NS_PER_S:g} s"
         error = DriverTimeout(
             registration.what, found=found, expected="one", hint="is the driver overloaded or stopped?"
         )
@@ -245,19 +244,13 @@ class Session:
             conductor.abandon(self._failure)
 
 
-_open: weakref.WeakSet[Session] = weakref.WeakSet()
-
-
-def _abandon_all() -> None:
-    for session in list(_open):
-        session.abandon()
+_open = OpenObjects[Session](lambda session: session.abandon())
 
 
 def _close_all() -> None:
     # The driver need not wait for the timeout to know that the program has ended.
-    for session in list(_open):
+    for session in _open:
         session.close()
 
 
 atexit.register(_close_all)
-os.register_at_fork(after_in_child=_abandon_all)

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from everlog.aeron.transport.driver import stream_counters
 from everlog.aeron.transport.driver.commands.client_proxy import ClientProxy
 from everlog.aeron.transport.memory.counters_memory import AtomicCounter, Counters
-
-NS_PER_MS = 1_000_000
+from everlog.time_units import NS_PER_MS
 
 
 @dataclass(slots=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+from everlog.aeron.layouts import NULL_VALUE
 from everlog.aeron.transport.driver import publication_errors
 from everlog.aeron.transport.driver.commands.clients import Clients
 from everlog.aeron.transport.driver.commands.command_errors import (
@@ -45,7 +46,6 @@ CLOSED_HEARTBEAT = -1
 """What clients read of a driver that closed as it should."""
 LOOPBACK = "127.0.0.1", 0
 """Where the rejection of an image in shared memory comes from."""
-NULL_VALUE = -1
 
 Handler = Callable[[Any], "Iterator[None] | None"]
 

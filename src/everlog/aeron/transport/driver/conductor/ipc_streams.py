@@ -3,6 +3,7 @@ DriverConductor."""
 
 from __future__ import annotations
 
+from everlog.aeron.layouts import NULL_VALUE
 from everlog.aeron.transport.driver import stream_counters
 from everlog.aeron.transport.driver.commands import uri_syntax
 from everlog.aeron.transport.driver.commands.client_proxy import IPC_CHANNEL
@@ -29,7 +30,6 @@ from everlog.aeron.transport.memory.counters_memory import AtomicCounter
 from everlog.aeron.transport.protocol import commands
 from everlog.runtime.tasks import Steps, finished
 
-NULL_VALUE = -1
 LOOKS_AT_LIMITS = 400
 """In a row, at short windows that move: some ten microseconds."""
 

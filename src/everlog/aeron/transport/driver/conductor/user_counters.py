@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from everlog.aeron.layouts import NULL_VALUE
 from everlog.aeron.transport.driver.commands.clients import Clients
 from everlog.aeron.transport.driver.commands.command_errors import CommandRefused, unknown_counter
 from everlog.aeron.transport.driver.context import DriverContext
@@ -9,8 +10,6 @@ from everlog.aeron.transport.driver.links import CounterLink
 from everlog.aeron.transport.format.counters import ALLOCATED, MAX_KEY_LENGTH, MAX_LABEL_LENGTH
 from everlog.aeron.transport.format.error_codes import ErrorCode
 from everlog.aeron.transport.protocol import commands
-
-NULL_VALUE = -1
 
 
 class UserCounters:

@@ -8,6 +8,7 @@ from typing import Any
 
 from everlog.aeron.channel_uri import InvalidChannel
 from everlog.aeron.frames.constants import MIN_TERM_LENGTH
+from everlog.aeron.layouts import NULL_VALUE
 from everlog.aeron.transport.driver import stream_counters
 from everlog.aeron.transport.driver.commands import uri_values
 from everlog.aeron.transport.driver.commands.command_errors import as_refused, generic, illegal_argument, illegal_state
@@ -41,8 +42,6 @@ from everlog.aeron.transport.media.udp_channel import UdpChannel
 from everlog.aeron.transport.memory.counters_memory import AtomicCounter
 from everlog.aeron.transport.protocol import commands
 from everlog.runtime.tasks import Steps, finished
-
-NULL_VALUE = -1
 
 
 class NetworkPublications:

@@ -25,9 +25,9 @@ from everlog.aeron.transport.media.udp_channel import UdpChannel
 from everlog.aeron.transport.protocol import commands
 from everlog.kernel.socket_address import SocketAddress
 from everlog.runtime.tasks import Steps, finished
+from everlog.time_units import NS_PER_MS
 
 SPY_PREFIX = "aeron-spy"
-NS_PER_MS = 1_000_000
 Lookup = tuple[int, str, str]
 """Who asks for a name, which, and for which of its channels."""
 

@@ -15,9 +15,7 @@ from everlog.aeron.transport.driver.untethered import UntetheredLink, Untethered
 from everlog.aeron.transport.memory.counters_memory import AtomicCounter
 from everlog.aeron.transport.memory.loss_report_writer import LossReport
 from everlog.kernel.udp import SocketAddress
-
-MILLISECOND_NS = 1_000_000
-SECOND_NS = 1_000 * MILLISECOND_NS
+from everlog.time_units import NS_PER_MS, NS_PER_S
 
 
 class Link(UntetheredLink, Protocol):
@@ -89,8 +87,8 @@ class ImageParameters:
     delay: FeedbackDelayGenerator
     loss_report: LossReport | None = None
     now_ns: int
-    image_liveness_timeout_ns: int = 10 * SECOND_NS
-    status_message_timeout_ns: int = 200 * MILLISECOND_NS
+    image_liveness_timeout_ns: int = 10 * NS_PER_S
+    status_message_timeout_ns: int = 200 * NS_PER_MS
     untethered: UntetheredTimeouts = field(default_factory=UntetheredTimeouts)
     timestamp_offset: int | None = None
 

@@ -21,8 +21,6 @@ from everlog.aeron.transport.memory.counters_memory import AtomicCounter
 from everlog.kernel.memory import Memory
 from everlog.kernel.udp import Datagrams, SocketAddress
 
-NULL_VALUE = -1
-
 
 class ChannelInformation(Protocol):
     """What a publication asks about its channel."""

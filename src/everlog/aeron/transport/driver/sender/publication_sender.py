@@ -14,9 +14,9 @@ from collections import OrderedDict
 
 from everlog.aeron.frames.constants import FLAG_BEGIN, FLAG_END
 from everlog.aeron.frames.position import term_id_of, wrap_int32
+from everlog.aeron.layouts import NULL_VALUE
 from everlog.aeron.transport.driver.sender.flow_control import MAX_RECEIVERS
 from everlog.aeron.transport.driver.sender.network_parameters import (
-    NULL_VALUE,
     NetworkPublicationParameters,
     max_message_length,
     update_connected,

@@ -25,9 +25,11 @@ from everlog.aeron.transport.driver.settings.property_values import (
     parse_size,
     parse_text,
 )
+from everlog.time_units import NS_PER_MS as MS
+from everlog.time_units import NS_PER_S as SECOND
+from everlog.time_units import NS_PER_US as US
 
 KIB, MIB = 1 << 10, 1 << 20
-US, MS, SECOND = 1_000, 1_000_000, 1_000_000_000
 RING_BUFFER_TRAILER, BROADCAST_TRAILER = 768, 128
 SHARED_MEMORY = "/dev/shm"
 

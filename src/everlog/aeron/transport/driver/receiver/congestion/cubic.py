@@ -14,14 +14,14 @@ from typing import Protocol
 
 from everlog.aeron.transport.driver.receiver.congestion.control import Rebuild
 from everlog.errors import UsageError
+from everlog.time_units import NS_PER_S
 
 SCALING = 0.4
 DECREASE = 0.2
 INITIAL_WINDOW_MTUS = 10
 RTT_TIMEOUT_MULTIPLE = 4
-SECOND_NS = 1_000_000_000
 DEFAULT_RTT_NS = 100_000
-MAX_RTT_NS = 60 * SECOND_NS
+MAX_RTT_NS = 60 * NS_PER_S
 RTT_COUNTER, WINDOW_COUNTER = "rcv-cc-cubic-rtt", "rcv-cc-cubic-wnd"
 
 
@@ -94,10 +94,10 @@ class CubicCongestionControl:
         return self._window_length, self._window == 1 and rebuild.consumption_position > rebuild.next_sm_position
 
     def _grown(self, now_ns: int) -> int:
-        since_loss = (now_ns - self._loss_ns) / SECOND_NS
+        since_loss = (now_ns - self._loss_ns) / NS_PER_S
         window = min(self._max, self._before_loss + int(SCALING * (since_loss - self._k) ** 3))
         if self._settings.tcp_mode and window < self._before_loss:
-            growth = 3.0 * DECREASE / (2.0 - DECREASE) * (since_loss / (max(self._rtt_ns, 1) / SECOND_NS))
+            growth = 3.0 * DECREASE / (2.0 - DECREASE) * (since_loss / (max(self._rtt_ns, 1) / NS_PER_S))
             window = min(self._max, max(window, int(self._before_loss * (1.0 - DECREASE) + growth)))
         return max(1, window)
 
