@@ -24,7 +24,8 @@ from everlog.aeron.transport.client import (
     RegistrationRefused,
 )
 from everlog.aeron.transport.client.options import ClientOptions
-from everlog.aeron.transport.driver.media_driver import MediaDriver
+from everlog.aeron.transport.driver.child import ChildDriver
+from everlog.aeron.transport.driver.media_driver import quiet
 from everlog.aeron.transport.driver.settings.properties import load
 from everlog.aeron.transport.protocol.commands import OnPublicationError
 from tests.interop.archive.java_archive import Messages
@@ -36,7 +37,7 @@ SIZES = (1, 31, 32, 33, 1000, 1376, 1377, 3000, 0, 8192, 64, 1408)
 Connect = Callable[..., Aeron]
 
 
-Driver = JavaDriver | MediaDriver
+Driver = JavaDriver | ChildDriver
 Start = Callable[..., Driver]
 
 
@@ -46,12 +47,12 @@ def start_driver(request: pytest.FixtureRequest, driver_folder: Path) -> Iterato
     if request.param == "java":
         yield request.getfixturevalue("start_java_driver")
         return
-    started: list[MediaDriver] = []
+    started: list[ChildDriver] = []
 
-    def start(properties: Mapping[str, str] | None = None) -> MediaDriver:
+    def start(properties: Mapping[str, str] | None = None) -> ChildDriver:
         given = DRIVER_DEFAULTS | {"aeron.dir": str(driver_folder)} | dict(properties or {})
         configuration = load(given=[f"{name}={value}" for name, value in given.items()]).configuration
-        started.append(MediaDriver.launch(configuration))
+        started.append(ChildDriver(configuration, quiet))
         return started[-1]
 
     yield start
