@@ -57,7 +57,7 @@ class ArchiveFolder:
         return self.storage.root
 
     def reload(self) -> None:
-        """Read the catalog and list the files anew, as after a repair."""
+        """Read the catalog and list the files again, as after a repair."""
         self._names: dict[int, list[int]] | None = None
         self._listed_names: set[str] = set()
         self._recordings: dict[int, Recording] | None = None
@@ -75,7 +75,7 @@ class ArchiveFolder:
     @property
     def catalog(self) -> Catalog | None:
         """The catalog as it was when the archive was opened; ``None`` where ``catalog_fault`` says why. Its entries are
-        made when they are asked for: who reads a split needs none, and there may be very many."""
+        decoded on first use: there may be very many, and reading a split needs none of them."""
         return self._catalog_bytes.decoded[0]
 
     @property
@@ -225,7 +225,7 @@ class ArchiveFolder:
             reader.close()
 
     def mark(self) -> ArchiveMark | None:
-        """The mark file, read anew; ``None`` when it is missing or not even its header can be read."""
+        """The mark file as it is now; ``None`` when it is missing or its header can't be read."""
         try:
             return load_mark(self.storage)
         except (CorruptData, StoreUnavailable):

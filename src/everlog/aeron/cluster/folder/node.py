@@ -226,4 +226,4 @@ class NodeFolder:
 
 
 def _pass(fault: Fault) -> None:
-    """Damage is told of by the scan that meets it."""
+    """The scan that meets damage reports it."""

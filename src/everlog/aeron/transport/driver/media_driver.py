@@ -60,7 +60,7 @@ class MediaDriver(RunningDriver):
 
     @property
     def is_running(self) -> bool:
-        """Until it is closed, has been told by a client to end, or has died."""
+        """Whether the driver still runs: it was not closed, no client asked it to end, and it did not die."""
         return self._driver.is_running
 
     def wait(self, seconds: float | None = None) -> bool:

@@ -22,7 +22,7 @@ class RunningDriver(ABC):
     @property
     @abstractmethod
     def is_running(self) -> bool:
-        """Until it is closed, has been told by a client to end, or has died."""
+        """Whether the driver still runs: it was not closed, no client asked it to end, and it did not die."""
 
     @abstractmethod
     def wait(self, seconds: float | None = None) -> bool:

@@ -12,7 +12,7 @@ class Rebuild(NamedTuple):
     consumption_position: int
     """Of the slowest subscriber."""
     next_sm_position: int
-    """Which the next status message tells, or the last one told."""
+    """The position that the next status message reports, or that the last one reported."""
     hwm_position: int
     start_position: int
     """Up to which all was there before this cycle."""
