@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from everlog import discovery
-from everlog.core.concurrent_map import look_at_each
+from everlog.core.concurrent_map import concurrent_map
 from everlog.discovery import FoundStore, find_stores
 from everlog.errors import NotAStore, StoreUnavailable, UsageError
 
@@ -211,7 +211,7 @@ def test_remote_stores_are_looked_at_at_once_and_given_in_order():
         meeting.wait()
         return number * 10
 
-    assert list(look_at_each(look, range(40), ["s3://far/away"])) == [number * 10 for number in range(40)]
+    assert list(concurrent_map(look, range(40), ["s3://far/away"])) == [number * 10 for number in range(40)]
 
 
 def test_an_error_comes_in_its_turn_and_ends_the_looking():
@@ -225,10 +225,10 @@ def test_an_error_comes_in_its_turn_and_ends_the_looking():
 
     given: list[int] = []
     with pytest.raises(NotAStore):
-        given.extend(look_at_each(look, range(10_000), ["s3://far"]))
+        given.extend(concurrent_map(look, range(10_000), ["s3://far"]))
     assert given == [0, 1]
     assert len(looked) < 1000
 
 
 def test_stores_on_a_disk_are_looked_at_by_the_thread_that_asks():
-    assert set(look_at_each(lambda _: threading.get_ident(), range(5), ["/here"])) == {threading.get_ident()}
+    assert set(concurrent_map(lambda _: threading.get_ident(), range(5), ["/here"])) == {threading.get_ident()}

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from everlog.core.concurrent_map import look_at_each
+from everlog.core.concurrent_map import concurrent_map
 from everlog.core.files.storage import Storage, is_missing
 from everlog.errors import EverlogError, LimitExceeded, NotAStore, StoreUnavailable
 from everlog.stores import detect, storage_of, store_class
@@ -154,7 +154,7 @@ def _stores_below(place: str) -> Iterator[FoundStore]:
         if looked > MAX_FOLDERS:
             raise LimitExceeded(place, found=f"over {MAX_FOLDERS} folders", expected="a folder nearer to the stores")
         below: list[str] = []
-        for path, seen in zip(level, look_at_each(_look, level, [place]), strict=True):
+        for path, seen in zip(level, concurrent_map(_look, level, [place]), strict=True):
             if isinstance(seen, EverlogError):
                 if depth == 0 or not _is_passed_over(seen):
                     raise seen

@@ -124,8 +124,8 @@ def plan_and_scan(path: str) -> None:
 def follow(path: str) -> None:
     """What a live query asks."""
     follower = JournalFollower(LocalStorage(path), {})
-    follower.look()
-    follower.splits("journal", 1, follower.look()["journal"].end)
+    follower.poll()
+    follower.splits("journal", 1, follower.poll()["journal"].end)
 
 
 def monitor(path: str) -> None:

@@ -181,9 +181,9 @@ def command(*arguments: str) -> Callable[[Path], None]:
 def follow(journal: Path) -> None:
     """What a live query asks."""
     follower = JournalFollower(LocalStorage(journal), {})
-    reach = follower.look()["journal"]
-    follower.cut("journal", reach.first, reach.end, CutLimit(records=5))
-    follower.splits("journal", reach.first, reach.end)
+    extent = follower.poll()["journal"]
+    follower.cut("journal", extent.first, extent.end, CutLimit(records=5))
+    follower.splits("journal", extent.first, extent.end)
 
 
 def repair(journal: Path) -> None:

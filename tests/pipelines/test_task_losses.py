@@ -14,7 +14,7 @@ from everlog.pipelines.export.task import _passed_over
 from everlog.pipelines.follow import tracking
 from everlog.pipelines.scan.options import parse_options
 from everlog.pipelines.stats import scan as stats_scan
-from everlog.pipelines.stats.scan import Folding, Hand, scan_hand
+from everlog.pipelines.stats.scan import Folding, FoldTask, run_fold_task
 
 LENIENT = parse_options({"path": "/x", "failOnDataLoss": "false"})
 STRICT = parse_options({"path": "/x"})
@@ -42,7 +42,7 @@ def test_a_file_that_can_not_be_written_ends_the_export() -> None:
 
 
 def test_statistics_of_what_can_not_be_read_now_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    hand = Hand(FoundStore("/x", "jlog"), {}, (), ())
+    task = FoldTask(FoundStore("/x", "jlog"), {}, (), ())
     how = Folding(60 * 10**9, Level.RECORD, None, None, fail_on_data_loss=False)
 
     def fail(code: int) -> None:
@@ -53,9 +53,9 @@ def test_statistics_of_what_can_not_be_read_now_fail(monkeypatch: pytest.MonkeyP
 
     fail(errno.EIO)
     with pytest.raises(StoreUnavailable, match="input/output error"):
-        list(scan_hand(hand, how))
+        list(run_fold_task(task, how))
     fail(errno.ENOENT)
-    (batch,) = scan_hand(hand, how)
+    (batch,) = run_fold_task(task, how)
     assert "no such file" in str(batch.to_pylist())
 
 
@@ -76,7 +76,7 @@ def test_a_live_query_warns_once_of_a_folder_that_can_not_be_looked_at(
     told = []
     while answers:
         caplog.clear()
-        tracker.look()
+        tracker.poll()
         told.append([record.getMessage() for record in caplog.records if record.levelname == "WARNING"])
     assert [len(messages) for messages in told] == [1, 0, 0, 1, 0]
     assert "/x: no new stores are found there for now: /x/segment: found input/output error" in told[0][0]

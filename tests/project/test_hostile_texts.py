@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from everlog.aeron.archive.recording.options import ArchiveOptions
 from everlog.aeron.archive.tool.undo import plan_undo
-from everlog.aeron.archive.writing.stream_parameters import Wishes, parameters_of
+from everlog.aeron.archive.writing.stream_parameters import StreamOptions, parameters_of
 from everlog.aeron.channel_uri import ChannelUri
 from everlog.aeron.cluster.folder.members import parse_members
 from everlog.aeron.cluster.tool.recording_log_plans import _made_by
@@ -33,7 +33,7 @@ from everlog.cli.app import cli
 from everlog.cli.archive.purge import parse_time
 from everlog.cli.metrics import parse_listen
 from everlog.cli.read import unescaped
-from everlog.cli.spark.running import size_of
+from everlog.cli.spark.invocation import size_of
 from everlog.cli.spark.stats import bucket_width
 from everlog.core.files.storage import LocalStorage
 from everlog.core.files.writable import LocalWritableStorage, make_folder
@@ -139,7 +139,7 @@ def _channels() -> Iterator[tuple[str, Parser]]:
             uri_values.duration_ns(ChannelUri.parse(channel(text)), key, 0)
 
         yield f"udp {key}", lambda text, channel=channel: UdpChannel.parse(channel(text), NAMES)
-        yield f"recording {key}", lambda text, channel=channel: parameters_of(channel(text), 1001, Wishes())
+        yield f"recording {key}", lambda text, channel=channel: parameters_of(channel(text), 1001, StreamOptions())
         yield f"driver {key}", asked
         yield f"driver duration {key}", lasting
 

@@ -28,10 +28,10 @@ def journal(path: Path, first: int, end: int) -> Path:
 def record(path: Path, first: int, end: int) -> Path:
     """Messages into recording 0, which is made or extended."""
     with archive.create(path, segment_length=65536, exist_ok=True) as store:
-        wishes = {"term_length": 65536} if not store.recordings() else {}
-        begin = store.start_recording if wishes else store.extend_recording
-        arguments = ("aeron:ipc", 1) if wishes else (0,)
-        with begin(*arguments, **wishes) as recorder:
+        stream_options = {"term_length": 65536} if not store.recordings() else {}
+        begin = store.start_recording if stream_options else store.extend_recording
+        arguments = ("aeron:ipc", 1) if stream_options else (0,)
+        with begin(*arguments, **stream_options) as recorder:
             for number in range(first, end):
                 recorder.append(b"%d" % number + b"x" * 700)
     return path

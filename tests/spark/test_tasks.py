@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from everlog.spark.tasks import frame_of
-from everlog.spark.workers import settle
+from everlog.spark.workers import freeze_gc
 
 
 def repeated(factor: int, piece: tuple[int, bytes]) -> Iterator[pa.RecordBatch]:
@@ -35,14 +35,14 @@ def test_no_pieces_are_an_empty_table(spark):
 
 
 def frozen(piece: int) -> Iterator[pa.RecordBatch]:
-    settle()
+    freeze_gc()
     yield pa.RecordBatch.from_pydict({"count": [gc.get_freeze_count()]})
 
 
 def test_a_worker_keeps_its_modules_out_of_garbage_collection_and_nobody_else_does(spark):
     """What a worker has loaded is tens of thousands of objects."""
     before = gc.get_freeze_count()
-    settle()
+    freeze_gc()
     assert gc.get_freeze_count() == before
     counts = [row[0] for row in frame_of(spark, [1, 2], frozen, "count bigint").collect()]
     assert min(counts) > 10_000

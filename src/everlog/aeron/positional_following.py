@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from everlog.core.following import Follower, Reach
+from everlog.core.following import Follower, StreamExtent
 from everlog.core.store import Store
 
 
 class PositionalFollower(Follower):
-    """See :class:`Follower`. Positions only grow; a stream made anew is told by ``is_anew``."""
+    """See :class:`Follower`. Positions only grow; a stream made anew is told by ``was_recreated``."""
 
     @property
     @abstractmethod
     def store(self) -> Store:
         """The store, as it was when it last changed."""
 
-    def restart(self, address: int, reach: Reach) -> int:
+    def restart(self, address: int, extent: StreamExtent) -> int:
         """A log that is shorter than it was has been truncated, and what is left of it was read."""
-        return reach.end
+        return extent.end
 
     def byte_count(self, stream: str, start: int, end: int) -> int:
         """Positions are bytes."""

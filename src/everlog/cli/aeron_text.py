@@ -9,7 +9,7 @@ from typing import Any
 from everlog.aeron.error_log import DistinctError
 from everlog.aeron.transport.format.cnc_file import driver_errors
 from everlog.cli.driver.sampling import date_text, local_time, storage_at
-from everlog.cli.text import complain, printable
+from everlog.cli.text import print_error, printable
 from everlog.errors import EverlogError
 
 
@@ -85,5 +85,5 @@ def load_driver_errors(folder: str) -> list[DistinctError] | None:
     try:
         return driver_errors(storage_at(folder))
     except EverlogError as error:
-        complain(f"the media driver's errors can't be told: {error}")
+        print_error(f"the media driver's errors can't be told: {error}")
         return None

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import click
 
 from everlog import __version__
-from everlog.cli.text import complain, say
+from everlog.cli.text import print_error, say
 from everlog.errors import EverlogError
 
 COMMANDS = {
@@ -83,7 +83,7 @@ def cli() -> None:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command line (``sys.argv`` by default); the exit code."""
     _replace_closed_streams()
-    warnings.showwarning = lambda message, *rest, **more: complain(f"warning: {message}")
+    warnings.showwarning = lambda message, *rest, **more: print_error(f"warning: {message}")
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a terminal that can't show a character is no error
@@ -98,28 +98,28 @@ def run(arguments: Sequence[str] | None = None) -> int:
         code = EXIT_USAGE
     except click.UsageError as error:
         place = error.ctx.command_path if error.ctx else "everlog"
-        complain(f"{error.format_message().rstrip('.')} (see {place} --help)")
+        print_error(f"{error.format_message().rstrip('.')} (see {place} --help)")
         code = EXIT_USAGE
     except click.ClickException as error:
-        complain(error.format_message())
+        print_error(error.format_message())
         code = EXIT_USAGE
     except (click.Abort, KeyboardInterrupt):
         code = INTERRUPTED
         _discard_stdout()
     except EverlogError as error:
-        complain(str(error))
+        print_error(str(error))
         code = error.exit_code
     except OSError as error:
-        complain(f"{error.filename or 'system'}: {(error.strerror or str(error)).lower()}")
+        print_error(f"{error.filename or 'system'}: {(error.strerror or str(error)).lower()}")
         code = EXIT_USAGE
         _discard_stdout()
     except MemoryError:
-        complain("out of memory")
+        print_error("out of memory")
         code = EXIT_USAGE
     except Exception as error:
         if os.environ.get("EVERLOG_TRACEBACK"):
             raise
-        complain(f"internal error, please report: {type(error).__name__}: {error} (EVERLOG_TRACEBACK=1 shows where)")
+        print_error(f"internal error, please report: {type(error).__name__}: {error} (EVERLOG_TRACEBACK=1 shows where)")
         code = EXIT_USAGE
     return code
 

@@ -16,7 +16,7 @@ from everlog.cli.faults import FaultPrinter
 from everlog.cli.opening import open_given, sbe_columns, sbe_schema_option, store_options
 from everlog.cli.progress import ProgressLine
 from everlog.cli.records import JsonLines
-from everlog.cli.text import complain
+from everlog.cli.text import print_error
 from everlog.core.batch import Batch
 from everlog.core.columns import Column
 from everlog.core.store import Level, Store
@@ -63,7 +63,7 @@ def export(path: str, family: str | None, out: str, kind: str | None, **given: A
         with _named_when_complete(target, given["force"]) as file, WRITERS[kind](file, table) as sink:
             count = _copy(store, table, given, sink, faults)
     faults.close()
-    complain(f"wrote {count} record{'' if count == 1 else 's'} as {kind} to {out}")
+    print_error(f"wrote {count} record{'' if count == 1 else 's'} as {kind} to {out}")
     return faults.exit_code
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from everlog.cli.text import complain, warn
+from everlog.cli.text import print_error, warn
 from everlog.core.report import Fault, Severity
 from everlog.errors import CorruptData, StoreUnavailable
 
@@ -35,7 +35,7 @@ class FaultPrinter:
         if fault.severity is Severity.FAULT:
             warn(str(fault))
         else:
-            complain(f"note: {fault}")
+            print_error(f"note: {fault}")
 
     @contextmanager
     def of(self, stream: str) -> Iterator[None]:
@@ -62,6 +62,6 @@ def print_warnings(faults: Iterable[Fault]) -> None:
         if fault.severity is Severity.FAULT:
             warn(text)
         else:
-            complain(f"note: {text}")
+            print_error(f"note: {text}")
     if len(found) > MAX_WARNINGS:
         warn(f"{len(found) - MAX_WARNINGS} more; --json lists all")

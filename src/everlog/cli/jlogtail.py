@@ -18,7 +18,7 @@ import click
 from everlog.cli.faults import FaultPrinter
 from everlog.cli.jlogctl.arguments import open_journal
 from everlog.cli.records import JsonLines
-from everlog.cli.text import complain
+from everlog.cli.text import print_error
 from everlog.core.batch import Batch
 from everlog.core.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS, pick
 from everlog.core.derived import derive
@@ -150,7 +150,7 @@ class QuietStorage:
         return False
 
     def open_writable(self, name: str) -> WritableFile:
-        """Refused with :class:`WriteFailed`: who can't write has no lock to ask for."""
+        """ArchiveError with :class:`WriteFailed`: who can't write has no lock to ask for."""
         raise WriteFailed(name, found="a store that is not on this machine", expected="a local folder")
 
 
@@ -163,7 +163,7 @@ def new_cursor(storage: Storage, metastore: SeenMetastore, faults: FaultPrinter)
         cast(MetastoreFile, metastore),
         faults,
         lambda done, log: None,
-        lambda address: complain(f"note: there is no such message yet; going on behind {address}"),
+        lambda address: print_error(f"note: there is no such message yet; going on behind {address}"),
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from everlog.cli.text import complain, warn
+from everlog.cli.text import print_error, warn
 from everlog.errors import MissingDependency, UsageError
 from everlog.stores import FAMILIES, family_of, storage_of
 
@@ -103,7 +103,7 @@ def serve(registry: CollectorRegistry, host: str, port: int) -> None:
     if not LOOPBACK.fullmatch(host):
         warn(f"{host} is no loopback address: whoever reaches it can read paths and subscriber names")
     place = f"[{host}]" if ":" in host else host
-    complain(f"serving http://{place}:{server.server_port}/metrics")
+    print_error(f"serving http://{place}:{server.server_port}/metrics")
     try:
         thread.join()
     finally:

@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from everlog.cli.asking import confirmed
+from everlog.cli.broken_pipe import ignoring_broken_pipe
+from everlog.cli.confirmation import confirmed
 from everlog.cli.opening import open_given, store_options
 from everlog.cli.progress import ProgressLine
-from everlog.cli.text import complain, json_line, printable, styled, warn
-from everlog.cli.unread import done_unread
+from everlog.cli.text import json_line, print_error, printable, styled, warn
 from everlog.cli.verify import BOLD, print_fault, print_summary
 from everlog.core.repair import FolderBackup, RepairPlan
 from everlog.core.report import Report
@@ -46,7 +46,7 @@ def repair(
     if backup is not None and no_backup:
         raise click.UsageError("--backup and --no-backup exclude each other")
     check_backup(backup, path)
-    with done_unread(), ProgressLine() as progress, open_given(path, family, options) as store:
+    with ignoring_broken_pipe(), ProgressLine() as progress, open_given(path, family, options) as store:
         plan = store.plan_repair(progress)
         if not as_json:
             print_plan(plan)
@@ -54,7 +54,7 @@ def repair(
             if plan.steps and not as_json:
                 click.echo("dry run: nothing was changed")
             _print_json(as_json, plan)
-            return EXIT_FAULTS if plan.steps or plan.remains else 0
+            return EXIT_FAULTS if plan.steps or plan.unrepaired else 0
         refusal = None if yes else _ask()
         if refusal is not None:
             _print_json(as_json, plan)
@@ -81,11 +81,11 @@ def _ask() -> int | None:
     """``None`` to go on, else the exit code."""
     answer = confirmed("Repair?")
     if answer is None:
-        complain("nothing was changed: pass --yes to repair without being asked")
+        print_error("nothing was changed: pass --yes to repair without being asked")
         return EXIT_USAGE
     if answer:
         return None
-    complain("nothing was changed")
+    print_error("nothing was changed")
     return EXIT_FAULTS
 
 
@@ -106,7 +106,7 @@ def print_plan(plan: RepairPlan) -> None:
             click.echo(f"       {name + ':':9} {printable(getattr(step, name))}")
     if plan.is_empty:
         click.echo(f"nothing to repair: {printable(plan.store)} ({plan.family})")
-    for fault in plan.remains:
+    for fault in plan.unrepaired:
         click.echo("not repaired:")
         print_fault(fault)
 

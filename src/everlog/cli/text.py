@@ -26,14 +26,14 @@ def say(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
 
-def complain(message: str) -> None:
+def print_error(message: str) -> None:
     """One line on stderr."""
     say(f"everlog: {printable(message)}")
 
 
 def warn(message: str) -> None:
     """A warning on stderr."""
-    complain(f"warning: {message}")
+    print_error(f"warning: {message}")
 
 
 def is_terminal(stream: TextIO) -> bool:

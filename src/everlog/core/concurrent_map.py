@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import TypeVar
 
-LOOKS_AT_ONCE = 32
+MAX_CONCURRENT_CALLS = 32
 """Of remote stores; object stores answer many requests as fast as one."""
-_AHEAD = 4 * LOOKS_AT_ONCE
+_AHEAD = 4 * MAX_CONCURRENT_CALLS
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -21,13 +21,13 @@ def is_remote(path: str) -> bool:
     return "://" in path
 
 
-def look_at_each(look: Callable[[A], B], things: Sequence[A], paths: Iterable[str]) -> Iterator[B]:
+def concurrent_map(look: Callable[[A], B], things: Sequence[A], paths: Iterable[str]) -> Iterator[B]:
     """``look(thing)`` for each thing, in order; ``paths`` are where they are. An error is raised in its turn, and those
     behind it are given up."""
     if len(things) < 2 or not any(map(is_remote, paths)):
         yield from map(look, things)
         return
-    with ThreadPoolExecutor(LOOKS_AT_ONCE, thread_name_prefix="everlog-look") as pool:
+    with ThreadPoolExecutor(MAX_CONCURRENT_CALLS, thread_name_prefix="everlog-look") as pool:
         rest = iter(things)
         waiting = [pool.submit(look, thing) for thing in islice(rest, _AHEAD)]
         try:

@@ -22,16 +22,16 @@ CUT_ROWS = 16_384
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
-    """What of a stream is there: records with ``first <= address < end``. ``is_blank``: there is nothing, nor does the
-    store tell what was. ``is_rewritten``: since the look before it was cut, and has grown again past where it ended;
-    ``is_anew``: it is another one than at the look before."""
+class StreamExtent:
+    """What of a stream is there: records with ``first <= address < end``. ``is_unknown``: there is nothing, nor does
+    the store tell what was. ``is_rewritten``: since the look before it was cut, and has grown again past where it
+    ended; ``was_recreated``: it is another one than at the look before."""
 
     first: int
     end: int
-    is_blank: bool = False
+    is_unknown: bool = False
     is_rewritten: bool = False
-    is_anew: bool = False
+    was_recreated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Follower(ABC):
     """One store, followed. Not for several threads at once."""
 
     @abstractmethod
-    def look(self) -> dict[str, Reach]:
+    def poll(self) -> dict[str, StreamExtent]:
         """The streams as they are now. Raises :class:`~everlog.errors.StoreUnavailable` where the store is gone."""
 
     @abstractmethod
@@ -77,18 +77,18 @@ class Follower(ABC):
         """As :meth:`Store.format_address`."""
 
     def is_complete(self, stream: str, address: int) -> bool:
-        """Of a stream that ``look`` did not find: whether it is known that it had nothing from ``address`` on."""
+        """Of a stream that ``poll`` did not find: whether it is known that it had nothing from ``address`` on."""
         return False
 
-    def align(self, stream: str, address: int, reach: Reach) -> int:
+    def align(self, stream: str, address: int, extent: StreamExtent) -> int:
         """Of an address that somebody chose: the nearest one from there on at which a record begins, or the end. By
         default any address will do."""
-        return min(max(address, reach.first), reach.end)
+        return min(max(address, extent.first), extent.end)
 
-    def restart(self, address: int, reach: Reach) -> int:
+    def restart(self, address: int, extent: StreamExtent) -> int:
         """Of a stream that ends before ``address``, where a reader was: where what it has not read begins. By default
         at the first record: the stream was made anew."""
-        return reach.first
+        return extent.first
 
     def byte_count(self, stream: str, start: int, end: int) -> int | None:
         """About how many bytes are between two addresses; ``None`` where only reading would tell."""
@@ -142,15 +142,15 @@ class StoreFollower(Follower):
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def look(self) -> dict[str, Reach]:
-        """See :meth:`Follower.look`. Streams of which no end is known are left out."""
+    def poll(self) -> dict[str, StreamExtent]:
+        """See :meth:`Follower.poll`. Streams of which no end is known are left out."""
         self._store.storage.forget()
         found = {}
         for info in self._store.streams():
             if info.end is not None:
                 end = self._store.parse_address(info.end)
                 first = None if info.first is None else self._store.parse_address(info.first)
-                found[info.name] = Reach(end if info.record_count == 0 else first or 0, end)
+                found[info.name] = StreamExtent(end if info.record_count == 0 else first or 0, end)
         return found
 
     def cut(self, stream: str, start: int, end: int, limit: CutLimit) -> Cut:

@@ -181,13 +181,13 @@ class RepairStep(ABC):
 
 @dataclass(frozen=True)
 class RepairPlan:
-    """What a repair would change, in order, and the faults that it leaves: ``remains`` are those that nothing can mend,
-    such as what is gone."""
+    """What a repair would change, in order, and the faults that it leaves: ``unrepaired`` are those that nothing can
+    mend, such as what is gone."""
 
     store: str
     family: str
     steps: tuple[RepairStep, ...]
-    remains: tuple[Fault, ...] = field(default=())
+    unrepaired: tuple[Fault, ...] = field(default=())
 
     @property
     def is_empty(self) -> bool:
@@ -206,7 +206,7 @@ class RepairPlan:
             "family": self.family,
             "empty": self.is_empty,
             "steps": [step.to_dict() for step in self.steps],
-            "remains": [fault.to_dict() for fault in self.remains],
+            "remains": [fault.to_dict() for fault in self.unrepaired],
         }
 
     def apply(self, progress: Progress | None = None, *, backup: Backup | None = None) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from everlog.core.columns import MAX_BATCH_BYTES
 from everlog.core.files.storage import ReadableFile, Storage
-from everlog.core.following import Cut, CutLimit, Follower, Reach, cut_by_scan
+from everlog.core.following import Cut, CutLimit, Follower, StreamExtent, cut_by_scan
 from everlog.core.report import Fault
 from everlog.core.splits import Split
 from everlog.core.store import DEFAULT_SPLIT_BYTES
@@ -75,8 +75,8 @@ class JournalFollower(Follower):
         self._unlisted = 0
         self._is_rewritten = self._is_anew = self._has_looked = False
 
-    def look(self) -> dict[str, Reach]:
-        """See :meth:`Follower.look`."""
+    def poll(self) -> dict[str, StreamExtent]:
+        """See :meth:`Follower.poll`."""
         self._storage.forget()
         tail = self._tail
         if tail is None or self._unlisted >= LISTING_EVERY:
@@ -92,7 +92,7 @@ class JournalFollower(Follower):
             self._follow(tail)
         return self._reaches(tail)
 
-    def _listed(self) -> dict[str, Reach]:
+    def _listed(self) -> dict[str, StreamExtent]:
         self._unlisted = 0
         segments = list_segments(self._storage.entries())
         if not segments:
@@ -115,11 +115,13 @@ class JournalFollower(Follower):
         least = 0 if self._tail is None else self._tail.log
         return next(iter(written_below(self._storage, segments, least)), segments[-1])
 
-    def _reaches(self, tail: _Tail) -> dict[str, Reach]:
+    def _reaches(self, tail: _Tail) -> dict[str, StreamExtent]:
         assert self._first is not None
         end = tail.log << MARKER_BITS | tail.marker
         self._has_looked = True
-        found = Reach(self._first << MARKER_BITS | 1, end, is_rewritten=self._is_rewritten, is_anew=self._is_anew)
+        found = StreamExtent(
+            self._first << MARKER_BITS | 1, end, is_rewritten=self._is_rewritten, was_recreated=self._is_anew
+        )
         self._is_rewritten = self._is_anew = False
         return {STREAM: found}
 
@@ -165,9 +167,9 @@ class JournalFollower(Follower):
         """Runs of segments."""
         return self._store.splits(stream, start=start, end=end, split_bytes=split_bytes)
 
-    def restart(self, address: int, reach: Reach) -> int:
+    def restart(self, address: int, extent: StreamExtent) -> int:
         """Where the last segment was cut by a repair, what is left of it was read; else the journal was made anew."""
-        return reach.end if address >> MARKER_BITS == reach.end >> MARKER_BITS else reach.first
+        return extent.end if address >> MARKER_BITS == extent.end >> MARKER_BITS else extent.first
 
     def byte_count(self, stream: str, start: int, end: int) -> int | None:
         """Known within one segment only by its index, which may be missing: not told."""

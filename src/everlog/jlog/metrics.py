@@ -77,7 +77,7 @@ class _Watched:
     newer: Observation | None = None
     older: Observation | None = None
 
-    def look(self, open_storage: OpenStorage, limits: HealthLimits) -> tuple[Observation, list[Fault]]:
+    def observe(self, open_storage: OpenStorage, limits: HealthLimits) -> tuple[Observation, list[Fault]]:
         """The journal now, and what is wrong with it."""
         storage = open_storage(self.path)
         if not JlogStore.detect(storage):
@@ -129,7 +129,7 @@ class JournalCollector(Collector):
 
     def _collect(self, journal: _Watched, families: dict[str, GaugeMetricFamily]) -> None:
         try:
-            seen, faults = journal.look(self._open_storage, self._limits)
+            seen, faults = journal.observe(self._open_storage, self._limits)
         except (EverlogError, OSError) as error:
             families["up"].add_metric([journal.label], 0)
             if self._on_error is not None:

@@ -222,7 +222,7 @@ cdef class Blocks:
         if same < count or count == 0:
             self.keep_each(same)
             with nogil:
-                self.look(same, &offsets[0], parts, header_size, schema_id)
+                self.read_headers(same, &offsets[0], parts, header_size, schema_id)
 
     cdef int64_t look_alike(self, const int32_t* offsets, Wanted* parts, int64_t header_size, int64_t schema_id) noexcept nogil:
         """How many payloads, from the first on, have one and the same header, of a message of the schema."""
@@ -253,7 +253,7 @@ cdef class Blocks:
             self.templates[i], self.statuses[i] = self.common_template, READY
         return 0
 
-    cdef void look(
+    cdef void read_headers(
         self, int64_t first, const int32_t* offsets, Wanted* parts, int64_t header_size, int64_t schema_id
     ) noexcept nogil:
         """Each payload's header from ``first`` on; those before are known."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from everlog.core.files.storage import Storage
-from everlog.core.following import Cut, CutLimit, Follower, Reach, cut_by_scan
+from everlog.core.following import Cut, CutLimit, Follower, StreamExtent, cut_by_scan
 from everlog.core.splits import Split
 from everlog.core.store import DEFAULT_SPLIT_BYTES
 from everlog.errors import StoreUnavailable
@@ -35,7 +35,7 @@ class _Followed:
     """A channel as it was at the last look, and what its last slice's index said."""
 
     channel: Channel
-    reach: Reach
+    extent: StreamExtent
     last: Slice | None = None
     fold: IndexFold | None = None
     unlisted: int = 0
@@ -51,8 +51,8 @@ class ChannelFollower(Follower):
         self._followed: dict[str, _Followed] = {}
         self._folders: dict[str, str] = {}
 
-    def look(self) -> dict[str, Reach]:
-        """See :meth:`Follower.look`."""
+    def poll(self) -> dict[str, StreamExtent]:
+        """See :meth:`Follower.poll`."""
         self._storage.forget()
         reading = self._store.reading
         reading.patience = Patience()
@@ -65,7 +65,7 @@ class ChannelFollower(Follower):
         for folder in folders:
             followed = self._look_at(folder)
             self._folders[followed.channel.name] = folder
-            found[followed.channel.name] = followed.reach
+            found[followed.channel.name] = followed.extent
         return found
 
     def _look_at(self, folder: str) -> _Followed:
@@ -84,9 +84,9 @@ class ChannelFollower(Follower):
         channel = Channel(self._store.reading, listed)
         end = channel.last + 1
         # Of a channel without messages the number of the next one is not on disk.
-        is_blank = not channel.parts
-        reach = Reach(end if is_blank else channel.kept.first, end, is_blank=is_blank)
-        made = self._followed[folder] = _Followed(channel, reach, last, fold)
+        is_unknown = not channel.parts
+        extent = StreamExtent(end if is_unknown else channel.kept.first, end, is_unknown=is_unknown)
+        made = self._followed[folder] = _Followed(channel, extent, last, fold)
         return made
 
     def _is_as_before(self, followed: _Followed) -> bool:

@@ -17,19 +17,19 @@ ITEM_BYTES = 4096
 """Each item counts a little, so that many empty ones are dealt out, too."""
 
 
-def spread(items: Sequence[T], byte_count: Callable[[T], int], tasks: int) -> list[list[T]]:
-    """At most ``tasks`` hands, about as large as each other, the largest one first; inside a hand in the order of
-    ``items``. Every item is in one hand, and no hand is empty."""
+def balance(items: Sequence[T], byte_count: Callable[[T], int], tasks: int) -> list[list[T]]:
+    """Share ``items`` out to at most ``tasks`` groups of about the same size, the largest group first. A group keeps
+    the order of ``items``; every item is in one group, and no group is empty."""
     count = max(1, min(tasks, len(items)))
     heap = [(0, index) for index in range(count)]
-    hands: list[list[int]] = [[] for _ in range(count)]
+    groups: list[list[int]] = [[] for _ in range(count)]
     for number in sorted(range(len(items)), key=lambda n: (-byte_count(items[n]), n)):
         held, index = heapq.heappop(heap)
-        hands[index].append(number)
+        groups[index].append(number)
         heapq.heappush(heap, (held + byte_count(items[number]) + ITEM_BYTES, index))
     sizes = {index: held for held, index in heap}
-    order = sorted((index for index in range(count) if hands[index]), key=lambda index: (-sizes[index], index))
-    return [[items[n] for n in sorted(hands[index])] for index in order]
+    order = sorted((index for index in range(count) if groups[index]), key=lambda index: (-sizes[index], index))
+    return [[items[n] for n in sorted(groups[index])] for index in order]
 
 
 def task_count(byte_count: int, items: int, cores: int) -> int:

@@ -78,7 +78,7 @@ class Wanted:
     others: tuple[str, ...] = ()
 
 
-def look(wanted: Wanted) -> Side:
+def side_of(wanted: Wanted) -> Side:
     """What there is at a path: one store, or an export of one store. Raises :class:`NotAStore`, :class:`UsageError`,
     :class:`UnknownStream`, and as opening a store does."""
     if "://" not in wanted.path and is_export(wanted.path):
@@ -196,9 +196,9 @@ def _fits(name: str, pattern: str) -> bool:
 # What tasks do
 
 
-def rows_of(hand: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
+def rows_of(group: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
     """Batches of :data:`SCHEMA`. Raises :class:`CorruptData` for damage, unless the piece says to pass over it."""
-    for piece in hand:
+    for piece in group:
         yield from _from_file(piece) if piece.file is not None else _from_store(piece)
 
 
@@ -289,4 +289,4 @@ def address_text(place: int | None, is_pair: bool) -> str | None:
     return f"{number >> 32:08x}:{number & 0xFFFFFFFF:08x}"
 
 
-__all__ = ["SCHEMA", "Piece", "Side", "StreamKey", "Wanted", "address_text", "look", "rows_of"]
+__all__ = ["SCHEMA", "Piece", "Side", "StreamKey", "Wanted", "address_text", "rows_of", "side_of"]

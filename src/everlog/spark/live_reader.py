@@ -24,11 +24,11 @@ from everlog.pipelines.follow.tracking import Tracker
 from everlog.pipelines.scan.columns import FamilyOptions
 from everlog.pipelines.scan.live_options import LiveOptions
 from everlog.pipelines.scan.options import ScanOptions
-from everlog.pipelines.scan.planning import ScanTask, deal
+from everlog.pipelines.scan.planning import ScanTask, balanced_tasks
 from everlog.pipelines.scan.reading import read_task
 from everlog.spark.partitions import StorePartition, to_partitions
 from everlog.spark.struct_types import arrow_schema
-from everlog.spark.workers import settle
+from everlog.spark.workers import freeze_gc
 
 try:
     from pyspark.sql.streaming.datasource import (
@@ -123,7 +123,7 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
         """Few and large ones, near the count of cores; one, and its rows, where there is little to read. After a
         restart this may be the first that is asked for. Raises :class:`DataLost`."""
         found = list(self._positions.splits(from_json(start), from_json(end)))
-        tasks = deal(found, self.scan, self._options)
+        tasks = balanced_tasks(found, self.scan, self._options)
         if _Prefetching is not None and self.live.prefetch_bytes and len(tasks) == 1:
             batches = self._read_small(tasks[0])
             if batches is not None:
@@ -161,7 +161,7 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
         """Record batches with exactly the schema that Spark asked for."""
         if not isinstance(partition, StorePartition):
             return iter(())
-        settle()
+        freeze_gc()
         return read_task(partition.task, arrow_schema(self.schema), self.scan)
 
     def __getstate__(self) -> dict[str, Any]:

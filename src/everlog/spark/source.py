@@ -136,12 +136,12 @@ class EverlogReader(DataSourceReader):  # type: ignore[misc]
         """Record batches with exactly the schema that Spark asked for."""
         from everlog.spark.partitions import StorePartition
         from everlog.spark.struct_types import arrow_schema
-        from everlog.spark.workers import settle
+        from everlog.spark.workers import freeze_gc
 
         # Spark makes one empty partition up where the plan has none.
         if not isinstance(partition, StorePartition):
             return iter(())
-        settle()
+        freeze_gc()
         return self._batches(partition.task, arrow_schema(self.schema))
 
     def _batches(self, task: ScanTask, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -103,18 +103,18 @@ def _of_store(
         return [StreamProgress(path, name, at, None, None, None) for name, at in known.items()]
     found = []
     try:
-        reaches = follower.look()
-        for name in sorted(known.keys() | (reaches if ends is None else ends).keys()):
-            reach = reaches.get(name)
-            if reach is None:
+        extents = follower.poll()
+        for name in sorted(known.keys() | (extents if ends is None else ends).keys()):
+            extent = extents.get(name)
+            if extent is None:
                 if name in known:
                     found.append(StreamProgress(path, name, known[name], None, None, None))
                 continue
             if ends is not None and name not in ends:
                 continue  # read before a restart with other options
-            at = known.get(name) or follower.format_address(reach.first)
+            at = known.get(name) or follower.format_address(extent.first)
             start = follower.parse_address(at)
-            end = reach.end if ends is None else min(follower.parse_address(ends[name]), reach.end)
+            end = extent.end if ends is None else min(follower.parse_address(ends[name]), extent.end)
             size = follower.byte_count(name, start, end)
             count = follower.record_count(name, start, end)
             found.append(StreamProgress(path, name, at, follower.format_address(end), size, count))

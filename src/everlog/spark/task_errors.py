@@ -24,7 +24,7 @@ def our_error(error: Exception) -> EverlogError | None:
 
 
 @contextmanager
-def ours_raised() -> Iterator[None]:
+def unwrap_errors() -> Iterator[None]:
     """Around an action of Spark: an error of ours that it wraps up comes out as itself."""
     try:
         yield

@@ -31,9 +31,9 @@ def frame_of(spark: SparkSession, pieces: Sequence[Any], work: Work, schema: Str
 
 def _run(work: Work, packed: list[bytes], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """What a task does: the pieces whose numbers are the rows of ``batches``."""
-    from everlog.spark.workers import settle
+    from everlog.spark.workers import freeze_gc
 
-    settle()
+    freeze_gc()
     for batch in batches:
         for number in batch.column(0).to_pylist():
             yield from work(pickle.loads(packed[number]))

@@ -8,7 +8,7 @@ import gc
 from pyspark import TaskContext
 
 
-def settle() -> None:
+def freeze_gc() -> None:
     """Keep the modules that are loaded by now out of garbage collection, the first time that a worker gets here.
 
     A worker collects garbage behind each task, and walks through all objects for it: with pyarrow loaded that is some

@@ -20,16 +20,16 @@ def test_a_seeded_node_has_its_log_anew_however_long_it_was_without_one(tmp_path
     node.snapshots[-1].add(new_term(2, 0, 0))
     path = node.write(tmp_path)
     follower = ClusterFollower(LocalStorage(path), {})
-    first = follower.look()["log"]
-    assert (first.is_anew, first.end) == (False, node.log.end)
+    first = follower.poll()["log"]
+    assert (first.was_recreated, first.end) == (False, node.log.end)
     seeded = seed_from_snapshot((path / "recording.log").read_bytes())
     assert seeded is not None
     (path / "recording.log").write_bytes(seeded.data)
     for _ in range(looks):  # it was not started yet
-        assert sorted(follower.look()) == ["snapshot-1", "snapshot-2"]
+        assert sorted(follower.poll()) == ["snapshot-1", "snapshot-2"]
     term = encode_entry(recording_id=3, leadership_term_id=2, term_base_log_position=0, log_position=-1)
     (path / "recording.log").write_bytes(seeded.data + term)
-    log = follower.look()["log"]
-    assert (log.is_anew, log.end) == (True, 96)
-    assert not follower.look()["log"].is_anew
+    log = follower.poll()["log"]
+    assert (log.was_recreated, log.end) == (True, 96)
+    assert not follower.poll()["log"].was_recreated
     follower.close()

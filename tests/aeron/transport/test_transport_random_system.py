@@ -14,7 +14,7 @@ import pytest
 from everlog.aeron.transport.driver.settings.settings import ThreadingMode
 from everlog.aeron.transport.protocol import wire
 from everlog.kernel.udp import SocketAddress
-from everlog.testing.network.simulated import Weather
+from everlog.testing.network.simulated import LinkConditions
 from everlog.testing.network.system import SimulatedDriver, TransportSystem
 from everlog.time_units import NS_PER_MS as MS
 from everlog.time_units import NS_PER_S as SECOND
@@ -92,10 +92,12 @@ class Trouble:
             self.system.network.heal()
             self.heal_at_ns, self.calm_until_ns = 0, now_ns + SECOND
 
-    def _weather(self) -> Weather:
+    def _weather(self) -> LinkConditions:
         roll = self.random.random
         delay_ns = self.random.choice((0, 100 * US, 2 * MS))
-        return Weather(loss=roll() * 0.2, duplication=roll() * 0.2, reordering=roll() * 0.2, delay_ns=(0, delay_ns))
+        return LinkConditions(
+            loss=roll() * 0.2, duplication=roll() * 0.2, reordering=roll() * 0.2, delay_ns=(0, delay_ns)
+        )
 
     def _rubbish(self) -> None:
         """To a random port of a random machine, of no stream that is there, or of none at all."""

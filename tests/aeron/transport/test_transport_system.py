@@ -13,7 +13,7 @@ import pytest
 
 from everlog.aeron.transport.client.images.fragment_assembler import FragmentAssembler
 from everlog.aeron.transport.driver.system_counters import SystemCounter
-from everlog.testing.network.simulated import Weather
+from everlog.testing.network.simulated import LinkConditions
 from everlog.testing.network.system import SimulatedDriver, TransportSystem
 from everlog.time_units import NS_PER_MS as MS
 from everlog.time_units import NS_PER_S as SECOND
@@ -22,8 +22,8 @@ from everlog.time_units import NS_PER_US as US
 HERE, THERE, ELSEWHERE = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 CHANNEL = f"aeron:udp?endpoint={THERE}:4000"
 STREAM = 10
-CALM = Weather()
-STORM = Weather(loss=0.1, duplication=0.1, reordering=0.1, delay_ns=(10 * US, 300 * US))
+CALM = LinkConditions()
+STORM = LinkConditions(loss=0.1, duplication=0.1, reordering=0.1, delay_ns=(10 * US, 300 * US))
 MAX_MESSAGE = 8192
 """An eighth of a term, the longest message."""
 
@@ -89,7 +89,7 @@ def publish(
     system.run_until(is_done)
 
 
-def two(seed: int = 1, weather: Weather | None = None, **settings: Any) -> tuple[TransportSystem, Any, Any]:
+def two(seed: int = 1, weather: LinkConditions | None = None, **settings: Any) -> tuple[TransportSystem, Any, Any]:
     """A system with a client at each of two drivers."""
     system = TransportSystem(seed, weather)
     here, there = system.driver(HERE, **settings), system.driver(THERE, **settings)
@@ -110,11 +110,11 @@ def no_errors(system: TransportSystem) -> bool:
     [
         (1, CALM),
         (2, STORM),
-        (3, Weather(loss=0.3, delay_ns=(0, 2 * MS))),
-        (4, Weather(duplication=0.5, reordering=0.5, delay_ns=(0, MS))),
+        (3, LinkConditions(loss=0.3, delay_ns=(0, 2 * MS))),
+        (4, LinkConditions(duplication=0.5, reordering=0.5, delay_ns=(0, MS))),
     ],
 )
-def test_what_is_published_arrives_whole_once_and_in_order(seed: int, weather: Weather, kind: str) -> None:
+def test_what_is_published_arrives_whole_once_and_in_order(seed: int, weather: LinkConditions, kind: str) -> None:
     system, publisher, subscriber = two(seed, weather)
     reader = Reader(subscriber.add_subscription(CHANNEL, STREAM))
     publication = getattr(publisher, kind)(CHANNEL, STREAM)
@@ -158,7 +158,7 @@ def test_many_sessions_of_one_stream_are_kept_apart() -> None:
 
 
 def test_publishers_of_two_clients_share_a_publication() -> None:
-    system, publisher, subscriber = two(3, Weather(loss=0.05))
+    system, publisher, subscriber = two(3, LinkConditions(loss=0.05))
     other = system.drivers[0].client()
     reader = Reader(subscriber.add_subscription(CHANNEL, STREAM))
     one, another = publisher.add_publication(CHANNEL, STREAM), other.add_publication(CHANNEL, STREAM)
@@ -171,7 +171,7 @@ def test_publishers_of_two_clients_share_a_publication() -> None:
 
 
 def test_a_group_and_its_slowest_member() -> None:
-    system = TransportSystem(5, Weather(loss=0.02))
+    system = TransportSystem(5, LinkConditions(loss=0.02))
     here, there, elsewhere = (system.driver(address) for address in (HERE, THERE, ELSEWHERE))
 
     def channel(driver: SimulatedDriver) -> str:
@@ -196,7 +196,7 @@ def test_a_group_and_its_slowest_member() -> None:
 
 @pytest.mark.parametrize("mode", ["manual", "dynamic"])
 def test_several_destinations_get_the_same(mode: str) -> None:
-    system = TransportSystem(6, Weather(loss=0.05))
+    system = TransportSystem(6, LinkConditions(loss=0.05))
     here, there, elsewhere = (system.driver(address) for address in (HERE, THERE, ELSEWHERE))
     control = f"control={HERE}:4001|control-mode={mode}"
     publication = here.client().add_publication(f"aeron:udp?{control}|fc=min,g:/2", STREAM)
@@ -215,7 +215,7 @@ def test_several_destinations_get_the_same(mode: str) -> None:
 
 
 def test_a_spy_reads_what_is_sent() -> None:
-    system, publisher, subscriber = two(7, Weather(loss=0.05))
+    system, publisher, subscriber = two(7, LinkConditions(loss=0.05))
     publication = publisher.add_publication(CHANNEL, STREAM)
     readers = [
         Reader(subscriber.add_subscription(CHANNEL, STREAM)),
@@ -238,7 +238,7 @@ def test_a_spy_alone_reads_if_it_counts_as_a_connection() -> None:
 
 
 def test_an_unreliable_subscription_goes_over_what_is_lost() -> None:
-    system, publisher, subscriber = two(9, Weather(loss=0.1))
+    system, publisher, subscriber = two(9, LinkConditions(loss=0.1))
     subscription = subscriber.add_subscription(f"{CHANNEL}|reliable=false", STREAM)
     reader = Reader(subscription)
     publication = publisher.add_publication(CHANNEL, STREAM)
@@ -258,7 +258,7 @@ def test_an_unreliable_subscription_goes_over_what_is_lost() -> None:
 
 
 def test_the_end_of_a_stream_is_heard_of() -> None:
-    system, publisher, subscriber = two(10, Weather(loss=0.1))
+    system, publisher, subscriber = two(10, LinkConditions(loss=0.1))
     gone: list[Any] = []
     subscription = subscriber.add_subscription(CHANNEL, STREAM, on_unavailable_image=gone.append)
     reader = Reader(subscription)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from everlog.cli.spark.running import chosen_options, scan_options
+from everlog.cli.spark.invocation import chosen_options, scan_options
 from everlog.errors import UsageError
 
 

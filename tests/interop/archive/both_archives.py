@@ -27,17 +27,17 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """A recording to be made: ``wishes`` are what ``start_recording`` takes besides channel and stream."""
+    """A recording to be made: ``stream_options`` are what ``start_recording`` takes besides channel and stream."""
 
     channel: str = CHANNEL
     stream_id: int = 10
     messages: Messages | None = None
-    wishes: tuple[tuple[str, Any], ...] = ()
+    stream_options: tuple[tuple[str, Any], ...] = ()
 
 
 def begin(archive: Archive, shape: Shape) -> Recorder:
     """A new recording."""
-    return archive.start_recording(shape.channel, shape.stream_id, **dict(shape.wishes))
+    return archive.start_recording(shape.channel, shape.stream_id, **dict(shape.stream_options))
 
 
 def write(recorder: Recorder, messages: Messages, way: str = "many") -> int:

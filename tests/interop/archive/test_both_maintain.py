@@ -17,7 +17,7 @@ from click.testing import CliRunner
 import everlog
 import tests
 from everlog.aeron import archive
-from everlog.aeron.archive.recording.refusals import Refused
+from everlog.aeron.archive.recording.refusals import ArchiveError
 from everlog.cli.archive import archive as archive_command
 from everlog.errors import EverlogError
 from tests.interop.archive.both_archives import (
@@ -105,7 +105,7 @@ def kilobytes(folder: Path, *recordings: tuple[int, int]) -> Path:
     """Recordings of frames of 1 KiB: each from a position, in segments, on, and so many frames."""
     with archive.create(folder, segment_length=SEGMENT) as own:
         for first, count in recordings:
-            shape = Shape(wishes=(("initial_term_id", 7), ("position", first * SEGMENT)), stream_id=5)
+            shape = Shape(stream_options=(("initial_term_id", 7), ("position", first * SEGMENT)), stream_id=5)
             with begin(own, shape) as recorder:
                 write(recorder, Messages(seed=3, sizes=KILOBYTE, first=first * 128, count=count))
     return folder
@@ -175,7 +175,7 @@ def test_a_truncation_that_is_refused_changes_nothing_here(start_archive: Start,
     folder = kilobytes(tmp_path / "a", (0, 300))
     other = copied(folder, "java")
     with archive.open_archive(folder, segment_length=SEGMENT) as own:
-        with pytest.raises(Refused, match="position 131104"):
+        with pytest.raises(ArchiveError, match="position 131104"):
             own.truncate_recording(0, SEGMENT + 32)
         assert own.stop_position(0) == 300 << 10
     with start_archive(other) as java:

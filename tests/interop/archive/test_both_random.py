@@ -138,8 +138,8 @@ class Java:
         self.extend = java.extend
 
     def new(self, shape: Shape) -> int:
-        wishes = dict(shape.wishes)
-        initial, position = wishes["initial_term_id"], wishes["position"]
+        stream_options = dict(shape.stream_options)
+        initial, position = stream_options["initial_term_id"], stream_options["position"]
         where = f"init-term-id={initial}|term-id={initial + position // TERM}|term-offset={position % TERM}"
         return self.java.record(f"{CHANNEL}|{where}", shape.stream_id, shape.messages).recording_id
 
@@ -234,8 +234,8 @@ class World:
         position = rng.choice([0, 0, 96, SEGMENT, 3 * TERM + 4096, 5 * TERM - 64])
         sizes = rng.choice([SMALL, MIXED, KILOBYTE])
         messages = Messages(seed=rng.randrange(1, 1000), sizes=sizes, count=rng.randint(1, 300))
-        wishes = (("initial_term_id", rng.randrange(-5, 100)), ("position", position))
-        shape = Shape(stream_id=rng.randint(5, 8), messages=messages, wishes=wishes)
+        stream_options = (("initial_term_id", rng.randrange(-5, 100)), ("position", position))
+        shape = Shape(stream_id=rng.randint(5, 8), messages=messages, stream_options=stream_options)
         recording_id = side.new(shape)
         assert recording_id not in self.recordings
         kept = self.recordings[recording_id] = Kept(messages, position)

@@ -43,19 +43,19 @@ SHAPES = {
     "stops where a term ends": Shape(messages=Messages(seed=3, sizes=KILOBYTE, count=64)),
     "starts in mid-term": Shape(
         messages=Messages(seed=4, sizes=MIXED, count=200),
-        wishes=(("position", 5 * TERM + 4096), ("initial_term_id", -3)),
+        stream_options=(("position", 5 * TERM + 4096), ("initial_term_id", -3)),
     ),
     "starts before a term's last frame": Shape(
-        messages=Messages(seed=4, count=3), wishes=(("position", 8 * TERM - 32), ("initial_term_id", 7))
+        messages=Messages(seed=4, count=3), stream_options=(("position", 8 * TERM - 32), ("initial_term_id", 7))
     ),
     "empty": Shape(),
-    "empty, in mid-term": Shape(wishes=(("position", 7 * TERM + 96), ("session_id", -1))),
+    "empty, in mid-term": Shape(stream_options=(("position", 7 * TERM + 96), ("session_id", -1))),
     "another MTU": Shape(
         channel="aeron:ipc?term-length=128k|mtu=8k",
         messages=Messages(seed=5, sizes=(16000, 16352, 8160, 8161, 0), count=30),
     ),
     "term ids wrap": Shape(
-        messages=Messages(seed=6, sizes=MIXED, count=200), wishes=(("initial_term_id", (1 << 31) - 1),)
+        messages=Messages(seed=6, sizes=MIXED, count=200), stream_options=(("initial_term_id", (1 << 31) - 1),)
     ),
     "the longest messages": Shape(messages=Messages(seed=7, sizes=(8192, 8191, 1), count=60)),
 }

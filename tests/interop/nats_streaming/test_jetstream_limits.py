@@ -28,9 +28,11 @@ def server(start_server: Callable[..., NatsServer], tmp_path: Path) -> NatsServe
     return start_server("-c", str(small))
 
 
-def plan(store: Path, server: NatsServer, patience_s: float = 20, **wishes: Any) -> ChannelMove:
+def plan(store: Path, server: NatsServer, patience_s: float = 20, **stream_options: Any) -> ChannelMove:
     connection = Connection(servers=(server.url,), patience_s=patience_s)
-    (move,) = plan_channels(FoundStore(str(store), "nats-streaming"), JetStreamTarget(connection=connection, **wishes))
+    (move,) = plan_channels(
+        FoundStore(str(store), "nats-streaming"), JetStreamTarget(connection=connection, **stream_options)
+    )
     return move
 
 

@@ -54,10 +54,10 @@ def truth(name: str) -> dict[str, Any]:
     return loaded
 
 
-def plan(store: Path, server: NatsServer, *, patience_s: float = 20, **wishes: Any) -> list[ChannelMove]:
-    reading = {name: wishes.pop(name) for name in ("options", "on_fault", "streams") if name in wishes}
+def plan(store: Path, server: NatsServer, *, patience_s: float = 20, **stream_options: Any) -> list[ChannelMove]:
+    reading = {name: stream_options.pop(name) for name in ("options", "on_fault", "streams") if name in stream_options}
     connection = Connection(servers=(server.url,), patience_s=patience_s)
-    target = JetStreamTarget(connection=connection, **wishes)
+    target = JetStreamTarget(connection=connection, **stream_options)
     return plan_channels(FoundStore(str(store), "nats-streaming"), target, **reading)
 
 

@@ -29,8 +29,8 @@ def filled(store: Path, name: str, count: int) -> Channel:
     return channel
 
 
-def plan(store: Path, server: NatsServer, **wishes: Any) -> list[ChannelMove]:
-    target = JetStreamTarget(connection=Connection(servers=(server.url,), patience_s=5), **wishes)
+def plan(store: Path, server: NatsServer, **stream_options: Any) -> list[ChannelMove]:
+    target = JetStreamTarget(connection=Connection(servers=(server.url,), patience_s=5), **stream_options)
     return plan_channels(FoundStore(str(store), "nats-streaming"), target)
 
 

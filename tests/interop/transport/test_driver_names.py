@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 
 from everlog.aeron.transport.client.counters_reader import CountersReader
-from everlog.aeron.transport.driver.assembly import Surroundings, driver_context
+from everlog.aeron.transport.driver.assembly import Environment, driver_context
 from everlog.aeron.transport.driver.log_factory import LogFactory
 from everlog.aeron.transport.driver.media_context import media_context
 from everlog.aeron.transport.driver.media_driver import MediaDriver
@@ -45,7 +45,7 @@ def test_the_real_resolver_and_ours_know_each_other(start_java_driver: Callable[
     configuration = dataclasses.replace(
         Configuration(), resolver_name="our-driver", resolver_interface=f"127.0.0.1:{ours}"
     )
-    surroundings = Surroundings(log_factory=cast(LogFactory, object()), tasks=InlineTasks())
+    surroundings = Environment(log_factory=cast(LogFactory, object()), tasks=InlineTasks())
     now_ms = time.time_ns() // 1_000_000
     context = driver_context(configuration, CncMemory.allocate(CncSettings(), now_ms), surroundings, 0, now_ms)
     resolver = DriverNameResolver(context, media_context(context, SystemNetwork(), time.time_ns))

@@ -20,7 +20,7 @@ from everlog.jlog.format.faults import fault
 from everlog.jlog.format.names import checkpoint_name
 from everlog.jlog.monitoring.health import WARNINGS, HealthLimits, check_health, span_text
 from everlog.jlog.monitoring.lag import Lag
-from everlog.jlog.monitoring.observation import Observation, SeenSegment, SeenSubscriber, observe
+from everlog.jlog.monitoring.observation import Observation, SeenSegment, SubscriberSnapshot, observe
 from everlog.time_units import NS_PER_S as NS
 
 NOW = 1_700_000_000
@@ -32,7 +32,7 @@ def subscriber(name="reader", place=(2, 5), waits=0.0, written=10.0, held=None, 
     log, marker = place or (None, None)
     checkpoint = Checkpoint(name, checkpoint_name(name), byte_count, log, marker, error)
     lag = Lag(None, 0, waits, None)
-    return SeenSubscriber(checkpoint, lag, None if written is None else int((NOW - written) * NS), held)
+    return SubscriberSnapshot(checkpoint, lag, None if written is None else int((NOW - written) * NS), held)
 
 
 def segment(log, size=1000, age=0.0):

@@ -152,13 +152,13 @@ def test_spark_counts_the_last_message_when_another_tells_what_it_is(
     segment = local(tmp_path / "j", shapes)
     segment.write_bytes(shapes.frame(b"first", FIRST))
     follower = JournalFollower(LocalStorage(str(tmp_path / "j")), {})
-    assert follower.look()["journal"].end == 2
+    assert follower.poll()["journal"].end == 2
     with segment.open("ab") as file:
         file.write(shapes.frame(shapes.payload(shape), OUTER))
-    assert follower.look()["journal"].end in (2, 3)
+    assert follower.poll()["journal"].end in (2, 3)
     with segment.open("ab") as file:
         file.write(shapes.frame(b"next", NEXT))
-    assert follower.look()["journal"].end == 4
+    assert follower.poll()["journal"].end == 4
 
 
 def torn_places(outer: bytes, shapes: Shapes) -> Iterator[int]:
@@ -181,10 +181,10 @@ def test_spark_waits_for_a_message_of_messages_that_is_being_written(
         with LocalWritableFile(str(segment), "00000000", 0, 0o640) as file:
             file.lock()
             file.write_at(len(first), outer[:torn_at])
-            assert follower.look()["journal"].end == 2
+            assert follower.poll()["journal"].end == 2
             file.write_at(len(first) + torn_at, outer[torn_at:])
             file.unlock()
-        assert follower.look()["journal"].end == 3
+        assert follower.poll()["journal"].end == 3
 
 
 class Growing(CrashingStorage):

@@ -61,5 +61,5 @@ def test_a_repair_loses_nothing_that_could_be_read(golden, case, series: Series)
         for name, place in places.items():
             assert is_within(left_for(before, place), left_for(after, moved[name])), (where, name)
         found = {f.code for f in JlogStore.open(storage, {}).verify().faults if f.severity.value == "fault"}
-        assert found - {"missing-segments"} <= {fault.code for fault in plan.remains}, where
+        assert found - {"missing-segments"} <= {fault.code for fault in plan.unrepaired}, where
         assert plan_repair(storage).is_empty, where

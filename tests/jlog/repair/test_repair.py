@@ -140,7 +140,7 @@ def test_an_intact_journal_is_left_alone(writable, case):
     storage = writable(case)
     before = files_of(storage)
     plan = plan_repair(storage)
-    assert (plan.is_empty, plan.remains, plan.loses) == (True, (), [])
+    assert (plan.is_empty, plan.unrepaired, plan.loses) == (True, (), [])
     assert plan.apply() == []
     assert files_of(storage) == before
 
@@ -298,7 +298,7 @@ def test_a_checkpoint_in_a_lost_segment_goes_to_the_beginning_of_the_one_that_is
     storage = journal(make, files, log=2, limit=20)
     plan = repaired(storage)
     assert [checkpoint(storage, f"cp.6{n}") for n in (1, 2, 3)] == [(2, 0)] * 3
-    assert plan.remains == ()
+    assert plan.unrepaired == ()
     assert faults(storage) == []
 
 
@@ -393,7 +393,7 @@ def test_a_segment_without_any_message_that_is_known_is_left_alone(make, frames)
     storage = journal(make, {"00000000": strange, "00000001": frames[0]}, log=1, limit=10)
     plan = repaired(storage)
     assert storage.read_all("00000000") == strange
-    assert [fault.code for fault in plan.remains] == ["damaged-bytes"]
+    assert [fault.code for fault in plan.unrepaired] == ["damaged-bytes"]
 
 
 def test_plain_messages_in_a_compressed_journal_are_not_cut_out(make, frames):
@@ -402,7 +402,7 @@ def test_plain_messages_in_a_compressed_journal_are_not_cut_out(make, frames):
     storage = journal(make, {"00000000": data}, magic=make.NULL)
     plan = repaired(storage)
     assert plan.is_empty
-    assert [fault.code for fault in plan.remains] == ["damaged-bytes"]
+    assert [fault.code for fault in plan.unrepaired] == ["damaged-bytes"]
     assert storage.read_all("00000000") == data
 
 
@@ -574,7 +574,7 @@ def test_parts_limit_a_repair_and_what_is_left_is_told(make, frames):
     storage = journal(make, files, safety=7)
     plan = plan_repair(storage, parts={"segments"})
     assert [step.file for step in plan.steps] == ["cp.62", "00000000"]
-    assert {fault.code for fault in plan.remains} == {"checkpoint-empty", "metastore-field"}
+    assert {fault.code for fault in plan.unrepaired} == {"checkpoint-empty", "metastore-field"}
     plan.apply()
     assert storage.size("cp.61") == 0
     with pytest.raises(UsageError):

@@ -30,7 +30,7 @@ def test_options_reach_what_takes_them_and_the_family_is_found(tmp_path: Path) -
     found = parse_write_options({**given, "checkpointlocation": "/c", "queryname": "q", "livenessTimeout": "2s"})
     assert (found.path, found.family, found.durability) == (str(path), "aeron-archive", Durability.WRITTEN)
     assert found.staging == f"{path}.everlog-staging"
-    assert found.recording == {"stream_id": 7, "wishes": {"term_length": 65536}}
+    assert found.recording == {"stream_id": 7, "stream_options": {"term_length": 65536}}
     assert (found.made_with, found.archive) == ({"segment_length": 1 << 20}, {"liveness_timeout_s": 2.0})
     assert found.target.text == f"{path}?channel=aeron:ipc&streamId=7"
 

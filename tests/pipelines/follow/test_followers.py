@@ -13,7 +13,7 @@ from everlog import jlog
 from everlog.aeron import archive
 from everlog.aeron.cluster.format.recording_log import encode, read_recording_log
 from everlog.core.files.storage import LocalStorage
-from everlog.core.following import CutLimit, Follower, Reach
+from everlog.core.following import CutLimit, Follower, StreamExtent
 from everlog.discovery import FoundStore
 from everlog.errors import EverlogError, StoreUnavailable, UnknownStream, UsageError
 from everlog.pipelines.follow.followers import open_follower
@@ -75,11 +75,11 @@ def test_parts_of_a_stream_hold_each_record_once(golden, monkeypatch, name, fami
             addresses: list[int] = []
             for batch in store.scan(info.name, columns=["address"], on_fault=lambda fault: None):
                 addresses += map(store.parse_address, batch.to_list("address"))
-            reach = follower.look()[info.name]
-            at, parts = reach.first, []
-            while at < reach.end:
-                cut = follower.cut(info.name, at, reach.end, limit)
-                assert at < cut.address <= reach.end
+            extent = follower.poll()[info.name]
+            at, parts = extent.first, []
+            while at < extent.end:
+                cut = follower.cut(info.name, at, extent.end, limit)
+                assert at < cut.address <= extent.end
                 part = [a for a in addresses if at <= a < cut.address]
                 assert limit.records is None or len(part) <= limit.records
                 found = []
@@ -114,7 +114,7 @@ def test_a_message_of_a_journal_counts_once_all_its_bytes_are_there(tmp_path):
             file.write(data[:size])
         anew = follow(copy, "jlog")
         for one in (follower, anew):  # at every size, whether it was followed from the first byte or is looked at first
-            assert one.look()["journal"] == Reach(1, sum(end <= size for end in ends) + 1), size
+            assert one.poll()["journal"] == StreamExtent(1, sum(end <= size for end in ends) + 1), size
 
 
 def test_a_journal_is_followed_over_its_segments(tmp_path):
@@ -122,13 +122,13 @@ def test_a_journal_is_followed_over_its_segments(tmp_path):
     jlog.create(path, segment_bytes=4096)
     follower = follow(path, "jlog")
     rng = random.Random(7)
-    written, got, at = [], [], follower.look()["journal"].first
+    written, got, at = [], [], follower.poll()["journal"].first
     with jlog.Writer(path) as writer:
         for number in range(300):
             written.append(b"%d " % number + rng.randbytes(rng.randrange(200)))
             writer.append(written[-1])
             if number % 13 == 0:
-                end = follower.look()["journal"].end
+                end = follower.poll()["journal"].end
                 got += payloads(path, follower, "journal", at, end)
                 at = end
                 assert got == written
@@ -148,13 +148,13 @@ def test_a_segment_that_another_writer_may_still_write_is_not_left(tmp_path):
     (path / "metastore").write_bytes((1).to_bytes(4, "little") + metastore[4:])
     follower = follow(path, "jlog")
     with (path / "00000000").open("ab") as late:
-        assert follower.look()["journal"] == Reach(1, 2)
+        assert follower.poll()["journal"] == StreamExtent(1, 2)
         late.write(first.replace(b"one", b"two"))
         late.flush()
-        assert follower.look()["journal"] == Reach(1, 3)
-    reach = follower.look()["journal"]
-    assert reach == Reach(1, (1 << 32) + 2)
-    assert payloads(path, follower, "journal", 1, reach.end) == [b"one", b"two", b"six"]
+        assert follower.poll()["journal"] == StreamExtent(1, 3)
+    extent = follower.poll()["journal"]
+    assert extent == StreamExtent(1, (1 << 32) + 2)
+    assert payloads(path, follower, "journal", 1, extent.end) == [b"one", b"two", b"six"]
 
 
 def test_the_first_segments_of_a_journal_may_go(tmp_path):
@@ -163,12 +163,12 @@ def test_the_first_segments_of_a_journal_may_go(tmp_path):
     with jlog.Writer(path) as writer:
         writer.append_many([b"x" * 1000] * 20)
         follower = follow(path, "jlog")
-        end = follower.look()["journal"].end
+        end = follower.poll()["journal"].end
         (path / "00000000").unlink()
         (path / "00000001").unlink()
         writer.append_many([b"y" * 1000] * 5)
-    assert follower.look()["journal"].first == (2 << 32) + 1
-    assert payloads(path, follower, "journal", end, follower.look()["journal"].end) == [b"y" * 1000] * 5
+    assert follower.poll()["journal"].first == (2 << 32) + 1
+    assert payloads(path, follower, "journal", end, follower.poll()["journal"].end) == [b"y" * 1000] * 5
 
 
 def test_what_waits_in_a_journals_buffer_has_no_lasting_address(tmp_path):
@@ -192,7 +192,7 @@ def test_recordings_are_followed_while_they_are_written_and_new_ones_are_found(t
     with archive.create(path, **SMALL) as writing:
         recorders = [writing.start_recording("aeron:ipc", 1, **TERM)]
         follower = follow(path, "aeron-archive")
-        assert follower.look() == {"0": Reach(0, 0)}
+        assert follower.poll() == {"0": StreamExtent(0, 0)}
         written: dict[str, list[bytes]] = {}
         got: dict[str, list[bytes]] = {}
         at: dict[str, int] = {}
@@ -204,14 +204,14 @@ def test_recordings_are_followed_while_they_are_written_and_new_ones_are_found(t
                 written.setdefault(str(one), []).append(b"%d" % number + rng.randbytes(rng.choice((0, 9, 700, 3000))))
                 recorder.append(written[str(one)][-1])
             if number % 29 == 0:
-                for name, reach in follower.look().items():
-                    start = at.get(name, reach.first)
-                    got.setdefault(name, []).extend(payloads(path, follower, name, start, reach.end))
-                    at[name] = reach.end
+                for name, extent in follower.poll().items():
+                    start = at.get(name, extent.first)
+                    got.setdefault(name, []).extend(payloads(path, follower, name, start, extent.end))
+                    at[name] = extent.end
                 assert got == written
         assert at["0"] > 3 << 16  # several segments
         recorders[0].stop()
-        assert follower.look()["0"].end == recorders[0].recorded_position
+        assert follower.poll()["0"].end == recorders[0].recorded_position
 
 
 def test_a_message_of_a_recording_counts_once_its_last_fragment_is_there(tmp_path):
@@ -233,7 +233,7 @@ def test_a_message_of_a_recording_counts_once_its_last_fragment_is_there(tmp_pat
             file.write(data[:size])
         expected = max([end for end in ends if end <= size], default=0)
         for one in (follower, follow(copy, "aeron-archive")):
-            assert one.look()["0"] == Reach(0, expected), size
+            assert one.poll()["0"] == StreamExtent(0, expected), size
 
 
 def test_a_purged_recording_begins_later_and_a_deleted_one_was_read_or_not(tmp_path):
@@ -242,14 +242,14 @@ def test_a_purged_recording_begins_later_and_a_deleted_one_was_read_or_not(tmp_p
         recorder = writing.start_recording("aeron:ipc", 1, **TERM)
         recorder.append_many([b"x" * 1000] * 200)
         follower = follow(path, "aeron-archive")
-        end = follower.look()["0"].end
+        end = follower.poll()["0"].end
         writing.purge_segments(0, 1 << 16)
-        assert follower.look()["0"] == Reach(1 << 16, end)
+        assert follower.poll()["0"] == StreamExtent(1 << 16, end)
         recorder.append(b"y")
-        assert payloads(path, follower, "0", end, follower.look()["0"].end) == [b"y"]
+        assert payloads(path, follower, "0", end, follower.poll()["0"].end) == [b"y"]
         end = recorder.stop()
         writing.purge_recording(0)
-        assert "0" not in follower.look()
+        assert "0" not in follower.poll()
         stop = recorder.recorded_position
         assert follower.is_complete("0", stop)
         assert not follower.is_complete("0", stop - 32)
@@ -262,9 +262,9 @@ def test_an_address_that_somebody_chose_is_moved_to_the_next_message(tmp_path):
         recorder = writing.start_recording("aeron:ipc", 1, **TERM)
         ends = [recorder.append(b"x" * size) for size in (10, 3000, 50)]
         follower = follow(path, "aeron-archive")
-        reach = follower.look()["0"]
+        extent = follower.poll()["0"]
         aligned = [
-            follower.align("0", address, reach) for address in (0, 1, 64, 65, ends[1] - 32, ends[1], ends[2], 10**6)
+            follower.align("0", address, extent) for address in (0, 1, 64, 65, ends[1] - 32, ends[1], ends[2], 10**6)
         ]
         assert aligned == [0, 64, 64, ends[1], ends[1], ends[1], ends[2], ends[2]]
 
@@ -276,14 +276,14 @@ def test_a_message_of_a_channel_counts_once_its_index_entry_is_there(tmp_path):
     channel = nats_channel.Channel(nats_channel.make_store(tmp_path / "store"), "foo")
     channel.append(b"first")
     follower = follow(tmp_path / "store", "nats-streaming")
-    assert follower.look() == {"foo": Reach(1, 2)}
+    assert follower.poll() == {"foo": StreamExtent(1, 2)}
     record, entry = channel.parts(b"second")
     for file, data in ((channel.dat, record), (channel.idx, entry)):
         for k in range(len(data)):
             with file.open("ab") as out:
                 out.write(data[k : k + 1])
             is_whole = file is channel.idx and k == len(data) - 1
-            assert follower.look() == {"foo": Reach(1, 3 if is_whole else 2)}, (file.name, k)
+            assert follower.poll() == {"foo": StreamExtent(1, 3 if is_whole else 2)}, (file.name, k)
     assert payloads(tmp_path / "store", follower, "foo", 1, 3) == [b"first", b"second"]
 
 
@@ -302,16 +302,16 @@ def test_channels_are_followed_over_slices_and_new_ones_are_found(tmp_path):
             if number % 50 == 0:
                 channel.roll()
         if number % 7 == 0:
-            for name, reach in follower.look().items():
-                got.setdefault(name, []).extend(payloads(path, follower, name, at.get(name, reach.first), reach.end))
-                at[name] = reach.end
+            for name, extent in follower.poll().items():
+                got.setdefault(name, []).extend(payloads(path, follower, name, at.get(name, extent.first), extent.end))
+                at[name] = extent.end
             assert got == written
     (path / "foo" / "msgs.1.dat").unlink()
     (path / "foo" / "msgs.1.idx").unlink()
-    assert [follower.look()["foo"].first for _ in range(70)][-1] == 52  # found after some looks
-    assert "bar" in follower.look()
+    assert [follower.poll()["foo"].first for _ in range(70)][-1] == 52  # found after some looks
+    assert "bar" in follower.poll()
     shutil.rmtree(path / "bar")
-    assert list(follower.look()) == ["foo"]
+    assert list(follower.poll()) == ["foo"]
 
 
 def test_a_channel_that_was_made_anew_is_read_from_its_first_message(tmp_path):
@@ -320,14 +320,14 @@ def test_a_channel_that_was_made_anew_is_read_from_its_first_message(tmp_path):
     for number in range(10):
         channel.append(b"%d" % number)
     follower = follow(path, "nats-streaming")
-    at = follower.look()["foo"].end
+    at = follower.poll()["foo"].end
     shutil.rmtree(path / "foo")
     channel = nats_channel.Channel(path, "foo")
     for number in range(4):
         channel.append(b"new %d" % number)
-    reach = follower.look()["foo"]
-    assert reach == Reach(1, 5)
-    assert follower.restart(at, reach) == 1
+    extent = follower.poll()["foo"]
+    assert extent == StreamExtent(1, 5)
+    assert follower.restart(at, extent) == 1
 
 
 def test_a_node_that_goes_on_with_a_log_of_its_own_has_its_log_anew(golden, tmp_path):
@@ -339,21 +339,21 @@ def test_a_node_that_goes_on_with_a_log_of_its_own_has_its_log_anew(golden, tmp_
     data[16:24] = b"\xff" * 8  # its archive was stopped
     mark.write_bytes(data)
     follower = follow(node / "cluster", "aeron-cluster")
-    before = follower.look()["log"]
-    assert not before.is_anew
+    before = follower.poll()["log"]
+    assert not before.was_recreated
     with archive.open_archive(node / "archive") as writing, open_store(str(node / "cluster")) as store:
         old = writing.recording(store.folder.log_recording_id)
         first = next(iter(writing.replay(old.recording_id, old.start_position))).payload
         recorder = writing.start_recording(f"aeron:ipc?term-length={old.term_buffer_length}", old.stream_id)
         recorder.append(first)
         log = read_recording_log((node / "cluster" / "recording.log").read_bytes())
-        wishes = {"recording_id": recorder.recording_id, "term_base_log_position": 0, "log_position": -1}
-        entry = log.last_term._replace(leadership_term_id=log.last_term.leadership_term_id + 1, **wishes)
+        stream_options = {"recording_id": recorder.recording_id, "term_base_log_position": 0, "log_position": -1}
+        entry = log.last_term._replace(leadership_term_id=log.last_term.leadership_term_id + 1, **stream_options)
         (node / "cluster" / "recording.log").write_bytes(encode(entry))
-        after = follower.look()["log"]
-        assert (after.is_anew, after.end) == (True, recorder.recorded_position)
+        after = follower.poll()["log"]
+        assert (after.was_recreated, after.end) == (True, recorder.recorded_position)
         assert after.end < before.end
-        assert not follower.look()["log"].is_anew
+        assert not follower.poll()["log"].was_recreated
         with pytest.raises(UnknownStream, match="snapshot-99"):
             follower.splits("snapshot-99", 0, 32)
 
@@ -362,10 +362,10 @@ def test_a_store_that_is_gone_is_told(tmp_path):
     path = nats_channel.make_store(tmp_path / "store")
     nats_channel.Channel(path, "foo").append(b"x")
     follower = follow(path, "nats-streaming")
-    follower.look()
+    follower.poll()
     shutil.rmtree(path)
     with pytest.raises(StoreUnavailable):
-        follower.look()
+        follower.poll()
 
 
 # All that have one of their own, while a thread writes
@@ -402,17 +402,17 @@ def test_a_look_costs_what_is_new_and_not_what_is_there(tmp_path, monkeypatch):
         monkeypatch.setattr(os, "preadv", counting_preadv)
         for family, folder in (("jlog", "journal"), ("aeron-archive", "archive"), ("nats-streaming", "nats")):
             follower = follow(tmp_path / folder, family)
-            follower.look()
+            follower.poll()
             counted = 0
-            before = follower.look()
+            before = follower.poll()
             catalog = (1 << 20) if family == "aeron-archive" else 0  # compared whole
             assert counted <= catalog + 4096, family
             writer.append(b"new")
             recorder.append(b"new")
             channel.append(b"new")
             counted = 0
-            (stream,) = follower.look()
-            assert follower.look()[stream].end > before[stream].end
+            (stream,) = follower.poll()
+            assert follower.poll()[stream].end > before[stream].end
             assert 0 < counted <= 3 * catalog + (600 << 10), family
 
 
@@ -450,11 +450,11 @@ def test_a_recording_that_begins_at_that_very_moment_is_found_later(
         expected = 1 if moment == "while it is opened" else 0
         monkeypatch.setattr(ArchiveStore, "open", opened)
         follower = follow(tmp_path / "archive", "aeron-archive")
-        follower.look()
+        follower.poll()
         if expected == 0:
             monkeypatch.setattr(ArchiveFolder, "reload", reloaded)
             expected = 1
             writing.start_recording("aeron:ipc", 4, **TERM)  # so that it looks again
-            follower.look()
+            follower.poll()
         assert len(begun) == 1
-        assert str(begun[0]) in follower.look()
+        assert str(begun[0]) in follower.poll()

@@ -40,9 +40,9 @@ def payloads(folder: str) -> list[bytes]:
         return [record.payload for record in store.read(store.streams()[0].name)]
 
 
-def journal(folder: Path, messages: list[bytes], **wishes: Any) -> Path:
+def journal(folder: Path, messages: list[bytes], **stream_options: Any) -> Path:
     """Made if need be; the messages come behind what is there."""
-    jlog.create(folder, exist_ok=True, **wishes)
+    jlog.create(folder, exist_ok=True, **stream_options)
     with jlog.Writer(folder, durability="written") as writer:
         writer.append_many(messages)
     return folder

@@ -13,7 +13,7 @@ from everlog import jlog
 from everlog.aeron import archive
 from everlog.cli.app import run
 from everlog.discovery import FoundStore, find_stores
-from everlog.pipelines.balance import spread, task_count
+from everlog.pipelines.balance import balance, task_count
 from everlog.spark import verify
 from everlog.spark.jobs.verify import StoreToVerify, check, plan, verify_stores
 from everlog.stores import open_store
@@ -166,11 +166,11 @@ def test_wrong_usage_ends_with_2_and_one_line(spark, tmp_path, capsys):
 
 def test_work_is_dealt_out_as_evenly_as_it_can_be():
     """Largest first to the hand that has least: 8 | 7, 2 | 5, 4 by hand."""
-    hands = spread([4, 8, 2, 7, 5], lambda size: size << 20, 3)
-    assert sorted(sorted(hand) for hand in hands) == [[2, 7], [4, 5], [8]]
-    assert sum(hands[0]) == 9, "the largest hand is the first"
-    assert spread([], len, 3) == []
-    assert len(spread(["x"] * 5, lambda _: 0, 2)) == 2
+    groups = balance([4, 8, 2, 7, 5], lambda size: size << 20, 3)
+    assert sorted(sorted(group) for group in groups) == [[2, 7], [4, 5], [8]]
+    assert sum(groups[0]) == 9, "the largest group is the first"
+    assert balance([], len, 3) == []
+    assert len(balance(["x"] * 5, lambda _: 0, 2)) == 2
 
 
 @pytest.mark.parametrize(

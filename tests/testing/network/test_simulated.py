@@ -10,7 +10,7 @@ import pytest
 from everlog.aeron.transport.media.network import Network, SocketSettings
 from everlog.kernel.memory import Memory
 from everlog.kernel.udp import Datagrams, SocketAddress
-from everlog.testing.network.simulated import SimulatedMachine, SimulatedNetwork, SimulatedSocket, Weather
+from everlog.testing.network.simulated import LinkConditions, SimulatedMachine, SimulatedNetwork, SimulatedSocket
 
 V4 = int(socket.AF_INET)
 
@@ -28,7 +28,9 @@ def arrived(sock: SimulatedSocket) -> list[bytes]:
     return found
 
 
-def two(seed: int = 1, weather: Weather | None = None) -> tuple[SimulatedNetwork, SimulatedMachine, SimulatedMachine]:
+def two(
+    seed: int = 1, weather: LinkConditions | None = None
+) -> tuple[SimulatedNetwork, SimulatedMachine, SimulatedMachine]:
     network = SimulatedNetwork(seed, weather)
     return network, network.machine("10.0.0.1"), network.machine("10.0.0.2")
 
@@ -52,7 +54,7 @@ def test_a_datagram_arrives_with_its_source() -> None:
 
 
 def test_loopback_stays_on_its_machine() -> None:
-    network, here, there = two(weather=Weather(loss=1.0))
+    network, here, there = two(weather=LinkConditions(loss=1.0))
     mine, theirs = bound(here, port=40123), bound(there, port=40123)
     bound(here, "127.0.0.1").send(b"x", SocketAddress("127.0.0.1", 40123))
     assert (arrived(mine), arrived(theirs)) == ([b"x"], [])
@@ -60,7 +62,7 @@ def test_loopback_stays_on_its_machine() -> None:
 
 
 def test_time_and_delay_decide_when_a_datagram_arrives() -> None:
-    network, here, there = two(weather=Weather(delay_ns=(100, 200)))
+    network, here, there = two(weather=LinkConditions(delay_ns=(100, 200)))
     sender, receiver = bound(here), bound(there, port=1)
     for i in range(50):
         sender.send(bytes([i]), SocketAddress("10.0.0.2", 1))
@@ -76,7 +78,7 @@ def test_time_and_delay_decide_when_a_datagram_arrives() -> None:
 
 def test_weather_is_as_often_as_it_says_and_the_same_for_a_seed() -> None:
     def run(seed: int) -> tuple[list[bytes], object]:
-        network, here, there = two(seed, Weather(loss=0.1, duplication=0.1, reordering=0.1))
+        network, here, there = two(seed, LinkConditions(loss=0.1, duplication=0.1, reordering=0.1))
         sender, receiver = bound(here), bound(there, port=1, rcvbuf_length=1 << 20)
         for i in range(2000):
             network.advance(i * 1000)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from everlog.aeron.archive.recording.events import RecordingStopped as RecordingStopped
     from everlog.aeron.archive.recording.events import SignalEvent as SignalEvent
     from everlog.aeron.archive.recording.options import ArchiveOptions as ArchiveOptions
+    from everlog.aeron.archive.recording.refusals import ArchiveError as ArchiveError
     from everlog.aeron.archive.recording.refusals import ErrorCode as ErrorCode
-    from everlog.aeron.archive.recording.refusals import Refused as Refused
     from everlog.aeron.archive.recording.replay import Replay as Replay
     from everlog.aeron.archive.writing.recorder import Recorder as Recorder
     from everlog.core.files.durability import Durability as Durability
@@ -40,7 +40,7 @@ else:
         "RecordingSignal": "everlog.aeron.archive.recording.events",
         "RecordingStarted": "everlog.aeron.archive.recording.events",
         "RecordingStopped": "everlog.aeron.archive.recording.events",
-        "Refused": "everlog.aeron.archive.recording.refusals",
+        "ArchiveError": "everlog.aeron.archive.recording.refusals",
         "Replay": "everlog.aeron.archive.recording.replay",
         "SignalEvent": "everlog.aeron.archive.recording.events",
         "create": "everlog.aeron.archive.opening",

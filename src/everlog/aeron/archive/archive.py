@@ -27,7 +27,7 @@ from everlog.aeron.archive.format.catalog import CATALOG_NAME
 from everlog.aeron.archive.format.catalog_bytes import Descriptor
 from everlog.aeron.archive.format.segments import index_segments
 from everlog.aeron.archive.maintenance.maintenance import Extension, check_extension
-from everlog.aeron.archive.maintenance.operations import Upkeep
+from everlog.aeron.archive.maintenance.operations import Maintenance
 from everlog.aeron.archive.maintenance.recording_state import RecordingState
 from everlog.aeron.archive.maintenance.segment_changes import finish_truncations
 from everlog.aeron.archive.recording.events import (
@@ -50,8 +50,8 @@ from everlog.aeron.archive.writing.ownership import Ownership
 from everlog.aeron.archive.writing.recorder import Recorder
 from everlog.aeron.archive.writing.segment_writer import SegmentWriter
 from everlog.aeron.archive.writing.stream_parameters import (
+    StreamOptions,
     StreamParameters,
-    Wishes,
     check_int64,
     for_another_publication,
     parameters_of,
@@ -66,7 +66,7 @@ from everlog.errors import EverlogError, NotAStore, StoreExists
 _log = logging.getLogger("everlog.aeron.archive")
 
 
-class Archive(Replaying, Upkeep):
+class Archive(Replaying, Maintenance):
     """An archive that this process owns; threads may share it. :func:`~.opening.create` and
     :func:`~.opening.open_archive` make one."""
 
@@ -132,15 +132,15 @@ class Archive(Replaying, Upkeep):
         *,
         control_session_id: int = 0,
         correlation_id: int = 0,
-        **wishes: Any,
+        **stream_options: Any,
     ) -> Recorder:
-        """Begin a new recording. ``wishes``: ``session_id``, ``initial_term_id`` (random ones if not given),
+        """Begin a new recording. ``stream_options``: ``session_id``, ``initial_term_id`` (random ones if not given),
         ``term_length`` and ``mtu_length`` (bytes; Aeron's defaults), ``position`` (where it starts, 0) and
         ``source_identity``; the channel's parameters may say them, too.
 
         Raises :class:`UsageError`, :class:`WriteFailed`. A crash leaves an active recording without messages.
         """
-        parameters = parameters_of(channel, stream_id, fill(Wishes, wishes))
+        parameters = parameters_of(channel, stream_id, fill(StreamOptions, stream_options))
         _check_ids(control_session_id, correlation_id)
         segment_length = max(self.options.segment_length, parameters.term_length)
         descriptor = Descriptor(
@@ -181,12 +181,12 @@ class Archive(Replaying, Upkeep):
         *,
         control_session_id: int = 0,
         correlation_id: int = 0,
-        **wishes: Any,
+        **stream_options: Any,
     ) -> Recorder:
-        """Go on at the end of a stopped recording. ``channel`` and ``wishes`` as for ``start_recording`` may be given;
-        what of them is not as the recording is, is :class:`Refused`, as is a recording that is not stopped. Without
-        a ``session_id`` there is a new one. Raises :class:`UnknownStream`, :class:`WriteFailed`; then it is stopped
-        where it was, or, if not even that could be written, when the archive is opened again."""
+        """Go on at the end of a stopped recording. ``channel`` and ``stream_options`` as for ``start_recording`` may be
+        given; what of them is not as the recording is, is :class:`ArchiveError`, as is a recording that is not stopped.
+        Without a ``session_id`` there is a new one. Raises :class:`UnknownStream`, :class:`WriteFailed`; then it is
+        stopped where it was, or, if not even that could be written, when the archive is opened again."""
         _check_ids(control_session_id, correlation_id)
         with self._lock:
             self._check()
@@ -200,8 +200,8 @@ class Archive(Replaying, Upkeep):
                 "term_length": recording.term_buffer_length,
                 "mtu_length": recording.mtu_length,
             }
-            given = {name: value for name, value in wishes.items() if value is not None}
-            asked = fill(Wishes, own | given)
+            given = {name: value for name, value in stream_options.items() if value is not None}
+            asked = fill(StreamOptions, own | given)
             stop = check_extension(state, Extension(*(getattr(asked, name) for name in own)))
             channel = channel or for_another_publication(entry.texts["original_channel"])
             parameters = parameters_of(channel, recording.stream_id, asked)

@@ -24,7 +24,7 @@ from everlog.aeron.frames.constants import HEADER_LENGTH
 from everlog.aeron.frames.position import FOREVER, term_start
 from everlog.aeron.positional_following import PositionalFollower
 from everlog.core.files.storage import MAX_SMALL_FILE_BYTES, Storage
-from everlog.core.following import Cut, CutLimit, Reach
+from everlog.core.following import Cut, CutLimit, StreamExtent
 from everlog.core.report import Fault
 from everlog.core.splits import Split
 from everlog.core.store import DEFAULT_SPLIT_BYTES
@@ -63,7 +63,7 @@ class ArchiveFollower(PositionalFollower):
         )
         self._tails: dict[int, _Tail] = {}
         self._contexts: dict[str, ScanContext] = {}
-        self._stopped: dict[str, Reach] | None = None
+        self._stopped: dict[str, StreamExtent] | None = None
         self._active: list[Recording] = []
         self._rewritten: set[str] = set()
         self._anew: set[str] = set()
@@ -83,8 +83,8 @@ class ArchiveFollower(PositionalFollower):
             # Behind what is in use there are zeros, very many in old archives; new entries begin where they do.
             return file.read_at(0, min(file.size(), MAX_SMALL_FILE_BYTES, used + CATALOG_STEP_BYTES))
 
-    def look(self) -> dict[str, Reach]:
-        """See :meth:`Follower.look`."""
+    def poll(self) -> dict[str, StreamExtent]:
+        """See :meth:`Follower.poll`."""
         self._storage.forget()
         catalog = self._read_catalog()
         # Without a catalog the files tell which recordings there are: then they are listed each time.
@@ -97,7 +97,7 @@ class ArchiveFollower(PositionalFollower):
         assert self._stopped is not None
         found = self._stopped | {str(r.recording_id): self._reach(r) for r in self._active}
         for name in found.keys() & (self._rewritten | self._anew):
-            found[name] = replace(found[name], is_rewritten=name in self._rewritten, is_anew=name in self._anew)
+            found[name] = replace(found[name], is_rewritten=name in self._rewritten, was_recreated=name in self._anew)
         self._rewritten.clear()
         self._anew.clear()
         return found
@@ -120,7 +120,7 @@ class ArchiveFollower(PositionalFollower):
         born = {r.recording_id: r.start_timestamp for r in folder.recordings().values() if r.entry is not None}
         self._anew |= {str(i) for i, time in born.items() if self._born.get(i, time) != time}
         self._born = born
-        self._rewritten |= set(map(str, self._end_marks.look(folder, folder.recordings().values())))
+        self._rewritten |= set(map(str, self._end_marks.poll(folder, folder.recordings().values())))
         for recording in folder.recordings().values():
             if (recording.is_deleted and not self._store.options.include_all) or folder.is_purged(recording):
                 continue
@@ -128,12 +128,14 @@ class ArchiveFollower(PositionalFollower):
                 self._active.append(recording)
             else:
                 assert recording.stop_position is not None
-                self._stopped[str(recording.recording_id)] = Reach(recording.start_position, recording.stop_position)
+                self._stopped[str(recording.recording_id)] = StreamExtent(
+                    recording.start_position, recording.stop_position
+                )
                 self._is_rewritten(recording)
         active = {recording.recording_id for recording in self._active}
         self._tails = {i: tail for i, tail in self._tails.items() if i in active}
 
-    def _reach(self, recording: Recording) -> Reach:
+    def _reach(self, recording: Recording) -> StreamExtent:
         """An active recording."""
         tail = self._tails.get(recording.recording_id)
         if tail is None or self._is_rewritten(recording) or tail.end < recording.start_position:
@@ -149,7 +151,7 @@ class ArchiveFollower(PositionalFollower):
             tail.context = replace(tail.context, segments=segments)
         if self._advance(tail) or not tail.mark:
             tail.mark = self._mark(tail)
-        return Reach(recording.start_position, tail.end)
+        return StreamExtent(recording.start_position, tail.end)
 
     def _mark(self, tail: _Tail) -> bytes:
         """What is at the last message's beginning and before it, in its segment."""
@@ -266,11 +268,11 @@ class ArchiveFollower(PositionalFollower):
         recording = self._store.folder.recordings().get(int(stream))
         return recording is not None and recording.stop_position is not None and address >= recording.stop_position
 
-    def align(self, stream: str, address: int, reach: Reach) -> int:
+    def align(self, stream: str, address: int, extent: StreamExtent) -> int:
         """The position of the first message from ``address`` on, found from the start of its term."""
-        if address <= reach.first or address >= reach.end:
-            return min(max(address, reach.first), reach.end)
-        context = replace(self._context(stream), stop_position=reach.end, last_base=None, is_live=False)
+        if address <= extent.first or address >= extent.end:
+            return min(max(address, extent.first), extent.end)
+        context = replace(self._context(stream), stop_position=extent.end, last_base=None, is_live=False)
         reader = SegmentReader(self._storage, context.segments)
         sink = RowSink([("position", "q", Value(codes.POSITION))], 1, _UNBOUNDED)
         try:
@@ -279,7 +281,7 @@ class ArchiveFollower(PositionalFollower):
                     return int(sink.take()[1]["position"][0][0])
         finally:
             reader.close()
-        return reach.end
+        return extent.end
 
     def close(self) -> None:
         """Close the archive."""
@@ -287,7 +289,7 @@ class ArchiveFollower(PositionalFollower):
 
 
 def _is_same(one: bytes | None, other: bytes | None) -> bool:
-    """Whether two readings of a catalog are of the same entries: one may reach further into the zeros behind them."""
+    """Whether two readings of a catalog are of the same entries: one may extent further into the zeros behind them."""
     if one is None or other is None:
         return one is other
     length = min(len(one), len(other))

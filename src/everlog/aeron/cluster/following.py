@@ -13,7 +13,7 @@ from everlog.aeron.cluster.format.recording_log import RECORDING_LOG_NAME
 from everlog.aeron.cluster.store import ClusterStore
 from everlog.aeron.positional_following import PositionalFollower
 from everlog.core.files.storage import Storage
-from everlog.core.following import Cut, CutLimit, Reach
+from everlog.core.following import Cut, CutLimit, StreamExtent
 from everlog.core.splits import Split
 from everlog.core.store import DEFAULT_SPLIT_BYTES
 from everlog.errors import UnknownStream
@@ -37,8 +37,8 @@ class ClusterFollower(PositionalFollower):
         """The node's folder, as it was when its recording log last changed."""
         return self._store
 
-    def look(self) -> dict[str, Reach]:
-        """See :meth:`Follower.look`."""
+    def poll(self) -> dict[str, StreamExtent]:
+        """See :meth:`Follower.poll`."""
         self._storage.forget()
         has_log = self._storage.exists(RECORDING_LOG_NAME)
         recording_log = self._storage.read_all(RECORDING_LOG_NAME) if has_log else None
@@ -46,10 +46,10 @@ class ClusterFollower(PositionalFollower):
             self._open(recording_log)
         if self._archive is None:
             return {}
-        reaches = self._archive.look()
-        found = {name: reaches[stream] for name, stream in self._recordings.items() if stream in reaches}
+        extents = self._archive.poll()
+        found = {name: extents[stream] for name, stream in self._recordings.items() if stream in extents}
         if self._is_anew and LOG in found:
-            found[LOG] = replace(found[LOG], is_anew=True)
+            found[LOG] = replace(found[LOG], was_recreated=True)
             self._is_anew = False
         return found
 
@@ -94,9 +94,9 @@ class ClusterFollower(PositionalFollower):
         recording = self._recordings.get(stream)
         return recording is not None and self._followed.is_complete(recording, address)
 
-    def align(self, stream: str, address: int, reach: Reach) -> int:
+    def align(self, stream: str, address: int, extent: StreamExtent) -> int:
         """As the archive's."""
-        return self._followed.align(self._recording(stream), address, reach)
+        return self._followed.align(self._recording(stream), address, extent)
 
     def _recording(self, stream: str) -> str:
         found = self._recordings.get(stream)

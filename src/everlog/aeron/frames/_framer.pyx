@@ -125,7 +125,7 @@ cdef enum:
     OBJECTS_AHEAD = 16          # payloads of a list are asked for from memory
     NOT_TAKEN = 0
     TAKEN = 1
-    LONG_WAY = -1
+    SLOW_PATH = -1
     FRAMED = -2
 
 assert (HEADER, TYPE_PADDING, TYPE_DATA, FLAG_BEGIN, FLAG_END, UNFRAGMENTED, MAX_FRAME_LENGTH) == (
@@ -134,7 +134,7 @@ assert (HEADER, TYPE_PADDING, TYPE_DATA, FLAG_BEGIN, FLAG_END, UNFRAGMENTED, MAX
 )
 
 
-assert (LONG_WAY, FRAMED) == (_inputs.LONG_WAY, _inputs.FRAMED)
+assert (SLOW_PATH, FRAMED) == (_inputs.SLOW_PATH, _inputs.FRAMED)
 
 
 cdef inline int64_t align32(int64_t length) noexcept nogil:
@@ -757,9 +757,9 @@ cdef class Tail:
 
     def append(self, payload, reserved_value=0):
         """See the twin."""
-        cdef int64_t position = LONG_WAY
+        cdef int64_t position = SLOW_PATH
         if self.fd < 0 or everlog_now_ns() > self.until_ns or not PyThread_acquire_lock(self.mutex, NOWAIT_LOCK):
-            return LONG_WAY
+            return SLOW_PATH
         try:
             position = self.put(payload, reserved_value)
         finally:
@@ -773,9 +773,9 @@ cdef class Tail:
         cdef int fd = self.fd
         cdef ssize_t done
         if fd < 0 or framer.length or framer.is_stopped():
-            return LONG_WAY
+            return SLOW_PATH
         if framer.put_object(payload, reserved_value, None, 0) != TAKEN:
-            return LONG_WAY
+            return SLOW_PATH
         if framer.position == self.end or framer.in_doubt():
             return FRAMED
         length = framer.length

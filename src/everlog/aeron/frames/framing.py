@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from everlog.aeron.frames.framing_inputs import FRAMED as FRAMED
-from everlog.aeron.frames.framing_inputs import LONG_WAY as LONG_WAY
+from everlog.aeron.frames.framing_inputs import SLOW_PATH as SLOW_PATH
 from everlog.aeron.frames.framing_inputs import Framing as Framing
 from everlog.aeron.frames.framing_inputs import framed_length as framed_length
 from everlog.kernel import load

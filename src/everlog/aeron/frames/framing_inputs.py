@@ -46,7 +46,7 @@ def framed_length(length: int, max_payload_length: int) -> int:
     return whole * (max_payload_length + HEADER_LENGTH) + last
 
 
-LONG_WAY, FRAMED = -1, -2
+SLOW_PATH, FRAMED = -1, -2
 """Why a message was not written to the file at once: nothing was done with it; or it is in the framer's buffer."""
 
 

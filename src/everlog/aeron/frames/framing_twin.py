@@ -38,7 +38,7 @@ from everlog.aeron.frames.constants import (
 from everlog.aeron.frames.framing_inputs import (
     CHECKSUMS,
     FRAMED,
-    LONG_WAY,
+    SLOW_PATH,
     Framing,
     Integers,
     check_payloads,
@@ -322,14 +322,14 @@ class Tail:
         """Frame one message and write it to the file: the position behind it, to which ``written`` and
         ``acknowledged`` have moved. Takes the lock for that, unless somebody else has it.
 
-        ``LONG_WAY`` where nothing was done with the message: the way is closed, the lock is taken, the buffer is not
+        ``SLOW_PATH`` where nothing was done with the message: the way is closed, the lock is taken, the buffer is not
         empty, or the message does not fit in the term (then padding may be in the buffer). ``FRAMED``: it is in the
         buffer, alone, and is to be written from there, for the write failed, it fills the segment, it ends in doubt, or
         no write is left; the lock is held then. Raises as :meth:`Framer.frame`.
         """
         if self.fd < 0 or time.monotonic() > self._until or not self._lock.acquire(blocking=False):
-            return LONG_WAY
-        position = LONG_WAY
+            return SLOW_PATH
+        position = SLOW_PATH
         try:
             position = self._put(payload, reserved_value)
         finally:
@@ -341,7 +341,7 @@ class Tail:
         framer = self._framer
         at = framer.position - self.base
         if self.fd < 0 or framer.length or framer.is_full or not framer.frame(payload, reserved_value):
-            return LONG_WAY
+            return SLOW_PATH
         if framer.position == self.end or framer.ends_in_doubt():
             return FRAMED
         if not self._store(at + self.base - self._window_base):

@@ -13,7 +13,7 @@ from everlog.aeron.transport.client.appending.results import too_long
 from everlog.cli.aeron_stream.connection import connect, connection_options
 from everlog.cli.read import unescaped
 from everlog.cli.seconds import Seconds
-from everlog.cli.text import complain
+from everlog.cli.text import print_error
 from everlog.errors import EverlogError, UsageError
 
 if TYPE_CHECKING:
@@ -82,9 +82,9 @@ def _publish(
             if sent == count:
                 break
     except EverlogError as error:
-        complain(f"{sent + error.appended} messages published")
+        print_error(f"{sent + error.appended} messages published")
         raise
-    complain(f"{sent} messages published")
+    print_error(f"{sent} messages published")
 
 
 def lines(stdin: BinaryIO, ending: bytes, longest: int) -> Iterator[list[bytes]]:

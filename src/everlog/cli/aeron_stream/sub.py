@@ -16,7 +16,7 @@ from everlog.aeron.transport.client.images.fragment_assembler import FragmentAss
 from everlog.cli.aeron_stream.connection import connect, connection_options
 from everlog.cli.read import unescaped
 from everlog.cli.seconds import Seconds
-from everlog.cli.text import complain, is_terminal, printable
+from everlog.cli.text import is_terminal, print_error, printable
 
 if TYPE_CHECKING:
     from everlog.aeron.transport.client.images.image_reader import Header
@@ -64,7 +64,7 @@ def sub(
     printing = Printing(_format(as_json, raw, delimiter), count)
     with connect(folder, seconds) as aeron, aeron.add_subscription(channel, stream_id) as subscription:
         code = _follow(subscription, printing, until_end, timeout)
-    complain(f"{printing.done} messages printed")
+    print_error(f"{printing.done} messages printed")
     return code
 
 
@@ -111,7 +111,7 @@ def _follow(subscription: Subscription, printing: Printing, until_end: bool, tim
             break
         was_connected = was_connected or is_connected
         if timeout is not None and time.monotonic() - last > timeout:
-            complain(f"nothing came for {timeout:g} s")
+            print_error(f"nothing came for {timeout:g} s")
             return TIMED_OUT
         time.sleep(IDLE_SECONDS)
     return 0

@@ -6,21 +6,21 @@ from typing import Any
 
 import click
 
-from everlog.aeron.archive.maintenance.operations import Upkeep
-from everlog.cli.archive.keeping import counted, keeping_options, perform, recording_argument
+from everlog.aeron.archive.maintenance.operations import Maintenance
+from everlog.cli.archive.maintenance import counted, maintenance_options, perform, recording_argument
 
 
 @click.command
 @recording_argument
-@keeping_options
+@maintenance_options
 @click.pass_obj
 def delete_detached_segments(folder: str, recording: int, dry_run: bool, as_json: bool) -> int:
     """Delete the files that lie before a recording's start: those that were detached, or that a purge left which was
     killed.
     """
 
-    def act(keeper: Upkeep) -> tuple[str, dict[str, Any]]:
-        count = keeper.delete_detached_segments(recording)
+    def act(maintenance: Maintenance) -> tuple[str, dict[str, Any]]:
+        count = maintenance.delete_detached_segments(recording)
         return f"{counted(count)} deleted", {"files": count}
 
     return perform(folder, "delete-detached-segments", recording, act, dry_run=dry_run, as_json=as_json)

@@ -6,22 +6,22 @@ from typing import Any
 
 import click
 
-from everlog.aeron.archive.maintenance.operations import Upkeep
-from everlog.cli.archive.keeping import counted, keeping_options, perform
+from everlog.aeron.archive.maintenance.operations import Maintenance
+from everlog.cli.archive.maintenance import counted, maintenance_options, perform
 
 
 @click.command
 @click.argument("source", metavar="SRC", type=click.IntRange(min=0))
 @click.argument("target", metavar="DST", type=click.IntRange(min=0))
-@keeping_options
+@maintenance_options
 @click.pass_obj
 def migrate_segments(folder: str, source: int, target: int, dry_run: bool, as_json: bool) -> int:
     """Move all segments of the stopped recording SRC to recording DST of the same stream, which begins where SRC stops,
     or stops where SRC begins. SRC is empty then.
     """
 
-    def act(keeper: Upkeep) -> tuple[str, dict[str, Any]]:
-        count = keeper.migrate_segments(source, target)
+    def act(maintenance: Maintenance) -> tuple[str, dict[str, Any]]:
+        count = maintenance.migrate_segments(source, target)
         return f"{counted(count)} moved to recording {target}", {"target_id": target, "files": count}
 
     return perform(folder, "migrate-segments", source, act, dry_run=dry_run, as_json=as_json)

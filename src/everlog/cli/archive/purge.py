@@ -9,17 +9,17 @@ from typing import Any
 
 import click
 
-from everlog.aeron.archive.maintenance.hand_over import DEFAULT_TIMEOUT_S, HandOver, Script, ToFolder
-from everlog.aeron.archive.maintenance.operations import Upkeep
-from everlog.aeron.archive.maintenance.purging import Freed, position_at_time
+from everlog.aeron.archive.maintenance.dry_run import DryRun
+from everlog.aeron.archive.maintenance.operations import Maintenance
+from everlog.aeron.archive.maintenance.purging import PurgedSegment, position_at_time
 from everlog.aeron.archive.maintenance.purging import purge as purge_segments
-from everlog.aeron.archive.maintenance.rehearsal import Rehearsal
-from everlog.cli.archive.keeping import Outcome, counted, keeping_options, kept
+from everlog.aeron.archive.maintenance.segment_sink import DEFAULT_TIMEOUT_S, Script, SegmentSink, ToFolder
+from everlog.cli.archive.maintenance import Outcome, counted, maintenance_options, open_maintenance
 from everlog.cli.archive.recordings import open_archive
+from everlog.cli.broken_pipe import ignoring_broken_pipe
 from everlog.cli.opening import sbe_schema_option
 from everlog.cli.seconds import Seconds
-from everlog.cli.text import complain
-from everlog.cli.unread import done_unread
+from everlog.cli.text import print_error
 from everlog.core.files.storage import LocalStorage
 from everlog.errors import UsageError
 
@@ -36,14 +36,14 @@ class Limits:
     keep_bytes: int | None
     times: dict[str, Any]
 
-    def target(self, folder: str, keeper: Upkeep, recording_id: int) -> int:
+    def target(self, folder: str, maintenance: Maintenance, recording_id: int) -> int:
         """Where the recording may start then."""
         before = self.position
         if before is None and self.time_ns is not None:
-            furthest = keeper.purge_position(recording_id, 1 << 62, self.keep_bytes)
+            furthest = maintenance.purge_position(recording_id, 1 << 62, self.keep_bytes)
             with open_archive(folder, **self.times) as store:
                 before = position_at_time(store, store.folder.recording(str(recording_id)), furthest, self.time_ns)
-        return keeper.purge_position(recording_id, before, self.keep_bytes)
+        return maintenance.purge_position(recording_id, before, self.keep_bytes)
 
 
 @click.command
@@ -60,18 +60,18 @@ class Limits:
 )
 @click.option("--timestamp-from", metavar="SOURCE", help="Where a message's time is, as for read; TIME needs it.")
 @sbe_schema_option
-@keeping_options
+@maintenance_options
 @click.pass_obj
 def purge(folder: str, /, recordings: tuple[int, ...], dry_run: bool, as_json: bool, **given: Any) -> int:
     """Free the oldest segments of recordings, whole ones only, never past the limits. With --to or --archive-script
     each one is handed over first, and stays where that fails. TIME is ISO 8601, in UTC unless it says otherwise.
     """
-    limits, hand_over = _limits(given), _hand_over(given)
-    with done_unread(), kept(folder, dry_run) as keeper:
+    limits, segment_sink = _limits(given), _hand_over(given)
+    with ignoring_broken_pipe(), open_maintenance(folder, dry_run) as maintenance:
         for recording_id in dict.fromkeys(recordings):
-            target = limits.target(folder, keeper, recording_id)
-            run = _Run(folder, keeper, recording_id, target, as_json=as_json)
-            run.rehearse() if isinstance(keeper, Rehearsal) else run.purge(hand_over)
+            target = limits.target(folder, maintenance, recording_id)
+            run = _Run(folder, maintenance, recording_id, target, as_json=as_json)
+            run.dry_run() if isinstance(maintenance, DryRun) else run.purge(segment_sink)
     return 0
 
 
@@ -102,7 +102,7 @@ def parse_time(text: str) -> int:
     return ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * 1000
 
 
-def _hand_over(given: dict[str, Any]) -> HandOver | None:
+def _hand_over(given: dict[str, Any]) -> SegmentSink | None:
     script, folder, timeout_s = given["archive_script"], given["folder_to"], given["script_timeout"]
     if script is not None and folder is not None:
         raise UsageError("--to and --archive-script", expected="one of them")
@@ -116,31 +116,31 @@ def _hand_over(given: dict[str, Any]) -> HandOver | None:
         raise UsageError(
             "--archive-script", found=str(error).lower(), expected="a program and its arguments"
         ) from error
-    return Script(command, timeout_s or DEFAULT_TIMEOUT_S, complain)
+    return Script(command, timeout_s or DEFAULT_TIMEOUT_S, print_error)
 
 
 class _Run:
     """The purge of one recording, told when it ended, also by an error."""
 
-    def __init__(self, folder: str, keeper: Upkeep, recording_id: int, target: int, *, as_json: bool) -> None:
-        self.keeper, self.recording_id, self.target, self.as_json = keeper, recording_id, target, as_json
+    def __init__(self, folder: str, maintenance: Maintenance, recording_id: int, target: int, *, as_json: bool) -> None:
+        self.maintenance, self.recording_id, self.target, self.as_json = maintenance, recording_id, target, as_json
         self._folder = folder
-        self._freed: list[Freed] = []
+        self._freed: list[PurgedSegment] = []
 
-    def rehearse(self) -> None:
+    def dry_run(self) -> None:
         """Tell what would go."""
-        assert isinstance(self.keeper, Rehearsal)
-        segments = self.keeper.segments_before(self.recording_id, self.target)
+        assert isinstance(self.maintenance, DryRun)
+        segments = self.maintenance.segments_before(self.recording_id, self.target)
         steps = [f"{name}: freed, positions {start} to {end}" for start, end, name in segments]
         outcome = Outcome("purge", self._text(len(segments)), self._values(self.target, len(segments)), steps)
         outcome.print(as_json=self.as_json, dry_run=True)
 
-    def purge(self, hand_over: HandOver | None) -> None:
+    def purge(self, segment_sink: SegmentSink | None) -> None:
         """Free what may go."""
         storage = LocalStorage(self._folder)
         is_done = False
         try:
-            for freed in purge_segments(self.keeper, storage, self.recording_id, self.target, hand_over):
+            for freed in purge_segments(self.maintenance, storage, self.recording_id, self.target, segment_sink):
                 self._freed.append(freed)
             is_done = True
         finally:

@@ -6,21 +6,21 @@ from typing import Any
 
 import click
 
-from everlog.aeron.archive.maintenance.operations import Upkeep
-from everlog.cli.archive.keeping import counted, keeping_options, perform, recording_argument
+from everlog.aeron.archive.maintenance.operations import Maintenance
+from everlog.cli.archive.maintenance import counted, maintenance_options, perform, recording_argument
 
 
 @click.command
 @recording_argument
-@keeping_options
+@maintenance_options
 @click.pass_obj
 def purge_recording(folder: str, recording: int, dry_run: bool, as_json: bool) -> int:
     """Delete a stopped recording and all its files. Its entry in the catalog stays, as DELETED, until compact takes it
     out.
     """
 
-    def act(keeper: Upkeep) -> tuple[str, dict[str, Any]]:
-        count = keeper.purge_recording(recording)
+    def act(maintenance: Maintenance) -> tuple[str, dict[str, Any]]:
+        count = maintenance.purge_recording(recording)
         return f"deleted, with {counted(count)}", {"files": count}
 
     return perform(folder, "purge-recording", recording, act, dry_run=dry_run, as_json=as_json)

@@ -6,20 +6,20 @@ from typing import Any
 
 import click
 
-from everlog.aeron.archive.maintenance.operations import Upkeep
-from everlog.cli.archive.keeping import counted, keeping_options, perform, position_argument, recording_argument
+from everlog.aeron.archive.maintenance.operations import Maintenance
+from everlog.cli.archive.maintenance import counted, maintenance_options, perform, position_argument, recording_argument
 
 
 @click.command
 @recording_argument
 @position_argument
-@keeping_options
+@maintenance_options
 @click.pass_obj
 def truncate(folder: str, recording: int, position: int, dry_run: bool, as_json: bool) -> int:
     """Cut off everything of a stopped recording behind POSITION, where a frame must end; to its start position: all."""
 
-    def act(keeper: Upkeep) -> tuple[str, dict[str, Any]]:
-        count = keeper.truncate_recording(recording, position)
+    def act(maintenance: Maintenance) -> tuple[str, dict[str, Any]]:
+        count = maintenance.truncate_recording(recording, position)
         return f"truncated to {position}, {counted(count)} deleted", {"stop_position": position, "files": count}
 
     return perform(folder, "truncate", recording, act, dry_run=dry_run, as_json=as_json)

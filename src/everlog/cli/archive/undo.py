@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from everlog.aeron.archive.tool.undo import plan_undo
-from everlog.cli.archive.changing import Change, Way, local_archive
-from everlog.cli.text import complain
+from everlog.cli.archive.change_options import Change, ChangeOptions, local_archive
+from everlog.cli.text import print_error
 from everlog.stores import storage_of
 
 
@@ -19,10 +19,10 @@ def undo(folder: str, backup: str, dry_run: bool, as_json: bool) -> int:
     """Bring back what a verb removed or wrote over, from the folder BACKUP in which it kept that. What the archive has
     written since is not overwritten: then it is refused.
     """
-    way = Way(dry_run=dry_run, no_backup=True, backup=None, as_json=as_json)
-    change = Change("undo", folder, way, plan_undo(local_archive(folder), storage_of(backup)))
+    options = ChangeOptions(dry_run=dry_run, no_backup=True, backup=None, as_json=as_json)
+    change = Change("undo", folder, options, plan_undo(local_archive(folder), storage_of(backup)))
     code = change.perform()
     for line in change.done:
-        complain(line)
+        print_error(line)
     change.print_json()
     return code

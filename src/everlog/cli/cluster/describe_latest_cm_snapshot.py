@@ -17,7 +17,7 @@ from everlog.aeron.frames.constants import HEADER_LENGTH
 from everlog.aeron.layouts import SbeMessageHeader
 from everlog.cli.cluster.node import NOT_DONE, Node, json_option, require_mark, require_recording_log
 from everlog.cli.faults import FaultPrinter
-from everlog.cli.text import complain, json_line, printable
+from everlog.cli.text import json_line, print_error, printable
 from everlog.errors import CorruptData
 
 NULL_LONG, NULL_CAPACITY = -(1 << 63), 0
@@ -54,7 +54,7 @@ def describe_latest_cm_snapshot(node: Node, as_json: bool) -> int:
         member_id = require_mark(store).header.member_id
     faults.close()
     if end is None:
-        complain(f"recording {entry.recording_id}: found no end marker, expected a whole snapshot")
+        print_error(f"recording {entry.recording_id}: found no end marker, expected a whole snapshot")
         return NOT_DONE
     if not as_json:
         tail = f"memberId={member_id} recordingId={entry.recording_id} length={end}"
@@ -78,7 +78,7 @@ def _messages(store: ClusterStore, entry: Entry, faults: FaultPrinter) -> Iterat
             if header.schema_id != SCHEMA_ID:
                 found, expected = f"a message of schema {header.schema_id}", f"the cluster's, {SCHEMA_ID}"
                 raise CorruptData(stream, offset=raw.position, found=found, expected=expected)
-            complain(f"note: {stream} at {raw.position}: a message of template {header.template_id} was passed over")
+            print_error(f"note: {stream} at {raw.position}: a message of template {header.template_id} was passed over")
             continue
         if message.kind == "snapshot-marker":
             _check_marker(message, stream, raw.position, is_begun)

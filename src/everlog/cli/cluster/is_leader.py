@@ -10,7 +10,7 @@ from everlog.aeron.transport.format.cnc_file import CncFile
 from everlog.aeron.transport.format.layouts import ClusterKey
 from everlog.cli.cluster.node import NOT_DONE, Node, json_option, require_mark
 from everlog.cli.driver.sampling import now_ms, storage_at
-from everlog.cli.text import complain, json_line
+from everlog.cli.text import json_line, print_error
 from everlog.errors import EverlogError
 
 NODE_ROLE, ELECTION_STATE = 201, 207
@@ -55,7 +55,7 @@ def _read_role(folder: str, cluster_id: int, *, must_run: bool) -> Role:
     try:
         with CncFile.open(storage_at(folder)) as cnc:
             if must_run and not cnc.is_live(now_ms()):
-                complain(f"{folder}: the media driver does not run: its node leads nothing")
+                print_error(f"{folder}: the media driver does not run: its node leads nothing")
                 return Role()
             found = {
                 counter.type_id: counter.value
@@ -63,6 +63,6 @@ def _read_role(folder: str, cluster_id: int, *, must_run: bool) -> Role:
                 if ClusterKey.unpack_from(counter.key).cluster_id == cluster_id
             }
     except EverlogError as error:
-        complain(f"no media driver of the node: {error}")
+        print_error(f"no media driver of the node: {error}")
         return Role()
     return Role(found.get(NODE_ROLE), found.get(ELECTION_STATE))

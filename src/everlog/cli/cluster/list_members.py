@@ -8,7 +8,7 @@ import click
 
 from everlog.aeron.cluster.folder.members import Members, read_members
 from everlog.cli.cluster.node import Node, json_option, require_mark
-from everlog.cli.text import complain, json_line, printable
+from everlog.cli.text import json_line, print_error, printable
 
 
 @click.command
@@ -27,7 +27,7 @@ def list_members(node: Node, as_json: bool) -> None:
     leader = -1 if members.leader_member_id is None else members.leader_member_id
     click.echo(f"leaderMemberId={leader}, memberId={members.member_id}, activeMembers=[{shown}]")
     if not members.is_complete:
-        complain("note: from log and snapshots: members that never led are missing, and endpoints are not on disk")
+        print_error("note: from log and snapshots: members that never led are missing, and endpoints are not on disk")
 
 
 def _member(members: Members, member_id: int) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from everlog.aeron.cluster.tool.recording_log_plans import plan_sort
-from everlog.cli.cluster.changing import Choice, change, change_options
+from everlog.cli.cluster.change_options import Choice, change, change_options
 from everlog.cli.cluster.node import NOT_DONE, Node
 
 

@@ -13,7 +13,7 @@ import click
 
 from everlog.aeron.transport.format.cnc_file import CNC_NAME, CncFile
 from everlog.cli.seconds import Seconds
-from everlog.cli.text import complain, is_terminal, warn
+from everlog.cli.text import is_terminal, print_error, warn
 from everlog.core.files.storage import LocalStorage, Storage
 from everlog.errors import StoreUnavailable
 
@@ -73,7 +73,7 @@ def repeat(watch: float | None, once: Callable[[], int]) -> int:
         try:
             once()
         except StoreUnavailable as error:
-            complain(str(error))
+            print_error(str(error))
         sys.stdout.flush()
         time.sleep(watch)
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from everlog.cli.param_type import ParamType
-from everlog.cli.text import complain, json_line
+from everlog.cli.text import json_line, print_error
 from everlog.cli.text import printable as escaped
 from everlog.errors import (
     EverlogError,
@@ -91,7 +91,7 @@ class Printer:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class RepairOptions:
     """How to repair: only show it, keep what is taken out beside the journal, tell more."""
 
     dry_run: bool = False
@@ -121,5 +121,5 @@ def attempt(action: Callable[[], int]) -> int:
     try:
         return action()
     except EverlogError as error:
-        complain(str(error))
+        print_error(str(error))
         return NOT_DONE if isinstance(error, FAILURES) else error.exit_code

@@ -7,7 +7,7 @@ import click
 from everlog.cli.jlogctl.arguments import NOT_DONE, Printer, attempt, journal_options, open_journal
 from everlog.cli.jlogctl.ownership import check_ownership
 from everlog.cli.jlogctl.segments import read_holders
-from everlog.cli.text import complain, warn
+from everlog.cli.text import print_error, warn
 from everlog.errors import CorruptData
 from everlog.jlog.format.names import segment_name
 from everlog.jlog.reading.journal import Journal
@@ -30,7 +30,9 @@ def clean_one(path: str, out: Printer, *, is_told: bool) -> int:
     journal = open_journal(path)
     holders = read_holders(journal.storage)
     if not holders:
-        complain(f"note: {path}: no subscribers, so nothing is deleted (a subscriber says what is not needed any more)")
+        print_error(
+            f"note: {path}: no subscribers, so nothing is deleted (a subscriber says what is not needed any more)"
+        )
         out("", {"removed": []})
         return 0
     check_holders(journal, holders)
@@ -39,7 +41,7 @@ def clean_one(path: str, out: Printer, *, is_told: bool) -> int:
     removed = [segment_name(log) for log in remove(path)]
     if is_told:
         for name in removed:
-            complain(f"note: {path}: deleted {name}")
+            print_error(f"note: {path}: deleted {name}")
     out("", {"removed": removed})
     return NOT_DONE if None in holders else 0
 

@@ -6,11 +6,11 @@ from contextlib import nullcontext
 
 import click
 
-from everlog.cli.jlogctl.arguments import Printer, Way, attempt, journal_options, repair_options
+from everlog.cli.broken_pipe import ignoring_broken_pipe
+from everlog.cli.jlogctl.arguments import Printer, RepairOptions, attempt, journal_options, repair_options
 from everlog.cli.jlogctl.ownership import check_ownership
 from everlog.cli.jlogctl.repair import DATA, mend
 from everlog.cli.jlogctl.segments import Wanted, show_segments
-from everlog.cli.unread import done_unread
 from everlog.errors import UsageError
 
 
@@ -33,15 +33,15 @@ def data(
     """List the segments with their bytes and how many subscribers are not done with them."""
     if (dry_run or no_backup) and not repair:
         raise UsageError("--dry-run" if dry_run else "--no-backup", expected="with -r")
-    way = Way(dry_run=dry_run, backup=not no_backup, verbose=verbose > 0) if repair else None
+    chosen = RepairOptions(dry_run=dry_run, backup=not no_backup, verbose=verbose > 0) if repair else None
     wanted = Wanted(index, analyze or repair, verbose > 0)
-    with done_unread() if repair else nullcontext():
-        code = attempt(lambda: show_or_mend(path, wanted, Printer(path, as_json), way))
+    with ignoring_broken_pipe() if repair else nullcontext():
+        code = attempt(lambda: show_or_mend(path, wanted, Printer(path, as_json), chosen))
     check_ownership(path)
     return code
 
 
-def show_or_mend(path: str, wanted: Wanted, out: Printer, repair: Way | None) -> int:
+def show_or_mend(path: str, wanted: Wanted, out: Printer, repair: RepairOptions | None) -> int:
     """Show the segments, then repair them if asked to. Exit code 1 for faults that are still there at the end."""
     code = show_segments(path, wanted, out)
     return code if repair is None else mend(path, DATA, out, repair)

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 import click
 
+from everlog.cli.broken_pipe import ignoring_broken_pipe
 from everlog.cli.jlogctl import clean as cleaning
 from everlog.cli.jlogctl import repair as repairing
 from everlog.cli.jlogctl import subscriber as subscribers
-from everlog.cli.jlogctl.arguments import AddressType, Printer, Way, attempt, open_journal, repair_options
+from everlog.cli.jlogctl.arguments import AddressType, Printer, RepairOptions, attempt, open_journal, repair_options
 from everlog.cli.jlogctl.data import show_or_mend
 from everlog.cli.jlogctl.ownership import check_ownership
 from everlog.cli.jlogctl.segments import Wanted
 from everlog.cli.text import printable
-from everlog.cli.unread import done_unread
 from everlog.errors import UsageError
 from everlog.jlog.format.addresses import Address
 
@@ -43,9 +43,9 @@ class Request:
     as_json: bool
 
     @property
-    def way(self) -> Way:
+    def chosen_repair(self) -> RepairOptions:
         """How to repair."""
-        return Way(dry_run=self.dry_run, backup=not self.no_backup, verbose=self.verbose > 0)
+        return RepairOptions(dry_run=self.dry_run, backup=not self.no_backup, verbose=self.verbose > 0)
 
     @property
     def changes(self) -> bool:
@@ -83,7 +83,7 @@ def old_style(paths: tuple[str, ...], **given: object) -> int:
         raise UsageError("-C", expected="with -a or -u")
     if (request.dry_run or request.no_backup) and not (request.repair or request.repair_data):
         raise UsageError("--dry-run" if request.dry_run else "--no-backup", expected="with -r or -R")
-    with done_unread() if request.changes else nullcontext():
+    with ignoring_broken_pipe() if request.changes else nullcontext():
         return max([_process(path, request) for path in paths])
 
 
@@ -98,7 +98,7 @@ def _process(path: str, request: Request) -> int:
         return codes[-1] == 0
 
     if request.repair:
-        is_done(lambda: repairing.repair_metadata(path, out, request.way))
+        is_done(lambda: repairing.repair_metadata(path, out, request.chosen_repair))
     if is_done(lambda: _look(path)):
         _manage(path, request, out, is_done)
         check_ownership(path)
@@ -126,7 +126,7 @@ def _manage(path: str, request: Request, out: Printer, is_done: Callable[[Callab
         is_done(lambda: subscribers.show_all(path, out))
     if request.shows_segments:
         wanted = Wanted(request.index, request.analyze or request.repair_data, request.verbose > 0)
-        is_done(lambda: show_or_mend(path, wanted, out, request.way if request.repair_data else None))
+        is_done(lambda: show_or_mend(path, wanted, out, request.chosen_repair if request.repair_data else None))
     if request.clean:
         removed = Printer(path, request.as_json, quiet=not request.as_json)
         is_done(lambda: cleaning.clean_one(path, removed, is_told=request.verbose > 0))

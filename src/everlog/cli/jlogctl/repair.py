@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 
 import click
 
+from everlog.cli.broken_pipe import ignoring_broken_pipe
 from everlog.cli.jlogctl.arguments import (
     NOT_DONE,
     Printer,
-    Way,
+    RepairOptions,
     attempt,
     journal_options,
     open_journal,
@@ -21,8 +22,7 @@ from everlog.cli.jlogctl.arguments import (
 )
 from everlog.cli.jlogctl.ownership import check_ownership
 from everlog.cli.jlogctl.segments import Wanted, show_segments
-from everlog.cli.text import complain, printable, say, warn
-from everlog.cli.unread import done_unread
+from everlog.cli.text import print_error, printable, say, warn
 from everlog.core.repair import FolderBackup, RepairPlan, RepairStep
 from everlog.core.report import Severity
 from everlog.errors import StoreUnavailable
@@ -49,56 +49,56 @@ RECONSTRUCTED = "Log file reconstructed, deleting the corresponding idx file."
 @repair_options
 def repair(path: str, verbose: int, as_json: bool, full: bool, dry_run: bool, no_backup: bool) -> int:
     """Repair the metastore and the checkpoints; with -f the segments, too. No intact message is lost."""
-    way = Way(dry_run=dry_run, backup=not no_backup, verbose=verbose > 0)
+    chosen = RepairOptions(dry_run=dry_run, backup=not no_backup, verbose=verbose > 0)
     out = Printer(path, as_json)
-    with done_unread():
-        code = attempt(lambda: repair_all(path, out, way) if full else repair_metadata(path, out, way))
+    with ignoring_broken_pipe():
+        code = attempt(lambda: repair_all(path, out, chosen) if full else repair_metadata(path, out, chosen))
     check_ownership(path)
     return code
 
 
-def repair_metadata(path: str, out: Printer, way: Way) -> int:
+def repair_metadata(path: str, out: Printer, chosen: RepairOptions) -> int:
     """The metastore and the checkpoints. The metastore of version 1.x says what the segments are, and stays as long as
     they do."""
     is_legacy = open_journal(path).metastore.byte_count == JlogLegacyMetastore.size
-    code = mend(path, METADATA - {"metastore"} if is_legacy else METADATA, out, way)
-    if code and not way.dry_run:
-        complain(f"note: {path}: jlogctl repair -f repairs segments and indexes, too")
+    code = mend(path, METADATA - {"metastore"} if is_legacy else METADATA, out, chosen)
+    if code and not chosen.dry_run:
+        print_error(f"note: {path}: jlogctl repair -f repairs segments and indexes, too")
     return code
 
 
-def repair_all(path: str, out: Printer, way: Way) -> int:
+def repair_all(path: str, out: Printer, chosen: RepairOptions) -> int:
     """The metastore and the checkpoints; then the segments are listed and checked; then the rest, in one plan.
 
     A journal of version 1.x is done in one plan: until its segments are rewritten, the metastore says what they are.
     """
     journal = open_journal(path)
     done = Done()
-    if not way.dry_run and journal.metastore.byte_count != JlogLegacyMetastore.size:
-        apply(path, plan_repair(journal.storage, parts=METADATA), way, done)
-    show_segments(path, Wanted(analyze=True, verbose=way.verbose), out)
-    return mend(path, PARTS, out, way, done)
+    if not chosen.dry_run and journal.metastore.byte_count != JlogLegacyMetastore.size:
+        apply(path, plan_repair(journal.storage, parts=METADATA), chosen, done)
+    show_segments(path, Wanted(analyze=True, verbose=chosen.verbose), out)
+    return mend(path, PARTS, out, chosen, done)
 
 
-def mend(path: str, parts: Collection[str], out: Printer, way: Way, done: Done | None = None) -> int:
+def mend(path: str, parts: Collection[str], out: Printer, chosen: RepairOptions, done: Done | None = None) -> int:
     """Repair some parts; ``done`` is what was done already. Exit code 1 for faults that are still there at the end, or
     would be repaired without ``--dry-run``."""
     done = done or Done()
     plan = plan_repair(open_journal(path).storage, parts=parts)
-    remains = plan.remains
-    if way.dry_run:
+    unrepaired = plan.unrepaired
+    if chosen.dry_run:
         for step in plan.steps if not out.as_json else ():
             out(f"would repair {printable(step.file)}: {step.before} -> {step.after}; loses {step.loses}", {})
     elif plan.steps:
-        apply(path, plan, way, done)
+        apply(path, plan, chosen, done)
         found = verify_journal(open_journal(path)).faults
-        remains = tuple(fault for fault in found if fault.severity is Severity.FAULT)
+        unrepaired = tuple(fault for fault in found if fault.severity is Severity.FAULT)
     if out.as_json:
-        plain = {"dry_run": way.dry_run, "steps": plan.to_dict()["steps"], "done": done.lines, "backup": done.backup}
-        out("", plain | {"remains": [fault.to_dict() for fault in remains]})
-    for fault in remains:
+        plain = {"dry_run": chosen.dry_run, "steps": plan.to_dict()["steps"], "done": done.lines, "backup": done.backup}
+        out("", plain | {"remains": [fault.to_dict() for fault in unrepaired]})
+    for fault in unrepaired:
         warn(str(fault))
-    return NOT_DONE if remains or (way.dry_run and plan.steps) else 0
+    return NOT_DONE if unrepaired or (chosen.dry_run and plan.steps) else 0
 
 
 @dataclass(slots=True)
@@ -109,9 +109,9 @@ class Done:
     backup: str | None = None
 
 
-def apply(path: str, plan: RepairPlan, way: Way, done: Done) -> None:
+def apply(path: str, plan: RepairPlan, chosen: RepairOptions, done: Done) -> None:
     """Do it, and tell on stderr what was done. Raises :class:`NotRepaired` where a step can't be done now."""
-    backup = FolderBackup.beside(path) if way.backup else None
+    backup = FolderBackup.beside(path) if chosen.backup else None
     try:
         lines = plan.apply(backup=backup)
     except StoreUnavailable as error:
@@ -119,12 +119,12 @@ def apply(path: str, plan: RepairPlan, way: Way, done: Done) -> None:
     finally:
         if backup is not None and backup.is_made:
             done.backup = backup.path
-            complain(f"note: {path}: what was there before is kept in {backup.path}")
+            print_error(f"note: {path}: what was there before is kept in {backup.path}")
     done.lines += lines
     for step, text in zip(plan.steps, lines, strict=True):
-        if way.verbose or isinstance(step, CutTail | RewriteSegment | DeleteSegment):
+        if chosen.verbose or isinstance(step, CutTail | RewriteSegment | DeleteSegment):
             _tell_as_original(step)
-        complain(f"note: {path}: {text}")
+        print_error(f"note: {path}: {text}")
 
 
 def _tell_as_original(step: RepairStep) -> None:

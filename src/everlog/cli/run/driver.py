@@ -11,7 +11,7 @@ from types import FrameType
 
 import click
 
-from everlog.cli.text import complain, printable, warn
+from everlog.cli.text import print_error, printable, warn
 
 SWITCH_SECONDS = 0.0002
 """How long one of the driver's threads may keep the interpreter from another; by default it is 5 ms."""
@@ -52,11 +52,11 @@ def driver(files: tuple[str, ...], given: tuple[str, ...], folder: str | None, p
     with EmbeddedDriver(loaded.configuration, warn, on_end=stop.set) as running:
         if loaded.configuration.print_configuration_on_start:
             click.echo("\n".join(printable(line) for line in loaded.configuration.lines()))
-        complain(f"media driver {running.pid} serves in {running.dir}")
+        print_error(f"media driver {running.pid} serves in {running.dir}")
         # What starting left is never garbage: later collections need not look at it.
         gc.collect()
         gc.freeze()
         while not stop.wait(SECONDS_BETWEEN_LOOKS):
             pass
-    complain("media driver ended")
+    print_error("media driver ended")
     return 0

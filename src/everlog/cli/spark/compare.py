@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from everlog.cli.spark.running import Running, chosen_options, pair, source_options, spark_options
-from everlog.cli.text import complain, json_line, print_table, printable
+from everlog.cli.spark.invocation import Running, chosen_options, pair, source_options, spark_options
+from everlog.cli.text import json_line, print_error, print_table, printable
 from everlog.errors import UsageError
 
 if TYPE_CHECKING:
@@ -41,11 +41,11 @@ def compare(
 ) -> int:
     """Whether A and each B hold the same records: stores, or folders of an export. Exit code 1 when they don't."""
     from everlog.pipelines.scan.options import parse_options
-    from everlog.spark.jobs.compare import check_asked
+    from everlog.spark.jobs.compare import check_options
     from everlog.spark.jobs.compare import compare as run
 
     options, names = chosen_options(option), _names(streams)
-    check_asked(parse_options({**options, "path": a}), names)
+    check_options(parse_options({**options, "path": a}), names)
     with running.session("compare") as (spark, progress):
         found = [run(spark, a, b, by=by, options=options, names=names, progress=progress) for b in others]
     is_same = all(one.is_same for one in found)
@@ -78,7 +78,9 @@ def _print(found: Comparison) -> None:
     passed = f"; {faults} faults passed over" if faults else ""
     click.echo(f"{'the same records' if found.is_same else 'not the same'}, by {found.by}{passed}")
     if found.families == (CLUSTER, CLUSTER) and not found.is_same:
-        complain(f"{shlex.join(['everlog', 'cluster', found.a, 'compare', found.b])} tells of terms and snapshots, too")
+        print_error(
+            f"{shlex.join(['everlog', 'cluster', found.a, 'compare', found.b])} tells of terms and snapshots, too"
+        )
 
 
 def _text(first: Difference | None) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from everlog.cli.spark.running import Running, scan_options, size_of, source_options, spark_options
+from everlog.cli.spark.invocation import Running, scan_options, size_of, source_options, spark_options
 from everlog.cli.text import json_line, print_table, printable, warn
 from everlog.errors import UsageError
 

@@ -11,7 +11,7 @@ from types import FrameType
 
 import click
 
-from everlog.cli.text import complain
+from everlog.cli.text import print_error
 
 GOING_ON = frozenset({"export", "migrate"})
 """Verbs whose next run does the rest."""
@@ -41,7 +41,7 @@ def interruptible(verb: str) -> Iterator[Callable[[], None]]:
         if not has_come and not isinstance(error, KeyboardInterrupt):
             raise
         rest = "what was committed stays, run it again to go on" if verb in GOING_ON else "nothing was changed"
-        complain(f"interrupted: {rest}")
+        print_error(f"interrupted: {rest}")
         raise click.Abort from None  # also where Spark made another error of it
     finally:
         if has_come:

@@ -9,8 +9,8 @@ import click
 
 from everlog.cli.progress import ProgressLine
 from everlog.cli.seconds import Seconds
-from everlog.cli.spark.running import Running, scan_options, source_options, spark_options
-from everlog.cli.text import complain, json_line, print_table, warn
+from everlog.cli.spark.invocation import Running, scan_options, source_options, spark_options
+from everlog.cli.text import json_line, print_error, print_table, warn
 from everlog.errors import UsageError
 
 if TYPE_CHECKING:
@@ -280,7 +280,7 @@ def _print(rows: list[dict[str, Any]], is_jetstream: bool) -> None:
         print_table(RECORD_HEADERS, cells, frozenset(range(3, len(RECORD_HEADERS))))
     for row in rows:
         if row["error"]:
-            complain(row["error"])
+            print_error(row["error"])
 
 
 def _channel_cells(row: dict[str, Any]) -> list[str]:

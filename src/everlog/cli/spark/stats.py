@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from everlog.cli.spark.running import Running, chosen_options, source_options, spark_options
+from everlog.cli.spark.invocation import Running, chosen_options, source_options, spark_options
 from everlog.cli.text import json_line, print_table, printable, time_text
 from everlog.core.options import MAX_INT64
 from everlog.errors import UsageError

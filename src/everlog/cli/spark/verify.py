@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from everlog.cli.spark.running import Running, scan_options, source_options, spark_options
+from everlog.cli.spark.invocation import Running, scan_options, source_options, spark_options
 from everlog.cli.text import json_line, print_table, printable
 from everlog.cli.verify import print_fault
 from everlog.core.report import Fault, Severity

@@ -15,7 +15,7 @@ from everlog.jlog.format.faults import STREAM
 from everlog.jlog.format.layouts import JlogCheckpoint
 from everlog.jlog.format.metastore import SAFETY
 from everlog.jlog.format.names import METASTORE, PRE_COMMIT, segment_name
-from everlog.jlog.monitoring.observation import Observation, SeenSubscriber
+from everlog.jlog.monitoring.observation import Observation, SubscriberSnapshot
 from everlog.time_units import NS_PER_S
 
 WARNINGS: dict[str, str] = {
@@ -103,7 +103,7 @@ def _warning(
     return Fault(code, file, None, found, expected, loses, repair, severity, STREAM)
 
 
-def _address(subscriber: SeenSubscriber) -> str:
+def _address(subscriber: SubscriberSnapshot) -> str:
     return "{:08x}:{:08x}".format(*subscriber.place) if subscriber.place else "no place"
 
 
@@ -131,7 +131,7 @@ def _check_moves(case: _Case) -> Iterator[Fault]:
             yield _warning("subscriber-stalled", checkpoint.file, found, expected, keeps, repair)
 
 
-def _seconds_still(subscriber: SeenSubscriber, case: _Case, limit: float) -> float | None:
+def _seconds_still(subscriber: SubscriberSnapshot, case: _Case, limit: float) -> float | None:
     """How long a checkpoint has not moved, at least; ``None`` when it did, or that is not known to be long."""
     written = None if subscriber.modified_ns is None else (case.now.at_ns - subscriber.modified_ns) / NS_PER_S
     if case.before is not None:
@@ -166,7 +166,7 @@ def _check_places(case: _Case) -> Iterator[Fault]:
             )
 
 
-def _is_below_last(subscriber: SeenSubscriber, case: _Case) -> bool:
+def _is_below_last(subscriber: SubscriberSnapshot, case: _Case) -> bool:
     last, log = case.now.last_log, subscriber.checkpoint.log
     return last is not None and log is not None and log < last
 
@@ -177,7 +177,7 @@ def _range_text(now: Observation) -> str:
     return f"one of the segments {segment_name(now.segments[0].log)} to {segment_name(now.segments[-1].log)}"
 
 
-def _check_readable(subscriber: SeenSubscriber, case: _Case) -> Iterator[Fault]:
+def _check_readable(subscriber: SubscriberSnapshot, case: _Case) -> Iterator[Fault]:
     checkpoint, modified_ns = subscriber.checkpoint, subscriber.modified_ns
     is_young = modified_ns is not None and (case.now.at_ns - modified_ns) / NS_PER_S < case.limits.settling_seconds
     if checkpoint.error is None and checkpoint.byte_count == 0 and is_young:

@@ -96,7 +96,7 @@ def measure_lags(
     memory = memory if memory is not None else LagMemory()
     memory.forget_others(journal.segments, checkpoints)
     meter = _Meter(journal, counts is not None, budget, memory)
-    meter.look(checkpoints)
+    meter.observe(checkpoints)
     behind = _sums_behind(journal.segments, counts)
     return [meter.lag(checkpoint, behind, now_ns) for checkpoint in checkpoints]
 
@@ -125,7 +125,7 @@ class _Meter:
         self.memory = memory
         self._firsts_from: dict[int, tuple[bool, int | None]] = {}
 
-    def look(self, checkpoints: Iterable[Checkpoint]) -> None:
+    def observe(self, checkpoints: Iterable[Checkpoint]) -> None:
         """Find the places of all checkpoints, a segment at a time."""
         markers: dict[int, set[int]] = {}
         for checkpoint in checkpoints:

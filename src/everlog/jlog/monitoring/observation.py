@@ -34,7 +34,7 @@ class SeenSegment:
 
 
 @dataclass(frozen=True, slots=True)
-class SeenSubscriber:
+class SubscriberSnapshot:
     """A subscriber: its checkpoint, when that was written last, and what waits for it. ``is_held``: whether an open
     subscriber of everlog has marked the file as its own; ``None`` where the system does not tell."""
 
@@ -59,7 +59,7 @@ class Observation:
 
     at_ns: int
     segments: tuple[SeenSegment, ...] = ()
-    subscribers: tuple[SeenSubscriber, ...] = ()
+    subscribers: tuple[SubscriberSnapshot, ...] = ()
     storage_log: int | None = None
     safety: int | None = None
     metastore_faults: tuple[Fault, ...] = ()
@@ -100,7 +100,7 @@ def observe_journal(
         at_ns=now_ns,
         segments=tuple(SeenSegment(s.log, s.byte_count, times.get(segment_name(s.log))) for s in journal.segments),
         subscribers=tuple(
-            SeenSubscriber(checkpoint, lag, times.get(checkpoint.file), held.get(checkpoint.file))
+            SubscriberSnapshot(checkpoint, lag, times.get(checkpoint.file), held.get(checkpoint.file))
             for checkpoint, lag in zip(checkpoints, lags, strict=True)
         ),
         storage_log=journal.metastore.storage_log,

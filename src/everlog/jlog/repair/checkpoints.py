@@ -29,18 +29,17 @@ AGAIN = "it gets messages again that it may have had"
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class CheckpointMoves:
     """The journal as it will be: its segments, in order (never none: the one that is written counts, there or not),
     those that go, and what is known of damaged ones.
 
-    ``past_end`` are the checkpoint files that verify found past the end of a segment that is whole; ``count_of`` gives
-    the number of messages that a segment will have.
-    """
+    ``checkpoint_rewind`` are the checkpoint files that verify found past the end of a segment that is whole;
+    ``count_of`` gives the number of messages that a segment will have."""
 
     logs: list[int]
     deleted: frozenset[int]
     renumberings: Mapping[int, Renumbering]
-    past_end: frozenset[str]
+    checkpoint_rewind: frozenset[str]
     count_of: Callable[[int], int]
 
     @property
@@ -78,13 +77,13 @@ class Places:
             if repeats:
                 return log, place, f"how many messages were in the damage is not known: it may get {repeats} again"
             return (log, place, "nothing; it goes on with the same message") if place != marker else None
-        if file not in self.past_end:
+        if file not in self.checkpoint_rewind:
             return None
         return log, self.count_of(log), "nothing; it goes on behind the last message there"
 
 
 def move_checkpoints(
-    storage: WritableStorage, checkpoints: list[Checkpoint], places: Places
+    storage: WritableStorage, checkpoints: list[Checkpoint], places: CheckpointMoves
 ) -> Iterator[MoveCheckpoint]:
     """A step for each checkpoint that can't stay."""
     for checkpoint in checkpoints:

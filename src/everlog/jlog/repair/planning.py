@@ -46,7 +46,7 @@ from everlog.jlog.format.index import read_index
 from everlog.jlog.format.names import METASTORE, PRE_COMMIT, index_name, parse_index_name, segment_name
 from everlog.jlog.reading.journal import Journal
 from everlog.jlog.reading.segments import Segment
-from everlog.jlog.repair.checkpoints import Places, move_checkpoints
+from everlog.jlog.repair.checkpoints import CheckpointMoves, move_checkpoints
 from everlog.jlog.repair.metastore import Target, choose_target, write_metastore
 from everlog.jlog.repair.pre_commit import settle_buffer
 from everlog.jlog.repair.segments import Renumbering, SegmentState, holds_other_messages, scan, stays_readable
@@ -121,12 +121,12 @@ class _Planner:
             *(self._pre_commit() if "pre_commit" in self.parts else ()),
             *(metastore if is_legacy else []),
         ]
-        remains = tuple(
+        unrepaired = tuple(
             fault
             for fault in self.report.faults
             if fault.severity is Severity.FAULT and (fault.code, fault.file) not in self.mended
         )
-        return RepairPlan(self.storage.root, "jlog", tuple(steps), remains)
+        return RepairPlan(self.storage.root, "jlog", tuple(steps), unrepaired)
 
     def _mend(self, file: str, codes: Collection[str] | None = None) -> None:
         self.mended.update((code, file) for code in (self.codes[file] if codes is None else codes))
@@ -231,17 +231,17 @@ class _Planner:
     def _checkpoints(self) -> Iterator[RepairStep]:
         logs = sorted({s.log for s in self.journal.segments} - self.deleted | {self.target.written})
         # In a segment that is created, for the metastore says that it was there, nothing is left to be done with.
-        past_end = {
+        checkpoint_rewind = {
             c.file
             for c in self.checkpoints
             if "checkpoint-past-end" in self.codes[c.file] or (c.log == logs[-1] != self.journal.last_log and c.marker)
         }
         is_all = "checkpoints" in self.parts
-        places = Places(
+        places = CheckpointMoves(
             logs,
             frozenset(self.deleted),
             self.renumberings,
-            frozenset(past_end),
+            frozenset(checkpoint_rewind),
             self._count_of,
         )
         concerned = [c for c in self.checkpoints if is_all or c.log in self.cut]

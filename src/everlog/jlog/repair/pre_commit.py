@@ -22,8 +22,8 @@ from everlog.jlog.format.layouts import JlogPreCommit
 from everlog.jlog.format.names import PRE_COMMIT, segment_name
 from everlog.jlog.format.pre_commit import START, PreCommit
 from everlog.jlog.reading.journal import SOURCES, Journal
+from everlog.jlog.reading.message_scan import whole_messages
 from everlog.jlog.reading.segments import SegmentReader
-from everlog.jlog.reading.whole_messages import whole_messages
 from everlog.jlog.repair.segments import KeptBytes
 from everlog.jlog.repair.steps import (
     DRAFT_PREFIX,

@@ -205,7 +205,7 @@ def _take(check: Verification, reader: SegmentReader, indexed: IndexCheck) -> No
     batch = Batch(schema, count, {c.name: ColumnData(c.type, *taken[c.name]) for c in schema})
     indexed.compare(batch)
     if check.witness is not None:
-        check.witness.look(batch, reader.file)
+        check.witness.observe(batch, reader.file)
     if reader.framing.provider is Provider.LZ4:
         check.decode = check.decode or lz4_decoder()
         parts = decompress(batch, schema, check.decode, MAX_BATCH_BYTES, check.report.add)

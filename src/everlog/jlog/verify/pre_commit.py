@@ -35,7 +35,7 @@ class Witness:
     seen_at: str | None = None
     earliest_us: int | None = None
 
-    def look(self, batch: Batch, file: ReadableFile) -> None:
+    def observe(self, batch: Batch, file: ReadableFile) -> None:
         """Compare a batch's messages (columns ``timestamp_ns``, ``length``, ``offset``)."""
         times = batch.column("timestamp_ns").values
         if self.earliest_us is None:

@@ -20,8 +20,8 @@ from everlog.jlog.format.framing import Framing
 from everlog.jlog.format.layouts import FLUSH_NOTE_MAGIC, JlogFlushNote, JlogPreCommit
 from everlog.jlog.format.names import PRE_COMMIT
 from everlog.jlog.format.pre_commit import read_pre_commit
+from everlog.jlog.reading.message_scan import check_framing, check_no_other, whole_messages
 from everlog.jlog.reading.recovery import TORN, SegmentData, holds_header
-from everlog.jlog.reading.whole_messages import check_framing, check_no_other, whole_messages
 from everlog.jlog.writing.append import buffer_appender
 
 DEFAULT_BUFFER_BYTES = 1 << 20
@@ -248,7 +248,7 @@ class PreCommitBuffer:
             self._file.write_at(self._note_at, bytes(JlogFlushNote.size))
         self._is_note_old = False
 
-    def take_away(self) -> None:
+    def remove(self) -> None:
         """Before :meth:`close`: where the journal had no buffer, leave none, if nothing waits: writers of the C library
         use one that they find, and two of them damage it."""
         if not self._was_there and not self.used:

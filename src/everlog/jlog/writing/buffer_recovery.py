@@ -13,8 +13,8 @@ from everlog.errors import StoreUnavailable
 from everlog.jlog.format.framing import Framing, Header
 from everlog.jlog.format.layouts import JlogFlushNote
 from everlog.jlog.format.names import PRE_COMMIT, parse_segment_name, segment_name
+from everlog.jlog.reading.message_scan import whole_messages
 from everlog.jlog.reading.recovery import SegmentData, detect_framing
-from everlog.jlog.reading.whole_messages import whole_messages
 from everlog.jlog.writing.buffer import PreCommitBuffer, Waiting
 
 _log = logging.getLogger("everlog.jlog")

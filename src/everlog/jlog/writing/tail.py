@@ -22,9 +22,9 @@ from everlog.jlog.format.framing import Framing
 from everlog.jlog.format.index import ENTRY, read_index
 from everlog.jlog.format.names import index_name
 from everlog.jlog.reading.journal import SOURCES
+from everlog.jlog.reading.message_scan import check_framing, check_no_other
 from everlog.jlog.reading.recovery import TORN, SegmentData, holds_header
 from everlog.jlog.reading.segments import SegmentReader
-from everlog.jlog.reading.whole_messages import check_framing, check_no_other
 from everlog.kernel.columns import RowSink
 
 TRIM_BYTES = 1 << 16

@@ -38,9 +38,9 @@ from everlog.jlog.writing.buffer import (
     left_buffer,
 )
 from everlog.jlog.writing.buffer_recovery import write_out
+from everlog.jlog.writing.checkpoint_rewind import rewind_checkpoints
 from everlog.jlog.writing.metastore_file import SAFE, MetastoreFile
 from everlog.jlog.writing.opening import JournalPath, storage_of
-from everlog.jlog.writing.past_end import set_back
 from everlog.jlog.writing.tail import Tail, known_tail, settle
 
 _log = logging.getLogger("everlog.jlog")
@@ -90,7 +90,7 @@ class Writer:
         except BaseException:
             if self._buffer is not None:
                 with contextlib.suppress(EverlogError, OSError):
-                    self._buffer.take_away()
+                    self._buffer.remove()
             self._release()
             raise
         _writers.add(self)
@@ -290,7 +290,7 @@ class Writer:
             log, self._segment = self._metastore.open_segment(sync=self._is_synced)
             tail = known_tail(self._storage, log, self._segment, self._framing)
             if not self._has_looked:
-                tail = set_back(self._storage, self._metastore, log, self._segment, self._framing, tail)
+                tail = rewind_checkpoints(self._storage, self._metastore, log, self._segment, self._framing, tail)
                 self._has_looked = True
             self._begin(log, self._segment, tail)
         assert self._appender is not None
@@ -418,7 +418,7 @@ class Writer:
                     self._flush_buffer()
                     self._group.settle(self._sync_segment)
                     if self._buffer is not None:
-                        self._buffer.take_away()
+                        self._buffer.remove()
             finally:
                 self._release()
 

@@ -13,7 +13,7 @@ from everlog.jlog.format.names import parse_segment_name, segment_name
 from everlog.jlog.options import JlogOptions
 from everlog.jlog.store import JlogStore
 from everlog.jlog.writing.append import microseconds_of
-from everlog.jlog.writing.noted_append import NotingWriter
+from everlog.jlog.writing.intent_append import IntentWriter
 from everlog.pipelines.append.messages import Messages
 from everlog.pipelines.append.notes import Place
 from everlog.pipelines.append.targets import Target, Uncertain
@@ -32,7 +32,7 @@ class JournalTarget(Target):
     def __init__(self, storage: WritableStorage, durability: Durability = Durability.SYNCED) -> None:
         self._storage = storage
         self._is_synced = durability is Durability.SYNCED
-        self._writer = NotingWriter(storage, durability=durability)
+        self._writer = IntentWriter(storage, durability=durability)
 
     def check(self, longest: int) -> None:
         """See :class:`Target`."""

@@ -148,8 +148,8 @@ OF_FAMILY: dict[str, _Table] = {
         "recording": ("recording", "recording_id", _number),
         "channel": ("recording", "channel", _text),
         "streamId": ("recording", "stream_id", _number),
-        "termLength": ("wishes", "term_length", _bytes),
-        "mtuLength": ("wishes", "mtu_length", _bytes),
+        "termLength": ("stream_options", "term_length", _bytes),
+        "mtuLength": ("stream_options", "mtu_length", _bytes),
         "segmentLength": ("made_with", "segment_length", _bytes),
         "checksum": ("archive", "checksum", _choice("none", "crc32", "crc32c")),
         "livenessTimeout": ("archive", "liveness_timeout_s", _seconds),
@@ -165,7 +165,7 @@ def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
     path, :class:`NotAStore` where there is nothing to append to."""
     given = {name.lower(): value for name, value in options.items()}
     groups: dict[str, dict[str, Any]] = {"": {}, "transaction": {}, "made_with": {}, "recording": {}, "archive": {}}
-    groups["wishes"] = {}
+    groups["stream_options"] = {}
     _fill(groups, given, COMMON)
     own = groups[""]
     path = _path(given)
@@ -175,8 +175,8 @@ def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
     if unknown := sorted(name for name in options if name.lower() not in known):
         names = ", ".join((*COMMON, *OF_FAMILY[family]))
         raise UsageError("options", found=", ".join(unknown), expected=f"names out of {names}, to write to {family}")
-    if groups["wishes"]:
-        groups["recording"]["wishes"] = groups["wishes"]
+    if groups["stream_options"]:
+        groups["recording"]["stream_options"] = groups["stream_options"]
     if family == AERON:
         _check_recording(groups["recording"])
     own["durability"] = Durability(own.get("durability", Durability.SYNCED))
@@ -237,7 +237,7 @@ def _family(path: str, family: str | None, create: bool) -> str:
 
 
 def _check_recording(recording: Mapping[str, Any]) -> None:
-    if "recording_id" in recording and len({"channel", "stream_id", "wishes"} & set(recording)):
+    if "recording_id" in recording and len({"channel", "stream_id", "stream_options"} & set(recording)):
         expected = "none beside channel, streamId, termLength and mtuLength"
         raise UsageError("option recording", found=str(recording["recording_id"]), expected=expected)
 

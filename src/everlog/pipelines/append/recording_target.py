@@ -30,13 +30,13 @@ _POLL_S = 0.1
 @dataclass(frozen=True, kw_only=True)
 class RecordingOptions:
     """Which recording, and how it is made where there is none. ``recording_id``: that one. Else the last valid one of
-    ``channel`` and ``stream_id``, or a new one with ``wishes`` (``term_length``, ``mtu_length``, ``session_id``).
-    ``wait_s``: so long somebody else may own the archive."""
+    ``channel`` and ``stream_id``, or a new one with ``stream_options`` (``term_length``, ``mtu_length``,
+    ``session_id``). ``wait_s``: so long somebody else may own the archive."""
 
     channel: str = DEFAULT_CHANNEL
     stream_id: int = DEFAULT_STREAM_ID
     recording_id: int | None = None
-    wishes: dict[str, int] = field(default_factory=dict)
+    stream_options: dict[str, int] = field(default_factory=dict)
     wait_s: float = 15.0
     archive: ArchiveOptions = field(default_factory=lambda: ArchiveOptions(durability="synced"))
 
@@ -123,7 +123,9 @@ class RecordingTarget(Target):
             recording = self._find()
             if recording is None:
                 options = self._options
-                self._recorder = self._archive.start_recording(options.channel, options.stream_id, **options.wishes)
+                self._recorder = self._archive.start_recording(
+                    options.channel, options.stream_id, **options.stream_options
+                )
             else:
                 # The session that it has: to its readers it is one stream, however many batches made it.
                 number, session_id = recording.recording_id, recording.session_id

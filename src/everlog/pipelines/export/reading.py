@@ -90,9 +90,9 @@ def _value(name: str, value: Any) -> Any:
     return int(value, 16) if name == "crc32" else value
 
 
-def check_hand(hand: list[FileToRead]) -> Iterator[tuple[StreamKey, str]]:
+def check_files(group: list[FileToRead]) -> Iterator[tuple[StreamKey, str]]:
     """What is wrong with each of some files of which something is."""
-    for file in hand:
+    for file in group:
         try:
             problem = check_file(file)
         except (CorruptData, StoreUnavailable) as error:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from everlog.core.following import Cut, CutLimit, Follower, Reach
+from everlog.core.following import Cut, CutLimit, Follower, StreamExtent
 from everlog.core.splits import Split
 from everlog.discovery import FoundStore
 from everlog.errors import DataLost, UsageError
@@ -49,7 +49,7 @@ class Positions:
         marks: Marks = {}
         given = {} if isinstance(starting, str) else {store_key(key): streams for key, streams in starting.items()}
         self.tracker.know(given)
-        stores = self.tracker.look()
+        stores = self.tracker.poll()
         if missing := sorted(given.keys() - stores.keys()):
             raise UsageError("startingOffsets", found=f"store {missing[0]}", expected=f"one of {', '.join(stores)}")
         for key, tracked in stores.items():
@@ -57,33 +57,33 @@ class Positions:
             if follower is None:
                 continue
             wanted = given.get(key, {})
-            if unknown := sorted(wanted.keys() - tracked.reaches.keys()):
+            if unknown := sorted(wanted.keys() - tracked.extents.keys()):
                 raise UsageError("startingOffsets", found=f"stream {unknown[0]}", expected=f"a stream of {key}")
-            for name, reach in tracked.reaches.items():
+            for name, extent in tracked.extents.items():
                 address = LATEST if starting == LATEST else wanted.get(name, EARLIEST)
-                if address == LATEST and not reach.is_blank:
-                    marks.setdefault(key, {})[name] = Mark(follower.format_address(reach.end))
+                if address == LATEST and not extent.is_unknown:
+                    marks.setdefault(key, {})[name] = Mark(follower.format_address(extent.end))
                 elif address not in (EARLIEST, LATEST):
-                    begin = self._aligned(key, follower, name, reach, address)
+                    begin = self._aligned(key, follower, name, extent, address)
                     marks.setdefault(key, {})[name] = Mark(follower.format_address(begin))
         return Offset(marks, is_initial=True)
 
-    def _aligned(self, key: str, follower: Follower, name: str, reach: Reach, address: str) -> int:
+    def _aligned(self, key: str, follower: Follower, name: str, extent: StreamExtent, address: str) -> int:
         """Where to begin that was told to begin at an address; 0 is before the first record of all. Raises
         :class:`DataLost` where what is there begins behind it, or ends before."""
         at = follower.parse_address(address)
-        begin = follower.align(name, at, reach)
-        if not reach.is_blank and (0 < at < reach.first or at > reach.end):
+        begin = follower.align(name, at, extent)
+        if not extent.is_unknown and (0 < at < extent.first or at > extent.end):
             text = follower.format_address
-            found = f"records from {text(reach.first)} to {text(reach.end)}"
+            found = f"records from {text(extent.first)} to {text(extent.end)}"
             where = f"startingOffsets: {key}: stream {name}"
             self._lost((key, name, address), where, found, address, f"begins at {text(begin)}")
         return begin
 
     def freeze(self) -> None:
         """The query ends at what is there now."""
-        stores = self.tracker.look()
-        self.target = {key: {name: r.end for name, r in t.reaches.items()} for key, t in stores.items()}
+        stores = self.tracker.poll()
+        self.target = {key: {name: r.end for name, r in t.extents.items()} for key, t in stores.items()}
 
     def ends(self) -> Offset:
         """The ends at the last look."""
@@ -91,7 +91,7 @@ class Positions:
         for key, tracked in self.tracker.stores.items():
             if tracked.follower is not None:
                 text = tracked.follower.format_address
-                marks[key] = {name: Mark(text(r.end)) for name, r in tracked.reaches.items() if not r.is_blank}
+                marks[key] = {name: Mark(text(r.end)) for name, r in tracked.extents.items() if not r.is_unknown}
         return Offset(marks)
 
     def next(self, start: Offset, limit: CutLimit) -> Offset:
@@ -100,7 +100,7 @@ class Positions:
         for before, key in self.tracker.know(start.marks).items():
             if self.target is not None and before in self.target:
                 self.target[key] = self.target.pop(before)
-        stores = self.tracker.look()
+        stores = self.tracker.poll()
         marks: Marks = {store: dict(streams) for store, streams in start.marks.items()}
         self._miss(start, stores, marks)
         pending: list[Pending] = []
@@ -108,12 +108,12 @@ class Positions:
         for key, tracked in stores.items():
             if tracked.follower is None:
                 continue
-            for name, reach in tracked.reaches.items():
-                if reach.is_blank:
+            for name, extent in tracked.extents.items():
+                if extent.is_unknown:
                     continue
                 known = start.marks.get(key, {}).get(name)
-                at, origin = self._begin(key, tracked, name, reach, known, start.is_initial)
-                end = reach.end if self.target is None else min(reach.end, self.target.get(key, {}).get(name, at))
+                at, origin = self._begin(key, tracked, name, extent, known, start.is_initial)
+                end = extent.end if self.target is None else min(extent.end, self.target.get(key, {}).get(name, at))
                 if at < end:
                     pending.append(Pending((key, name), at, end))
                     origins[key, name] = origin
@@ -136,34 +136,34 @@ class Positions:
         return self._follower(key).cut(name, one.start, one.end, limit)
 
     def _begin(
-        self, key: str, tracked: TrackedStore, name: str, reach: Reach, known: Mark | None, is_initial: bool
+        self, key: str, tracked: TrackedStore, name: str, extent: StreamExtent, known: Mark | None, is_initial: bool
     ) -> tuple[int, str | None]:
         """Where the stream's next batch begins, and that as text where the former offset does not tell."""
         follower = tracked.follower
         assert follower is not None
         if known is None:
             tracked.rewritten.pop(name, None)
-            at = reach.first
+            at = extent.first
             if self.scan.start is not None:
-                at = follower.align(name, follower.parse_address(self.scan.start), reach)
+                at = follower.align(name, follower.parse_address(self.scan.start), extent)
             return at, follower.format_address(at)
         at = follower.parse_address(known.address)
-        is_anew = tracked.rewritten.get(name)
-        if is_anew:
-            return self._jump(key, follower, name, (at, reach.first), "another stream, made anew under that name")
-        if is_anew is not None and reach.first < at <= reach.end:
-            to, found = follower.align(name, at, reach), "truncated, and written on past where it ended"
+        was_recreated = tracked.rewritten.get(name)
+        if was_recreated:
+            return self._jump(key, follower, name, (at, extent.first), "another stream, made anew under that name")
+        if was_recreated is not None and extent.first < at <= extent.end:
+            to, found = follower.align(name, at, extent), "truncated, and written on past where it ended"
             return self._jump(key, follower, name, (at, to), found)
-        if reach.first <= at <= reach.end:
+        if extent.first <= at <= extent.end:
             return at, known.address if is_initial else None
-        if self.scan.end is not None and at <= follower.parse_address(self.scan.end) and at > reach.end:
+        if self.scan.end is not None and at <= follower.parse_address(self.scan.end) and at > extent.end:
             return at, None
         text = follower.format_address
-        if at < reach.first:
-            to, found = reach.first, f"purged: the first record there is {text(reach.first)}"
+        if at < extent.first:
+            to, found = extent.first, f"purged: the first record there is {text(extent.first)}"
         else:
-            to = reach.first if tracked.came_back else follower.restart(at, reach)
-            found = f"truncated, or made anew: it ends at {text(reach.end)}"
+            to = extent.first if tracked.came_back else follower.restart(at, extent)
+            found = f"truncated, or made anew: it ends at {text(extent.end)}"
         return self._jump(key, follower, name, (at, to), found)
 
     def _jump(self, key: str, follower: Follower, name: str, way: tuple[int, int], found: str) -> tuple[int, str]:
@@ -185,7 +185,7 @@ class Positions:
                 self._lost((key, "gone"), key, f"no store; streams were read up to: {at}", None, "waits for it")
             elif follower is not None:
                 self._told.discard((key, "gone"))
-                for name in streams.keys() - tracked.reaches.keys():
+                for name in streams.keys() - tracked.extents.keys():
                     if self._is_left_out(name):
                         continue
                     at = streams[name].address
@@ -217,28 +217,28 @@ class Positions:
                 continue  # it can't be read, and was left out with a warning
             if tracked is None or tracked.follower is None:
                 self._lost((one.store, "gone"), one.store, "no store", None, "goes on without it")
-            elif one.stream not in tracked.reaches:
+            elif one.stream not in tracked.extents:
                 where = f"{one.store}: stream {one.stream}"
                 self._lost((one.store, one.stream, "gone"), where, "no such stream", one.start, "goes on without it")
             else:
                 yield from self._of_range(one, tracked, tracked.follower)
 
     def _of_range(self, one: Range, tracked: TrackedStore, follower: Follower) -> Iterator[tuple[FoundStore, Split]]:
-        reach = tracked.reaches[one.stream]
-        first = reach.first if one.start is None else follower.parse_address(one.start)
+        extent = tracked.extents[one.stream]
+        first = extent.first if one.start is None else follower.parse_address(one.start)
         end = follower.parse_address(one.end)
         text = follower.format_address
         where = f"{one.store}: stream {one.stream}"
-        if first < reach.first < end or (first < end <= reach.first):
-            found = f"purged: the first record there is {text(reach.first)}"
+        if first < extent.first < end or (first < end <= extent.first):
+            found = f"purged: the first record there is {text(extent.first)}"
             self._lost(
-                (one.store, one.stream, text(first)), where, found, text(first), f"goes on at {text(reach.first)}"
+                (one.store, one.stream, text(first)), where, found, text(first), f"goes on at {text(extent.first)}"
             )
-        if end > reach.end:
-            found = f"truncated, or made anew: it ends at {text(reach.end)}"
-            expected = text(max(first, reach.end))
+        if end > extent.end:
+            found = f"truncated, or made anew: it ends at {text(extent.end)}"
+            expected = text(max(first, extent.end))
             self._lost((one.store, one.stream, text(end)), where, found, expected, "goes on with what is there")
-        first, end = max(first, reach.first), min(end, reach.end)
+        first, end = max(first, extent.first), min(end, extent.end)
         if first < end:
             for split in follower.splits(one.stream, first, end, split_bytes=self.scan.split_bytes):
                 yield tracked.store, split

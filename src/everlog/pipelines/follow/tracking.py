@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from everlog.core.files.storage import is_folder, is_missing
-from everlog.core.following import Follower, Reach
+from everlog.core.following import Follower, StreamExtent
 from everlog.core.options import option_names
 from everlog.discovery import FoundStore, find_stores, identity
 from everlog.errors import CorruptData, EverlogError, FileChanged, NotAStore, StoreUnavailable, UnsupportedVersion
@@ -40,7 +40,7 @@ class TrackedStore:
     store: FoundStore
     options: Mapping[str, Any]
     follower: Follower | None = None
-    reaches: dict[str, Reach] = field(default_factory=dict)
+    extents: dict[str, StreamExtent] = field(default_factory=dict)
     is_gone: bool = False
     ends: dict[str, int] = field(default_factory=dict)
     """Where the option ``end`` is in each stream."""
@@ -78,7 +78,7 @@ class Tracker:
                 self.stores[key] = self.stores.pop(known)
         return renamed
 
-    def look(self) -> dict[str, TrackedStore]:
+    def poll(self) -> dict[str, TrackedStore]:
         """All stores as they are now, by key. Raises :class:`CorruptData` for one that can't be read at all, unless
         ``onFault`` is ``skip``."""
         now = time.monotonic()
@@ -92,7 +92,7 @@ class Tracker:
     def tracked(self, key: str) -> TrackedStore | None:
         """A store by its key, looked at if it was not yet."""
         if self._discovered_at is None:
-            self.look()
+            self.poll()
         return self.stores.get(key)
 
     def _tell_missed(self, path: str, error: EverlogError) -> None:
@@ -138,11 +138,11 @@ class Tracker:
             try:
                 if tracked.follower is None:
                     tracked.follower = open_follower(tracked.store, tracked.options)
-                reaches = tracked.follower.look()
+                extents = tracked.follower.poll()
             except (StoreUnavailable, FileChanged, NotAStore) as error:
                 _forget(tracked)
                 if not is_there(tracked.store.path):
-                    tracked.reaches, tracked.is_gone = {}, True
+                    tracked.extents, tracked.is_gone = {}, True
                     return
                 if attempt == LOOKS - 1:
                     raise
@@ -157,12 +157,12 @@ class Tracker:
                     LOG.warning("%s left out: %s", tracked.store.path, error)
                 return
             else:
-                tracked.reaches = {
-                    name: self._bounded(tracked, name, reach) for name, reach in reaches.items() if self._wants(name)
+                tracked.extents = {
+                    name: self._bounded(tracked, name, extent) for name, extent in extents.items() if self._wants(name)
                 }
-                for name, reach in tracked.reaches.items():
-                    if reach.is_rewritten or reach.is_anew:
-                        tracked.rewritten[name] = reach.is_anew or tracked.rewritten.get(name, False)
+                for name, extent in tracked.extents.items():
+                    if extent.is_rewritten or extent.was_recreated:
+                        tracked.rewritten[name] = extent.was_recreated or tracked.rewritten.get(name, False)
                 tracked.came_back, tracked.is_gone = tracked.is_gone, False
                 return
 
@@ -170,18 +170,18 @@ class Tracker:
         patterns = self._scan.streams
         return not patterns or any(p == stream or fnmatchcase(stream, p) for p in patterns)
 
-    def _bounded(self, tracked: TrackedStore, stream: str, reach: Reach) -> Reach:
+    def _bounded(self, tracked: TrackedStore, stream: str, extent: StreamExtent) -> StreamExtent:
         """Before the option ``end``, moved to the next record: an offset lies between records."""
         follower = tracked.follower
         if self._scan.end is None or follower is None:
-            return reach
+            return extent
         end = tracked.ends.get(stream)
         if end is None:
             given = follower.parse_address(self._scan.end)
-            if given >= reach.end:
-                return reach
-            end = tracked.ends[stream] = follower.align(stream, given, reach)
-        return replace(reach, end=max(min(reach.end, end), reach.first))
+            if given >= extent.end:
+                return extent
+            end = tracked.ends[stream] = follower.align(stream, given, extent)
+        return replace(extent, end=max(min(extent.end, end), extent.first))
 
     def close(self) -> None:
         """Give all files back."""

@@ -113,13 +113,15 @@ class JournalTarget:
 
     def __init__(self, folder: str, options: TargetOptions) -> None:
         from everlog import jlog
-        from everlog.jlog.writing.noted_append import NotingWriter
+        from everlog.jlog.writing.intent_append import IntentWriter
 
         make_folder(os.path.dirname(folder) or ".")
-        wishes: dict[str, Any] = {} if options.segment_bytes is None else {"segment_bytes": options.segment_bytes}
-        jlog.create(folder, compression=options.compression, exist_ok=True, **wishes)
+        stream_options: dict[str, Any] = (
+            {} if options.segment_bytes is None else {"segment_bytes": options.segment_bytes}
+        )
+        jlog.create(folder, compression=options.compression, exist_ok=True, **stream_options)
         self.place = folder
-        self._writer = NotingWriter(folder, durability="synced")
+        self._writer = IntentWriter(folder, durability="synced")
 
     def check(self, row: Row, where: str) -> None:
         time_ns = row.timestamp_ns
@@ -212,14 +214,14 @@ def archive_for(folder: str, options: TargetOptions) -> Iterator[Archive]:
     """The archive, made if need be, owned for as long as the block lasts. One whose owner was killed is waited for."""
     from everlog.aeron import archive
 
-    wishes: dict[str, Any] = {"durability": "synced"}
+    stream_options: dict[str, Any] = {"durability": "synced"}
     segment = options.segment_bytes
     if segment is not None:
-        wishes["segment_length"] = segment
+        stream_options["segment_length"] = segment
     deadline = time.monotonic() + SECONDS_FOR_THE_ARCHIVE
     while True:
         try:
-            opened = archive.create(folder, exist_ok=True, **wishes)
+            opened = archive.create(folder, exist_ok=True, **stream_options)
             break
         except StoreUnavailable as error:
             # What can't be written stays so: no use in waiting.

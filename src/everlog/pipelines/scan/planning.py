@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import fnmatch
-import heapq
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from everlog.core.concurrent_map import look_at_each
+from everlog.core.concurrent_map import concurrent_map
 from everlog.core.splits import Split, may_hold
 from everlog.core.store import Store, StreamInfo
 from everlog.discovery import FoundStore
@@ -22,6 +21,7 @@ from everlog.errors import (
     UnknownStream,
     UnsupportedVersion,
 )
+from everlog.pipelines.balance import balance
 from everlog.pipelines.scan.columns import FamilyOptions, sbe_columns
 from everlog.pipelines.scan.options import TIMESTAMP_FROM, ScanOptions
 from everlog.pipelines.scan.store_errors import at_store, is_left_out
@@ -90,13 +90,13 @@ def plan(
     if is_all_known and (missing := [pattern for pattern in scan.streams if pattern not in matched]):
         # A filter that leaves stores out does not make a name wrong that is theirs.
         _check_names(missing, names, _look_at(others, scan, options))
-    return deal(found, scan, options)
+    return balanced_tasks(found, scan, options)
 
 
 def _look_at(
     stores: list[FoundStore], scan: ScanOptions, options: FamilyOptions
 ) -> Iterator[tuple[FoundStore, _Looked | EverlogError]]:
-    looks = look_at_each(lambda store: _look(store, scan, options), stores, (store.path for store in stores))
+    looks = concurrent_map(lambda store: _look(store, scan, options), stores, (store.path for store in stores))
     return zip(stores, looks, strict=True)
 
 
@@ -210,24 +210,18 @@ def partition_count(byte_count: int, split_count: int, wanted: int | None = None
     return max(1, min(wanted, split_count))
 
 
-def deal(found: list[tuple[FoundStore, Split]], scan: ScanOptions, options: FamilyOptions) -> list[ScanTask]:
-    """Largest first to the partition that has least; inside a partition in the order they were found."""
+def balanced_tasks(found: list[tuple[FoundStore, Split]], scan: ScanOptions, options: FamilyOptions) -> list[ScanTask]:
+    """Splits shared out to tasks of about the same size, the largest first; a task keeps the order of ``found``."""
     if not found:
         return []
     total = sum(split.byte_count for _, split in found)
     count = partition_count(total, len(found), scan.partitions)
-    heap = [(0, index) for index in range(count)]
-    hands: list[list[int]] = [[] for _ in range(count)]
-    for number in sorted(range(len(found)), key=lambda n: (-found[n][1].byte_count, n)):
-        held, index = heapq.heappop(heap)
-        hands[index].append(number)
-        # Each split counts a little, so that many empty ones are dealt out too.
-        heapq.heappush(heap, (held + found[number][1].byte_count + 4096, index))
-    return [ScanTask(_by_store([found[n] for n in sorted(hand)], options)) for hand in hands]
+    groups = balance(found, lambda pair: pair[1].byte_count, count)
+    return [ScanTask(_by_store(group, options)) for group in groups]
 
 
-def _by_store(hand: list[tuple[FoundStore, Split]], options: FamilyOptions) -> tuple[StoreSplits, ...]:
+def _by_store(group: list[tuple[FoundStore, Split]], options: FamilyOptions) -> tuple[StoreSplits, ...]:
     stores: dict[FoundStore, list[Split]] = {}
-    for store, split in hand:
+    for store, split in group:
         stores.setdefault(store, []).append(split)
     return tuple(StoreSplits(store, options[store.family], tuple(splits)) for store, splits in stores.items())

@@ -54,7 +54,7 @@ CLIENT, KIND, CLIENT_KIND = "cluster_session_id", "kind", "session-message"
 
 
 @dataclass(frozen=True, slots=True)
-class Hand:
+class FoldTask:
     """What a task scans: splits of one store, and how wide the buckets of each split's stream are."""
 
     store: FoundStore
@@ -74,13 +74,13 @@ class Folding:
     fail_on_data_loss: bool
 
 
-def fold_hands(how: Folding, hands: Sequence[Hand]) -> Iterator[pa.RecordBatch]:
+def run_fold_tasks(how: Folding, tasks: Sequence[FoldTask]) -> Iterator[pa.RecordBatch]:
     """What a task does: rows of :data:`everlog.pipelines.stats.rows.SCHEMA`."""
-    for hand in hands:
-        yield from scan_hand(hand, how)
+    for task in tasks:
+        yield from run_fold_task(task, how)
 
 
-def to_hands(tasks: Sequence[ScanTask]) -> list[list[Hand]]:
+def fold_tasks(tasks: Sequence[ScanTask]) -> list[list[FoldTask]]:
     """What each task scans, with the widths of buckets, which depend on all of a stream."""
     sizes: dict[tuple[str, str], int] = {}
     for task in tasks:
@@ -90,7 +90,7 @@ def to_hands(tasks: Sequence[ScanTask]) -> list[list[Hand]]:
                 sizes[key] = sizes.get(key, 0) + split.byte_count
     return [
         [
-            Hand(
+            FoldTask(
                 part.store,
                 dict(part.options),
                 part.splits,
@@ -107,24 +107,24 @@ def position_width(byte_count: int) -> int:
     return max(MIN_POSITION_WIDTH, 1 << max(byte_count // POSITION_BUCKETS, 1).bit_length())
 
 
-def scan_hand(hand: Hand, how: Folding) -> Iterator[pa.RecordBatch]:
+def run_fold_task(task: FoldTask, how: Folding) -> Iterator[pa.RecordBatch]:
     """Rows of the splits. What can't be read any more is a row ``lost``, or an error where data loss is one."""
     try:
-        with open_store(hand.store.path, family=hand.store.family, **hand.options) as store:
-            for split, width in zip(hand.splits, hand.widths, strict=True):
+        with open_store(task.store.path, family=task.store.family, **task.options) as store:
+            for split, width in zip(task.splits, task.widths, strict=True):
                 yield from _scan_split(store, split, width, how)
     except (StoreUnavailable, FileChanged, UnknownStream) as error:
         if not is_gone(error):
-            raise out_of_reach(hand.store, error) from error
+            raise out_of_reach(task.store, error) from error
         if how.fail_on_data_loss:
             raise
-        yield _lost(hand, error)
+        yield _lost(task, error)
     except (CorruptData, UnsupportedVersion, KeyRefused) as error:
-        yield _lost(hand, error)
+        yield _lost(task, error)
 
 
-def _lost(hand: Hand, error: EverlogError) -> pa.RecordBatch:
-    name = StreamName(hand.store.path, hand.store.family, "")
+def _lost(task: FoldTask, error: EverlogError) -> pa.RecordBatch:
+    name = StreamName(task.store.path, task.store.family, "")
     return next(detail_rows(name, LOST, [{"error": str(error)}]))
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from everlog.core.report import Progress
 from everlog.errors import UsageError
-from everlog.pipelines.balance import TASKS_PER_CORE, spread
+from everlog.pipelines.balance import TASKS_PER_CORE, balance
 from everlog.pipelines.comparison import (
     COUNTED_BITS,
     SCHEMA,
@@ -21,13 +21,13 @@ from everlog.pipelines.comparison import (
     Side,
     Wanted,
     address_text,
-    look,
     rows_of,
+    side_of,
 )
 from everlog.pipelines.scan.option_checks import check_records
 from everlog.pipelines.scan.options import FAMILY_OPTIONS, ScanOptions, parse_options
 from everlog.spark.jobs.progress import TaskProgress
-from everlog.spark.task_errors import ours_raised
+from everlog.spark.task_errors import unwrap_errors
 from everlog.spark.tasks import frame_of
 
 if TYPE_CHECKING:
@@ -164,18 +164,18 @@ def compare(
     chosen = {name: value for name, value in (options or {}).items() if name not in ("path", "paths")}
     parse_options({"path": b})  # which has no password either
     scan = parse_options({**chosen, "path": a})
-    check_asked(scan, names or {})
+    check_options(scan, names or {})
     back = {theirs: ours for ours, theirs in (names or {}).items()}
     sides = (
-        look(Wanted(0, a, scan, {name: name for name in names or {}}, (b,))),
-        look(Wanted(1, b, scan, back, (a,))),
+        side_of(Wanted(0, a, scan, {name: name for name in names or {}}, (b,))),
+        side_of(Wanted(1, b, scan, back, (a,))),
     )
     _check_known(scan, sides)
     if by == "address" and sides[0].is_pair != sides[1].is_pair:
         both = f"{sides[0].family} and {sides[1].family}, whose addresses differ"
         raise UsageError("by", found=both, expected="order or payload")
     result = Comparison(sides[0].label, sides[1].label, by, (sides[0].family, sides[1].family))
-    with TaskProgress(spark, "compare", progress), ours_raised():
+    with TaskProgress(spark, "compare", progress), unwrap_errors():
         summed, faults = _sum(spark, [piece for side in sides for piece in side.pieces], by)
     for stream in dict.fromkeys([*sides[0].streams, *sides[1].streams]):
         passed = [faults.get((number, stream), 0) + sides[number].faults.get(stream, 0) for number in (0, 1)]
@@ -186,7 +186,7 @@ def compare(
     return result
 
 
-def check_asked(scan: ScanOptions, names: Mapping[str, str]) -> None:
+def check_options(scan: ScanOptions, names: Mapping[str, str]) -> None:
     """Raises :class:`UsageError` for options by which records can't be compared, for streams that are chosen in two
     ways, and for two of ``a`` that would be one of ``b``."""
     check_records(scan, "compare")
@@ -231,8 +231,8 @@ def _sum(
 
 def _frame(spark: SparkSession, pieces: list[Piece]) -> DataFrame:
     context = spark.sparkContext
-    hands = spread(pieces, lambda piece: piece.byte_count, context.defaultParallelism * TASKS_PER_CORE)
-    return frame_of(spark, hands, rows_of, SCHEMA)
+    groups = balance(pieces, lambda piece: piece.byte_count, context.defaultParallelism * TASKS_PER_CORE)
+    return frame_of(spark, groups, rows_of, SCHEMA)
 
 
 def _fill(found: StreamComparison, row: Mapping[str, Any], by: str, sides: tuple[Side, Side]) -> None:

@@ -19,7 +19,7 @@ from everlog.core.derived import ADDRESS, CRC32, STORE, STREAM
 from everlog.core.report import Fault, Progress
 from everlog.discovery import FoundStore, find_stores
 from everlog.errors import UsageError
-from everlog.pipelines.balance import spread
+from everlog.pipelines.balance import balance
 from everlog.pipelines.export.delta import DeltaLog
 from everlog.pipelines.export.files import KINDS
 from everlog.pipelines.export.folder import ExportFolder
@@ -272,14 +272,14 @@ class _Run:
         done = 0
         for wave in waves(plan.splits, self.wish.commit_bytes):
             size = sum(split.split.byte_count for split in wave)
-            hands = spread(wave, lambda split: split.split.byte_count, context.defaultParallelism * 2)
+            groups = balance(wave, lambda split: split.split.byte_count, context.defaultParallelism * 2)
             with TaskProgress(self.spark, "export", self._share(done, size, total)):
-                found = self._collect(context, work, hands)
+                found = self._collect(context, work, groups)
             yield found
             done += size
 
-    def _collect(self, context: Any, work: Work, hands: list[list[SplitToExport]]) -> list[SplitResult]:
-        tasks = context.parallelize(hands, len(hands)).flatMap(lambda hand: run_task(work, hand))
+    def _collect(self, context: Any, work: Work, groups: list[list[SplitToExport]]) -> list[SplitResult]:
+        tasks = context.parallelize(groups, len(groups)).flatMap(lambda group: run_task(work, group))
         found: list[SplitResult] = tasks.collect()
         return found
 

@@ -11,7 +11,7 @@ that they were once.
 
 A stream is freed only where everything from its first record on was exported, with payloads, without damage passed
 over, and whatever the records' times. A crash leaves a store as the same operations leave it when they are made by
-hand: see :mod:`everlog.jlog.subscribing.removal`, :mod:`everlog.aeron.archive.maintenance.maintenance`. The same again
+group: see :mod:`everlog.jlog.subscribing.removal`, :mod:`everlog.aeron.archive.maintenance.maintenance`. The same again
 finishes it."""
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, Any
 
 from everlog.discovery import FoundStore
 from everlog.errors import EverlogError, SubscriberExists, UsageError
-from everlog.pipelines.balance import TASKS_PER_CORE, spread
+from everlog.pipelines.balance import TASKS_PER_CORE, balance
 from everlog.pipelines.export.delta import DeltaLog
 from everlog.pipelines.export.folder import ExportFolder
 from everlog.pipelines.export.manifest import ExportedStream, Manifest, StreamKey
 from everlog.pipelines.export.plan import check_same, named_as_before
-from everlog.pipelines.export.reading import FileToRead, check_hand, files_of
+from everlog.pipelines.export.reading import FileToRead, check_files, files_of
 from everlog.pipelines.scan.options import ScanOptions
 from everlog.stores import open_store
 
@@ -107,7 +107,7 @@ def purge_exported(
 
 def _wrong(spark: SparkSession, path: str, manifest: Manifest, keys: Sequence[StreamKey]) -> dict[StreamKey, str]:
     """Streams of which the export lacks something, and what. The table is asked last: reading files back takes long."""
-    changed = check_files(spark, files_of(path, manifest, keys))
+    changed = changed_files(spark, files_of(path, manifest, keys))
     found = {key: f"an exported file is not as it was written: {problem}" for key, problem in changed.items()}
     return found if manifest.kind != "delta" or not keys else found | DeltaLog(path).lacking(manifest, keys)
 
@@ -244,16 +244,16 @@ def _free_recording(plan: StreamPurge, subscriber: str) -> int:
 _FREE = {"jlog": _free_journal, "aeron-archive": _free_recording}
 
 
-def check_files(spark: SparkSession, files: Sequence[FileToRead]) -> dict[StreamKey, str]:
+def changed_files(spark: SparkSession, files: Sequence[FileToRead]) -> dict[StreamKey, str]:
     """Read files back, in parallel: sum of the bytes, count of the rows, and of each row whether its payload has the
     length and the CRC-32 that it had in the store. What is wrong first with each stream; a stream without fault is not
     in it."""
     context = spark.sparkContext
     count = context.defaultParallelism * TASKS_PER_CORE
-    hands = spread(files, lambda file: file.file.byte_count, count)
-    if not hands:
+    groups = balance(files, lambda file: file.file.byte_count, count)
+    if not groups:
         return {}
-    found = context.parallelize(hands, len(hands)).flatMap(check_hand).collect()
+    found = context.parallelize(groups, len(groups)).flatMap(check_files).collect()
     wrong: dict[StreamKey, str] = {}
     for key, problem in found:
         wrong.setdefault(key, problem)

@@ -13,7 +13,7 @@ from everlog.core.report import Report, Severity, VerifyPart
 from everlog.core.verification import join, parts_to_repeat
 from everlog.discovery import FoundStore, find_stores
 from everlog.errors import EverlogError
-from everlog.pipelines.balance import spread, task_count
+from everlog.pipelines.balance import balance, task_count
 from everlog.pipelines.scan.options import ScanOptions, parse_options
 from everlog.stores import open_store
 
@@ -131,20 +131,20 @@ def _run(spark: SparkSession, todo: Sequence[_Todo], tasks: int | None) -> list[
         return []
     context = spark.sparkContext
     count = tasks or task_count(sum(item.part.byte_count for item in todo), len(todo), context.defaultParallelism)
-    hands = spread(range(len(todo)), lambda number: todo[number].part.byte_count, count)
-    dealt = [[(number, todo[number]) for number in hand] for hand in hands]
+    groups = balance(range(len(todo)), lambda number: todo[number].part.byte_count, count)
+    dealt = [[(number, todo[number]) for number in group] for group in groups]
     outcomes = dict(context.parallelize(dealt, len(dealt)).flatMap(_check).collect())
     return [(item, outcomes[number]) for number, item in enumerate(todo)]
 
 
-def _check(hand: list[tuple[int, _Todo]]) -> Iterator[tuple[int, Report | str]]:
+def _check(group: list[tuple[int, _Todo]]) -> Iterator[tuple[int, Report | str]]:
     """What a task does. A store of which it has several parts is opened once, and reads its catalog once."""
-    from everlog.spark.workers import settle
+    from everlog.spark.workers import freeze_gc
 
-    settle()
+    freeze_gc()
     with contextlib.ExitStack() as opened:
         last, store = None, None
-        for number, todo in hand:
+        for number, todo in group:
             try:
                 if store is None or todo.store != last:
                     opened.close()

@@ -20,7 +20,7 @@ from everlog.pipelines.scan.options import SKIP
 from everlog.pipelines.scan.planning import plan
 from everlog.pipelines.stats import rows as kinds
 from everlog.pipelines.stats.joining import join_edges
-from everlog.pipelines.stats.scan import Folding, fold_hands, to_hands
+from everlog.pipelines.stats.scan import Folding, fold_tasks, run_fold_tasks
 from everlog.pipelines.stats.stores import describe_store
 from everlog.spark.tasks import frame_of
 
@@ -298,6 +298,6 @@ def _scan(
     context = spark.sparkContext
     scan = replace(scan, on_fault=SKIP)
     scan = replace(scan, partitions=scan.partitions or context.defaultParallelism)
-    hands = to_hands(plan(stores, scan, options))
+    tasks = fold_tasks(plan(stores, scan, options))
     how = Folding(bucket_ns, scan.level, scan.start_ns, scan.end_ns, scan.fail_on_data_loss)
-    return frame_of(spark, hands, functools.partial(fold_hands, how), kinds.SCHEMA)
+    return frame_of(spark, tasks, functools.partial(run_fold_tasks, how), kinds.SCHEMA)

@@ -33,7 +33,7 @@ Verdict = Callable[[bytes, SocketAddress, SocketAddress], bool]
 
 
 @dataclass(slots=True, kw_only=True)
-class Weather:
+class LinkConditions:
     """How the network treats datagrams between machines: probabilities, and the least and the longest delay. A
     reordered datagram comes up to four longest delays (a millisecond at least) late. ``loses`` is asked about every
     datagram (data, source, target) beside that: for losses that a test chooses."""
@@ -65,8 +65,8 @@ class Traffic:
 class SimulatedNetwork:
     """Machines and what is under way between them. ``weather`` may be changed at any time."""
 
-    def __init__(self, seed: int, weather: Weather | None = None) -> None:
-        self.weather = weather or Weather()
+    def __init__(self, seed: int, weather: LinkConditions | None = None) -> None:
+        self.weather = weather or LinkConditions()
         self.traffic = Traffic()
         self.now_ns = 0
         self._random = random.Random(seed)

@@ -27,7 +27,7 @@ from everlog.aeron.transport.driver.sender.flow_control import FlowControlSettin
 from everlog.aeron.transport.driver.sender.network_parameters import NetworkPublicationParameters, PublicationCounters
 from everlog.aeron.transport.driver.sender.network_publication import NetworkPublication
 from everlog.aeron.transport.driver.sender.retransmit import RetransmitHandler, RetransmitSettings
-from everlog.aeron.transport.driver.sender.sender import Sender, SenderProxy, SenderSeams, SenderSettings
+from everlog.aeron.transport.driver.sender.sender import Sender, SenderDependencies, SenderProxy, SenderSettings
 from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.driver.stream_counters import StreamName
 from everlog.aeron.transport.driver.system_counters import SystemCounter, SystemCounters
@@ -45,7 +45,7 @@ FIRST_SESSION = 77
 
 
 @dataclass
-class Surroundings:
+class Environment:
     """A driver's counters, and what it tells nobody here: ``errors``, and requests to a conductor that is not there."""
 
     machine: SimulatedMachine
@@ -105,12 +105,14 @@ class PublishingMachine:
     """A machine with a sender."""
 
     def __init__(self, machine: SimulatedMachine, seed: int = 0) -> None:
-        self.surroundings = Surroundings(machine)
+        self.surroundings = Environment(machine)
         self.now_ns = machine.network.now_ns
         self.publications: list[Publishing] = []
         self._random = random.Random(seed)
         self._sessions = Sessions(FIRST_SESSION, -1, -1)
-        seams: SenderSeams = SenderSeams(machine.selector(), self.surroundings.conductor, self.surroundings)
+        seams: SenderDependencies = SenderDependencies(
+            machine.selector(), self.surroundings.conductor, self.surroundings
+        )
         self.sender = Sender(SenderSettings(), seams, self.surroundings.system, self.now_ns)
         self.proxy = SenderProxy(self.sender)
 

@@ -4,7 +4,7 @@ only when :meth:`TransportSystem.advance` is called. The same seed gives the sam
 A driver's agents have their turns in another order in each step. A client that waits for its driver lets time go on for
 everybody, so programs are written as they are for real::
 
-    system = TransportSystem(seed=1, weather=Weather(loss=0.05))
+    system = TransportSystem(seed=1, weather=LinkConditions(loss=0.05))
     here, there = system.driver("10.0.0.1"), system.driver("10.0.0.2")
     publication = here.client().add_publication("aeron:udp?endpoint=10.0.0.2:4000", 10)
     subscription = there.client().add_subscription("aeron:udp?endpoint=10.0.0.2:4000", 10)
@@ -20,16 +20,16 @@ from typing import Any, Protocol
 from everlog.aeron.error_log import read_errors
 from everlog.aeron.transport.client.aeron import Aeron
 from everlog.aeron.transport.client.conducting.conductor import DriverMemory
-from everlog.aeron.transport.client.conducting.session import Clock
+from everlog.aeron.transport.client.conducting.runner import Clock
 from everlog.aeron.transport.client.options import ClientOptions
-from everlog.aeron.transport.driver.assembly import Surroundings, assemble
+from everlog.aeron.transport.driver.assembly import Environment, assemble
 from everlog.aeron.transport.driver.log_factory import PrivateLogFactory
 from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.aeron.transport.memory.cnc_memory import CncMemory, CncSettings
 from everlog.aeron.transport.memory.loss_report_writer import LossReport
 from everlog.kernel.memory import Memory
-from everlog.testing.network.simulated import SimulatedNetwork, Weather
+from everlog.testing.network.simulated import LinkConditions, SimulatedNetwork
 from everlog.time_units import NS_PER_MS, NS_PER_S, NS_PER_US
 
 START_NS, START_MS = 1000 * NS_PER_S, 1_700_000_000_000
@@ -52,7 +52,7 @@ class Agent(Protocol):
 class TransportSystem:
     """Drivers on machines of one network. Between two steps ``step_ns`` go by."""
 
-    def __init__(self, seed: int, weather: Weather | None = None, step_ns: int = STEP_NS) -> None:
+    def __init__(self, seed: int, weather: LinkConditions | None = None, step_ns: int = STEP_NS) -> None:
         self.seed = seed
         self.step_ns = step_ns
         self.network = SimulatedNetwork(seed, weather)
@@ -127,7 +127,7 @@ class SimulatedDriver:
             now_ns=system.now_ns,
             now_ms=system.now_ms,
             loss_report=self.loss_report,
-            surroundings=Surroundings(
+            surroundings=Environment(
                 log_factory=self.logs,
                 seed=system.random.getrandbits(32),
                 interfaces=self.machine.interfaces,

@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Iterator
 
 from everlog.core.files.storage import Entry, FileBase, ReadableFile, Storage
-from everlog.testing.storage.passing import PassingStorage
+from everlog.testing.storage.delegating import DelegatingStorage
 
 
 class TooManyCalls(AssertionError):
     """More was asked than the limit allows."""
 
 
-class CountingStorage(PassingStorage):
+class CountingStorage(DelegatingStorage):
     """Another storage, counted. ``calls`` tells how often each thing was asked for; each entry of a listing counts,
     for it costs a system call. ``byte_count`` are the bytes that were read. Raises :class:`TooManyCalls` beyond
     ``limit`` calls in all."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from everlog.core.files.storage import FileBase, ReadableFile, Storage
 from everlog.errors import StoreUnavailable
-from everlog.testing.storage.passing import PassingStorage
+from everlog.testing.storage.delegating import DelegatingStorage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class Faults:
     cut_offset: int = 0
 
 
-class FaultyStorage(PassingStorage):
+class FaultyStorage(DelegatingStorage):
     """Another storage, with faults. ``read_count`` tells how many reads there were, to choose where the next run
     fails."""
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from everlog.core.files.storage import FileBase
 from everlog.core.files.writable import WritableFile, WritableStorage, write_failed
-from everlog.testing.storage.passing import PassingStorage
+from everlog.testing.storage.delegating import DelegatingStorage
 from everlog.testing.storage.unsynced import is_in_place
 
 OPERATIONS = frozenset({"open", "write", "truncate", "sync", "publish", "rename", "remove", "sync_folder", "lock"})
@@ -34,7 +34,7 @@ class WriteFaults:
     part_bytes: int | None = None
 
 
-class FaultyWrites(PassingStorage):
+class FaultyWrites(DelegatingStorage):
     """Another writable storage, with faults; see :class:`everlog.core.files.writable.WritableStorage`.
 
     ``operation_count`` tells how many there were, ``failed`` what failed, as ``write 00000000``. ``faults`` may be

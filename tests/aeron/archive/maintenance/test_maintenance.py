@@ -34,7 +34,7 @@ from everlog.aeron.archive.maintenance.maintenance import (
 from everlog.aeron.archive.maintenance.migration import migrate_segments
 from everlog.aeron.archive.maintenance.recording_state import RecordingState, SegmentContent
 from everlog.aeron.archive.recording.events import RecordingSignal, SignalEvent
-from everlog.aeron.archive.recording.refusals import ErrorCode, Refused
+from everlog.aeron.archive.recording.refusals import ArchiveError, ErrorCode
 from everlog.aeron.layouts import DataHeader
 from everlog.core.report import Fault
 from everlog.errors import UsageError
@@ -118,7 +118,7 @@ def test_a_truncation_that_broke_off_is_finished_by_the_same_again() -> None:
 
 @pytest.mark.parametrize("position", [-32, 64, 393888, 1 << 62])
 def test_a_truncation_outside_of_the_recording_is_refused(position: int) -> None:
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(ArchiveError) as raised:
         truncate(state(start=131072), position, anywhere)
     assert raised.value.code is ErrorCode.INVALID_POSITION
     assert raised.value.found == f"position {position}"
@@ -127,7 +127,7 @@ def test_a_truncation_outside_of_the_recording_is_refused(position: int) -> None
 
 def test_a_truncation_to_no_multiple_of_32_or_into_a_frame_is_refused() -> None:
     for position, is_boundary in ((4097, True), (4096, False)):
-        with pytest.raises(Refused, match="end of a frame") as raised:
+        with pytest.raises(ArchiveError, match="end of a frame") as raised:
             truncate(state(), position, lambda _, answer=is_boundary: answer)
         assert raised.value.code is ErrorCode.INVALID_POSITION
 
@@ -151,7 +151,7 @@ OPERATIONS: dict[str, Callable[[RecordingState], Any]] = {
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("status", ["INVALID", "DELETED"])
 def test_a_recording_that_is_not_valid_is_unknown(operation: str, status: str) -> None:
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(ArchiveError) as raised:
         OPERATIONS[operation](state(status=status, bases=()))
     assert raised.value.code is ErrorCode.UNKNOWN_RECORDING
     assert raised.value.exit_code == 2
@@ -167,15 +167,15 @@ def test_a_recording_that_is_not_valid_is_unknown(operation: str, status: str) -
     ],
 )
 def test_what_needs_a_stopped_recording_refuses_an_active_one(operation: str, code: ErrorCode) -> None:
-    with pytest.raises(Refused, match="active recording") as raised:
+    with pytest.raises(ArchiveError, match="active recording") as raised:
         OPERATIONS[operation](state(stop=None, recorded=393856))
     assert raised.value.code is code
-    with pytest.raises(Refused, match="open the archive anew"):
+    with pytest.raises(ArchiveError, match="open the archive anew"):
         OPERATIONS[operation](state(stop=None))
 
 
 def test_a_refusal_keeps_its_code_between_processes() -> None:
-    error = Refused("recording 7", found="a", expected="b", hint="c").coded(ErrorCode.ACTIVE_RECORDING)
+    error = ArchiveError("recording 7", found="a", expected="b", hint="c").coded(ErrorCode.ACTIVE_RECORDING)
     again = pickle.loads(pickle.dumps(error))
     assert (again.code, str(again)) == (ErrorCode.ACTIVE_RECORDING, str(error))
 
@@ -195,7 +195,7 @@ def test_the_files_of_a_deleted_recording_are_removed_by_the_same_again() -> Non
 
 
 def test_a_recording_that_is_replayed_is_not_purged() -> None:
-    with pytest.raises(Refused, match="1 active replays") as raised:
+    with pytest.raises(ArchiveError, match="1 active replays") as raised:
         purge_recording(state(replays=(0,)))
     assert raised.value.code is ErrorCode.ACTIVE_RECORDING
 
@@ -235,7 +235,7 @@ def test_purging_moves_the_start_and_then_removes_the_oldest_first_and_nothing_d
 def test_a_start_that_can_not_be_is_refused(
     operation: Callable[[RecordingState, int], Any], given: RecordingState, new_start: int, expected: str
 ) -> None:
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(ArchiveError) as raised:
         operation(given, new_start)
     assert raised.value.expected == expected
     assert raised.value.code is ErrorCode.GENERIC
@@ -247,7 +247,7 @@ def test_segments_before_what_is_recorded_and_replayed_may_go() -> None:
 
 
 def test_a_purge_that_broke_off_says_what_finishes_it() -> None:
-    with pytest.raises(Refused, match="delete-detached-segments deletes what lies before"):
+    with pytest.raises(ArchiveError, match="delete-detached-segments deletes what lies before"):
         purge_segments(state(start=131072, bases=(0, 131072)), 131072)
 
 
@@ -327,7 +327,7 @@ def test_where_nothing_lies_before_the_start_nothing_is_attached() -> None:
 )
 def test_a_foreign_segment_is_not_attached_nor_are_those_before_it(found: SegmentContent, why: str) -> None:
     given = state(start=262144, bases=(0, 131072, 262144))
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(ArchiveError) as raised:
         attach_segments(given, looks(s7_131072=found))
     assert raised.value.where == "7-131072.rec"
     assert why in str(raised.value)
@@ -335,7 +335,7 @@ def test_a_foreign_segment_is_not_attached_nor_are_those_before_it(found: Segmen
 
 def test_a_foreign_segment_further_down_keeps_the_nearer_ones_from_being_attached() -> None:
     given = state(start=262144, bases=(0, 131072, 262144))
-    with pytest.raises(Refused, match="stream id 5"):
+    with pytest.raises(ArchiveError, match="stream id 5"):
         attach_segments(given, looks(s7_0=content(0, stream_id=5)))
 
 
@@ -431,7 +431,7 @@ def test_an_empty_recording_has_nothing_to_migrate() -> None:
     ],
 )
 def test_what_does_not_fit_is_not_migrated(source: RecordingState, target: RecordingState, why: str) -> None:
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(ArchiveError) as raised:
         migrate_segments(source, target, looks())
     assert why in str(raised.value)
 
@@ -453,13 +453,13 @@ def test_a_stream_that_goes_on_may_extend_the_recording() -> None:
     ],
 )
 def test_a_stream_that_does_not_fit_may_not(extension: Extension, why: str) -> None:
-    with pytest.raises(Refused, match=why) as raised:
+    with pytest.raises(ArchiveError, match=why) as raised:
         check_extension(state(), extension)
     assert raised.value.code is ErrorCode.INVALID_EXTENSION
 
 
 def test_a_recording_whose_truncation_broke_off_is_not_extended_over_what_is_left() -> None:
-    with pytest.raises(Refused, match="truncate it to 135168 again") as raised:
+    with pytest.raises(ArchiveError, match="truncate it to 135168 again") as raised:
         check_extension(state(stop=135168, stop_timestamp=-1), Extension(135168, -3, 65536, 1408))
     assert raised.value.code is ErrorCode.INVALID_EXTENSION
 

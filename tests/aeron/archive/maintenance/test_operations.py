@@ -19,7 +19,7 @@ from everlog.aeron.archive.archive import Archive
 from everlog.aeron.archive.format.catalog import CATALOG_NAME
 from everlog.aeron.archive.recording.events import Event, RecordingSignal, SignalEvent
 from everlog.aeron.archive.recording.options import ArchiveOptions
-from everlog.aeron.archive.recording.refusals import ErrorCode, Refused
+from everlog.aeron.archive.recording.refusals import ArchiveError, ErrorCode
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.frames.framing import Framer
 from everlog.core.files.storage import Storage
@@ -197,7 +197,7 @@ def do_again(folder: Folder, case: Case) -> None:
     """It may be done already: then the start is where it should be, or there is nothing to delete or to join."""
     for step in (case.run, case.again):
         if step is not None:
-            with contextlib.suppress(Refused):
+            with contextlib.suppress(ArchiveError):
                 step(folder)
 
 
@@ -312,7 +312,7 @@ def test_a_position_inside_of_a_frame_is_refused_and_changes_nothing() -> None:
     storage = CrashingStorage(files())
     folder = Folder(storage)
     for position in (100 * FRAME + 32, 100 * FRAME - 32, 2 * SEGMENT + 992):
-        with pytest.raises(Refused, match="inside of a frame") as raised:
+        with pytest.raises(ArchiveError, match="inside of a frame") as raised:
             folder.truncate_recording(2, position)
         assert raised.value.code is ErrorCode.INVALID_POSITION
     assert {name: storage.read_all(name) for name in storage.names()} == files()
@@ -341,7 +341,7 @@ def test_a_damaged_or_foreign_file_is_not_attached(damage: Callable[[bytes], byt
     changed = {name: storage.read_all(name) for name in storage.names()}
     changed["2-0.rec"] = damage(changed["2-0.rec"])
     storage = CrashingStorage(changed)
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(ArchiveError) as raised:
         Folder(storage).attach_segments(2)
     assert raised.value.where == "2-0.rec"
     assert why in str(raised.value)
@@ -393,14 +393,14 @@ def test_an_open_archive_keeps_what_is_recorded_and_replayed(tmp_path: Path) -> 
         events = store.events()
         recorder = store.start_recording("aeron:ipc?term-length=64k", 11)
         recorder.append_many([payload(n) for n in range(200)])
-        with pytest.raises(Refused, match="an active recording") as raised:
+        with pytest.raises(ArchiveError, match="an active recording") as raised:
             store.truncate_recording(0, FRAME)
         assert raised.value.code is ErrorCode.ACTIVE_RECORDING
-        with pytest.raises(Refused, match="from 65536 to 196608"):
+        with pytest.raises(ArchiveError, match="from 65536 to 196608"):
             store.purge_segments(0, 4 * SEGMENT)
         replay = store.replay(0, SEGMENT)
         assert store.purge_position(0, keep_bytes=0) == SEGMENT
-        with pytest.raises(Refused, match="at most 65536, which is being replayed"):
+        with pytest.raises(ArchiveError, match="at most 65536, which is being replayed"):
             store.purge_segments(0, 2 * SEGMENT)
         assert store.purge_segments(0, SEGMENT) == 1
         assert [int(record.payload[:6]) for record in replay] == list(range(64, 200))
@@ -474,7 +474,7 @@ def test_a_recording_is_not_extended_over_what_a_truncation_left_that_failed() -
         storage.faults = WriteFaults(operations=frozenset({"remove"}), fail_at=storage.operation_count)
         with pytest.raises(WriteFailed):
             store.truncate_recording(2, 100 * FRAME)
-        with pytest.raises(Refused, match="truncate it to 102400 again") as raised:
+        with pytest.raises(ArchiveError, match="truncate it to 102400 again") as raised:
             store.extend_recording(2)
         assert raised.value.code is ErrorCode.INVALID_EXTENSION
         assert store.truncate_recording(2, 100 * FRAME) == 2

@@ -15,7 +15,7 @@ import threading
 from everlog.aeron.archive.archive import Archive
 from everlog.aeron.archive.folder.recordings import Recording
 from everlog.aeron.archive.folder.scan import ScanContext
-from everlog.aeron.archive.maintenance.operations import Upkeep
+from everlog.aeron.archive.maintenance.operations import Maintenance
 from everlog.aeron.archive.maintenance.segment_changes import finish_truncations
 from everlog.aeron.archive.recording.events import Events, RecordingSignal, SignalEvent
 from everlog.aeron.archive.recording.options import ArchiveOptions
@@ -49,7 +49,7 @@ def files() -> dict[str, bytes]:
     return {name: storage.read_all(name) for name in storage.names()}
 
 
-class Folder(Upkeep):
+class Folder(Maintenance):
     """The folder, opened as an archive opens it. ``signals`` are those that were sent."""
 
     def __init__(self, storage: WritableStorage, sync_level: int = 0) -> None:

@@ -245,11 +245,11 @@ def test_the_same_messages_give_the_same_archive_as_the_real_one(
 
 def record_as(made: Archive, recording: dict[str, Any], notes: dict[str, Any]) -> None:
     """One recording of the golden archive, by the calls in turn."""
-    wishes = wishes_of(recording)
+    stream_options = wishes_of(recording)
     number = recording["recordingId"]
     if number == 4:
-        wishes["session_id"] = None
-    recorder = made.start_recording(recording["originalChannel"], recording["streamId"], **wishes)
+        stream_options["session_id"] = None
+    recorder = made.start_recording(recording["originalChannel"], recording["streamId"], **stream_options)
     assert recorder.recording_id == number
     is_synced = made.options.durability == "synced"  # then message by message would take long
     record(recorder, golden_stream(notes), way=1 + number % 3 if is_synced else number % 4)
@@ -357,7 +357,7 @@ def test_arguments_of_another_type_are_told_by_name(store: Archive, kernel: str,
 
 
 @pytest.mark.parametrize(
-    ("channel", "stream", "wishes", "name"),
+    ("channel", "stream", "stream_options", "name"),
     [
         (5, STREAM, {}, "channel"),
         (b"aeron:ipc", STREAM, {}, "channel"),
@@ -377,21 +377,23 @@ def test_arguments_of_another_type_are_told_by_name(store: Archive, kernel: str,
     ],
 )
 def test_a_stream_that_can_not_be_is_refused_before_there_is_a_recording(
-    store: Archive, channel: Any, stream: Any, wishes: dict[str, Any], name: str
+    store: Archive, channel: Any, stream: Any, stream_options: dict[str, Any], name: str
 ) -> None:
     with pytest.raises(UsageError, match=name):
-        store.start_recording(channel, stream, **wishes)
+        store.start_recording(channel, stream, **stream_options)
     assert list(store.recordings()) == []
 
 
-@pytest.mark.parametrize("wishes", [{"control_session_id": "4"}, {"correlation_id": -1 << 64}, {"session_id": 1.0}])
+@pytest.mark.parametrize(
+    "stream_options", [{"control_session_id": "4"}, {"correlation_id": -1 << 64}, {"session_id": 1.0}]
+)
 def test_an_extension_with_ids_that_can_not_be_changes_nothing(
-    store: Archive, folder: Path, wishes: dict[str, Any]
+    store: Archive, folder: Path, stream_options: dict[str, Any]
 ) -> None:
     store.start_recording(CHANNEL, STREAM).stop()
     before = (folder / "archive.catalog").read_bytes()
-    with pytest.raises(UsageError, match=next(iter(wishes))):
-        store.extend_recording(0, **wishes)
+    with pytest.raises(UsageError, match=next(iter(stream_options))):
+        store.extend_recording(0, **stream_options)
     assert (folder / "archive.catalog").read_bytes() == before
 
 
@@ -927,7 +929,7 @@ def test_a_recording_is_extended_by_another_session(store: Archive, folder: Path
 
 
 @pytest.mark.parametrize(
-    ("wishes", "found"),
+    ("stream_options", "found"),
     [
         ({"term_length": 128 << 10}, "term length 131072"),
         ({"mtu_length": 4096}, "MTU 4096"),
@@ -938,12 +940,12 @@ def test_a_recording_is_extended_by_another_session(store: Archive, folder: Path
         ({"channel": "aeron:ipc?init-term-id=7|term-id=7|term-offset=128"}, "128"),
     ],
 )
-def test_an_extension_that_does_not_fit_is_refused(store: Archive, wishes: dict[str, Any], found: str) -> None:
+def test_an_extension_that_does_not_fit_is_refused(store: Archive, stream_options: dict[str, Any], found: str) -> None:
     with store.start_recording(CHANNEL, STREAM) as recorder:
         recorder.append(b"one")
     before = Path(store.path, "archive.catalog").read_bytes()
     with pytest.raises(UsageError, match=found):
-        store.extend_recording(0, **wishes)
+        store.extend_recording(0, **stream_options)
     assert Path(store.path, "archive.catalog").read_bytes() == before
     store.extend_recording(0, position=64, term_length=TERM, mtu_length=MTU, initial_term_id=7).stop()
 

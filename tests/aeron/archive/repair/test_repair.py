@@ -153,7 +153,7 @@ def test_what_can_be_mended_is_and_no_record_is_lost(name: str) -> None:
     plan = open_archive(storage).plan_repair()
     assert {key: storage.read_all(key) for key in storage.names()} == files, "a plan changes nothing"
     assert {step.file for step in plan.steps} == MENDED[name][2]
-    assert plan.remains == ()
+    assert plan.unrepaired == ()
     plan.apply()
     assert lost(before, storage) == []
     report = open_archive(storage).verify()
@@ -197,7 +197,7 @@ def test_a_stop_position_terabytes_away_costs_no_name_of_a_file_that_is_not_ther
     monkeypatch.setattr("everlog.aeron.archive.format.segments.segment_name", counting)
     plan = open_archive(CrashingStorage(files)).plan_repair()
     assert names > 0
-    assert plan.steps or plan.remains
+    assert plan.steps or plan.unrepaired
 
 
 def test_a_frame_that_its_files_end_cuts_off_is_not_read_as_a_whole_one_with_zeros() -> None:
@@ -216,7 +216,7 @@ def test_a_file_that_is_short_in_the_middle_is_told_and_left() -> None:
     cut("0-262144.rec", 66536)(files)
     plan = open_archive(CrashingStorage(files)).plan_repair()
     assert plan.is_empty
-    assert [fault.code for fault in plan.remains] == ["segment-short"]
+    assert [fault.code for fault in plan.unrepaired] == ["segment-short"]
 
 
 def test_frames_behind_the_stop_that_do_not_follow_it_are_kept_aside_and_never_without_a_backup(tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_files_that_may_be_misnamed_are_not_taken_for_too_many() -> None:
     """A migration of Aeron's that misnamed files: some are missing, others are behind the stop."""
     plan = open_archive(CrashingStorage(unpacked("archive-old-releases/1.9.3-stopped-migrated"))).plan_repair()
     assert plan.is_empty
-    assert {fault.code for fault in plan.remains} == {"segment-beyond-stop", "segment-missing", "unset-frame"}
+    assert {fault.code for fault in plan.unrepaired} == {"segment-beyond-stop", "segment-missing", "unset-frame"}
 
 
 @pytest.mark.parametrize("catalog", [None, bytes(1 << 20), b"torn"])
@@ -250,7 +250,7 @@ def test_a_catalog_that_is_gone_is_made_of_what_the_files_tell(catalog: bytes | 
     plan = open_archive(storage).plan_repair()
     assert plan.loses == [f"{CATALOG}: channel, source, times and session of those found by their files"]
     # Of recording 10 there is a file, and no frame in it.
-    assert [(fault.code, fault.file) for fault in plan.remains] == [("segment-orphaned", "10-0.rec")]
+    assert [(fault.code, fault.file) for fault in plan.unrepaired] == [("segment-orphaned", "10-0.rec")]
     plan.apply()
     store = open_archive(storage)
     assert [f.code for f in store.verify().faults] == ["segment-orphaned"]
@@ -286,7 +286,7 @@ def test_what_there_are_verbs_for_is_told_with_the_verb_and_left() -> None:
     put(CATALOG, FIRST + DescriptorHeader.field("state").offset, struct.pack("<i", 0))(files)
     plan = open_archive(CrashingStorage(files)).plan_repair()
     assert plan.is_empty
-    assert {fault.code: fault.repair for fault in plan.remains} == {
+    assert {fault.code: fault.repair for fault in plan.unrepaired} == {
         "segment-orphaned": "restore the catalog from a copy, or move the file away",
         "recording-invalid": "everlog archive DIR mark-valid",
     }
@@ -295,7 +295,7 @@ def test_what_there_are_verbs_for_is_told_with_the_verb_and_left() -> None:
 def test_a_frame_that_may_be_torn_and_can_not_be_told_stays_and_is_told() -> None:
     storage = CrashingStorage(unpacked("archive-crash/torn-half-plain"))
     plan = open_archive(storage).plan_repair()
-    assert [(fault.code, fault.address) for fault in plan.remains] == [("torn-frame", "817664")]
+    assert [(fault.code, fault.address) for fault in plan.unrepaired] == [("torn-frame", "817664")]
     plan.apply()
     assert stop_of(storage, 2) == 818816  # as the real archive has it
 

@@ -12,7 +12,7 @@ from typing import Any
 from everlog.aeron.frames.constants import MIN_TERM_LENGTH
 from everlog.aeron.transport.client.aeron import Aeron
 from everlog.aeron.transport.client.conducting.conductor import DriverMemory
-from everlog.aeron.transport.client.conducting.session import Clock
+from everlog.aeron.transport.client.conducting.runner import Clock
 from everlog.aeron.transport.client.options import ClientOptions
 from everlog.aeron.transport.memory.broadcast import BroadcastTransmitter
 from everlog.aeron.transport.memory.cnc_memory import CncMemory, CncSettings

@@ -25,7 +25,7 @@ from everlog.aeron.transport.client import (
     Subscription,
     outcome_name,
 )
-from everlog.aeron.transport.client.publication import PublicationParts
+from everlog.aeron.transport.client.publication import PublicationBase
 from everlog.aeron.transport.memory.log_memory import LogMemory, set_active_term_count, set_is_connected
 from everlog.errors import UsageError
 from everlog.kernel import PURE_PYTHON
@@ -59,7 +59,7 @@ def fill(publication: Publication | ExclusivePublication) -> int:
     return count
 
 
-def connect(publication: PublicationParts) -> None:
+def connect(publication: PublicationBase) -> None:
     """As if a subscriber were there."""
     assert publication.log is not None
     set_is_connected(publication.log.metadata, True)
@@ -137,7 +137,7 @@ def test_publications_and_subscriptions_say_what_they_are(add: Add, driver: Scri
     assert repr(publication) == f"<{kind} aeron:ipc stream 10 session {SESSION_ID}: closed>"
 
 
-class Heard:
+class PolledTransport:
     """A subscription with images of logs that a test fills."""
 
     def __init__(self, driver: ScriptedDriver, count: int) -> None:
@@ -154,7 +154,7 @@ class Heard:
 
 
 def test_images_are_polled_in_turn_so_that_none_waits_for_ever(driver: ScriptedDriver) -> None:
-    heard = Heard(driver, 3)
+    heard = PolledTransport(driver, 3)
     for number, source in enumerate(heard.sources):
         source.send_many([bytes([number])] * 4)
     got: list[bytes] = []
@@ -166,7 +166,7 @@ def test_images_are_polled_in_turn_so_that_none_waits_for_ever(driver: ScriptedD
 
 
 def test_a_batch_is_of_one_image_and_the_next_of_another(driver: ScriptedDriver) -> None:
-    heard = Heard(driver, 2)
+    heard = PolledTransport(driver, 2)
     for number, source in enumerate(heard.sources):
         source.send_many([bytes([number])] * 4)
     batches = [heard.subscription.poll_batch(), heard.subscription.poll_batch()]
@@ -180,7 +180,7 @@ def test_a_batch_is_of_one_image_and_the_next_of_another(driver: ScriptedDriver)
 
 
 def test_columns_are_empty_once_there_is_no_image(driver: ScriptedDriver) -> None:
-    heard = Heard(driver, 1)
+    heard = PolledTransport(driver, 1)
     columns = MessageColumns()
     heard.sources[0].send(b"once")
     assert heard.subscription.poll_columns(columns) == 1
@@ -191,7 +191,7 @@ def test_columns_are_empty_once_there_is_no_image(driver: ScriptedDriver) -> Non
 
 
 def test_an_asyncio_loop_that_is_left_loses_no_message(driver: ScriptedDriver) -> None:
-    heard = Heard(driver, 1)
+    heard = PolledTransport(driver, 1)
     (source,) = heard.sources
     long = bytes(range(256)) * 12
     source.send_many([b"1", b"2", long])
@@ -211,7 +211,7 @@ def test_an_asyncio_loop_that_is_left_loses_no_message(driver: ScriptedDriver) -
 
 
 def test_an_asyncio_loop_that_is_left_amid_a_message_goes_on_with_it(driver: ScriptedDriver) -> None:
-    heard = Heard(driver, 1)
+    heard = PolledTransport(driver, 1)
     long = bytes(range(256)) * 12
     heard.sources[0].send_many([b"1", long])
     source_log = heard.sources[0].log
@@ -231,7 +231,7 @@ def test_an_asyncio_loop_that_is_left_amid_a_message_goes_on_with_it(driver: Scr
 
 
 def test_half_a_message_of_an_image_that_has_gone_is_forgotten(driver: ScriptedDriver) -> None:
-    heard = Heard(driver, 1)
+    heard = PolledTransport(driver, 1)
     long = bytes(range(256)) * 12
     heard.sources[0].send_many([long, b"behind it"])
     source_log = heard.sources[0].log
@@ -258,7 +258,7 @@ def test_half_a_message_of_an_image_that_has_gone_is_forgotten(driver: ScriptedD
 
 
 def test_an_asyncio_program_sends_and_reads_without_standing_still(driver: ScriptedDriver) -> None:
-    heard = Heard(driver, 1)
+    heard = PolledTransport(driver, 1)
     (source,) = heard.sources
     long = bytes(range(256)) * 12
     ticks = 0
@@ -294,7 +294,7 @@ def test_an_asyncio_program_sends_and_reads_without_standing_still(driver: Scrip
 
 
 def test_an_error_of_a_handlers_goes_through_and_its_message_is_read(driver: ScriptedDriver) -> None:
-    heard = Heard(driver, 1)
+    heard = PolledTransport(driver, 1)
     heard.sources[0].send_many([b"1", b"2"])
 
     def fail(payload: bytes, header: Header) -> None:
@@ -353,7 +353,7 @@ def test_what_is_closed_while_threads_use_it_ends_without_harm(live: LiveDriver,
 
 
 def test_a_log_is_let_go_when_the_last_who_uses_it_is_closed(driver: ScriptedDriver) -> None:
-    heard = Heard(driver, 1)
+    heard = PolledTransport(driver, 1)
     (name,) = driver.logs
     seen: weakref.ref[LogMemory] = weakref.ref(driver.logs.pop(name))
     heard.sources[0].close()

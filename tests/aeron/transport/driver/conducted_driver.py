@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from everlog.aeron.transport.driver.assembly import Surroundings, assemble
+from everlog.aeron.transport.driver.assembly import Environment, assemble
 from everlog.aeron.transport.driver.log_factory import PrivateLogFactory
 from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.driver.system_counters import SystemCounter
@@ -63,7 +63,7 @@ class ConductedDriver:
             now_ns=self.now_ns,
             now_ms=self.now_ms,
             on_terminate=self._terminated,
-            surroundings=Surroundings(
+            surroundings=Environment(
                 log_factory=self.logs,
                 seed=1,
                 resolver=resolver,

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from everlog.aeron.transport.driver.assembly import Surroundings, driver_context
+from everlog.aeron.transport.driver.assembly import Environment, driver_context
 from everlog.aeron.transport.driver.context import DriverContext
 from everlog.aeron.transport.driver.log_factory import LogFactory
 from everlog.aeron.transport.driver.media_context import media_context
@@ -42,7 +42,7 @@ class Driver:
             **settings,
         )
         cnc = CncMemory.allocate(CncSettings(), 0)
-        surroundings = Surroundings(log_factory=cast(LogFactory, object()), tasks=InlineTasks(), seed=1)
+        surroundings = Environment(log_factory=cast(LogFactory, object()), tasks=InlineTasks(), seed=1)
         self.context: DriverContext = driver_context(configuration, cnc, surroundings, 0, 0)
         media = media_context(self.context, machine, lambda: 0)
         self.names = TableNameResolver({"known": "10.0.0.9"})

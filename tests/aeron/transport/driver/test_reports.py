@@ -9,7 +9,7 @@ from pathlib import Path
 
 from everlog.aeron.error_log import read_errors
 from everlog.aeron.java_exception import AeronEvent
-from everlog.aeron.transport.driver.errors_seen import ErrorsSeen
+from everlog.aeron.transport.driver.distinct_errors import DistinctErrorRecorder
 from everlog.aeron.transport.format.loss_report import read_losses
 from everlog.aeron.transport.media.context import ChannelFailed
 from everlog.aeron.transport.memory.counters_memory import Counters
@@ -57,7 +57,7 @@ def test_exceptions_are_one_when_type_text_place_and_causes_are() -> None:
 def test_what_java_has_a_word_for_begins_with_it() -> None:
     memory = Memory.allocate(65536)
     counters = Counters(Memory.allocate(512), Memory.allocate(128))
-    errors = ErrorsSeen(DistinctErrorLog(memory), counters.allocate(0, b"", "errors", now_ms=0), 5)
+    errors = DistinctErrorRecorder(DistinctErrorLog(memory), counters.allocate(0, b"", "errors", now_ms=0), 5)
     for _ in range(2):
         errors.record(AeronEvent("could not re-resolve: endpoint=nowhere:1"))
     errors.record(fail("ours"))

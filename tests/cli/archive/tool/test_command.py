@@ -170,7 +170,7 @@ def test_on_a_terminal_it_asks(
 ) -> None:
     folder = unpack(BASIC)
     before = files(folder)
-    monkeypatch.setattr("everlog.cli.asking.is_terminal", lambda stream: stream is sys.stdin)
+    monkeypatch.setattr("everlog.cli.confirmation.is_terminal", lambda stream: stream is sys.stdin)
     monkeypatch.setattr("click.confirm", lambda text, err: answer.strip() == "y")
     assert call("archive", folder, "compact", "--no-backup")[0] == code
     assert (files(folder) == before) == (code == 1)

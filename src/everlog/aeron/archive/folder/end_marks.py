@@ -33,7 +33,7 @@ class EndMarks:
         self._storage = storage
         self._marks: dict[int, _EndMark] = {}
 
-    def look(self, archive: ArchiveFolder, recordings: Iterable[Recording]) -> set[int]:
+    def poll(self, archive: ArchiveFolder, recordings: Iterable[Recording]) -> set[int]:
         """Recordings that were cut before the end that they had at the look before."""
         if not isinstance(self._storage, LocalStorage):
             return set()

@@ -242,8 +242,8 @@ def _is_unfinished(catalog: Catalog, data: bytes, at: int) -> bool:
     """Whether the bytes behind the last entry are those of an addition that was broken off: an entry's header is
     written last. The next id tells that it is not the last of several that are gone."""
     last = catalog.entries[-1].recording_id if catalog.entries else -1
-    is_blank = not any(data[at : at + DescriptorHeader.size])
-    return is_blank and not catalog.is_damaged and catalog.header.next_recording_id <= last + 2
+    is_unknown = not any(data[at : at + DescriptorHeader.size])
+    return is_unknown and not catalog.is_damaged and catalog.header.next_recording_id <= last + 2
 
 
 def _unfinished(catalog: Catalog, name: str, at: int) -> None:

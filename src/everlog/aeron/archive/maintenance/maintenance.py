@@ -60,7 +60,7 @@ class Extension:
 
 
 def check_extension(state: RecordingState, extension: Extension) -> int:
-    """Where the stream goes on with the recording. Raises :class:`Refused` where it can't."""
+    """Where the stream goes on with the recording. Raises :class:`ArchiveError` where it can't."""
     require_known(state)
     recording, stop = state.recording, require_stopped(state)
     require_settled(recording, ErrorCode.INVALID_EXTENSION)
@@ -83,7 +83,7 @@ def check_extension(state: RecordingState, extension: Extension) -> int:
 def truncate(state: RecordingState, position: int, is_frame_boundary: Callable[[int], bool]) -> Change:
     """Cut off everything behind ``position``, the end of a frame. To the start: all files go, detached ones too. To the
     stop position: what lies behind it, if there is something. ``is_frame_boundary`` tells whether a frame ends at a
-    position. Raises :class:`Refused`."""
+    position. Raises :class:`ArchiveError`."""
     require_known(state)
     stop = require_stopped(state)
     _check_truncation(state, position, stop, is_frame_boundary)
@@ -127,7 +127,7 @@ def _check_truncation(
 
 def purge_recording(state: RecordingState) -> Change:
     """Delete a recording: it is marked as deleted, then all its files go. Of one that is marked so already the files
-    that are left. Raises :class:`Refused`."""
+    that are left. Raises :class:`ArchiveError`."""
     files = [*map(state.name, state.bases), *state.others]
     steps: list[Step] = [Remove(name) for name in files]
     if not (state.recording.is_deleted and files):
@@ -140,14 +140,14 @@ def purge_recording(state: RecordingState) -> Change:
 
 def detach_segments(state: RecordingState, new_start: int) -> Change:
     """Let the recording start at ``new_start``, where a segment begins; the files before it stay. Raises
-    :class:`Refused`."""
+    :class:`ArchiveError`."""
     _check_detach(state, new_start)
     return Change((SetStart(state.recording_id, new_start),))
 
 
 def purge_segments(state: RecordingState, new_start: int) -> Change:
     """Let the recording start at ``new_start``, where a segment begins, and delete the files between the old start and
-    the new one; those that were detached before stay. Raises :class:`Refused`."""
+    the new one; those that were detached before stay. Raises :class:`ArchiveError`."""
     _check_detach(state, new_start)
     going = [base for base in state.bases if state.first_base <= base < new_start]
     steps: list[Step] = [SetStart(state.recording_id, new_start), *(Remove(state.name(base)) for base in going)]
@@ -155,7 +155,7 @@ def purge_segments(state: RecordingState, new_start: int) -> Change:
 
 
 def delete_detached_segments(state: RecordingState) -> Change:
-    """Delete the files before the start position, the oldest first. Raises :class:`Refused`."""
+    """Delete the files before the start position, the oldest first. Raises :class:`ArchiveError`."""
     require_known(state)
     steps = tuple(Remove(state.name(base)) for base in state.detached)
     return Change(steps, len(steps), _deleted(state))
@@ -163,7 +163,7 @@ def delete_detached_segments(state: RecordingState) -> Change:
 
 def attach_segments(state: RecordingState, inspect: Inspect) -> Change:
     """Let the recording start where the files begin that lie right before its start position, one after another. All
-    or none: raises :class:`Refused` where one of them holds anything but the stream's frames up to its end."""
+    or none: raises :class:`ArchiveError` where one of them holds anything but the stream's frames up to its end."""
     require_known(state)
     start, count = state.start, 0
     for start, count in attachable(state, inspect):  # noqa: B007 - the last ones are wanted
@@ -173,7 +173,8 @@ def attach_segments(state: RecordingState, inspect: Inspect) -> Change:
 
 
 def attachable(state: RecordingState, inspect: Inspect) -> Iterator[tuple[int, int]]:
-    """The start position with one segment more, and how many those are; one after another. Raises :class:`Refused`."""
+    """The start position with one segment more, and how many those are; one after another. Raises
+    :class:`ArchiveError`."""
     base = state.first_base
     if base != state.start:
         return  # it was recorded from the middle of a segment on
@@ -189,7 +190,7 @@ def attachable(state: RecordingState, inspect: Inspect) -> Iterator[tuple[int, i
 
 
 def _first_frame(state: RecordingState, base: int, content: SegmentContent) -> int:
-    """The offset of the first frame in a file. Raises :class:`Refused` for one that is not the recording's."""
+    """The offset of the first frame in a file. Raises :class:`ArchiveError` for one that is not the recording's."""
     recording, name = state.recording, state.name(base)
     length, term_length = recording.segment_file_length, recording.term_buffer_length
     if content.size != length:
@@ -244,7 +245,7 @@ def _highest_start(state: RecordingState, *, with_replays: bool) -> int:
 def purge_position(state: RecordingState, before_position: int | None = None, keep_bytes: int | None = None) -> int:
     """The highest start position that a purge may give the recording: nothing from ``before_position`` on goes, the
     last ``keep_bytes`` stay, and what is replayed; with both, both stay. The start position where nothing can go.
-    Raises :class:`Refused`, :class:`UsageError` for neither of them, or a negative one."""
+    Raises :class:`ArchiveError`, :class:`UsageError` for neither of them, or a negative one."""
     require_known(state)
     given = [value for value in (before_position, keep_bytes) if value is not None]
     if not given or min(given) < 0:

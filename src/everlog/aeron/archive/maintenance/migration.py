@@ -46,9 +46,9 @@ _SAME = (
 
 
 def migrate_segments(source: RecordingState, target: RecordingState, inspect: Inspect) -> Change:
-    """Move all segments of ``source``, which then is empty, to ``target``. Raises :class:`Refused` for streams with
-    other parameters, a source that is recorded or replayed, recordings that do not adjoin, or do so in the middle of a
-    segment, and for files that are missing or in the way."""
+    """Move all segments of ``source``, which then is empty, to ``target``. Raises :class:`ArchiveError` for streams
+    with other parameters, a source that is recorded or replayed, recordings that do not adjoin, or do so in the middle
+    of a segment, and for files that are missing or in the way."""
     stop = _check(source, target)
     target_stop = None if target.recorded_position is not None else target.recording.stop_position
     steps: list[Step] = []

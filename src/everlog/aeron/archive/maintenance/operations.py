@@ -25,11 +25,11 @@ from everlog.core.files.writable import WritableStorage
 from everlog.core.options import check_type
 
 
-class Upkeep(ABC):
+class Maintenance(ABC):
     """The part of :class:`~everlog.aeron.archive.archive.Archive` that is about recordings that are there.
 
-    All methods raise :class:`UnknownStream`, :class:`~everlog.aeron.archive.recording.refusals.Refused` with the reason
-    (nothing was changed then), :class:`StoreUnavailable` when the folder is not the archive's own any more, and
+    All methods raise :class:`UnknownStream`, :class:`~everlog.aeron.archive.recording.refusals.ArchiveError` with the
+    reason (nothing was changed then), :class:`StoreUnavailable` when the folder is not the archive's own any more, and
     :class:`WriteFailed`: what was done until then stands, no frame that was to stay is touched, and the same again
     finishes it. They hold up recordings that start or stop meanwhile, not those that go on."""
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from everlog.aeron.archive.folder.recordings import Recording
-from everlog.aeron.archive.maintenance.hand_over import HandOver, Segment
-from everlog.aeron.archive.maintenance.operations import Upkeep
+from everlog.aeron.archive.maintenance.operations import Maintenance
+from everlog.aeron.archive.maintenance.segment_sink import Segment, SegmentSink
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.core.files.storage import LocalStorage
 from everlog.core.report import Fault, Severity
@@ -15,7 +15,7 @@ from everlog.core.store import raise_fault
 
 
 @dataclass(frozen=True, slots=True)
-class Freed:
+class PurgedSegment:
     """A segment that was freed; ``taken_by`` says where it is now, ``None`` where nobody wanted it."""
 
     segment: Segment
@@ -54,14 +54,14 @@ def _raise_damage(fault: Fault) -> None:
 
 
 def purge(
-    keeper: Upkeep, storage: LocalStorage, recording_id: int, new_start: int, hand_over: HandOver | None
-) -> Iterator[Freed]:
+    keeper: Maintenance, storage: LocalStorage, recording_id: int, new_start: int, hand_over: SegmentSink | None
+) -> Iterator[PurgedSegment]:
     """Let a recording start at ``new_start`` and delete the segments before, one after another, the oldest first; each
     is given when it is gone. With ``hand_over`` each is handed over first: where that fails, or the process is killed,
-    this segment and those behind it are still the recording's. Raises as :meth:`Upkeep.purge_segments` and
-    :meth:`HandOver.give` do."""
+    this segment and those behind it are still the recording's. Raises as :meth:`Maintenance.purge_segments` and
+    :meth:`SegmentSink.give` do."""
     for start, end, name in keeper.segments_before(recording_id, new_start):
         segment = Segment(recording_id, name, start, end)
         taken_by = None if hand_over is None else hand_over.give(storage, segment)
         keeper.purge_segments(recording_id, end)
-        yield Freed(segment, taken_by)
+        yield PurgedSegment(segment, taken_by)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from everlog.aeron.archive.folder.recordings import Recording
 from everlog.aeron.archive.format.segments import SegmentMap, parse_segment_name, segment_name
-from everlog.aeron.archive.recording.refusals import ErrorCode, Refused
+from everlog.aeron.archive.recording.refusals import ArchiveError, ErrorCode
 from everlog.aeron.layouts import DataHeader
 from everlog.core.report import Fault
 
@@ -124,13 +124,13 @@ Inspect = Callable[[RecordingState, int], SegmentContent]
 
 def refuse(
     where: str, found: str, expected: str, hint: str | None = None, code: ErrorCode = ErrorCode.GENERIC
-) -> Refused:
+) -> ArchiveError:
     """The error."""
-    return Refused(where, found=found, expected=expected, hint=hint).coded(code)
+    return ArchiveError(where, found=found, expected=expected, hint=hint).coded(code)
 
 
 def require_known(state: RecordingState) -> None:
-    """Raises :class:`Refused` for a recording that is not valid: an archive does not know it."""
+    """Raises :class:`ArchiveError` for a recording that is not valid: an archive does not know it."""
     if state.recording.state != "VALID":
         hint = "mark-valid makes it one" if state.recording.state == "INVALID" else None
         raise refuse(
@@ -139,7 +139,7 @@ def require_known(state: RecordingState) -> None:
 
 
 def require_stopped(state: RecordingState, code: ErrorCode = ErrorCode.ACTIVE_RECORDING) -> int:
-    """The stop position. Raises :class:`Refused` while there is none."""
+    """The stop position. Raises :class:`ArchiveError` while there is none."""
     stop = state.recording.stop_position
     if state.recorded_position is not None:
         raise refuse(state.where, "an active recording", "a stopped one", "stop it first", code)
@@ -150,8 +150,8 @@ def require_stopped(state: RecordingState, code: ErrorCode = ErrorCode.ACTIVE_RE
 
 
 def require_settled(recording: Recording, code: ErrorCode = ErrorCode.GENERIC) -> None:
-    """Raises :class:`Refused` while what a truncation has cut off may still be behind the stop position: new frames
-    must not be written over it, nor other recordings get it."""
+    """Raises :class:`ArchiveError` while what a truncation has cut off may still be behind the stop position: new
+    frames must not be written over it, nor other recordings get it."""
     if recording.truncation_pending:
         found, hint = "a truncation that broke off", f"truncate it to {recording.stop_position} again"
         where = f"recording {recording.recording_id}"
@@ -159,7 +159,7 @@ def require_settled(recording: Recording, code: ErrorCode = ErrorCode.GENERIC) -
 
 
 def require_no_replay(state: RecordingState) -> None:
-    """Raises :class:`Refused` while it is replayed."""
+    """Raises :class:`ArchiveError` while it is replayed."""
     if state.replays:
         found = f"{len(state.replays)} active replays"
         raise refuse(state.where, found, "none", "stop them first", ErrorCode.ACTIVE_RECORDING)

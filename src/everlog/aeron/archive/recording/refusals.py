@@ -33,7 +33,7 @@ class ErrorCode(IntEnum):
     INVALID_POSITION = 16
 
 
-class Refused(UsageError):
+class ArchiveError(UsageError):
     """An operation that an archive does not do now, or not with these values; nothing was changed. ``code`` is what an
     archive's client is told."""
 

@@ -16,7 +16,7 @@ from everlog.aeron.archive.format.catalog import ALIGNMENT, CATALOG_NAME
 from everlog.aeron.archive.format.catalog_bytes import Descriptor, encode_entry, encode_header
 from everlog.aeron.archive.format.catalog_file import refuse_beyond
 from everlog.aeron.archive.format.segments import SegmentReader
-from everlog.aeron.archive.repair.ends import Remains, remains_of
+from everlog.aeron.archive.repair.ends import TailFingerprint, fingerprint_of
 from everlog.aeron.archive.repair.steps import ArchiveStep, changed
 from everlog.aeron.archive.writing.catalog_writer import DEFAULT_CAPACITY
 from everlog.aeron.frames.constants import FLAG_BEGIN, FLAG_END, HEADER_LENGTH, TYPE_DATA, align
@@ -41,7 +41,7 @@ class RebuildCatalog(ArchiveStep):
     """Puts a new catalog in the place of the old one, at once: a crash leaves the old one, or the new one, which may be
     too short still; who writes to it lengthens it."""
 
-    old: Remains | None
+    old: TailFingerprint | None
     new: bytes = field(repr=False)
     capacity: int
 
@@ -83,7 +83,7 @@ def rebuild_catalog(storage: WritableStorage, archive: ArchiveFolder) -> Rebuild
     alignment = ALIGNMENT if catalog is None else catalog.alignment
     entries = b"".join(_entry(archive, recording, alignment) for recording in recordings.values())
     data = encode_header(_next_id(archive), alignment=alignment) + entries
-    old = remains_of(storage, CATALOG_NAME, 0) if storage.exists(CATALOG_NAME) else None
+    old = fingerprint_of(storage, CATALOG_NAME, 0) if storage.exists(CATALOG_NAME) else None
     after = f"{len(kept)} recordings as they were"
     if found:
         names = ", ".join(str(r.recording_id) for r in found[:8]) + (", ..." if len(found) > 8 else "")

@@ -53,7 +53,7 @@ LEFTOVER = "bytes that are no frame"
 
 
 @dataclass(frozen=True, slots=True)
-class Remains:
+class TailFingerprint:
     """What of a segment file, from ``offset`` on, is not zeros: ``byte_count`` up to the last such byte, and their
     CRC-32, to know them again."""
 
@@ -84,9 +84,9 @@ class RecoveredEnd:
     segment_length: int
     torn: str | None = None
     has_hole: bool = False
-    tail: Remains | None = None
-    behind: tuple[Remains, ...] = ()
-    short: Remains | None = None
+    tail: TailFingerprint | None = None
+    behind: tuple[TailFingerprint, ...] = ()
+    short: TailFingerprint | None = None
     missing: str | None = None
     damaged: tuple[int, ...] = ()
 
@@ -124,7 +124,7 @@ def recover_end(archive: ArchiveFolder, recording: Recording, checksum: str = "a
     finally:
         reader.close()
     walked = replace(walked, problem=problems.get(segments.base(walked.end)))
-    return _with_remains(archive.storage, recording, segments, bases, walked)
+    return _with_fingerprints(archive.storage, recording, segments, bases, walked)
 
 
 def recovery_geometry(
@@ -266,7 +266,7 @@ def find_frame(walker: Walker, window: Window, position: int, reader: SegmentRea
             return None
 
 
-def _with_remains(
+def _with_fingerprints(
     storage: Storage, recording: Recording, segments: SegmentMap, bases: list[int], walked: _Walked
 ) -> RecoveredEnd:
     """The end with what lies behind it."""
@@ -276,10 +276,10 @@ def _with_remains(
     if base not in bases and base - length in bases and end == base < max_position(segments.term_length):
         missing = segments.name(base)
     elif base in bases:
-        here = remains_of(storage, segments.name(base), end - base)
+        here = fingerprint_of(storage, segments.name(base), end - base)
         tail = here if here.byte_count else None
         short = here if here.size < length else None
-    behind = tuple(remains_of(storage, segments.name(other), 0) for other in sorted(bases) if other > base)
+    behind = tuple(fingerprint_of(storage, segments.name(other), 0) for other in sorted(bases) if other > base)
     torn = has_frames = None
     if tail is not None:
         has_frames = any_frame(storage, segments, recording, end + HEADER_LENGTH, base + length)
@@ -310,10 +310,10 @@ def any_frame(storage: Storage, segments: SegmentMap, recording: Recording, star
         reader.close()
 
 
-def remains_of(storage: Storage, name: str, offset: int) -> Remains:
+def fingerprint_of(storage: Storage, name: str, offset: int) -> TailFingerprint:
     """What of a file is not zeros from ``offset`` on."""
     with storage.open(name) as file:
         size, end = file.size(), offset
         for at, block in nonzero_blocks(file, offset, size):
             end = at + len(block.rstrip(b"\0"))
-        return Remains(name, size, offset, end - offset, crc32_of(file, offset, end))
+        return TailFingerprint(name, size, offset, end - offset, crc32_of(file, offset, end))

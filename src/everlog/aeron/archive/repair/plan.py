@@ -27,8 +27,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from everlog.aeron.archive.folder.archive import ArchiveFolder
+from everlog.aeron.archive.folder.liveness import refuse_running
 from everlog.aeron.archive.folder.recordings import Recording
-from everlog.aeron.archive.folder.running import refuse_running
 from everlog.aeron.archive.format.catalog import CATALOG_NAME
 from everlog.aeron.archive.format.entry_checksums import kind_of, stale_kind_of
 from everlog.aeron.archive.format.mark_place import MARK_NAME, mark_storage
@@ -37,10 +37,10 @@ from everlog.aeron.archive.repair.catalog import rebuild_catalog
 from everlog.aeron.archive.repair.ends import (
     CUT_OFF,
     RecoveredEnd,
-    Remains,
+    TailFingerprint,
+    fingerprint_of,
     recover_end,
     recovery_geometry,
-    remains_of,
     walk_segment,
 )
 from everlog.aeron.archive.repair.recovery import active_recordings, file_steps
@@ -100,9 +100,9 @@ class _Planner:
                 if recording.state == "VALID" and not recording.is_active:
                     steps += self._stopped(recording)
             steps += [*self._set_stops(), *self.last_steps, *self._checksums()]
-        return RepairPlan(self.archive.path, self.archive.family, tuple(steps), self._remains())
+        return RepairPlan(self.archive.path, self.archive.family, tuple(steps), self._unrepaired())
 
-    def _remains(self) -> tuple[Fault, ...]:
+    def _unrepaired(self) -> tuple[Fault, ...]:
         found = []
         for number, fault in enumerate(self.report.faults):
             if self.is_rebuilt and fault.code == "segment-orphaned" and fault.severity is Severity.NOTE:
@@ -141,7 +141,13 @@ class _Planner:
                 yield self._remove(name, "a draft of a change that did not come to its end")
 
     def _remove(
-        self, name: str, before: str, loses: str = NOTHING, *, found: Remains | None = None, needs_backup: bool = False
+        self,
+        name: str,
+        before: str,
+        loses: str = NOTHING,
+        *,
+        found: TailFingerprint | None = None,
+        needs_backup: bool = False,
     ) -> RemoveFile:
         return RemoveFile(
             file=name,
@@ -149,7 +155,7 @@ class _Planner:
             after="no file",
             loses=loses,
             storage=self.storage,
-            remains=found or remains_of(self.storage, name, 0),
+            fingerprint=found or fingerprint_of(self.storage, name, 0),
             needs_backup=needs_backup,
         )
 
@@ -169,7 +175,7 @@ class _Planner:
         self.stops[recording.recording_id] = Stop(recording.recording_id, NULL_POSITION, end.stop_position)
         self._mend(stream=stream, segments=segments, start=end.stop_position)
         yield from file_steps(self.storage, end, is_owner=False)
-        done = {remains.file for remains in (end.tail, end.short, *end.behind) if remains is not None}
+        done = {fingerprint.file for fingerprint in (end.tail, end.short, *end.behind) if fingerprint is not None}
         yield from self._lengthen(recording, segments, done)
 
     def _lengthen(self, recording: Recording, segments: SegmentMap, done: Collection[str] = ()) -> Iterator[RepairStep]:
@@ -190,7 +196,7 @@ class _Planner:
                 before=f"{size} bytes",
                 after=f"{segments.segment_length} bytes, lengthened with zeros",
                 storage=self.storage,
-                remains=remains_of(self.storage, name, size),
+                fingerprint=fingerprint_of(self.storage, name, size),
                 length=segments.segment_length,
             )
 
@@ -249,8 +255,8 @@ class _Planner:
         if end.stop_position >= stop or not all(self.storage.exists(segments.name(other)) for other in bases):
             return False
         names = {segments.name(other) for other in bases}
-        is_blank = end.tail is None or (end.torn == CUT_OFF and base == last)
-        return is_blank and not any(f.byte_count for f in end.behind if f.file in names)
+        is_unknown = end.tail is None or (end.torn == CUT_OFF and base == last)
+        return is_unknown and not any(f.byte_count for f in end.behind if f.file in names)
 
     def _files_behind(
         self, recording: Recording, segments: SegmentMap, stop: int, *, may_keep_aside: bool
@@ -262,7 +268,7 @@ class _Planner:
             name = segments.name(base)
             if base <= last or base < first:
                 continue
-            found = remains_of(self.storage, name, 0)
+            found = fingerprint_of(self.storage, name, 0)
             if (base == stop and not found.byte_count) or (found.byte_count and not may_keep_aside):
                 continue
             self._mend(codes={"segment-beyond-stop"}, file=name, stream=str(recording.recording_id))

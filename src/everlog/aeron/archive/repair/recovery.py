@@ -94,7 +94,7 @@ def file_steps(
             loses=tail_loss or _loss(end, end.tail.byte_count),
             storage=storage,
             is_owner=is_owner,
-            remains=end.tail,
+            fingerprint=end.tail,
             length=end.segment_length,
         )
     elif end.short is not None:
@@ -104,7 +104,7 @@ def file_steps(
             after=f"{end.segment_length} bytes, lengthened with zeros",
             storage=storage,
             is_owner=is_owner,
-            remains=end.short,
+            fingerprint=end.short,
             length=end.segment_length,
         )
     elif end.missing is not None:
@@ -126,7 +126,7 @@ def file_steps(
             loses=_loss(end, file.byte_count) if file.byte_count else NOTHING,
             storage=storage,
             is_owner=is_owner,
-            remains=file,
+            fingerprint=file,
         )
 
 

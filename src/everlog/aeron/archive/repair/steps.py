@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from everlog.aeron.archive.folder.running import refuse_running
+from everlog.aeron.archive.folder.liveness import refuse_running
 from everlog.aeron.archive.format.catalog import CATALOG_NAME, CatalogEntry
 from everlog.aeron.archive.format.catalog_file import load_catalog
 from everlog.aeron.archive.format.entry_checksums import kind_of, stale_kind_of
 from everlog.aeron.archive.format.mark_place import MARK_NAME
-from everlog.aeron.archive.repair.ends import Remains
+from everlog.aeron.archive.repair.ends import TailFingerprint
 from everlog.aeron.archive.writing.catalog_writer import MIN_CAPACITY, CatalogOptions, CatalogWriter
 from everlog.aeron.frames.constants import NULL_POSITION
 from everlog.aeron.mark_file import now_ms
@@ -45,23 +45,23 @@ class ArchiveStep(RepairStep):
 
 @dataclass(frozen=True, kw_only=True)
 class FileStep(ArchiveStep):
-    """A step on one file, of which ``remains`` says what it was like."""
+    """A step on one file, of which ``fingerprint`` says what it was like."""
 
-    remains: Remains
+    fingerprint: TailFingerprint
 
     def check(self) -> None:
         """See :class:`RepairStep`."""
         super().check()
         if not self.storage.exists(self.file):
-            raise changed(self.file, "no file", f"{self.remains.size} bytes")
+            raise changed(self.file, "no file", f"{self.fingerprint.size} bytes")
         with self.storage.open(self.file) as file:
             self.compare(file)
 
     def compare(self, file: ReadableFile) -> None:
         """Raises :class:`FileChanged`."""
-        if not self.remains.is_there(file):
-            found = f"{file.size()} bytes, or others from offset {self.remains.offset} on"
-            raise changed(self.file, found, f"{self.remains.size} bytes")
+        if not self.fingerprint.is_there(file):
+            found = f"{file.size()} bytes, or others from offset {self.fingerprint.offset} on"
+            raise changed(self.file, found, f"{self.fingerprint.size} bytes")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,19 +77,19 @@ class EraseTail(FileStep):
     def apply(self, backup: Backup | None) -> str:
         """See :class:`RepairStep`."""
         self.check()
-        remains = self.remains
+        fingerprint = self.fingerprint
         with self.storage.open_writable(self.file) as file:
             self.compare(file)
-            if backup is not None and remains.byte_count:
-                end = remains.offset + remains.byte_count
-                backup.save(f"{self.file}@{remains.offset}", pieces_of(file, remains.offset, end))
-            if remains.byte_count:
-                file.truncate(remains.offset)
+            if backup is not None and fingerprint.byte_count:
+                end = fingerprint.offset + fingerprint.byte_count
+                backup.save(f"{self.file}@{fingerprint.offset}", pieces_of(file, fingerprint.offset, end))
+            if fingerprint.byte_count:
+                file.truncate(fingerprint.offset)
             file.truncate(self.length)
             file.sync()
-        if not remains.byte_count:
+        if not fingerprint.byte_count:
             return f"made {self.file} {self.length} bytes long"
-        return f"erased {self.file} from offset {remains.offset} on: {remains.byte_count} bytes"
+        return f"erased {self.file} from offset {fingerprint.offset} on: {fingerprint.byte_count} bytes"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +126,7 @@ class RemoveFile(FileStep):
         self.check()
         if self.needs_backup and backup is None:
             return f"left {self.file}: there is no backup to keep it"
-        if self.remains.byte_count:
+        if self.fingerprint.byte_count:
             keep_file(backup, self.storage, self.file)
         self.storage.remove(self.file)
         self.storage.sync_folder()

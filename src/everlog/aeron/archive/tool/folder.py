@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from everlog.aeron.archive.folder.archive import ArchiveFolder
-from everlog.aeron.archive.folder.running import refuse_running
+from everlog.aeron.archive.folder.liveness import refuse_running
 from everlog.aeron.archive.format.catalog import CATALOG_NAME, Catalog, CatalogEntry
 from everlog.aeron.archive.format.mark_place import MARK_NAME, mark_storage
 from everlog.aeron.archive.writing.catalog_writer import WRITABLE_MAJOR

@@ -18,8 +18,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from everlog.aeron.archive.folder.archive import FAMILY
+from everlog.aeron.archive.folder.liveness import load_mark_head
 from everlog.aeron.archive.folder.recordings import recording_of
-from everlog.aeron.archive.folder.running import load_mark_head
 from everlog.aeron.archive.format.catalog import ALIGNMENT, CATALOG_NAME, LENGTH_PREFIX_BYTES, CatalogEntry
 from everlog.aeron.archive.format.catalog_bytes import encode_entry_header, encode_header
 from everlog.aeron.archive.format.mark_place import LINK_NAME, MARK_NAME

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
 
-from everlog.aeron.archive.folder.running import refuse_running
+from everlog.aeron.archive.folder.liveness import refuse_running
 from everlog.aeron.frames.constants import HEADER_LENGTH
 from everlog.core.files.crc import crc32_of
 from everlog.core.files.storage import ReadableFile, Storage

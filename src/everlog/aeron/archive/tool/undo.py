@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from everlog.aeron.archive.folder.archive import FAMILY
-from everlog.aeron.archive.folder.running import refuse_running
+from everlog.aeron.archive.folder.liveness import refuse_running
 from everlog.aeron.archive.format.catalog_bytes import CHECKSUMS
 from everlog.aeron.archive.tool.checksum import KEPT
 from everlog.aeron.archive.tool.steps import FILE_MODE, ArchiveStep, last_written, state_of

@@ -19,7 +19,7 @@ from typing import Any, Protocol, Self
 
 from everlog.aeron.archive.writing.ownership import SILENT_S
 from everlog.aeron.archive.writing.segment_writer import SegmentWriter
-from everlog.aeron.frames.framing import LONG_WAY, Framer, Tail, longest_of
+from everlog.aeron.frames.framing import SLOW_PATH, Framer, Tail, longest_of
 from everlog.aeron.frames.framing_inputs import check_payloads, contiguous, integer_view
 from everlog.aeron.frames.position import max_position
 from everlog.core.files.durability import Durability
@@ -73,13 +73,13 @@ class Recorder:
         self._tail = Tail(framer)
         self._commit = GroupCommit()
         self._error: EverlogError | None = None
-        self._untold: EverlogError | None = None
+        self._deferred_error: EverlogError | None = None
         self._is_stopped = self._is_fenced = False
         self._moved = threading.Condition(threading.Lock())
         self._waiting = 0
         self._on_progress: Callable[[Recorder], None] | None = None
         self._tail.writes_left = WRITES_OUTSIDE
-        self._choose_way()
+        self._select_path()
 
     # State
 
@@ -118,10 +118,10 @@ class Recorder:
         position: int = self._tail.append(payload, reserved_value)
         if position >= 0:
             return position
-        if position == LONG_WAY:
+        if position == SLOW_PATH:
             self._tail.acquire()
         try:
-            if position == LONG_WAY:
+            if position == SLOW_PATH:
                 self._ready()
                 while not self._framer.frame(payload, reserved_value):
                     self._make_room()
@@ -245,7 +245,7 @@ class Recorder:
                 self._owner.check()
                 self._write_block()
             except EverlogError as error:
-                self._untold, self._tail.fd = error, -1
+                self._deferred_error, self._tail.fd = error, -1
                 raise
             position = self._tail.written
             joined = self._commit.join() if self._is_synced else None
@@ -277,7 +277,7 @@ class Recorder:
             if self._is_stopped:
                 return self._tail.acknowledged
             self._owner.check()
-            failure = self._untold
+            failure = self._deferred_error
             for do in (self._write_block, self._settle):  # others may wait for what they have written
                 try:
                     if self._error is None:
@@ -334,9 +334,9 @@ class Recorder:
         if self._error is not None:
             error = self._error
             raise WriteFailed(error.where, found=error.found, expected=error.expected, hint=error.hint) from error
-        if self._untold is not None:
-            error, self._untold = self._untold, None
-            self._choose_way()
+        if self._deferred_error is not None:
+            error, self._deferred_error = self._deferred_error, None
+            self._select_path()
             raise WriteFailed(error.where, found=error.found, expected=error.expected, hint=error.hint) from error
         self._owner.check()
 
@@ -398,12 +398,12 @@ class Recorder:
             return
         self._drop_window()
         self._framer.begin(self._tail.written, self._writer.end)
-        self._choose_way()
+        self._select_path()
 
-    def _choose_way(self) -> None:
+    def _select_path(self) -> None:
         """Single messages go the short way where each is written at once, to a file that the system knows."""
         is_plain = not (self._is_synced or self._is_stopped or self._is_fenced or self.is_watched)
-        is_plain = is_plain and self._error is None and self._untold is None
+        is_plain = is_plain and self._error is None and self._deferred_error is None
         self._tail.base, self._tail.end = self._writer.base, self._writer.end
         self._tail.fd = self._writer.fd if is_plain else -1
         self.renew()
@@ -444,7 +444,7 @@ class Recorder:
         """Call ``tell`` behind each append, in its thread."""
         with self._tail:
             self._on_progress = tell
-            self._choose_way()
+            self._select_path()
 
     def wait_behind(self, position: int, is_over: Callable[[], bool], timeout_s: float | None) -> bool:
         """Wait until more than ``position`` is acknowledged or the recorder is stopped; false when the time is over.
@@ -465,7 +465,7 @@ class Recorder:
     def _watch(self, count: int) -> None:
         with self._tail:  # behind an append on the short way, which tells nobody
             self._waiting += count
-            self._choose_way()
+            self._select_path()
 
     # Acknowledging
 

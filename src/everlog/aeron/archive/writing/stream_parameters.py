@@ -48,7 +48,7 @@ class StreamParameters:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wishes:
+class StreamOptions:
     """What a caller may say of a stream; ``None`` leaves it to the channel's parameters, or to the default."""
 
     session_id: int | None = None
@@ -64,16 +64,16 @@ class Wishes:
         check_type("source_identity", self.source_identity, str | None, "text")
 
 
-def parameters_of(channel: str, stream_id: int, wishes: Wishes) -> StreamParameters:
+def parameters_of(channel: str, stream_id: int, stream_options: StreamOptions) -> StreamParameters:
     """Raises :class:`UsageError` for what no stream can be like, or where channel and wish disagree."""
     check_type("channel", channel, str, "text, such as aeron:ipc")
     uri = ChannelUri.parse(channel)
     is_ipc = uri.media == "ipc"
     default_length = DEFAULT_IPC_TERM_LENGTH if is_ipc else DEFAULT_UDP_TERM_LENGTH
-    term_length = _either("term_length", wishes.term_length, _size(uri, "term-length"), default_length)
-    mtu_length = _either("mtu_length", wishes.mtu_length, _size(uri, "mtu"), DEFAULT_MTU_LENGTH)
-    initial = _either("initial_term_id", wishes.initial_term_id, _number(uri, "init-term-id"), None)
-    session_id = _either("session_id", wishes.session_id, _number(uri, "session-id"), None)
+    term_length = _either("term_length", stream_options.term_length, _size(uri, "term-length"), default_length)
+    mtu_length = _either("mtu_length", stream_options.mtu_length, _size(uri, "mtu"), DEFAULT_MTU_LENGTH)
+    initial = _either("initial_term_id", stream_options.initial_term_id, _number(uri, "init-term-id"), None)
+    session_id = _either("session_id", stream_options.session_id, _number(uri, "session-id"), None)
     initial = _random_int32() if initial is None else _int32("initial_term_id", initial)
     session_id = _random_int32() if session_id is None else _int32("session_id", session_id)
     Framing(
@@ -83,11 +83,11 @@ def parameters_of(channel: str, stream_id: int, wishes: Wishes) -> StreamParamet
         session_id=session_id,
         stream_id=stream_id,
     )  # checks them
-    position = _either("position", wishes.position, _position(uri, initial, term_length), 0)
+    position = _either("position", stream_options.position, _position(uri, initial, term_length), 0)
     last = max_position(term_length) - FRAME_ALIGNMENT
     if not 0 <= position <= last or position % FRAME_ALIGNMENT:
         raise UsageError("position", found=str(position), expected=f"a multiple of {FRAME_ALIGNMENT} from 0 to {last}")
-    source = wishes.source_identity
+    source = stream_options.source_identity
     if source is None:
         source = SOURCE_IPC if is_ipc else uri.get("endpoint") or uri.get("control") or ""
     return StreamParameters(

@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 from everlog.aeron.transport.client.conducting.client_commands import Commands
 from everlog.aeron.transport.client.conducting.conductor import ClientConductor, DriverMemory
 from everlog.aeron.transport.client.conducting.connecting import connect, map_log
-from everlog.aeron.transport.client.conducting.session import Clock, Session
+from everlog.aeron.transport.client.conducting.runner import ClientRunner, Clock
 from everlog.aeron.transport.client.counter import Counter
 from everlog.aeron.transport.client.counters_reader import CountersReader
 from everlog.aeron.transport.client.options import ClientOptions, CounterHandler, ImageHandler, default_folder
@@ -53,9 +53,9 @@ class Aeron:
         clock: Clock | None = None,
     ) -> None:
         """Over memory that is there: for simulations; programs use :meth:`connect`."""
-        self._session = Session(driver, map_log, ClientOptions() if options is None else options, clock)
+        self._runner = ClientRunner(driver, map_log, ClientOptions() if options is None else options, clock)
         self.folder = Path(driver.folder)
-        self.client_id = self._session.client_id
+        self.client_id = self._runner.client_id
 
     @classmethod
     def connect(
@@ -67,7 +67,7 @@ class Aeron:
         chosen = dataclasses.replace(options or ClientOptions(), **settings)
         aeron = cls(connect(Path(folder) if folder is not None else default_folder(), chosen), options=chosen)
         if not chosen.use_invoker:
-            aeron._session.start()
+            aeron._runner.start()
         return aeron
 
     # Publications
@@ -112,7 +112,7 @@ class Aeron:
         on_unavailable_image: ImageHandler | None = None,
     ) -> Registration[Subscription]:
         """As :meth:`add_subscription`, without waiting."""
-        options = self._session.options
+        options = self._runner.options
         handlers = (
             on_available_image or options.on_available_image,
             on_unavailable_image or options.on_unavailable_image,
@@ -124,7 +124,7 @@ class Aeron:
     @property
     def counters(self) -> CountersReader:
         """All of the driver's counters."""
-        return self._session.counters
+        return self._runner.counters
 
     def add_counter(self, type_id: int, label: str, key: bytes = b"") -> Counter:
         """A counter that other processes see, and that goes with the client. ``type_id``: 1000 or more for one's own;
@@ -170,7 +170,7 @@ class Aeron:
             each = (handlers.available_counter, handlers.unavailable_counter, handlers.close)
             return sum(one.pop(handler_id, None) is not None for one in each) > 0
 
-        return self._session.ask(remove)
+        return self._runner.ask(remove)
 
     def _add_handler(self, kind: str, handler: Callable[..., object]) -> int:
         def add(conductor: ClientConductor) -> int:
@@ -178,60 +178,60 @@ class Aeron:
             getattr(conductor.handlers, kind)[handler_id] = handler
             return handler_id
 
-        return self._session.ask(add)
+        return self._runner.ask(add)
 
     # The driver
 
     def next_correlation_id(self) -> int:
         """A number that no client of this driver has got or will get."""
-        return self._session.ask(lambda conductor: conductor.proxy.next_correlation_id())
+        return self._runner.ask(lambda conductor: conductor.proxy.next_correlation_id())
 
     def next_session_id(self, stream_id: int) -> int:
         """A session id (``session-id=`` in a channel) that no publication of the stream has on this driver. Older
         drivers are not asked: a random one."""
-        if self._session.ask(lambda conductor: conductor.protocol_version) < SESSION_ID_VERSION:
+        if self._runner.ask(lambda conductor: conductor.protocol_version) < SESSION_ID_VERSION:
             return random.getrandbits(32) - (1 << 31)
         return self._ask(lambda commands: commands.next_session_id(stream_id)).result()
 
     def terminate_driver(self, token: bytes = b"") -> None:
         """Ask the driver to end; it does so only if it was set up to obey. There is no answer."""
-        self._session.ask(lambda conductor: conductor.commands.terminate_driver(token))
+        self._runner.ask(lambda conductor: conductor.commands.terminate_driver(token))
 
     def _ask(self, command: Callable[[Commands], Registration[T]]) -> Registration[T]:
-        return self._session.ask(lambda conductor: command(conductor.commands))
+        return self._runner.ask(lambda conductor: command(conductor.commands))
 
     # Duty and end
 
     def do_work(self) -> int:
         """The client's work, with ``use_invoker``: beats, looks after the driver, reads its events and calls handlers;
         how much was done. Harmless otherwise."""
-        return self._session.work()
+        return self._runner.work()
 
     def wait_until(self, condition: Callable[[], bool], timeout: float = 10.0, sleep: float = 0.001) -> bool:
         """Wait until ``condition()`` is true, such as ``lambda: publication.is_connected``, doing the client's work;
         false when ``timeout`` seconds are over first. Raises what ended the client."""
         deadline = time.monotonic() + timeout
         while not condition():
-            self._session.ask(lambda _: None)
+            self._runner.ask(lambda _: None)
             if time.monotonic() >= deadline:
                 return False
-            if not self._session.work():
+            if not self._runner.work():
                 time.sleep(sleep)
         return True
 
     @property
     def is_closed(self) -> bool:
         """Whether the client has ended: closed, its driver gone, or given up by it."""
-        return self._session.is_ended
+        return self._runner.is_ended
 
     @property
     def failure(self) -> EverlogError | None:
         """What ended the client, if it was not the program; no call need be made to see it."""
-        return self._session.failure
+        return self._runner.failure
 
     def close(self) -> None:
         """End the client: publications, subscriptions, images and counters with it. A second call does nothing."""
-        self._session.close()
+        self._runner.close()
 
     def __enter__(self) -> Self:
         return self

@@ -51,7 +51,7 @@ def outcome_name(result: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class PublicationTerms:
+class PublicationGrant:
     """What the driver granted, for a publication's constructor."""
 
     owner: Owner
@@ -64,7 +64,7 @@ class PublicationTerms:
     channel_status_id: int
 
 
-class PublicationParts(ChannelState):
+class PublicationBase(ChannelState):
     """What concurrent and exclusive publications share, but for the appending."""
 
     channel: str
@@ -80,7 +80,7 @@ class PublicationParts(ChannelState):
     log: LogMemory | None
     _owner: Owner
 
-    def _set_up(self, terms: PublicationTerms) -> None:
+    def _set_up(self, terms: PublicationGrant) -> None:
         self.channel = terms.channel
         self.registration_id = terms.registration_id
         self.original_registration_id = terms.original_registration_id
@@ -195,7 +195,7 @@ class PublicationParts(ChannelState):
             await asyncio.sleep(seconds)
 
 
-class Publication(PublicationParts, ConcurrentAppender):
+class Publication(PublicationBase, ConcurrentAppender):
     """A publication that many threads and processes may share: those with the same channel and stream id on one driver
     write into one log, each message whole.
 
@@ -203,7 +203,7 @@ class Publication(PublicationParts, ConcurrentAppender):
     ``BACK_PRESSURED``, ``ADMIN_ACTION`` (a term has ended: try again), ``CLOSED``, ``MAX_POSITION_EXCEEDED``. They
     never wait, and raise only for what can never be sent. :meth:`send` waits, and raises."""
 
-    def __init__(self, terms: PublicationTerms) -> None:
+    def __init__(self, terms: PublicationGrant) -> None:
         ConcurrentAppender.__init__(self, terms.log, terms.counters_values, terms.limit_offset)
         self._set_up(terms)
 
@@ -231,11 +231,11 @@ class Publication(PublicationParts, ConcurrentAppender):
         return _described(self, self.stream_id, self.session_id)
 
 
-class ExclusivePublication(PublicationParts, ExclusiveAppender):
+class ExclusivePublication(PublicationBase, ExclusiveAppender):
     """A publication of one thread, with a log of its own: faster, and its positions are its own. Results of offers are
     those of :class:`Publication`."""
 
-    def __init__(self, terms: PublicationTerms) -> None:
+    def __init__(self, terms: PublicationGrant) -> None:
         ExclusiveAppender.__init__(self, terms.log, terms.counters_values, terms.limit_offset)
         self._set_up(terms)
 
@@ -276,7 +276,7 @@ def _send_many(
         raise
 
 
-def _described(publication: PublicationParts, stream_id: int, session_id: int) -> str:
+def _described(publication: PublicationBase, stream_id: int, session_id: int) -> str:
     state = "closed" if publication.log is None else "open"
     kind = type(publication).__name__
     return f"<{kind} {publication.channel} stream {stream_id} session {session_id}: {state}>"

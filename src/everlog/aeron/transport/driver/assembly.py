@@ -15,17 +15,22 @@ from everlog.aeron.transport.driver.commands.publication_logs import SocketLengt
 from everlog.aeron.transport.driver.conductor.conductor import DriverConductor
 from everlog.aeron.transport.driver.conductor.streams import Streams
 from everlog.aeron.transport.driver.context import DriverContext
-from everlog.aeron.transport.driver.errors_seen import ErrorsSeen
+from everlog.aeron.transport.driver.distinct_errors import DistinctErrorRecorder
 from everlog.aeron.transport.driver.log_factory import FileLogFactory, LogFactory
 from everlog.aeron.transport.driver.media_context import media_context
 from everlog.aeron.transport.driver.name_resolver import DriverNameResolver
 from everlog.aeron.transport.driver.network.channels import Channels, TimedResolver
-from everlog.aeron.transport.driver.network.parts import NetworkParts
-from everlog.aeron.transport.driver.network.side import NetworkSide
+from everlog.aeron.transport.driver.network.conductor import NetworkConductor
+from everlog.aeron.transport.driver.network.context import NetworkContext
 from everlog.aeron.transport.driver.receiver.image_parameters import ReceiverCounters
 from everlog.aeron.transport.driver.receiver.proxy import ReceiverProxy
-from everlog.aeron.transport.driver.receiver.receiver import Heard, Receiver, ReceiverSeams, ReceiverSettings
-from everlog.aeron.transport.driver.sender.sender import Sender, SenderProxy, SenderSeams, SenderSettings
+from everlog.aeron.transport.driver.receiver.receiver import (
+    PolledTransport,
+    Receiver,
+    ReceiverDependencies,
+    ReceiverSettings,
+)
+from everlog.aeron.transport.driver.sender.sender import Sender, SenderDependencies, SenderProxy, SenderSettings
 from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.driver.system_counters import CycleTime, SystemCounter, SystemCounters
 from everlog.aeron.transport.format.layouts import CncMetaData
@@ -43,7 +48,7 @@ from everlog.time_units import NS_PER_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class Environment:
     """What a driver is put into; a simulation brings its own of all. ``log_factory`` and ``tasks``: files in the
     configuration's folder, and a thread, unless given. ``seed``: of session ids and term ids; ``None``: the
     system's. ``clock_ns`` (monotonic) takes the time of the resolver, ``epoch_ns`` is of time stamps in messages."""
@@ -73,7 +78,7 @@ class DriverParts:
         return self.context.system_counters
 
     @property
-    def errors(self) -> ErrorsSeen:
+    def errors(self) -> DistinctErrorRecorder:
         """Where its errors go."""
         return self.context.errors
 
@@ -90,21 +95,21 @@ def assemble(
     now_ms: int,
     loss_report: LossReport | None = None,
     on_terminate: Callable[[], None] | None = None,
-    surroundings: Surroundings | None = None,
+    surroundings: Environment | None = None,
 ) -> DriverParts:
     """The agents of a driver whose ``cnc.dat`` is new. ``on_terminate``: a client may end the driver, and does."""
-    surroundings = surroundings or Surroundings()
+    surroundings = surroundings or Environment()
     context = driver_context(configuration, cnc, surroundings, now_ns, now_ms)
     caller = None if configuration.threading_mode.is_concurrent else context
     sender = _sender(context, network)
     receiver = _receiver(context, network, surroundings)
 
-    def network_side(context: DriverContext, streams: Streams) -> NetworkSide:
+    def network_side(context: DriverContext, streams: Streams) -> NetworkConductor:
         media = media_context(context, network, surroundings.epoch_ns)
         neighbors = None
         if configuration.resolver_name is not None:
             neighbors = DriverNameResolver(context, media, surroundings.resolver)
-        parts = NetworkParts(
+        parts = NetworkContext(
             context=context,
             streams=streams,
             media=media,
@@ -115,19 +120,19 @@ def assemble(
             new_dispatcher=receiver.new_dispatcher,
             loss_report=loss_report,
         )
-        return NetworkSide(parts)
+        return NetworkConductor(parts)
 
     return DriverParts(context, DriverConductor(context, network_side, on_terminate), sender, receiver)
 
 
 def driver_context(
-    configuration: Configuration, cnc: CncMemory, surroundings: Surroundings, now_ns: int, now_ms: int
+    configuration: Configuration, cnc: CncMemory, surroundings: Environment, now_ns: int, now_ms: int
 ) -> DriverContext:
     """What agents share, over new memory."""
     reuse_timeout_ms = configuration.counter_free_to_reuse_timeout_ns // NS_PER_MS
     counters = Counters(cnc.counters_metadata, cnc.counters_values, reuse_timeout_ms)
     system = SystemCounters(counters, configuration, now_ms)
-    errors = ErrorsSeen(DistinctErrorLog(cnc.error_log), system[SystemCounter.ERRORS], now_ms)
+    errors = DistinctErrorRecorder(DistinctErrorLog(cnc.error_log), system[SystemCounter.ERRORS], now_ms)
     mapped = system[SystemCounter.BYTES_CURRENTLY_MAPPED]
     mapped.add_release(_length(cnc, configuration.file_page_size) + configuration.loss_report_buffer_length)
     log_factory = surroundings.log_factory or FileLogFactory(configuration, mapped, errors.record)
@@ -163,11 +168,11 @@ def _sender(context: DriverContext, network: Network) -> Sender:
         system[SystemCounter.SENDER_CYCLE_TIME_THRESHOLD_EXCEEDED],
         configuration.sender_cycle_threshold_ns,
     )
-    seams = SenderSeams(network.selector(), context.conductor_proxy, context.errors, cycle_time)
+    seams = SenderDependencies(network.selector(), context.conductor_proxy, context.errors, cycle_time)
     return Sender(settings, seams, system, context.now_ns)
 
 
-def _receiver(context: DriverContext, network: Network, surroundings: Surroundings) -> Receiver:
+def _receiver(context: DriverContext, network: Network, surroundings: Environment) -> Receiver:
     configuration, system = context.configuration, context.system_counters
     settings = ReceiverSettings(
         re_resolution_interval_ns=configuration.re_resolution_check_interval_ns,
@@ -178,12 +183,12 @@ def _receiver(context: DriverContext, network: Network, surroundings: Surroundin
         system[SystemCounter.RECEIVER_CYCLE_TIME_THRESHOLD_EXCEEDED],
         configuration.receiver_cycle_threshold_ns,
     )
-    selector: SocketSelector[Heard] = network.selector()
-    seams = ReceiverSeams(selector, context.conductor_proxy, context.errors, cycle_time, surroundings.epoch_ns)
+    selector: SocketSelector[PolledTransport] = network.selector()
+    seams = ReceiverDependencies(selector, context.conductor_proxy, context.errors, cycle_time, surroundings.epoch_ns)
     return Receiver(settings, seams, ReceiverCounters.of(system), context.now_ns)
 
 
-def _channels(context: DriverContext, surroundings: Surroundings, names: NameResolver) -> Channels:
+def _channels(context: DriverContext, surroundings: Environment, names: NameResolver) -> Channels:
     system, threshold_ns = context.system_counters, context.configuration.name_resolver_threshold_ns
     longest = system[SystemCounter.NAME_RESOLVER_MAX_TIME]
     exceeded = system[SystemCounter.NAME_RESOLVER_TIME_THRESHOLD_EXCEEDED]

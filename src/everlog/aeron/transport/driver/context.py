@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from everlog.aeron.transport.driver.commands.client_proxy import ClientProxy
 from everlog.aeron.transport.driver.commands.conductor_proxy import ConductorProxy
 from everlog.aeron.transport.driver.commands.publication_logs import SocketLengths
-from everlog.aeron.transport.driver.errors_seen import ErrorsSeen
+from everlog.aeron.transport.driver.distinct_errors import DistinctErrorRecorder
 from everlog.aeron.transport.driver.log_factory import LogFactory
 from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.driver.system_counters import SystemCounters
@@ -26,7 +26,7 @@ class DriverContext:
     client_proxy: ClientProxy
     counters: Counters
     system_counters: SystemCounters
-    errors: ErrorsSeen
+    errors: DistinctErrorRecorder
     log_factory: LogFactory
     tasks: Tasks
     random: random.Random

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from everlog.aeron.transport.driver.assembly import DriverParts, Surroundings, assemble
+from everlog.aeron.transport.driver.assembly import DriverParts, Environment, assemble
 from everlog.aeron.transport.driver.commands.publication_logs import SocketLengths
 from everlog.aeron.transport.driver.folder import DriverFolder
 from everlog.aeron.transport.driver.running_driver import RunningDriver, Warn
@@ -77,7 +77,7 @@ class EmbeddedDriver(RunningDriver):
             now_ms=now_ms,
             loss_report=LossReport(losses),
             on_terminate=self._end,
-            surroundings=Surroundings(sockets=sockets),
+            surroundings=Environment(sockets=sockets),
         )
         opened.callback(parts.close)
         to_driver = parts.context.to_driver

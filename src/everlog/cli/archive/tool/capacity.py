@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from everlog.aeron.archive.tool.capacity import plan_capacity
-from everlog.cli.archive.changing import Change, Way, change_options, local_archive
+from everlog.cli.archive.change_options import Change, ChangeOptions, change_options, local_archive
 from everlog.cli.archive.recordings import open_archive, require_catalog
 from everlog.cli.faults import FaultPrinter
 from everlog.cli.text import json_line
@@ -21,10 +21,10 @@ def capacity(folder: str, size: int | None, dry_run: bool, backup: str | None, n
     """
     if size is None:
         return _print(folder, as_json)
-    way = Way(dry_run=dry_run, no_backup=no_backup, backup=backup, as_json=as_json)
-    change = Change("capacity", folder, way, plan_capacity(local_archive(folder), size))
+    options = ChangeOptions(dry_run=dry_run, no_backup=no_backup, backup=backup, as_json=as_json)
+    change = Change("capacity", folder, options, plan_capacity(local_archive(folder), size))
     code = change.perform()
-    if way.as_json:
+    if options.as_json:
         with open_archive(folder) as store:
             change.print_json(capacity=None if store.folder.catalog is None else store.folder.catalog.size)
     elif change.is_done:

@@ -7,7 +7,7 @@ import os
 import click
 
 from everlog.aeron.archive.tool.checksum import FrameFault, checksum_kind, plan_checksum
-from everlog.cli.archive.changing import EXIT_NOT_DONE, Change, Way, change_options, local_archive
+from everlog.cli.archive.change_options import EXIT_NOT_DONE, Change, ChangeOptions, change_options, local_archive
 from everlog.cli.progress import ProgressLine
 from everlog.cli.text import printable
 
@@ -32,11 +32,11 @@ def checksum(
     or Crc32c, as the archive's Java class or without its package. Exit code 1 when a file's frames can't be followed;
     it stays as it is.
     """
-    way = Way(dry_run=dry_run, no_backup=no_backup, backup=backup, as_json=as_json)
+    options = ChangeOptions(dry_run=dry_run, no_backup=no_backup, backup=backup, as_json=as_json)
     kind = checksum_kind(checksum_class)
     with ProgressLine() as progress:
         plan, faults = plan_checksum(local_archive(folder), kind, recording, every=every, progress=progress)
-    change = Change("checksum", folder, way, plan)
+    change = Change("checksum", folder, options, plan)
     code = change.perform()
     if not as_json:
         for fault in faults:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from everlog.aeron.archive.tool.compaction import plan_compact
-from everlog.cli.archive.changing import Change, Way, change_options, local_archive, yes_option
+from everlog.cli.archive.change_options import Change, ChangeOptions, change_options, local_archive, yes_option
 
 QUESTION = "All recordings that are not VALID are taken out of the catalog, and their segment files removed."
 
@@ -18,9 +18,9 @@ def compact(folder: str, yes: bool, dry_run: bool, backup: str | None, no_backup
     """Take recordings that are INVALID or DELETED out of the catalog, and remove their segment files. Asks first; where
     stdin is no terminal, a line of it answers (y or yes).
     """
-    way = Way(dry_run=dry_run, no_backup=no_backup, backup=backup, as_json=as_json, yes=yes)
+    options = ChangeOptions(dry_run=dry_run, no_backup=no_backup, backup=backup, as_json=as_json, yes=yes)
     plan, result = plan_compact(local_archive(folder))
-    change = Change("compact", folder, way, plan)
+    change = Change("compact", folder, options, plan)
     code = change.perform(QUESTION)
     if change.is_done and not as_json:
         click.echo(

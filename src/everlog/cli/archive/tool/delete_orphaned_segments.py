@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from everlog.aeron.archive.tool.orphans import plan_delete_orphans
-from everlog.cli.archive.changing import Change, Way, change_options, local_archive, yes_option
+from everlog.cli.archive.change_options import Change, ChangeOptions, change_options, local_archive, yes_option
 
 
 @click.command
@@ -26,8 +26,8 @@ def delete_orphaned_segments(
     deleted recordings: of RECORDING, or of all. Asks first; where stdin is no terminal, a
     line of it answers (y or yes).
     """
-    way = Way(dry_run=dry_run, no_backup=no_backup, backup=backup, as_json=as_json, yes=yes)
-    change = Change("delete-orphaned-segments", folder, way, plan_delete_orphans(local_archive(folder), recording))
+    options = ChangeOptions(dry_run=dry_run, no_backup=no_backup, backup=backup, as_json=as_json, yes=yes)
+    change = Change("delete-orphaned-segments", folder, options, plan_delete_orphans(local_archive(folder), recording))
     whose = "" if recording is None else f" of recording {recording}"
     code = change.perform(f"All orphaned segment files{whose} are removed.")
     change.print_json()

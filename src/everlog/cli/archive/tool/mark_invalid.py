@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from everlog.aeron.archive.tool.states import plan_state
-from everlog.cli.archive.changing import Change, Way, change_options, local_archive
+from everlog.cli.archive.change_options import Change, ChangeOptions, change_options, local_archive
 
 
 @click.command
@@ -21,10 +21,10 @@ def mark_invalid(folder: str, recording: int, dry_run: bool, backup: str | None,
 
 def mark(folder: str, recording: int, state: str, **flags: Any) -> int:
     """Set a recording's state, and say so as the original does; the exit code."""
-    way = Way(**flags)
-    change = Change(f"mark-{state.lower()}", folder, way, plan_state(local_archive(folder), recording, state))
+    options = ChangeOptions(**flags)
+    change = Change(f"mark-{state.lower()}", folder, options, plan_state(local_archive(folder), recording, state))
     code = change.perform()
-    if change.done and not way.as_json:
+    if change.done and not options.as_json:
         click.echo(f"(recordingId={recording}) changed state to {state}")
     change.print_json()
     return code

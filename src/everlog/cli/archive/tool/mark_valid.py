@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from everlog.cli.archive.changing import change_options
+from everlog.cli.archive.change_options import change_options
 from everlog.cli.archive.tool.mark_invalid import mark
 
 

@@ -7,7 +7,7 @@ import os
 import click
 
 from everlog.aeron.archive.tool.migration import LATEST, Migration, full_version, plan_migrate
-from everlog.cli.archive.changing import Change, Way, change_options, local_archive, yes_option
+from everlog.cli.archive.change_options import Change, ChangeOptions, change_options, local_archive, yes_option
 from everlog.cli.text import printable
 
 QUESTION = "Segment files are renamed, catalog and mark file rewritten; older archives can't use them any more."
@@ -21,9 +21,9 @@ def migrate(folder: str, yes: bool, dry_run: bool, backup: str | None, no_backup
     """Make an archive of Aeron 1.7 to 1.31 (catalog 0.x, 1.x, 2.x) one that today's opens. Asks first; where stdin is
     no terminal, a line of it answers (y or yes). A migration that was broken off is taken up again.
     """
-    way = Way(dry_run=dry_run, no_backup=no_backup, backup=backup, as_json=as_json, yes=yes)
+    options = ChangeOptions(dry_run=dry_run, no_backup=no_backup, backup=backup, as_json=as_json, yes=yes)
     plan, found = plan_migrate(local_archive(folder))
-    change = Change("migrate", folder, way, plan)
+    change = Change("migrate", folder, options, plan)
     code = change.perform(QUESTION)
     if change.is_done and not as_json:
         click.echo("\n".join(_lines(folder, found)))

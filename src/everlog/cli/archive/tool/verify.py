@@ -8,19 +8,19 @@ from typing import Any, NamedTuple
 
 import click
 
+from everlog.aeron.archive.folder.liveness import refuse_running
 from everlog.aeron.archive.folder.recordings import recording_of
-from everlog.aeron.archive.folder.running import refuse_running
 from everlog.aeron.archive.format.catalog import Catalog, CatalogEntry
 from everlog.aeron.archive.format.catalog_bytes import CHECKSUMS
 from everlog.aeron.archive.format.segments import parse_segment_name
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.archive.tool.checksum import checksum_kind
 from everlog.aeron.archive.tool.verification import plan_fix
-from everlog.cli.archive.changing import EXIT_REFUSED, Change, Way, change_options, local_archive
+from everlog.cli.archive.change_options import EXIT_REFUSED, Change, ChangeOptions, change_options, local_archive
 from everlog.cli.archive.recordings import NOT_DONE, entry_of, open_archive
-from everlog.cli.asking import confirmed
+from everlog.cli.confirmation import confirmed
 from everlog.cli.progress import ProgressLine
-from everlog.cli.text import complain, json_line, printable, warn
+from everlog.cli.text import json_line, print_error, printable, warn
 from everlog.core.files.writable import writable
 from everlog.core.report import Fault, Severity
 
@@ -53,8 +53,8 @@ def verify(
     """
     kind = None if checksum_class is None else checksum_kind(checksum_class)
     if fix:
-        way = Way(dry_run=dry_run, no_backup=no_backup, backup=backup, as_json=as_json)
-        return _fix(folder, Scope(recording, every, kind), way, truncate)
+        options = ChangeOptions(dry_run=dry_run, no_backup=no_backup, backup=backup, as_json=as_json)
+        return _fix(folder, Scope(recording, every, kind), options, truncate)
     if dry_run or no_backup or backup is not None or truncate is not None:
         raise click.UsageError("--dry-run, --backup, --no-backup, --truncate and --keep go with --fix")
     return _check(folder, Scope(recording, every, kind), as_json)
@@ -84,7 +84,7 @@ def _check(folder: str, scope: Scope, as_json: bool) -> int:
     return code
 
 
-def _fix(folder: str, scope: Scope, way: Way, truncate: bool | None) -> int:
+def _fix(folder: str, scope: Scope, options: ChangeOptions, truncate: bool | None) -> int:
     """As the original's verify: look, write, and tell what is left."""
     refuse_running(writable(local_archive(folder)))
     question = _Question(truncate)
@@ -94,16 +94,16 @@ def _fix(folder: str, scope: Scope, way: Way, truncate: bool | None) -> int:
         kind = scope.kind or "auto"
         fixes = plan_fix(local_archive(folder), faults, truncates=question, checksum=kind)
         if question.is_open:
-            complain("nothing was changed: pass --truncate to zero torn last frames, --keep to take them for whole")
+            print_error("nothing was changed: pass --truncate to zero torn last frames, --keep to take them for whole")
             return EXIT_REFUSED
-        change = Change("verify --fix", folder, way, fixes.plan)
+        change = Change("verify --fix", folder, options, fixes.plan)
         change.perform()
         code = 0
         if change.is_done:
-            code = _general(by_stream, way.as_json) if scope.recording is None else 0
+            code = _general(by_stream, options.as_json) if scope.recording is None else 0
             for entry, own in found:
                 verdict = fixes.verdicts.get(entry.recording_id)
-                code |= _tell(store, entry, own if verdict is None else verdict.faults, way.as_json)
+                code |= _tell(store, entry, own if verdict is None else verdict.faults, options.as_json)
                 for doubt in () if verdict is None else verdict.doubts:
                     warn(f"recording {entry.recording_id}: {doubt.found} was taken for whole")
                 if verdict is not None and verdict.note:
@@ -126,7 +126,7 @@ class _Question:
         text = f"recording {fault.stream}: the last frame, in {fault.file} at offset {fault.offset}, is torn."
         answer = confirmed(f"{text} Zero it? (else it is taken for whole)")
         if answer is None:
-            complain(text)
+            print_error(text)
             self.is_open = True
         return bool(answer)
 
@@ -209,7 +209,7 @@ def _tell(store: ArchiveStore, entry: CatalogEntry, faults: list[Fault], as_json
     else:
         click.echo(_error(store, entry, faults[0]))
         if len(faults) > 1:
-            complain(f"recording {entry.recording_id}: {len(faults) - 1} more faults; --json lists all")
+            print_error(f"recording {entry.recording_id}: {len(faults) - 1} more faults; --json lists all")
     return NOT_DONE if faults else 0
 
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from everlog.aeron.transport.driver.network.side import NetworkSide
+from everlog.aeron.transport.driver.network.conductor import NetworkConductor
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.aeron.transport.media.receive_channel_endpoint import MAX_DESTINATIONS
 from everlog.aeron.transport.memory import log_memory
@@ -323,7 +323,7 @@ def test_names_are_looked_up_anew_one_by_one_and_not_once_more_while_that_takes(
     driver.ask(commands.AddDestination(1, driver.next_id(), registration, "aeron:udp?endpoint=127.0.0.1:24011"))
     driver.add_subscription("aeron:udp?endpoint=127.0.0.1:24012|control=127.0.0.1:24013|control-mode=dynamic", 32)
     network = driver.parts.conductor._network
-    assert isinstance(network, NetworkSide)
+    assert isinstance(network, NetworkConductor)
     asked: list[str] = []
     lookups: list[Slow] = []
 

@@ -17,7 +17,7 @@ from everlog.aeron.transport.media.interfaces import system_interfaces
 from everlog.aeron.transport.media.network import SystemNetwork
 from everlog.aeron.transport.memory import log_memory
 from everlog.aeron.transport.protocol import commands
-from everlog.testing.network.simulated import SimulatedNetwork, Weather
+from everlog.testing.network.simulated import LinkConditions, SimulatedNetwork
 from tests.aeron.transport.driver.conducted_driver import MS, SECOND, ConductedDriver, all_of, only
 
 CHANNEL = "aeron:udp?endpoint=127.0.0.1:24325"
@@ -53,7 +53,7 @@ def run(driver: ConductedDriver, network: SimulatedNetwork, duration_ns: int, st
 
 
 def started(**settings: object) -> tuple[SimulatedNetwork, ConductedDriver]:
-    network = SimulatedNetwork(1, Weather())
+    network = SimulatedNetwork(1, LinkConditions())
     driver = ConductedDriver(network.machine("10.0.0.1"), **settings)
     driver.alive = 1, 2, 3
     network.advance(driver.now_ns)
@@ -93,7 +93,7 @@ def test_a_setup_makes_an_image_and_data_comes_into_its_log() -> None:
 
 
 def test_streams_go_over_ipv6_too() -> None:
-    network = SimulatedNetwork(1, Weather())
+    network = SimulatedNetwork(1, LinkConditions())
     driver = ConductedDriver(network.machine("10.0.0.1", "fd00::1"))
     driver.alive = 1, 2
     channel = "aeron:udp?endpoint=[fd00::1]:24325"

@@ -21,7 +21,7 @@ from everlog.aeron.transport.driver.receiver.feedback_delay import FeedbackDelay
 from everlog.aeron.transport.driver.receiver.image_parameters import ImageCounters, ImageParameters, ReceiverCounters
 from everlog.aeron.transport.driver.receiver.proxy import ReceiverProxy
 from everlog.aeron.transport.driver.receiver.publication_image import PublicationImage
-from everlog.aeron.transport.driver.receiver.receiver import Receiver, ReceiverSeams, ReceiverSettings
+from everlog.aeron.transport.driver.receiver.receiver import Receiver, ReceiverDependencies, ReceiverSettings
 from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.driver.stream_counters import StreamName
 from everlog.aeron.transport.driver.system_counters import SystemCounter, SystemCounters
@@ -38,7 +38,7 @@ from everlog.aeron.transport.memory.loss_report_writer import LossReport
 from everlog.aeron.transport.protocol import wire
 from everlog.kernel.memory import Memory
 from everlog.kernel.udp import Datagrams, SocketAddress
-from everlog.testing.network.simulated import SimulatedMachine, SimulatedNetwork, Weather
+from everlog.testing.network.simulated import LinkConditions, SimulatedMachine, SimulatedNetwork
 from tests.aeron.transport.driver.receiver.receiving import STREAM, TERM
 
 MS = 1_000_000
@@ -106,7 +106,11 @@ class ReceivingDriver:
     """``links``: who subscribes when an image is made. ``told``: what else the conductor was asked for."""
 
     def __init__(
-        self, channel: str = CHANNEL, options: Options | None = None, weather: Weather | None = None, seed: int = 1
+        self,
+        channel: str = CHANNEL,
+        options: Options | None = None,
+        weather: LinkConditions | None = None,
+        seed: int = 1,
     ) -> None:
         self.now = START
         self.options = options or Options()
@@ -129,7 +133,7 @@ class ReceivingDriver:
         self.media = self._media()
         self._counts = ReceiverCounters.of(self.system)
         settings = ReceiverSettings(stream_session_limit=self.options.stream_session_limit)
-        seams = ReceiverSeams(self.machine.selector(), self, self.errors)  # type: ignore[arg-type]
+        seams = ReceiverDependencies(self.machine.selector(), self, self.errors)  # type: ignore[arg-type]
         self.receiver = Receiver(settings, seams, self._counts, self.now)
         self.proxy = ReceiverProxy(self.receiver)
         self.endpoint = self.new_endpoint(channel)

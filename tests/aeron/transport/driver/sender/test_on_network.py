@@ -16,7 +16,7 @@ from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.aeron.transport.media.network import SocketSettings
 from everlog.aeron.transport.protocol import wire
 from everlog.kernel.udp import SocketAddress
-from everlog.testing.network.simulated import SimulatedMachine, SimulatedNetwork, Weather
+from everlog.testing.network.simulated import LinkConditions, SimulatedMachine, SimulatedNetwork
 from everlog.testing.network.streams import Publishing, PublishingMachine
 from tests.aeron.transport.driver.sender.scripted_receiver import ScriptedReceiver
 
@@ -49,7 +49,7 @@ def listen(machine: SimulatedMachine, port: int = PORT, group: str | None = None
 class World:
     """A sender's machine and others, whose clock goes by steps of 50 µs."""
 
-    def __init__(self, seed: int = 1, weather: Weather | None = None) -> None:
+    def __init__(self, seed: int = 1, weather: LinkConditions | None = None) -> None:
         self.network = SimulatedNetwork(seed, weather)
         self.now_ns = SECOND
         self.network.advance(self.now_ns)
@@ -95,13 +95,13 @@ class World:
 @pytest.mark.parametrize(
     ("seed", "weather"),
     [
-        (1, Weather()),
-        (2, Weather(loss=0.05)),
-        (3, Weather(loss=0.05, duplication=0.05, reordering=0.05, delay_ns=(20 * US, 200 * US))),
-        (4, Weather(loss=0.2, delay_ns=(0, MS))),
+        (1, LinkConditions()),
+        (2, LinkConditions(loss=0.05)),
+        (3, LinkConditions(loss=0.05, duplication=0.05, reordering=0.05, delay_ns=(20 * US, 200 * US))),
+        (4, LinkConditions(loss=0.2, delay_ns=(0, MS))),
     ],
 )
-def test_all_messages_arrive_once_and_in_order(seed: int, weather: Weather) -> None:
+def test_all_messages_arrive_once_and_in_order(seed: int, weather: LinkConditions) -> None:
     world = World(seed, weather)
     publishing = world.sending.add_publication(f"aeron:udp?endpoint={THERE}:{PORT}|term-length=64k", 10)
     world.receivers.append(listen(world.network.machine(THERE)))
@@ -189,7 +189,7 @@ def test_destinations_that_are_added_get_the_stream_and_the_slowest_is_waited_fo
 
 
 def test_receivers_that_ask_at_the_control_address_get_the_stream() -> None:
-    world = World(weather=Weather(loss=0.02))
+    world = World(weather=LinkConditions(loss=0.02))
     uri = f"aeron:udp?control-mode=dynamic|control={HERE}:4001|term-length=64k"
     publishing = world.sending.add_publication(uri, 10)
     control = SocketAddress(HERE, 4001)
@@ -214,7 +214,7 @@ def test_receivers_that_ask_at_the_control_address_get_the_stream() -> None:
 
 
 def test_a_group_hears_the_stream_and_its_setup_says_so() -> None:
-    world = World(weather=Weather(loss=0.02))
+    world = World(weather=LinkConditions(loss=0.02))
     uri = f"aeron:udp?endpoint=224.20.30.39:{PORT}|interface={HERE}|term-length=64k|ttl=3|fc=min"
     publishing = world.sending.add_publication(uri, 10)
     for name in (THERE, ELSEWHERE):

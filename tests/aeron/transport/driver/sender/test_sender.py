@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from everlog.aeron.transport.driver.sender.sender import Sender, SenderProxy, SenderSeams, SenderSettings
+from everlog.aeron.transport.driver.sender.sender import Sender, SenderDependencies, SenderProxy, SenderSettings
 from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.driver.system_counters import CycleTime, SystemCounter, SystemCounters
 from everlog.kernel.udp import Datagrams
@@ -94,7 +94,7 @@ class World:
             self.system[SystemCounter.SENDER_CYCLE_TIME_THRESHOLD_EXCEEDED],
             SECOND,
         )
-        seams: Any = SenderSeams(self.selector, self.conductor, self, cycle_time)
+        seams: Any = SenderDependencies(self.selector, self.conductor, self, cycle_time)
         self.sender = Sender(SenderSettings(**settings), seams, self.system, START)
         self.proxy: Any = SenderProxy(self.sender)
         self.now = START

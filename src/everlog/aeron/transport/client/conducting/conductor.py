@@ -1,5 +1,5 @@
 """The client's conductor: sends commands, reads the driver's events, and keeps the client's resources. It is a machine
-without a clock, a lock or a wait; :mod:`everlog.aeron.transport.client.conducting.session` has those and drives it.
+without a clock, a lock or a wait; :mod:`everlog.aeron.transport.client.conducting.runner` has those and drives it.
 Source: Aeron's ClientConductor, DriverEventsAdapter, DriverProxy.
 
 | event | what becomes of it |

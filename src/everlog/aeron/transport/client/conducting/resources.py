@@ -9,7 +9,7 @@ from everlog.aeron.transport.client.counter import Counter
 from everlog.aeron.transport.client.counters_reader import CountersReader
 from everlog.aeron.transport.client.image import Image
 from everlog.aeron.transport.client.owner import Owner
-from everlog.aeron.transport.client.publication import ExclusivePublication, Publication, PublicationTerms
+from everlog.aeron.transport.client.publication import ExclusivePublication, Publication, PublicationGrant
 from everlog.aeron.transport.client.subscription import Subscription
 from everlog.aeron.transport.format.counters import VALUE_LENGTH
 from everlog.aeron.transport.memory.log_memory import LogMemory
@@ -41,7 +41,7 @@ class Resources:
     def add_publication(self, channel: str, event: OnPublicationReady | OnExclusivePublicationReady) -> AnyPublication:
         """The publication that the driver grants. Raises :class:`EverlogError` when its log can't be mapped."""
         kind = ExclusivePublication if isinstance(event, OnExclusivePublicationReady) else Publication
-        terms = PublicationTerms(
+        terms = PublicationGrant(
             owner=self._owner,
             channel=channel,
             log=self._log(event.log_file_name),

@@ -50,7 +50,7 @@ LOOPBACK = "127.0.0.1", 0
 Handler = Callable[[Any], "Iterator[None] | None"]
 
 
-class NetworkConductor(Protocol):
+class NetworkCommandHandler(Protocol):
     """What the conductor leaves to the network's part."""
 
     def handlers(self) -> Mapping[type, Handler]:
@@ -79,7 +79,7 @@ class DriverConductor:
     def __init__(
         self,
         context: DriverContext,
-        network: Callable[[DriverContext, Streams], NetworkConductor] | None = None,
+        network: Callable[[DriverContext, Streams], NetworkCommandHandler] | None = None,
         on_terminate: Callable[[], None] | None = None,
     ) -> None:
         configuration, system = context.configuration, context.system_counters
@@ -277,7 +277,7 @@ class DriverConductor:
             self.context.errors.record(error)
         self.context.client_proxy.on_error(correlation_id, told)
 
-    def _required_network(self) -> NetworkConductor:
+    def _required_network(self) -> NetworkCommandHandler:
         if self._network is None:
             raise refused(ErrorCode.NOT_SUPPORTED, "this driver has no network")
         return self._network

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Generic, Protocol, TypeVar
 
-from everlog.aeron.transport.driver.network.parts import NetworkParts
+from everlog.aeron.transport.driver.network.context import NetworkContext
 from everlog.aeron.transport.media.udp_channel import UdpChannel
 
 
@@ -25,7 +25,7 @@ E = TypeVar("E", bound=Endpoint)
 class Endpoints(ABC, Generic[E]):
     """All of one kind. Those of one form have tags that differ."""
 
-    def __init__(self, parts: NetworkParts) -> None:
+    def __init__(self, parts: NetworkContext) -> None:
         self._parts = parts
         self._endpoints: list[E] = []
 

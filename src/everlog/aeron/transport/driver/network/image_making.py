@@ -10,8 +10,8 @@ from everlog.aeron.frames.position import wrap_int32
 from everlog.aeron.transport.driver import stream_counters
 from everlog.aeron.transport.driver.commands.subscription_params import SubscriptionParams
 from everlog.aeron.transport.driver.log_factory import DriverLog
+from everlog.aeron.transport.driver.network.context import NetworkContext
 from everlog.aeron.transport.driver.network.links import NetworkSubscriptionLink
-from everlog.aeron.transport.driver.network.parts import NetworkParts
 from everlog.aeron.transport.driver.receiver.congestion.control import CongestionControl
 from everlog.aeron.transport.driver.receiver.congestion.cubic import CubicSettings
 from everlog.aeron.transport.driver.receiver.congestion.selection import (
@@ -82,7 +82,7 @@ class NewImage:
 class ImageMaker:
     """Makes images, with their counters."""
 
-    def __init__(self, parts: NetworkParts) -> None:
+    def __init__(self, parts: NetworkContext) -> None:
         self._parts = parts
         self._context = parts.context
         self._system = ReceiverCounters.of(parts.context.system_counters)

@@ -8,9 +8,9 @@ from everlog.aeron.transport.driver.commands import uri_values
 from everlog.aeron.transport.driver.commands.command_errors import configuration_error
 from everlog.aeron.transport.driver.commands.subscription_params import subscription_params
 from everlog.aeron.transport.driver.links import SubscriptionLink
+from everlog.aeron.transport.driver.network.context import NetworkContext
 from everlog.aeron.transport.driver.network.image_making import ImageMaker, Interest, NewImage
 from everlog.aeron.transport.driver.network.links import NetworkSubscriptionLink
-from everlog.aeron.transport.driver.network.parts import NetworkParts
 from everlog.aeron.transport.driver.network.receive_endpoints import receive_endpoint
 from everlog.aeron.transport.driver.receiver.dispatcher import CreateImage
 from everlog.aeron.transport.driver.receiver.endpoint import ReceiveEndpoint
@@ -24,7 +24,7 @@ from everlog.runtime.tasks import Steps, finished
 class NetworkImages:
     """What the conductor does for images."""
 
-    def __init__(self, parts: NetworkParts) -> None:
+    def __init__(self, parts: NetworkContext) -> None:
         self._parts = parts
         self._context = parts.context
         self._streams = parts.streams

@@ -22,7 +22,7 @@ from everlog.aeron.transport.driver.commands.publication_params import (
 from everlog.aeron.transport.driver.conductor.local_streams import link_publisher
 from everlog.aeron.transport.driver.log_factory import DriverLog
 from everlog.aeron.transport.driver.network import channel_rules
-from everlog.aeron.transport.driver.network.parts import NetworkParts
+from everlog.aeron.transport.driver.network.context import NetworkContext
 from everlog.aeron.transport.driver.network.send_endpoints import SendEndpoints
 from everlog.aeron.transport.driver.network.spies import Spies
 from everlog.aeron.transport.driver.receiver.publication_image import PublicationImage
@@ -47,7 +47,7 @@ from everlog.runtime.tasks import Steps, finished
 class NetworkPublications:
     """What the conductor does for publications of channels ``aeron:udp``."""
 
-    def __init__(self, parts: NetworkParts, endpoints: SendEndpoints, spies: Spies) -> None:
+    def __init__(self, parts: NetworkContext, endpoints: SendEndpoints, spies: Spies) -> None:
         self._parts = parts
         self._context = parts.context
         self._streams = parts.streams

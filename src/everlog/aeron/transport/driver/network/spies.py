@@ -6,8 +6,8 @@ from everlog.aeron.transport.driver.commands.clients import Client
 from everlog.aeron.transport.driver.commands.command_errors import unknown_subscription
 from everlog.aeron.transport.driver.commands.subscription_params import SubscriptionParams, subscription_params
 from everlog.aeron.transport.driver.conductor.local_streams import link_reader
+from everlog.aeron.transport.driver.network.context import NetworkContext
 from everlog.aeron.transport.driver.network.links import SpySubscriptionLink
-from everlog.aeron.transport.driver.network.parts import NetworkParts
 from everlog.aeron.transport.driver.sender.network_publication import NetworkPublication
 from everlog.aeron.transport.driver.stream_counters import NO_STATUS
 from everlog.aeron.transport.media.send_channel_endpoint import SendChannelEndpoint
@@ -19,7 +19,7 @@ from everlog.runtime.tasks import Steps, finished
 class Spies:
     """Of channels ``aeron-spy:aeron:udp``."""
 
-    def __init__(self, parts: NetworkParts) -> None:
+    def __init__(self, parts: NetworkContext) -> None:
         self._parts = parts
         self._context = parts.context
         self._streams = parts.streams

@@ -6,9 +6,9 @@ from everlog.aeron.transport.driver.commands.command_errors import unknown_subsc
 from everlog.aeron.transport.driver.commands.subscription_params import subscription_params
 from everlog.aeron.transport.driver.links import SubscriptionLink
 from everlog.aeron.transport.driver.network import channel_rules
+from everlog.aeron.transport.driver.network.context import NetworkContext
 from everlog.aeron.transport.driver.network.images import NetworkImages
 from everlog.aeron.transport.driver.network.links import NetworkSubscriptionLink
-from everlog.aeron.transport.driver.network.parts import NetworkParts
 from everlog.aeron.transport.driver.network.receive_endpoints import ReceiveEndpoints
 from everlog.aeron.transport.driver.receiver.endpoint import ReceiveEndpoint
 from everlog.aeron.transport.protocol import commands
@@ -18,7 +18,7 @@ from everlog.runtime.tasks import Steps, finished
 class NetworkSubscriptions:
     """What the conductor does for subscriptions of channels ``aeron:udp``."""
 
-    def __init__(self, parts: NetworkParts, endpoints: ReceiveEndpoints, images: NetworkImages) -> None:
+    def __init__(self, parts: NetworkContext, endpoints: ReceiveEndpoints, images: NetworkImages) -> None:
         self._parts = parts
         self._context = parts.context
         self._streams = parts.streams

@@ -47,7 +47,7 @@ class ConductorOfImages(Protocol):
 
 
 @dataclass(slots=True, eq=False)
-class Heard:
+class PolledTransport:
     """A transport of a channel, that is listened to."""
 
     endpoint: ReceiveEndpoint
@@ -65,11 +65,11 @@ class ReceiverSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class ReceiverSeams:
+class ReceiverDependencies:
     """What a receiver is handed: who listens on sockets, who is told, where errors go, what measures its cycles, and
     the time since 1970 in nanoseconds for timestamps in data (without it they are of milliseconds)."""
 
-    selector: SocketSelector[Heard]
+    selector: SocketSelector[PolledTransport]
     conductor: ConductorOfImages
     errors: ErrorRecorder
     cycle_time: CycleTime | None = None
@@ -82,7 +82,7 @@ class Receiver:
     name = "receiver"
 
     def __init__(
-        self, settings: ReceiverSettings, seams: ReceiverSeams, counters: ReceiverCounters, now_ns: int
+        self, settings: ReceiverSettings, seams: ReceiverDependencies, counters: ReceiverCounters, now_ns: int
     ) -> None:
         self.commands: AgentCommands = AgentCommands()
         """What the conductor asks for; each is called with the time."""
@@ -92,7 +92,7 @@ class Receiver:
         self._seams = seams
         self._counters = counters
         self._images: list[ImageReceiver] = []
-        self._heard: list[Heard] = []
+        self._heard: list[PolledTransport] = []
         self._pending = PendingSetups()
         self._batch = Datagrams(BATCH_DATAGRAMS, SLOT_LENGTH)
         self._re_resolution_deadline_ns = now_ns + settings.re_resolution_interval_ns
@@ -179,7 +179,7 @@ class Receiver:
             self._counters.bytes_received.add_release(received)
         return received
 
-    def _take(self, heard: Heard, now_ns: int, now_ms: int) -> int:
+    def _take(self, heard: PolledTransport, now_ns: int, now_ms: int) -> int:
         sessions = heard.endpoint.dispatcher.sessions
         epoch_ns = now_ms * 1_000_000 if self._seams.epoch_ns is None else self._seams.epoch_ns()
         received = sessions.insert(self._batch, heard.index, now_ns, epoch_ns)
@@ -209,14 +209,14 @@ class Receiver:
             heard.endpoint.on_activity(now_ns, heard.index)
         return received
 
-    def _log_invalid(self, heard: Heard, reason: str, now_ms: int) -> None:
+    def _log_invalid(self, heard: PolledTransport, reason: str, now_ms: int) -> None:
         """Once for each transport: whoever can send rubbish can send a lot of it."""
         if not heard.was_invalid:
             heard.was_invalid = True
             channel = heard.endpoint.original_uri
             self._seams.errors.record(AeronEvent(f"invalid packet received: {reason} - channel={channel}"), now_ms)
 
-    def _on_control(self, heard: Heard, index: int) -> None:
+    def _on_control(self, heard: PolledTransport, index: int) -> None:
         frame = decode(self._batch.read(index))
         dispatcher, source = heard.endpoint.dispatcher, self._batch.source(index)
         if isinstance(frame, Setup):
@@ -226,7 +226,7 @@ class Receiver:
         elif isinstance(frame, RttMeasurement) and frame.receiver_id in (0, heard.endpoint.receiver_id):
             dispatcher.on_rtt_measurement(frame, heard.endpoint, heard.index, source)
 
-    def _on_data(self, heard: Heard, index: int, what: int) -> None:
+    def _on_data(self, heard: PolledTransport, index: int, what: int) -> None:
         header = DataHeader.unpack_from(self._batch.read(index))
         dispatcher, source = heard.endpoint.dispatcher, self._batch.source(index)
         if what == NEW_SESSION:
@@ -295,7 +295,7 @@ class Receiver:
             self._listen(endpoint, endpoint, 0, now_ns)
 
     def _listen(self, endpoint: ReceiveEndpoint, transport: Transport, index: int, now_ns: int) -> None:
-        heard = Heard(endpoint, transport, index)
+        heard = PolledTransport(endpoint, transport, index)
         self._seams.selector.add(transport.socket, heard)
         self._heard.append(heard)
         address = endpoint.explicit_control_address(index)
@@ -304,7 +304,7 @@ class Receiver:
             self._pending.add(pending)
             pending.ask(now_ns)
 
-    def _ignore(self, is_meant: Callable[[Heard], bool]) -> None:
+    def _ignore(self, is_meant: Callable[[PolledTransport], bool]) -> None:
         for heard in self._heard:
             if is_meant(heard):
                 self._seams.selector.remove(heard.transport.socket)

@@ -46,7 +46,7 @@ class SenderSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class SenderSeams:
+class SenderDependencies:
     """What a sender is handed: who listens on sockets, who is told, where errors go, what measures its cycles."""
 
     selector: SocketSelector[Endpoint]
@@ -60,7 +60,9 @@ class Sender:
 
     name = "sender"
 
-    def __init__(self, settings: SenderSettings, seams: SenderSeams, system: SystemCounters, now_ns: int) -> None:
+    def __init__(
+        self, settings: SenderSettings, seams: SenderDependencies, system: SystemCounters, now_ns: int
+    ) -> None:
         self.commands: AgentCommands = AgentCommands()
         """What the conductor asks for; each is called with the time."""
         self._settings = settings

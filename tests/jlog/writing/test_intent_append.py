@@ -12,7 +12,7 @@ from everlog import jlog
 from everlog.errors import UsageError
 from everlog.jlog.format.addresses import Address
 from everlog.jlog.store import JlogStore
-from everlog.jlog.writing.noted_append import NotingWriter
+from everlog.jlog.writing.intent_append import IntentWriter
 from everlog.stores import open_store
 
 TIME_NS = 1_700_000_000_123_456_000
@@ -44,7 +44,7 @@ def test_messages_lie_from_the_address_noted_on_while_others_write(
         other.start()
     expected: dict[str, bytes] = {}
     try:
-        with NotingWriter(path, durability=durability) as writer:
+        with IntentWriter(path, durability=durability) as writer:
             for batch in range(12):
                 left = [b"%d.%d " % (batch, n) + bytes(40) for n in range(300)]
                 while left:
@@ -70,7 +70,7 @@ def test_nothing_is_written_when_the_note_fails_and_others_may_go_on(tmp_path: P
     def fail(address: Address) -> None:
         raise RuntimeError(str(address))
 
-    with NotingWriter(path) as writer:
+    with IntentWriter(path) as writer:
         with pytest.raises(RuntimeError, match="00000000:00000001"):
             writer.append_part([b"first"], [TIME_NS], fail)
         with jlog.Writer(path) as other:
@@ -83,7 +83,7 @@ def test_a_part_ends_where_its_segment_does(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     jlog.create(path, segment_bytes=100)
     noted: list[str] = []
-    with NotingWriter(path) as writer:
+    with IntentWriter(path) as writer:
         messages = [b"%d" % n + bytes(29) for n in range(7)]
         # A message has 16 + 30 bytes: with the third one a segment has its 100.
         counts = []
@@ -99,4 +99,4 @@ def test_a_part_ends_where_its_segment_does(tmp_path: Path) -> None:
 def test_a_buffer_is_refused(tmp_path: Path) -> None:
     jlog.create(tmp_path / "journal")
     with pytest.raises(UsageError, match="a buffer has no addresses"):
-        NotingWriter(tmp_path / "journal", durability="buffered")
+        IntentWriter(tmp_path / "journal", durability="buffered")

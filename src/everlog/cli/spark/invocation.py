@@ -39,7 +39,7 @@ class Running:
         """A session, and where to tell of progress: on a terminal only. An error of ours that Spark wraps up comes out
         as itself, and Ctrl-C as one line."""
         from everlog.spark.session import active_session, session_on
-        from everlog.spark.task_errors import ours_raised
+        from everlog.spark.task_errors import unwrap_errors
 
         with interruptible(name) as take_interrupts, contextlib.ExitStack() as stack:
             log = self.log or os.path.join(stack.enter_context(tempfile.TemporaryDirectory()), "spark.log")
@@ -49,7 +49,7 @@ class Running:
                 stack.callback(spark.stop)
                 take_interrupts()
             line = stack.enter_context(ProgressLine())
-            with ours_raised():
+            with unwrap_errors():
                 yield spark, line if is_terminal(sys.stderr) else None
 
 

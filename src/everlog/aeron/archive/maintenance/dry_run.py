@@ -8,11 +8,11 @@ from everlog.aeron.archive.folder.archive import ArchiveFolder
 from everlog.aeron.archive.folder.recordings import Recording
 from everlog.aeron.archive.folder.scan import ScanContext
 from everlog.aeron.archive.maintenance.changes import Change
-from everlog.aeron.archive.maintenance.operations import Upkeep
+from everlog.aeron.archive.maintenance.operations import Maintenance
 from everlog.core.files.storage import Storage
 
 
-class Rehearsal(Upkeep):
+class DryRun(Maintenance):
     """Refuses what an archive refuses, and counts what it would. ``lines`` tell the steps, one each.
 
     A recording whose archive was killed has no stop position before the archive is opened for writing: what needs one

@@ -9,7 +9,7 @@ from everlog.aeron.transport.memory.counters_memory import AtomicCounter
 from everlog.aeron.transport.memory.error_log_writer import DistinctErrorLog
 
 
-class ErrorsSeen:
+class DistinctErrorRecorder:
     """``record`` never raises, and may be called by any thread. ``now_ms`` is the time that is written where none is
     given; the conductor sets it."""
 

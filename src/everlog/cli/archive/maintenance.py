@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from everlog.aeron.archive.format.entry_checksums import kind_of
-from everlog.aeron.archive.maintenance.operations import Upkeep
-from everlog.aeron.archive.maintenance.rehearsal import Rehearsal
+from everlog.aeron.archive.maintenance.dry_run import DryRun
+from everlog.aeron.archive.maintenance.operations import Maintenance
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.cli.archive.recordings import open_archive
-from everlog.cli.text import complain, json_line, printable
+from everlog.cli.text import json_line, print_error, printable
 
 if TYPE_CHECKING:
     from everlog.aeron.archive.archive import Archive
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def keeping_options(command: F) -> F:
+def maintenance_options(command: F) -> F:
     """Decorator: ``--dry-run`` and ``--json``."""
     command = click.option("--json", "as_json", is_flag=True, help="One JSON object for each recording.")(command)
     text = "Print what would be done, and change nothing."
@@ -35,17 +35,17 @@ position_argument = click.argument("position", metavar="POSITION", type=click.In
 
 
 @contextmanager
-def kept(folder: str, dry_run: bool) -> Iterator[Upkeep]:
+def open_maintenance(folder: str, dry_run: bool) -> Iterator[Maintenance]:
     """The archive, whose changes are on disk when a verb ends; with ``dry_run`` one that only tells. What opening it
     put in order is told."""
     with open_archive(folder) as store:
         if dry_run:
-            yield Rehearsal(store.folder)
+            yield DryRun(store.folder)
             return
         checksum = _entry_checksum(store)
     with _open(folder, checksum) as archive:
         for line in archive.recovered:
-            complain(f"recovered: {line}")
+            print_error(f"recovered: {line}")
         yield archive
 
 
@@ -83,14 +83,14 @@ class Outcome:
 
 
 def perform(
-    folder: str, verb: str, recording_id: int, act: Callable[[Upkeep], tuple[str, dict[str, Any]]], **way: bool
+    folder: str, verb: str, recording_id: int, act: Callable[[Maintenance], tuple[str, dict[str, Any]]], **flags: bool
 ) -> int:
-    """Do something to one recording and print it; the exit code. ``way``: ``dry_run``, ``as_json``."""
-    with kept(folder, way["dry_run"]) as keeper:
-        text, values = act(keeper)
-        steps = keeper.lines if isinstance(keeper, Rehearsal) else []
+    """Do something to one recording and print it; the exit code. ``flags``: ``dry_run``, ``as_json``."""
+    with open_maintenance(folder, flags["dry_run"]) as maintenance:
+        text, values = act(maintenance)
+        steps = maintenance.lines if isinstance(maintenance, DryRun) else []
     outcome = Outcome(verb, f"recording {recording_id}: {text}", {"recording_id": recording_id, **values}, steps)
-    outcome.print(**way)
+    outcome.print(**flags)
     return 0
 
 

@@ -39,7 +39,7 @@ class Clock:
     sleep: Callable[[float], None] = time.sleep
 
 
-class Session:
+class ClientRunner:
     """One client and what runs it. Safe for many threads; not for a copy of the process (``fork``), in which it has
     ended."""
 
@@ -244,7 +244,7 @@ class Session:
             conductor.abandon(self._failure)
 
 
-_open = OpenObjects[Session](lambda session: session.abandon())
+_open = OpenObjects[ClientRunner](lambda runner: runner.abandon())
 
 
 def _close_all() -> None:

@@ -10,7 +10,7 @@ from typing import Any, TextIO, cast
 
 
 @contextlib.contextmanager
-def done_unread() -> Iterator[None]:
+def ignoring_broken_pipe() -> Iterator[None]:
     """A block whose work does not end where stdout's reader goes away, as ``head`` does: what it would print from then
     on is dropped, and the exit code is that of the work. Reading commands end there instead."""
     before = sys.stdout

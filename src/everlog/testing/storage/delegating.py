@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from everlog.core.files.storage import Entry, ReadableFile, Storage
 
 
-class PassingStorage:
+class DelegatingStorage:
     """Gives what the inner storage gives."""
 
     def __init__(self, inner: Storage) -> None:

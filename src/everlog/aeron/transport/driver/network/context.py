@@ -18,7 +18,7 @@ from everlog.aeron.transport.memory.loss_report_writer import LossReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NetworkParts:
+class NetworkContext:
     """``releases``: sockets that ``sender`` and ``receiver`` were asked to let go of."""
 
     context: DriverContext

@@ -15,7 +15,7 @@ from everlog.aeron.cluster.format.recording_log import RECORDING_LOG_NAME
 from everlog.aeron.cluster.store import ClusterStore
 from everlog.cli.cluster.node import Node, json_option
 from everlog.cli.repair import check_backup, print_plan
-from everlog.cli.text import complain, json_line, warn
+from everlog.cli.text import json_line, print_error, warn
 from everlog.core.files.writable import writable
 from everlog.core.repair import FolderBackup, RepairPlan
 from everlog.errors import EverlogError, UsageError
@@ -94,7 +94,9 @@ def change(node: Node, choice: Choice, make_plan: Callable[[ClusterStore], Repai
             _show(plan, choice)
         elif not plan.is_empty:
             if writable(store.storage).is_open_elsewhere(RECORDING_LOG_NAME) is None:
-                complain(f"note: the system does not tell whether a process has {RECORDING_LOG_NAME} open; none should")
+                print_error(
+                    f"note: the system does not tell whether a process has {RECORDING_LOG_NAME} open; none should"
+                )
             kept = choice.folder(store)
             done = _apply(plan, kept)
         undo = None if kept is None else _undo(store, kept)
@@ -103,13 +105,13 @@ def change(node: Node, choice: Choice, make_plan: Callable[[ClusterStore], Repai
         result = {"changed": bool(done), "plan": plan.to_dict(), "done": done, "backup": place, "undo": undo}
         click.echo(json_line(result))
     for line in done:
-        complain(line)
+        print_error(line)
     for line in plan.loses if done else ():
-        complain(f"what is lost: {line}")
+        print_error(f"what is lost: {line}")
     if kept is not None:
-        complain(f"kept the old file in {kept.path}; to undo: {undo}")
+        print_error(f"kept the old file in {kept.path}; to undo: {undo}")
     if plan.is_empty:
-        complain(nothing)
+        print_error(nothing)
     if choice.dry_run:
         for step in plan.steps:
             step.check()  # as the last thing, so that the plan is seen where it would be refused now

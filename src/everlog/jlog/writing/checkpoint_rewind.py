@@ -23,7 +23,7 @@ from everlog.jlog.writing.tail import Tail, settle
 _log = logging.getLogger("everlog.jlog")
 
 
-def set_back(
+def rewind_checkpoints(
     storage: WritableStorage, metastore: MetastoreFile, log: int, file: WritableFile, framing: Framing, known: Tail
 ) -> Tail:
     """Set checkpoints that are past the end of segment ``log``, the one that is written, back to its end. ``known`` is

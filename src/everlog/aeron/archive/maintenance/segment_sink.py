@@ -36,7 +36,7 @@ class Segment:
     end_position: int
 
 
-class HandOver(Protocol):
+class SegmentSink(Protocol):
     """Takes segments over."""
 
     def give(self, archive: LocalStorage, segment: Segment) -> str:
@@ -55,7 +55,7 @@ class ToFolder:
         self.path = os.fspath(path)
 
     def give(self, archive: LocalStorage, segment: Segment) -> str:
-        """See :class:`HandOver`. Raises :class:`UsageError` where the folder is the archive's own,
+        """See :class:`SegmentSink`. Raises :class:`UsageError` where the folder is the archive's own,
         :class:`StoreExists` for another file of that name."""
         folder, name = self._open(archive), segment.name
         with archive.open(name) as source:
@@ -109,7 +109,7 @@ class Script:
         self._tell = tell
 
     def give(self, archive: LocalStorage, segment: Segment) -> str:
-        """See :class:`HandOver`."""
+        """See :class:`SegmentSink`."""
         path = os.path.abspath(archive.path(segment.name))
         numbers = (segment.recording_id, segment.start_position, segment.end_position)
         arguments = [*self.command, path, *map(str, numbers)]

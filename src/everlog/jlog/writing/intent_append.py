@@ -19,7 +19,7 @@ from everlog.jlog.writing.opening import JournalPath
 from everlog.jlog.writing.writer import Writer
 
 
-class NotingWriter(Writer):
+class IntentWriter(Writer):
     """A writer without buffer, for one thread. Raises as :class:`Writer`."""
 
     def __init__(self, journal: JournalPath, *, durability: str | None = None) -> None:

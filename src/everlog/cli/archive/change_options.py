@@ -12,10 +12,10 @@ import click
 
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.archive.tool.folder import alone
-from everlog.cli.asking import confirmed
+from everlog.cli.confirmation import confirmed
 from everlog.cli.progress import ProgressLine
 from everlog.cli.repair import check_backup, print_plan
-from everlog.cli.text import complain, json_line, warn
+from everlog.cli.text import json_line, print_error, warn
 from everlog.core.files.storage import Storage
 from everlog.core.repair import FolderBackup, RepairPlan
 from everlog.errors import NotAStore, UsageError
@@ -27,7 +27,7 @@ EXIT_NOT_DONE = 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Way:
+class ChangeOptions:
     """How a change is to be done. ``yes`` is ``None`` for verbs that do not ask."""
 
     dry_run: bool
@@ -92,7 +92,7 @@ class Change:
 
     verb: str
     folder: str
-    way: Way
+    options: ChangeOptions
     plan: RepairPlan
     done: list[str] = field(default_factory=list)
     kept: str | None = None
@@ -101,9 +101,9 @@ class Change:
     def perform(self, question: str = "") -> int:
         """Print the plan, or ask where the verb does, and do it; the exit code. Raises as the plan, and
         :class:`UsageError` for a backup inside of the folder."""
-        check_backup(self.way.backup, self.folder)
-        if self.way.dry_run:
-            if not self.way.as_json:
+        check_backup(self.options.backup, self.folder)
+        if self.options.dry_run:
+            if not self.options.as_json:
                 print_plan(self.plan)
                 click.echo("dry run: nothing was changed")
             return 0
@@ -117,26 +117,26 @@ class Change:
 
     def print_json(self, **more: Any) -> None:
         """With ``--json``: all of it, with what the verb has to add."""
-        if self.way.as_json:
+        if self.options.as_json:
             undo = None if self.kept is None else _undo(self.folder, self.kept)
             found = {"changed": bool(self.done), "plan": self.plan.to_dict(), "done": self.done, "backup": self.kept}
             click.echo(json_line(found | {"undo": undo} | more))
 
     def _ask(self, question: str) -> int | None:
         """``None`` to go on, else the exit code."""
-        if self.way.yes is not False:
+        if self.options.yes is not False:
             return None
         answer = confirmed(f"{question} Continue?")
         if answer is None:
-            complain(f"{question} Nothing was changed: pass --yes to go on, --dry-run to look first")
+            print_error(f"{question} Nothing was changed: pass --yes to go on, --dry-run to look first")
             return EXIT_REFUSED
         if answer:
             return None
-        complain("nothing was changed")
+        print_error("nothing was changed")
         return EXIT_NOT_DONE
 
     def _apply(self) -> None:
-        kept = self.way.folder(self.folder)
+        kept = self.options.folder(self.folder)
         begun = 0
         with ProgressLine() as line:
 
@@ -155,7 +155,7 @@ class Change:
                 raise
         if kept is not None and kept.is_made:
             self.kept = kept.path
-            complain(f"kept what was there before in {kept.path}; to undo: {_undo(self.folder, kept.path)}")
+            print_error(f"kept what was there before in {kept.path}; to undo: {_undo(self.folder, kept.path)}")
 
 
 def _undo(folder: str, place: str) -> str:

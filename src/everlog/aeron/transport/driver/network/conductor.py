@@ -10,8 +10,8 @@ from everlog.aeron.java_exception import AeronEvent
 from everlog.aeron.transport.driver import publication_errors
 from everlog.aeron.transport.driver.commands.conductor_proxy import PublicationError
 from everlog.aeron.transport.driver.links import SubscriptionLink
+from everlog.aeron.transport.driver.network.context import NetworkContext
 from everlog.aeron.transport.driver.network.images import NetworkImages
-from everlog.aeron.transport.driver.network.parts import NetworkParts
 from everlog.aeron.transport.driver.network.publications import NetworkPublications
 from everlog.aeron.transport.driver.network.receive_endpoints import ReceiveEndpoints
 from everlog.aeron.transport.driver.network.send_endpoints import SendEndpoints
@@ -32,12 +32,12 @@ Lookup = tuple[int, str, str]
 """Who asks for a name, which, and for which of its channels."""
 
 
-class NetworkSide:
-    """See ``NetworkConductor`` in :mod:`everlog.aeron.transport.driver.conductor.conductor`. Requests of sender and
-    receiver that wait for a task are done one after the other, images beside names: a name server may take long to say
-    nothing."""
+class NetworkConductor:
+    """See ``NetworkCommandHandler`` in :mod:`everlog.aeron.transport.driver.conductor.conductor`. Requests of sender
+    and receiver that wait for a task are done one after the other, images beside names: a name server may take long to
+    say nothing."""
 
-    def __init__(self, parts: NetworkParts) -> None:
+    def __init__(self, parts: NetworkContext) -> None:
         self._parts = parts
         self._context = parts.context
         self._streams = parts.streams
