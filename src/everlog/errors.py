@@ -1,8 +1,8 @@
-"""One exception tree and one message shape: where, what was found, what was expected, what to do.
+"""One exception tree. Each error says where it is, what was found, what was expected, and what to do.
 
-Every error that everlog raises on purpose is an :class:`EverlogError`. Its fields stay readable for programs; its
-text is one line for people. ``exit_code`` is what the command line ends with: 1 for faults in the data, 2 for wrong
-usage or a path that is no store.
+Every error that everlog raises on purpose is an :class:`EverlogError`. Its fields are for programs, its text is one
+sentence for people. The command line exits with ``exit_code``: 1 for faults in the data, 2 for wrong usage or a path
+that is no store.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ MAX_TEXT = 4000
 
 
 class EverlogError(Exception):
-    """Base of all errors. ``where`` is a file or an option, ``offset`` a byte offset in it; all but ``where`` may
-    be ``None``.
+    """Base of all errors.
+
+    ``where`` is a file or an option, ``offset`` a byte offset in it, ``hint`` what to do; all but ``where`` may be
+    ``None``. ``message`` is the sentence that is shown, without the hint; by default it is made of the other fields.
     """
 
     exit_code: ClassVar[int] = 2
     appended: int = 0
-    """Of several messages that were to be appended with one call: so many at the front are stored."""
+    """How many messages, from the front, a failed call that appends several has stored."""
 
     def __init__(
         self,
@@ -30,28 +32,28 @@ class EverlogError(Exception):
         found: str | None = None,
         expected: str | None = None,
         hint: str | None = None,
+        message: str | None = None,
     ) -> None:
         self.where = where
         self.offset = offset
         self.found = found
         self.expected = expected
         self.hint = hint
-        super().__init__(self._text())
+        self.message = message
+        text = self._sentence() if message is None else message
+        super().__init__(_shown(text + (f" ({hint})" if hint else "")))
 
-    def _text(self) -> str:
+    def _sentence(self) -> str:
+        """What the text is where no ``message`` is given."""
         place = self.where if self.offset is None else f"{self.where} at offset {self.offset}"
-        parts = []
-        if self.found is not None:
-            parts.append(f"found {self.found}")
-        if self.expected is not None:
-            parts.append(f"expected {self.expected}")
-        text = place + (": " + ", ".join(parts) if parts else "")
-        return _shown(text + (f" ({self.hint})" if self.hint else ""))
+        expected = None if self.expected is None else f"expected {self.expected}"
+        parts = [part for part in (self.found, expected) if part is not None]
+        return place + (": " + "; ".join(parts) if parts else "")
 
     def __reduce__(self) -> tuple[object, ...]:
         # Keyword-only fields: the default would call cls(text) and lose them between Spark processes.
-        state = {"offset": self.offset, "found": self.found, "expected": self.expected, "hint": self.hint}
-        return _rebuild, (type(self), self.where, state)
+        names = ("offset", "found", "expected", "hint", "message")
+        return _rebuild, (type(self), self.where, {name: getattr(self, name) for name in names})
 
 
 def _shown(text: str) -> str:
@@ -91,21 +93,45 @@ class UnsupportedVersion(EverlogError):
 class UsageError(EverlogError):
     """A wrong option, address, column or stream name."""
 
+    def _sentence(self) -> str:
+        if self.expected is None:
+            return self.where if self.found is None else f"{self.where}: {self.found}"
+        return f"{self.where} must be {self.expected}" + ("" if self.found is None else f", not {self.found}")
+
+
+class WrongType(UsageError, TypeError):
+    """An argument of a wrong type."""
+
+
+class Closed(UsageError):
+    """A store, writer, reader or client that is used after it was closed."""
+
+    def _sentence(self) -> str:
+        return f"{self.where} is closed"
+
 
 class InvalidSchema(UsageError):
     """A schema is not what its standard says, or it is over a named limit."""
+
+    _sentence = EverlogError._sentence
 
 
 class UnknownStream(UsageError):
     """The store has no stream of that name."""
 
+    _sentence = EverlogError._sentence
+
 
 class UnknownSubscriber(UsageError):
     """The journal has no subscriber of that name."""
 
+    _sentence = EverlogError._sentence
+
 
 class SubscriberExists(UsageError):
     """There is a subscriber of that name already, or a session's subscriber that a process has open."""
+
+    _sentence = EverlogError._sentence
 
 
 class MissingDependency(EverlogError):

@@ -7,7 +7,7 @@ from dataclasses import fields
 from types import UnionType
 from typing import Any, TypeVar
 
-from everlog.errors import UsageError
+from everlog.errors import UsageError, WrongType
 
 T = TypeVar("T")
 MIN_INT64, MAX_INT64 = -(1 << 63), (1 << 63) - 1
@@ -27,7 +27,10 @@ def fill(kind: type[T], values: Mapping[str, Any]) -> T:
     """
     known = option_names(kind)
     if unknown := sorted(values.keys() - known):
-        raise UsageError("options", found=", ".join(unknown), expected=f"names out of {', '.join(sorted(known))}")
+        expected = f"known: {', '.join(sorted(known))}" if known else "there are none"
+        what = "option" if len(unknown) == 1 else "options"
+        found = ", ".join(map(repr, unknown))
+        raise UsageError("options", found=found, expected=expected, message=f"unknown {what} {found}; {expected}")
     return kind(**values)
 
 
@@ -46,6 +49,6 @@ def whole_number(name: str, text: str, least: int = MIN_INT64, most: int = MAX_I
 
 
 def check_type(name: str, value: object, kind: type | UnionType, expected: str) -> None:
-    """Raises :class:`UsageError` for an argument of another type, before anything is done with it."""
+    """Raises :class:`WrongType` for an argument of another type, before anything is done with it."""
     if not isinstance(value, kind) or isinstance(value, bool):
-        raise UsageError(name, found=repr(value), expected=expected)
+        raise WrongType(name, found=repr(value), expected=expected)
