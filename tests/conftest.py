@@ -16,9 +16,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from everlog.testing.series import Series
-from tests.toy_stores import golden, toy, toy_family
+from tests.toy_stores import golden, toy
 
-__all__ = ["golden", "toy", "toy_family"]
+__all__ = ["golden", "toy"]
 
 HERE = Path(__file__).parent
 

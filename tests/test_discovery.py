@@ -12,8 +12,6 @@ from everlog.core.concurrent_map import concurrent_map
 from everlog.discovery import FoundStore, find_stores
 from everlog.errors import NotAStore, StoreUnavailable, UsageError
 
-pytestmark = pytest.mark.usefixtures("toy_family")
-
 ROW = (1, None, None, b"x")
 
 

@@ -26,18 +26,9 @@ def golden(tmp_path_factory):
 
 
 @pytest.fixture
-def toy_family(monkeypatch):
-    """The toy family is one of those that are known."""
-    from everlog.stores import FAMILIES
-    from everlog.testing.toy_store import ENTRY
-
-    monkeypatch.setitem(FAMILIES, "toy", ENTRY)
-
-
-@pytest.fixture
 def toy(tmp_path):
     """``toy("name", {"stream": [(number, time, topic, payload), ...]})`` writes a toy store and gives its path."""
-    from everlog.testing.toy_store import toy_line
+    from everlog.testing.toy.store import toy_line
 
     def write(name: str, streams: dict[str, list[tuple]]) -> str:
         folder = tmp_path / name

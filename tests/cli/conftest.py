@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from everlog import stores
 from everlog.cli.app import run
-from everlog.testing.toy_store import ENTRY, toy_line
+from everlog.testing.toy.store import toy_line
 
 
 @dataclass
@@ -40,8 +39,7 @@ Everlog = Callable[..., Result]
 
 @pytest.fixture
 def everlog(monkeypatch: pytest.MonkeyPatch) -> Everlog:
-    """Runs one command line; only the toy family is known."""
-    monkeypatch.setattr(stores, "FAMILIES", {"toy": ENTRY})
+    """Runs one command line."""
 
     def call(*arguments: object) -> Result:
         out, err = io.BytesIO(), io.StringIO()

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from everlog.testing.toy_store import ToyStore
+from everlog.testing.toy.store import ToyStore
 
 NAMES = ["store", "family", "stream", "address", "timestamp", "crc32", "timestamp_ns", "length", "payload"]
 NAMES += ["number", "topic"]

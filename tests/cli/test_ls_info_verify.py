@@ -137,7 +137,7 @@ def test_an_option_that_the_family_does_not_have_is_refused(everlog, toy: Path) 
 
 
 def test_a_defect_is_one_line_without_a_traceback(everlog, toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("everlog.testing.toy_store.ToyStore.info", lambda self: 1 / 0)
+    monkeypatch.setattr("everlog.testing.toy.store.ToyStore.info", lambda self: 1 / 0)
     result = everlog("info", toy)
     assert result.code == 2
     assert result.stderr.startswith("everlog: internal error, please report: ZeroDivisionError")
@@ -147,5 +147,5 @@ def test_an_interrupt_exits_130(everlog, toy: Path, monkeypatch: pytest.MonkeyPa
     def interrupt(self: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("everlog.testing.toy_store.ToyStore.info", interrupt)
+    monkeypatch.setattr("everlog.testing.toy.store.ToyStore.info", interrupt)
     assert everlog("info", toy).code == 130

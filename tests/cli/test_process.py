@@ -14,10 +14,9 @@ import pytest
 
 import everlog as package
 from everlog import jlog
-from everlog.testing.toy_store import toy_line
+from everlog.testing.toy.store import toy_line
 
-HEAD = "from everlog import stores\nstores.FAMILIES = {'toy': ('everlog.testing.toy_store', 'ToyStore', '')}\n"
-MAIN = HEAD + "from everlog.cli import main\nmain()\n"
+MAIN = "from everlog.cli import main\nmain()\n"
 
 
 @pytest.fixture
@@ -69,7 +68,7 @@ def test_completion_scripts_are_there() -> None:
 
 
 def test_a_list_in_a_pipe_imports_neither_rich_nor_arrow(large: Path) -> None:
-    script = HEAD + (
+    script = (
         "import sys\nfrom everlog.cli.app import run\nrun(['ls', sys.argv[1]])\n"
         "print([m for m in ('rich', 'pyarrow', 'nanoarrow', 'numpy', 'pyspark', 'fsspec') if m in sys.modules])\n"
     )

@@ -9,13 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from everlog import stores
 from everlog.cli import read as read_module
 from everlog.cli.read import unescaped
 from everlog.cli.records import hex_line, shortened
 from everlog.jlog.store import JlogStore
-from everlog.stores import FAMILIES
-from everlog.testing.toy_store import toy_line
+from everlog.testing.toy.store import toy_line
 
 
 def test_json_has_the_common_keys_then_the_familys_own(everlog, toy: Path) -> None:
@@ -169,7 +167,6 @@ def message(payload: bytes) -> bytes:
 
 def write_segment(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A journal's first segment, which a next one follows for the metastore."""
-    monkeypatch.setattr(stores, "FAMILIES", {"jlog": FAMILIES["jlog"]})
     (path / "metastore").write_bytes(struct.pack("<IIII", 1, 4096, 1, 0x663A7318))
     (path / "00000000").write_bytes(message(b"one"))
 

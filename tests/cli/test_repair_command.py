@@ -13,20 +13,16 @@ from pathlib import Path
 
 import pytest
 
-import everlog.cli.opening  # noqa: F401 - it takes the families' names when it is imported: not those of a test
 import tests
-from everlog import stores
 from everlog.testing.contract import snapshot
 
 GOLDEN = tests.GOLDEN / "jlog"
-FAMILIES = dict(stores.FAMILIES)
 EVERLOG = [sys.executable, "-m", "everlog"]
 
 
 @pytest.fixture
 def jlog(everlog, monkeypatch):
-    """Runs one command line with the families that there are; stdin is no terminal."""
-    monkeypatch.setattr(stores, "FAMILIES", FAMILIES)
+    """Runs one command line; stdin is no terminal."""
     monkeypatch.setattr(sys, "stdin", io.StringIO())
     return everlog
 

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 import tests
-from everlog.stores import FAMILIES as EVERY_FAMILY
-from everlog.testing.toy_store import toy_line
+from everlog.testing.toy.store import toy_line
 
 GOLDEN = tests.GOLDEN
 SCHEMA = GOLDEN / "sbe" / "every-feature.xml"
@@ -133,9 +132,6 @@ def test_wrong_usage_is_one_line_and_exit_code_2(
 
 
 def test_aeron_takes_times_out_of_messages(everlog: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from everlog import stores
-
-    monkeypatch.setattr(stores, "FAMILIES", EVERY_FAMILY)
     with tarfile.open(GOLDEN / "aeron" / "archive-basic" / "archive.tar.gz") as tar:
         tar.extractall(tmp_path, filter="data")
     (archive,) = tmp_path.iterdir()

@@ -45,7 +45,7 @@ from everlog.errors import EverlogError
 from everlog.nats_streaming.options import NatsStreamingOptions
 from everlog.nats_streaming.reading.encryption import load_master_key
 from everlog.pipelines.append import notes
-from everlog.pipelines.append.options import COMMON, OF_FAMILY
+from everlog.pipelines.append.options import COMMON, appendable_families, appending_of
 from everlog.pipelines.export import manifest as export_manifest
 from everlog.pipelines.follow.offsets import from_json
 from everlog.pipelines.migrate import notes as migrate_notes
@@ -91,7 +91,11 @@ def _spark(folder: str) -> Iterator[tuple[str, Parser]]:
     for name in spark_options.OPTION_NAMES:
         start = {} if name in ("path", "paths") else {"path": folder}
         yield f"spark {name}", lambda text, start=start, name=name: spark_options.parse_options({**start, name: text})
-    for family, table in {"": COMMON, **OF_FAMILY}.items():
+    own = {
+        family: {option.spark: ("family", option.key, option.kind.read) for option in appending_of(family).options}
+        for family in appendable_families()
+    }
+    for family, table in {"": COMMON, **own}.items():
         for name, (_, _, read) in table.items():
             yield f"spark write {family} {name}", lambda text, read=read, name=name: read(name, text)
 

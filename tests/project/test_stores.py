@@ -49,7 +49,8 @@ def test_only_the_family_at_hand_is_imported(tmp_path: Path, name: str, package:
     script = (
         "import sys\nfrom everlog.core.files.storage import LocalStorage\nfrom everlog.stores import detect\n"
         "detect(LocalStorage(sys.argv[1]))\n"
-        "print(*sorted({m.split('.')[1] for m in sys.modules if m.startswith('everlog.') and m.count('.') > 1}))\n"
+        "parts = [m.split('.') for m in sys.modules if m.startswith('everlog.') and m.endswith('.store')]\n"
+        "print(*sorted({part[1] for part in parts}))\n"
     )
     done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, check=True, text=True)
     assert set(done.stdout.split()) & {"aeron", "jlog", "nats_streaming"} == {package}

@@ -7,7 +7,6 @@ import os
 import pytest
 
 from tests import ROOT
-from tests.spark import toy_source
 
 # A driver, and here are many short ones, starts in half the time where its JVM does not optimize what soon ends.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
@@ -23,16 +22,9 @@ def fsspec_folder(tmp_path_factory):
 def spark(fsspec_folder):
     from everlog.spark.session import local_session
 
-    # Spark's workers import toy_source, too, when they unpickle what the driver sends.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     os.environ["EVERLOG_TEST_KEY"] = "mykey"
     os.environ["FSSPEC_CONFIG_DIR"] = str(fsspec_folder)
     session = local_session("everlog tests")
-    session.dataSource.register(toy_source.ToySource)
     yield session
     session.stop()
-
-
-@pytest.fixture(autouse=True)
-def _toys(toy_family: None) -> None:
-    pass

@@ -98,7 +98,7 @@ def test_rows_are_ordered_over_all_tasks_by_the_column_asked_for(spark: Any, tmp
     [
         (["id AS other"], {}, "columns: found other.*select"),
         (["id AS reserved_value"], {}, "columns: found reserved_value"),
-        (["'x' AS timestamp_ns"], {}, "column timestamp_ns: found string, expected bigint"),
+        (["'x' AS timestamp_ns"], {}, "column timestamp_ns: string; expected bigint"),
         ([], {"streamId": "7"}, "options: found streamId"),
         ([], {"orderBy": "rank"}, "option orderBy: found rank"),
         ([], {"durability": "buffered"}, "option durability: found 'buffered'"),
@@ -125,7 +125,7 @@ def test_a_path_without_a_store_and_a_null_are_refused_and_nothing_is_appended(s
     with pytest.raises(Exception, match="create=true with family=jlog or aeron-archive"):
         write(numbers(spark, 1), path)
     jlog.create(path)
-    with pytest.raises(Exception, match="column payload: found a null, expected a message"):
+    with pytest.raises(Exception, match="column payload: a null; expected a message"):
         # One task: another one that still runs when the write is given up may leave its part.
         write(spark.range(0, 20, 1, 1).selectExpr("if(id = 19, null, 'x') AS payload"), path)
     with pytest.raises(Exception, match="a time from 1970 to 2106"):

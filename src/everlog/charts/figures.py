@@ -69,7 +69,7 @@ def rates(era: Era) -> Figure:
     sums: Counter[tuple[int, str]] = Counter()
     for cell in era.cells:
         sums[cell["cell"], cell["family"]] += cell["bytes"]
-    order = {family: number for number, family in enumerate(charts.FAMILIES)}
+    order = {family: number for number, family in enumerate(charts.COLOURS)}
     below: Counter[int] = Counter()
     drawn = []
     for (start, family), count in sorted(

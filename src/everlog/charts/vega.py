@@ -12,18 +12,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from everlog.errors import MissingDependency
+from everlog.stores import FAMILIES
 
 Spec = dict[str, Any]
 Row = dict[str, Any]
 
-BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY = "#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9"
-FAMILIES = {
-    "aeron-archive": BLUE,
-    "aeron-cluster": SKY,
-    "aeron-driver": PURPLE,
-    "jlog": GREEN,
-    "nats-streaming": ORANGE,
-}
+BLUE, ORANGE, VERMILLION, PURPLE, SKY = "#0072b2", "#e69f00", "#d55e00", "#cc79a7", "#56b4e9"
+COLOURS = {family.name: family.colour for family in FAMILIES.values()}
+"""The colour of each family."""
 INK, FAINT, GROUND = "#1f2328", "#8a9199", "#fffffe"
 """Written into the drawing, and taken out again for the page's own."""
 _STYLES = {INK: f"var(--ev-ink, {INK})", FAINT: f"var(--ev-faint, {FAINT})", GROUND: f"var(--ev-ground, {GROUND})"}
@@ -38,7 +34,7 @@ _LABELLED = re.compile(r'(<path aria-label="([^"]*)"[^>]*?)(?:/>|></path>)')
 _FAMILY_COLOUR = {
     "field": "family",
     "type": "nominal",
-    "scale": {"domain": list(FAMILIES), "range": list(FAMILIES.values())},
+    "scale": {"domain": list(COLOURS), "range": list(COLOURS.values())},
     "legend": None,
 }
 _CONFIG = {
@@ -206,7 +202,7 @@ def ranges(values: list[Row], names: list[str], axis: Spec, *, domain: Sequence[
 
 def stacks(values: list[Row], axis: Spec, *, domain: Sequence[float], title: str) -> Spec:
     """Bytes a second over time, one family's on top of another's."""
-    present = [family for family in FAMILIES if any(row["family"] == family for row in values)]
+    present = [family for family in COLOURS if any(row["family"] == family for row in values)]
     return {
         "width": WIDTH,
         "height": 110,
@@ -225,7 +221,7 @@ def stacks(values: list[Row], axis: Spec, *, domain: Sequence[float], title: str
             "color": {
                 "field": "family",
                 "type": "nominal",
-                "scale": {"domain": present, "range": [FAMILIES[name] for name in present]},
+                "scale": {"domain": present, "range": [COLOURS[name] for name in present]},
                 "legend": {"title": None, "orient": "right"},
             },
             "description": {"field": "says"},

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from everlog.cli.faults import FaultPrinter
-from everlog.cli.opening import open_given, sbe_columns, sbe_schema_option, store_options
+from everlog.cli.opening import open_given, sbe_columns, sbe_schema_option, store_arguments
 from everlog.cli.progress import ProgressLine
 from everlog.cli.records import JsonLines
 from everlog.cli.text import print_error
@@ -38,7 +38,7 @@ Sink = Callable[[str, Batch], None]
 
 
 @click.command
-@store_options
+@store_arguments
 @click.argument("out")
 @click.option("--format", "kind", type=click.Choice(FORMATS), help="Default: by the name's ending, else parquet.")
 @click.option("--stream", "streams", multiple=True, help="A stream; may be given again. Default: all.")

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from everlog.cli.faults import FaultPrinter, print_warnings
-from everlog.cli.opening import open_given, store_options
+from everlog.cli.opening import open_given, store_arguments
 from everlog.cli.progress import ProgressLine
 from everlog.cli.text import json_line, outline, print_table, scalar
 from everlog.core.report import Fault
@@ -22,7 +22,7 @@ LAG_NUMBERS = frozenset({2, 3, 4})
 
 
 @click.command
-@store_options
+@store_arguments
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line for each stream.")
 @click.option("--count", is_flag=True, help="Count records by reading them, where the store does not know the number.")
 @click.option("--all", "include_all", is_flag=True, help="List streams that are marked as deleted too.")
@@ -47,7 +47,7 @@ def ls(path: str, family: str | None, as_json: bool, count: bool, include_all: b
 
 
 @click.command
-@store_options
+@store_arguments
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def info(path: str, family: str | None, as_json: bool, **options: Any) -> None:
     """Show the state of the store at PATH: descriptors, subscriptions, clients, ..., as far as its family has them."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from everlog.cli.text import print_error, warn
+from everlog.core.family.record import load
 from everlog.errors import MissingDependency, UsageError
 from everlog.stores import FAMILIES, family_of, storage_of
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from prometheus_client.registry import Collector
 
-COLLECTORS = {"jlog": ("everlog.jlog.metrics", "JournalCollector")}
-"""Family to the module and class of its collector."""
 DEFAULT_LISTEN = "127.0.0.1:9464"
 MAX_PORT = 65_535
 LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+|::1")
@@ -26,12 +24,14 @@ LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+|::1")
 
 @click.command
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option("--listen", default=DEFAULT_LISTEN, show_default=True, help="HOST:PORT to serve on; port 0: a free one.")
+@click.option(
+    "--listen", default=DEFAULT_LISTEN, show_default=True, help="HOST:PORT to serve on; port 0 picks a free one."
+)
 @click.option("--once", is_flag=True, help="Print the metrics to stdout instead, once.")
 @click.option("--family", type=click.Choice(list(FAMILIES)), help="Take each PATH as a store of this family.")
 def metrics(paths: tuple[str, ...], listen: str, once: bool, family: str | None) -> None:
-    """Serve the state of the stores at PATH... to Prometheus: lag of each subscriber, sizes, warnings. They are looked
-    at when they are scraped; one that can't be read is told as such. Nothing is changed.
+    """Serve the state of the stores at PATH... to Prometheus: each subscriber's lag, sizes, warnings. The stores are
+    read at each scrape; one that can't be read is reported on stderr. Nothing is changed.
     """
     host, port = parse_listen(listen)
     registry = registry_of(paths, family)
@@ -52,56 +52,58 @@ def parse_listen(text: str) -> tuple[str, int]:
 
 
 def registry_of(paths: tuple[str, ...], family: str | None) -> CollectorRegistry:
-    """What all stores give, by family. Raises :class:`UsageError` for a family without metrics, :class:`NotAStore`,
-    :class:`MissingDependency`."""
+    """A registry with the collectors of all stores. Raises :class:`UsageError` for a family without metrics,
+    :class:`NotAStore`, :class:`MissingDependency`."""
     by_family: dict[str, list[str]] = {}
     for path in paths:
         name = family or family_of(storage_of(path))
-        if name not in COLLECTORS:
-            raise UsageError(
-                path, found=f"a store of family {name}", expected=f"one of {', '.join(COLLECTORS)}, which have metrics"
-            )
+        if FAMILIES[name].collector is None:
+            known = " or ".join(record.title for record in FAMILIES.values() if record.collector)
+            message = f"no metrics for {path}: {FAMILIES[name].title}s have none; a {known} has"
+            raise UsageError(path, found=name, expected=known, message=message)
         by_family.setdefault(name, []).append(path)
     try:
         from prometheus_client import CollectorRegistry
     except ImportError as error:
         raise MissingDependency(
-            "everlog metrics", found="prometheus-client not installed", hint="pip install 'everlog[metrics]'"
+            "everlog metrics",
+            found="prometheus-client not installed",
+            message="everlog metrics needs prometheus-client: pip install 'everlog[metrics]'",
         ) from error
     registry = CollectorRegistry()
     for name, group in by_family.items():
-        module, kind = COLLECTORS[name]
-        make: Callable[..., Collector] = getattr(importlib.import_module(module), kind)
+        make: Callable[..., Collector] = load(str(FAMILIES[name].collector))
         registry.register(make(group, open_storage=storage_of, on_error=ErrorPrinter()))
     return registry
 
 
 class ErrorPrinter:
-    """Says why a store can't be read: when the reason is a new one, not at each scrape."""
+    """Prints why a store can't be read, unless the last scrape failed for the same reason."""
 
     def __init__(self) -> None:
-        self._told: dict[str, str] = {}
+        self._last: dict[str, str] = {}
 
     def __call__(self, path: str, error: Exception) -> None:
-        """Tell it, unless it was told."""
+        """Print the error of a scrape."""
         text = str(error)
-        if self._told.get(path) != text:
-            self._told[path] = text
+        if self._last.get(path) != text:
+            self._last[path] = text
             warn(text if text.startswith(path) else f"{path}: {text}")
 
 
 def serve(registry: CollectorRegistry, host: str, port: int) -> None:
-    """Serve until interrupted. Raises :class:`UsageError` where nobody can listen there."""
+    """Serve until interrupted. Raises :class:`UsageError` if the address can't be bound."""
     from prometheus_client import start_http_server
 
     try:
         server, thread = start_http_server(port, host, registry)
     except OSError as error:
+        found = f"{host}:{port}: {(error.strerror or str(error)).lower()}"
         raise UsageError(
-            "--listen", found=f"{host}:{port}: {(error.strerror or str(error)).lower()}", expected="a free address"
+            "--listen", found=found, expected="a free address", message=f"can't listen on {found}"
         ) from error
     if not LOOPBACK.fullmatch(host):
-        warn(f"{host} is no loopback address: whoever reaches it can read paths and subscriber names")
+        warn(f"{host} is not a loopback address: everyone who reaches it can read paths and subscriber names")
     place = f"[{host}]" if ":" in host else host
     print_error(f"serving http://{place}:{server.server_port}/metrics")
     try:

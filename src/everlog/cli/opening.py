@@ -1,83 +1,54 @@
-"""PATH and the options that say how to open it. A family's own options reach it only where it knows them."""
+"""PATH and the options with which it is opened. Raises an error for an option that PATH's family does not have."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from everlog.cli.text import warn
+from everlog.core.family.record import StoreOption
+from everlog.core.option_kinds import NUMBER, OptionKind
 from everlog.core.options import option_names
 from everlog.core.store import Store
 from everlog.errors import UsageError
-from everlog.stores import FAMILIES, family_of, storage_of, store_class
+from everlog.stores import FAMILIES, family_named, family_of, storage_of, store_class, store_options
 
 if TYPE_CHECKING:
     from everlog.sbe import SbeColumns, Schema
 
-KEY_VARIABLE = "NATS_STREAMING_ENCRYPTION_KEY"
-"""Environment variable that the original server takes its key from."""
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True, slots=True)
-class FamilyOption:
-    """A command line option that fills the field ``name`` of a family's options class."""
-
-    flag: str
-    name: str
-    help: str
-    type: Any = None
-    is_flag: bool = False
-
-    @property
-    def parameter(self) -> str:
-        """The name under which click passes it."""
-        return self.flag.removeprefix("--").replace("-", "_")
+def parameter_of(option: StoreOption) -> str:
+    """The name under which click passes an option."""
+    return str(option.flag).removeprefix("--").replace("-", "_")
 
 
-FAMILY_OPTIONS = (
-    FamilyOption(
-        "--checksum",
-        "checksum",
-        "Aeron: checksum recorded in the frames; auto tries.",
-        click.Choice(["auto", "none", "crc32", "crc32c"]),
-    ),
-    FamilyOption(
-        "--timestamp-from",
-        "timestamp_from",
-        "Aeron: where a record's time is: reserved_value:ns, :us or :ms, or sbe:FIELD, with a unit or not.",
-    ),
-    FamilyOption("--archive-dir", "archive_dir", "Aeron Cluster: the node's archive, where it is not beside PATH."),
-    FamilyOption("--pre-commit", "pre_commit", "JLog: read the unflushed pre-commit buffer too.", None, True),
-    FamilyOption(
-        "--encryption-key-file",
-        "encryption_key_file",
-        f"NATS Streaming: file with the key (or set {KEY_VARIABLE}).",
-        click.Path(dir_okay=False),
-    ),
-    FamilyOption("--encryption-key", "encryption_key", "NATS Streaming: the key; it shows in process lists."),
-    FamilyOption("--crc-poly", "crc_poly", "NATS Streaming: CRC-32 polynomial, reversed form, such as 0xEDB88320."),
-    FamilyOption("--max-msgs", "max_msgs", "NATS Streaming: the server's limit of messages a channel."),
-    FamilyOption("--max-bytes", "max_bytes", "NATS Streaming: the server's limit of bytes a channel: 64MB, ..."),
-    FamilyOption("--max-age", "max_age", "NATS Streaming: the server's limit of age: 24h, ..."),
-    FamilyOption("--include-bak", "include_bak", "NATS Streaming: read archived .bak slices too.", None, True),
-)
+def command_line_options() -> list[StoreOption]:
+    """The families' options that the command line has."""
+    return [option for option in store_options() if option.flag is not None]
 
 
-def store_options(command: F) -> F:
-    """Decorator: PATH, ``--family`` and the families' own options."""
-    for option in reversed(FAMILY_OPTIONS):
-        settings: dict[str, Any] = {"is_flag": True} if option.is_flag else {"type": option.type}
-        # None tells an option that was not given from one given with its default.
-        command = click.option(option.flag, option.parameter, default=None, help=option.help, **settings)(command)
+def store_arguments(command: F) -> F:
+    """Decorator: PATH, ``--family`` and the options of all families."""
+    for option in reversed(command_line_options()):
+        # With None as default, an option that was not given differs from one given with its default.
+        names = (str(option.flag), parameter_of(option))
+        command = click.option(*names, default=None, help=option.help, **_click_type(option.kind))(command)
     command = click.option("--family", type=click.Choice(list(FAMILIES)), help="Take PATH as a store of this family.")(
         command
     )
     return click.argument("path")(command)
+
+
+def _click_type(kind: OptionKind) -> dict[str, Any]:
+    if kind.is_flag:
+        return {"is_flag": True}
+    if kind.choices:
+        return {"type": click.Choice(list(kind.choices))}
+    return {"type": click.Path(dir_okay=False) if kind.is_file else None}
 
 
 def sbe_schema_option(command: F) -> F:
@@ -103,7 +74,11 @@ def sbe_columns(given: dict[str, Any], message: str | None = None, *, only: bool
     if given["frames"]:
         if str(given.get("timestamp_from")).startswith("sbe:") and message is None:
             return None  # the schema is there for the times
-        raise UsageError("--sbe-schema", expected="not with --frames: a fragment is no message")
+        raise UsageError(
+            "--sbe-schema",
+            found="--frames",
+            message="--sbe-schema and --frames exclude each other: a fragment is no message",
+        )
     from everlog.sbe import SbeColumns
 
     if not only:
@@ -117,20 +92,22 @@ def open_given(path: str, family: str | None, given: dict[str, Any], *, warn_of_
     """Open PATH with the options that the user gave. Raises :class:`UsageError` for one that the family does not
     have."""
     storage = storage_of(path)
-    kind = store_class(family or family_of(storage))
+    record = family_named(family or family_of(storage))
+    kind = store_class(record.name)
     known = option_names(kind.options_class)
     values: dict[str, Any] = {}
-    for option in FAMILY_OPTIONS:
-        value = given.get(option.parameter)
+    for option in command_line_options():
+        value = given.get(parameter_of(option))
         if value is None:
             continue
-        if option.name not in known:
-            raise UsageError(option.flag, found=f"a store of family {kind.family}", expected="a family that has this")
-        values[option.name] = value
+        if option.field not in known:
+            message = f"{option.flag} does not apply to {record.title}s"
+            raise UsageError(str(option.flag), found=record.name, expected="another family", message=message)
+        values[option.field] = option.kind.read(str(option.flag), value) if option.kind is NUMBER else value
+        if option.warning and warn_of_key:
+            warn(option.warning)
     if given.get("sbe_schema") is not None and "sbe_schema" in known:
         values["sbe_schema"] = given["sbe_schema"]
     if given.get("include_all") and "include_all" in known:
         values["include_all"] = True
-    if "encryption_key" in values and warn_of_key:
-        warn(f"--encryption-key shows in process lists; --encryption-key-file and {KEY_VARIABLE} do not")
     return kind.open(storage, values)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from everlog.cli.faults import FaultPrinter
-from everlog.cli.opening import open_given, sbe_columns, sbe_schema_option, store_options
+from everlog.cli.opening import open_given, sbe_columns, sbe_schema_option, store_arguments
 from everlog.cli.records import Formatter, HexDumps, JsonLines, Lines, RawPayloads
 from everlog.core.batch import Batch
 from everlog.core.columns import MAX_BATCH_ROWS, ColumnData
@@ -51,7 +51,7 @@ class Progress:
 
 
 @click.command
-@store_options
+@store_arguments
 @click.option("--stream", "streams", multiple=True, help="A stream; may be given again. Default: all.")
 @click.option("--from", "start", metavar="ADDRESS", help="First address.")
 @click.option("--to", "end", metavar="ADDRESS", help="Address to stop before.")

@@ -10,7 +10,7 @@ import click
 
 from everlog.cli.broken_pipe import ignoring_broken_pipe
 from everlog.cli.confirmation import confirmed
-from everlog.cli.opening import open_given, store_options
+from everlog.cli.opening import open_given, store_arguments
 from everlog.cli.progress import ProgressLine
 from everlog.cli.text import json_line, print_error, printable, styled, warn
 from everlog.cli.verify import BOLD, print_fault, print_summary
@@ -22,7 +22,7 @@ EXIT_FAULTS, EXIT_USAGE = 1, 2
 
 
 @click.command
-@store_options
+@store_arguments
 @click.option("--dry-run", is_flag=True, help="Print the plan and change nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--backup", metavar="FOLDER", help="Keep what is taken out here (default: PATH.repair-TIME).")

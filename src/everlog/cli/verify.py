@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from everlog.cli.opening import open_given, store_options
+from everlog.cli.opening import open_given, store_arguments
 from everlog.cli.progress import ProgressLine
 from everlog.cli.text import json_line, printable, styled
 from everlog.core.report import Fault, Report, Severity
@@ -15,7 +15,7 @@ RED, YELLOW, GREEN, BOLD = "31;1", "33", "32", "1"
 
 
 @click.command
-@store_options
+@store_arguments
 @click.option("--json", "as_json", is_flag=True, help="One JSON object with all faults.")
 def verify(path: str, family: str | None, as_json: bool, **options: Any) -> int:
     """Check everything in the store at PATH and report every fault: where, found, expected, what a reader loses, how it

@@ -128,6 +128,11 @@ class Store(ABC):
         late. ``()`` where a stream grows at its end alone. What was no open end once is none later."""
         return ()
 
+    def walked_end(self, stream: str) -> int | None:
+        """Where a stream ends that :meth:`streams` lists without an end, found by reading; ``None`` if reading does not
+        tell either."""
+        return None
+
     def settled_end(self, stream: str) -> int | None:
         """The address to stop before for who reads once, in order, and goes on behind the last record: what lies
         behind may yet get records before it. ``None`` where a stream grows at its end alone. To be asked before the

@@ -30,6 +30,7 @@ from everlog.jlog.monitoring.summary import count_lags, describe, summarize
 from everlog.jlog.options import JlogOptions
 from everlog.jlog.reading.growth import written_below
 from everlog.jlog.reading.journal import COLUMNS, Journal, Walk
+from everlog.jlog.reading.journal_end import journal_end
 from everlog.jlog.reading.segments import list_segments
 from everlog.jlog.reading.splitting import SplitContext, plan_splits, split_times
 from everlog.jlog.verify.journal import verify_journal
@@ -88,6 +89,10 @@ class JlogStore(Store):
         self._check(stream)
         segments = list_segments(self.storage.entries())
         return tuple((segment.log + 1) << MARKER_BITS for segment in written_below(self.storage, segments))
+
+    def walked_end(self, stream: str) -> int | None:
+        """See :meth:`Store.walked_end`. Of a journal without messages, where its next segment begins."""
+        return journal_end(self)
 
     def settled_end(self, stream: str) -> int | None:
         """The first open end, else that of the last segment there is now: of one that is followed only when it is read,

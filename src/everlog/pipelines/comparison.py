@@ -24,7 +24,7 @@ from everlog.pipelines.export.folder import is_export, read_manifest
 from everlog.pipelines.export.manifest import ExportedFile, Manifest, StreamKey
 from everlog.pipelines.export.reading import FileToRead, batches_of, files_of
 from everlog.pipelines.scan.options import SKIP, ScanOptions
-from everlog.stores import open_store, store_class
+from everlog.stores import family_named, open_store, store_class
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -135,7 +135,7 @@ def _exported(wanted: Wanted) -> Side:
         streams.append(shown)
         for file in files[keys[name]]:
             pieces.append(Piece(wanted.number, shown, file.file.byte_count, file=file, columns=columns))
-    return Side(path, family, tuple(streams), tuple(pieces), family == "jlog", faults=faults)
+    return Side(path, family, tuple(streams), tuple(pieces), family_named(family).address_parts == 2, faults=faults)
 
 
 def _check_whole(wanted: Wanted, path: str, manifest: Manifest, fault_count: int) -> None:

@@ -17,7 +17,6 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from everlog.core.following import CutLimit
 from everlog.errors import EverlogError, MissingDependency, UsageError
-from everlog.pipelines.follow.followers import UNFOLLOWED
 from everlog.pipelines.follow.offsets import from_json, to_json
 from everlog.pipelines.follow.positions import Positions
 from everlog.pipelines.follow.tracking import Tracker
@@ -29,6 +28,7 @@ from everlog.pipelines.scan.reading import read_task
 from everlog.spark.partitions import StorePartition, to_partitions
 from everlog.spark.struct_types import arrow_schema
 from everlog.spark.workers import freeze_gc
+from everlog.stores import FAMILIES
 
 try:
     from pyspark.sql.streaming.datasource import (
@@ -63,9 +63,10 @@ def make_reader(schema: StructType, scan: ScanOptions, options: FamilyOptions) -
     if scan.faults or scan.aggregation is not None:
         found = "option faults" if scan.faults else "an aggregation"
         raise UsageError("readStream", found=found, expected="records", hint="use read instead")
-    if options.keys() <= UNFOLLOWED.keys():
+    reasons = [FAMILIES[family].not_followed for family in options]
+    if all(reasons):
         found = f"stores of {', '.join(options)}"
-        why = "; ".join(UNFOLLOWED[family] for family in options)
+        why = "; ".join(filter(None, reasons))
         raise UsageError("readStream", found=found, expected="stores that keep their records", hint=why)
     return LiveReader(schema, scan, LiveOptions(**scan.live_options), options)
 

@@ -15,14 +15,13 @@ from everlog.core.files.remote import RemoteStorage
 from everlog.core.files.storage import Entry
 from everlog.errors import MissingDependency, NotAStore, StoreUnavailable, UsageError
 from everlog.testing.contract import Subject, check_failing_reads, read_rows
-from everlog.testing.toy_store import ENTRY, toy_line
+from everlog.testing.toy.store import toy_line
 
 URL = "memory://shelf/store"
 
 
 @pytest.fixture
-def shelf(monkeypatch: pytest.MonkeyPatch) -> Iterator[fsspec.AbstractFileSystem]:
-    monkeypatch.setattr(stores, "FAMILIES", {"toy": ENTRY})
+def shelf() -> Iterator[fsspec.AbstractFileSystem]:
     files = fsspec.filesystem("memory")
     files.pipe("/shelf/store/a.toy", b"".join(toy_line(n, n, "t", b"%d" % n) for n in range(100)))
     files.pipe("/shelf/store/inner/b", b"0123456789")
@@ -37,7 +36,6 @@ def test_a_store_opens_by_its_url(shelf: object) -> None:
 
 
 def test_a_local_file_url_reads_like_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stores, "FAMILIES", {"toy": ENTRY})
     (tmp_path / "a.toy").write_bytes(toy_line(1, None, None, b"x"))
     with stores.open_store(tmp_path.as_uri()) as store:
         assert len(read_rows(store, "a")) == 1
@@ -134,6 +132,5 @@ def test_without_fsspec_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_failing_reads_of_a_local_copy_give_no_bogus_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stores, "FAMILIES", {"toy": ENTRY})
     (tmp_path / "a.toy").write_bytes(b"".join(toy_line(n, n, "t", b"%d" % n) for n in range(100)))
     check_failing_reads(Subject(tmp_path))

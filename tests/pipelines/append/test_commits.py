@@ -12,29 +12,30 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pytest
 
+from everlog.aeron.archive.appending import RecordingAppending, RecordingOptions, RecordingTarget
 from everlog.aeron.archive.archive import Archive
 from everlog.aeron.archive.recording.options import ArchiveOptions
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.archive.writing import heartbeat
+from everlog.core.appending.target import Target, Uncertain
+from everlog.core.appending.target_name import TargetName
 from everlog.core.files.storage import Storage
 from everlog.core.files.writable import WritableStorage
 from everlog.core.report import Fault
 from everlog.errors import CorruptData, EverlogError, StoreUnavailable, UsageError, WriteFailed
 from everlog.jlog import Writer
+from everlog.jlog.appending import JournalTarget
 from everlog.jlog.store import JlogStore
 from everlog.pipelines.append import commits, messages, notes
 from everlog.pipelines.append.commits import Committer, OnUncertain, Transaction
-from everlog.pipelines.append.journal_target import JournalTarget
-from everlog.pipelines.append.naming import TargetName, journal_name, recording_name
-from everlog.pipelines.append.recording_target import RecordingOptions, RecordingTarget
 from everlog.pipelines.append.staging import Part, part_name, stage
-from everlog.pipelines.append.targets import Target, Uncertain
 from everlog.testing.series import Series
 from everlog.testing.storage.crashing import CrashingStorage
 from everlog.testing.storage.faulty_writes import FaultyWrites, WriteFaults
 
 QUERY = "1738ea29-450b-4b9a-ad39-a41da0a1b08e"
-THE_TARGET = journal_name("the target")
+NAMES = RecordingAppending()
+THE_TARGET = TargetName("the target", "the target")
 TERM = 64 << 10
 ROWS = 9
 SEEDS = 2
@@ -262,8 +263,8 @@ def test_the_next_commit_of_any_query_finishes_what_a_dead_one_began(kind: Kind,
         assert sorted(p for p in found if p != b"other") == sorted(payloads(0) + payloads(1)), moment
 
 
-BY_CHANNEL = recording_name("archive", {"channel": CHANNEL, "streamId": 7})
-BY_ID = recording_name("archive", {"recording": 0})
+BY_CHANNEL = NAMES.target_name("archive", {"channel": CHANNEL, "stream_id": 7})
+BY_ID = NAMES.target_name("archive", {"recording_id": 0})
 
 
 def open_by_id(storage: WritableStorage) -> RecordingTarget:
@@ -276,7 +277,7 @@ def open_by_id(storage: WritableStorage) -> RecordingTarget:
         (BY_CHANNEL.text, BY_ID, open_by_id),
         (BY_ID.text, BY_CHANNEL, open_recording),
         # As earlier versions named the target of a write without options.
-        ("archive", recording_name("archive", {}), open_recording),
+        ("archive", NAMES.target_name("archive", {}), open_recording),
         ("archive", BY_ID, open_by_id),
     ],
 )
@@ -296,7 +297,7 @@ def test_a_batch_begun_under_another_spelling_of_the_recording_is_finished_befor
 
 def test_a_query_goes_on_from_its_note_under_the_name_that_an_earlier_version_gave_its_target(series: Series) -> None:
     kind = KINDS["recording"]
-    name = recording_name("archive", {"channel": "aeron:ipc", "streamId": 7})
+    name = NAMES.target_name("archive", {"channel": "aeron:ipc", "stream_id": 7})
     for moment, folder, target in series.points(moments(kind)):
         note = notes.read_note(folder, QUERY)
         assert note is not None
@@ -313,7 +314,7 @@ def test_a_batch_begun_in_another_recording_stays_that_querys() -> None:
     assert note is not None
     notes.publish(folder, replace(note, target="archive?recording=0"))
     options = RecordingOptions(channel="aeron:ipc?term-length=64k", stream_id=8, wait_s=0, archive=ARCHIVE)
-    other = Committer(folder, recording_name("archive", {"streamId": 8}), lambda: RecordingTarget(target, options))
+    other = Committer(folder, NAMES.target_name("archive", {"stream_id": 8}), lambda: RecordingTarget(target, options))
     other.commit(staged(folder, 1, [[b"other"]], "other"), Transaction("other", 0))
     assert notes.read_note(folder, QUERY) == replace(note, target="archive?recording=0")
     with ArchiveStore.open(target, {}) as store:
@@ -375,7 +376,7 @@ def test_an_abort_deletes_its_own_parts_but_for_those_that_a_note_needs(kind: Ki
 def test_a_message_that_is_too_long_fails_the_commit_before_anything_is_appended(
     kind: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("everlog.pipelines.append.journal_target.MAX_MESSAGE_BYTES", 8000)
+    monkeypatch.setattr("everlog.jlog.appending.MAX_MESSAGE_BYTES", 8000)
     folder, target = CrashingStorage(root="staging"), kind.fresh()
     # A term of 64 KiB takes messages of an eighth of it.
     parts = staged(folder, 0, [payloads(0), [bytes(8193)]], "first")
@@ -426,7 +427,7 @@ def test_a_staged_part_that_is_gone_or_changed_fails_the_commit_before_anything_
 def test_a_query_that_goes_on_to_another_target_is_refused(kind: Kind) -> None:
     folder, target = CrashingStorage(root="staging"), kind.fresh()
     first_try(kind, folder, target, 0)
-    other = Committer(folder, journal_name("another target"), lambda: kind.open(kind.fresh()))
+    other = Committer(folder, TargetName("another target", "another target"), lambda: kind.open(kind.fresh()))
     with pytest.raises(UsageError, match="another target wants a new checkpoint"):
         other.commit(staged(folder, 1, [payloads(1)], "first"), Transaction(QUERY, 1))
 

@@ -7,10 +7,11 @@ import json
 import pytest
 
 from everlog.core.following import Cut, CutLimit
+from everlog.core.option_kinds import read_seconds
 from everlog.errors import CorruptData, UnsupportedVersion, UsageError
 from everlog.pipelines.follow.admission import Pending, admit
 from everlog.pipelines.follow.offsets import Mark, Offset, Range, from_json, ranges, to_json
-from everlog.pipelines.scan.live_options import parse_seconds, parse_starting
+from everlog.pipelines.scan.live_options import parse_starting
 
 OFFSET = Offset({"/b": {"z": Mark("9"), "a": Mark("7", "3")}, "/a": {"3": Mark("4096")}})
 
@@ -117,7 +118,7 @@ def test_starting_offsets_are_a_word_or_stores_with_streams():
 
 def test_seconds_have_units():
     texts = {"10": 10.0, "10s": 10.0, "500ms": 0.5, "2m": 120.0, "1h": 3600.0, " 0.5 s ": 0.5}
-    assert {text: parse_seconds("discoveryInterval", text) for text in texts} == texts
+    assert {text: read_seconds("discoveryInterval", text) for text in texts} == texts
     for wrong in ("", "s", "-1", "ten", "1d", "1.2.3"):
         with pytest.raises(UsageError):
-            parse_seconds("discoveryInterval", wrong)
+            read_seconds("discoveryInterval", wrong)

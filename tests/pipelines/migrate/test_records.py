@@ -19,10 +19,12 @@ import pytest
 
 import everlog
 import tests
+from everlog.aeron.archive.migrating import RecordingTarget
+from everlog.core.family.migrating import Row, TargetOptions
 from everlog.discovery import FoundStore
 from everlog.errors import CorruptData, UnknownStream, UsageError
+from everlog.jlog.migrating import JournalTarget
 from everlog.pipelines.migrate.notes import Note
-from everlog.pipelines.migrate.targets import JournalTarget, RecordingTarget, Row, TargetOptions
 from everlog.spark.jobs.migrate import RecordTarget, move_streams, plan_streams, rehearse
 from everlog.testing.series import Series
 
@@ -278,7 +280,7 @@ def test_what_others_append_afterwards_stays_and_the_rest_comes_behind_it(
     (row,) = move(source, target, "toy")
     with jlog.Writer(row["target"]) as writer:
         writer.append(b"theirs")
-    from everlog.testing.toy_store import toy_line
+    from everlog.testing.toy.store import toy_line
 
     with open(Path(source) / "s.toy", "ab") as file:
         file.write(toy_line(6, 6, "t", b"six"))
@@ -328,7 +330,7 @@ def test_wrong_wishes_and_damaged_notes(toy: Callable[..., str], tmp_path: Path)
     assert not (tmp_path / "to").exists()
     small = RecordTarget(kind="aeron-archive", folder=str(tmp_path / "a"), options=SMALL)
     (row,) = move(source, small, "toy", streams=["big"])
-    assert "found 9000 bytes, expected at most 8192" in row["error"]
+    assert "9000 bytes; expected at most 8192" in row["error"]
     move(source, target, "toy")
     with pytest.raises(CorruptData, match="expected aeron-archive"):
         plan_streams(found, RecordTarget(kind="aeron-archive", folder=str(tmp_path / "to")))

@@ -14,12 +14,12 @@ import pytest
 import everlog
 from everlog import jlog
 from everlog.aeron import archive
+from everlog.core.family.migrating import TargetOptions
 from everlog.discovery import FoundStore
 from everlog.errors import UsageError
-from everlog.pipelines.migrate.targets import TargetOptions
 from everlog.spark.jobs.migrate import RecordTarget, move_streams, plan_streams, rehearse
 from everlog.testing.made.channel import Channel, make_store
-from everlog.testing.toy_store import toy_line
+from everlog.testing.toy.store import toy_line
 
 REPLACED = "the store was replaced or cut"
 
@@ -83,7 +83,7 @@ def test_a_recording_of_another_session_is_another_one(tmp_path: Path) -> None:
             recorder.append_many([b"alive"] * 5)
             recorder.stop()
         (row,) = move(source, target, "aeron-archive")
-    assert "found at 256 a record of session_id 2, expected session_id 1" in row["error"]
+    assert "at 256 a record of session_id 2; expected session_id 1" in row["error"]
 
 
 def test_times_that_an_option_says_may_be_others_in_the_next_run(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_messages_of_a_channel_that_expired_before_they_were_moved_are_missed(tm
         for suffix in ("dat", "idx"):
             (store / "x" / f"msgs.{part}.{suffix}").unlink()
     (row,) = move(store, target, "nats-streaming")
-    assert "found a first record at 21, expected one at 16 or before" in row["error"]
+    assert "a first record at 21; expected one at 16 or before" in row["error"]
     (row,) = move(store, target, "nats-streaming", fail_on_data_loss=False)
     assert (row["moved"], len(row["losses"])) == (5, 1)
     assert payloads(row["target"]) == [b"%d" % n for n in (*range(15), *range(20, 25))]

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from everlog.core.family.migrating import Row, TargetOptions
 from everlog.discovery import FoundStore
 from everlog.errors import UsageError
-from everlog.pipelines.migrate.targets import JournalTarget, Row, TargetOptions
+from everlog.jlog.migrating import JournalTarget
 from everlog.spark.jobs.migrate import RecordTarget, move_streams, plan_streams
 
 
@@ -68,7 +69,7 @@ def test_a_message_that_is_too_long_is_moved_where_the_error_says(toy: Callable[
     source = toy("from", {"s": [(1, 1, "t", b"small"), (2, 2, "t", bytes(10_000))]})
     small = TargetOptions(term_length=1 << 16, segment_bytes=1 << 17)
     (row,) = move(source, RecordTarget(kind="aeron-archive", folder=str(tmp_path / "to"), options=small))
-    assert f"{source}: stream s: record 2: found 10000 bytes, expected at most 8192" in row["error"]
+    assert f"{source}: stream s: record 2: 10000 bytes; expected at most 8192" in row["error"]
     told = re.search(r"move into a new target with --term-length (\d+)", row["error"])
     assert told is not None
     large = TargetOptions(term_length=int(told[1]), segment_bytes=1 << 17)

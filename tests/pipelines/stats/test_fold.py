@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from everlog.jlog.family import JLOG
+from everlog.nats_streaming.family import NATS_STREAMING
 from everlog.pipelines.stats.fold import (
     NO_LEAST,
     NO_MOST,
@@ -17,8 +19,6 @@ from everlog.pipelines.stats.fold import (
     StreamFold,
     decode,
     encode,
-    missing_markers,
-    missing_sequences,
 )
 
 S = 10**9
@@ -144,7 +144,7 @@ def test_a_clock_that_leaves_the_range_for_a_record_makes_no_interval_over_it(cu
 
 
 def test_missing_sequences_are_found_inside_and_between_batches():
-    one = fold(missing=missing_sequences)
+    one = fold(missing=NATS_STREAMING.missing_between)
     one.add(records((1, 0, 1), (2, 0, 1), (5, 3, 1)))
     one.add(records((6, 4, 1)))
     one.add(records((8, 5, 1)))
@@ -162,12 +162,12 @@ def test_missing_sequences_are_found_inside_and_between_batches():
     ],
 )
 def test_markers_follow_each_other_in_a_log_and_begin_at_1(before, after, missing):
-    assert missing_markers(before[0] << 32 | before[1], after[0] << 32 | after[1]) == missing
+    assert JLOG.missing_between(before[0] << 32 | before[1], after[0] << 32 | after[1]) == missing
 
 
 def test_gaps_beyond_the_limit_are_counted(monkeypatch):
     monkeypatch.setattr("everlog.pipelines.stats.fold.MAX_GAPS", 2)
-    one = fold(missing=missing_sequences)
+    one = fold(missing=NATS_STREAMING.missing_between)
     one.add(records(*((number, 0, 1) for number in range(0, 20, 2))))
     assert (len(one.gaps), one.gap_count) == (2, 9)
 

@@ -10,7 +10,7 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from everlog.errors import CorruptData, KeyRefused, StoreUnavailable, UnsupportedVersion, UsageError
-from tests.spark import toy_source
+from everlog.spark.source import EverlogDataSource
 from tests.spark.source.test_partitions import damage, reader_of, rows_of
 
 FIELDS = ("store", "stream", "address", "code", "severity", "file", "offset")
@@ -71,7 +71,7 @@ def test_a_schema_chooses_columns_of_faults_and_none_of_groups(toy):
     damage(path)
 
     def rows(schema: StructType, **options: str) -> list[tuple]:
-        return rows_of(toy_source.ToySource(CaseInsensitiveDict({"path": path, **options})).reader(schema))
+        return rows_of(EverlogDataSource(CaseInsensitiveDict({"path": path, **options})).reader(schema))
 
     code, offset = StructField("code", StringType()), StructField("offset", LongType())
     assert rows(StructType([offset, code]), faults="true") == [(20, "toy-bad-line")]
@@ -115,7 +115,7 @@ def test_where_a_live_query_starts_is_refused_by_a_batch_query(toy):
     path = toy("one", {"s": [(1, None, None, b"")]})
     assert rows_of(reader_of(path, ("store",), maxRecordsPerTrigger="1")) == [(path,)]
     for table in ({}, {"faults": "true"}):
-        with pytest.raises(UsageError, match="startingOffsets: found read, expected readStream"):
+        with pytest.raises(UsageError, match="startingOffsets: read; expected readStream"):
             reader_of(path, ("store",), startingOffsets="latest", **table)
 
 

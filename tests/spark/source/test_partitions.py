@@ -10,12 +10,12 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 
 from everlog.errors import CorruptData, StoreUnavailable, UnknownStream, UsageError
 from everlog.pipelines.scan.planning import MAX_PARTITION_BYTES, MIN_PARTITION_BYTES, partition_count
-from tests.spark import toy_source
+from everlog.spark.source import EverlogDataSource
 
 
 def reader_of(path: str, columns: tuple[str, ...] = (), **options: str):
     given = {"path": path, **({"columns": ",".join(columns)} if columns else {}), **options}
-    source = toy_source.ToySource(CaseInsensitiveDict(given))
+    source = EverlogDataSource(CaseInsensitiveDict(given))
     return source.reader(source.schema())
 
 

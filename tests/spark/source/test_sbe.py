@@ -32,7 +32,7 @@ def store(toy):
 
 
 def read(spark, store, **options):
-    reader = spark.read.format("everlog-toy").option("sbeSchema", str(SCHEMA))
+    reader = spark.read.format("everlog").option("sbeSchema", str(SCHEMA))
     for name, value in options.items():
         reader = reader.option(name, value)
     return reader.load(store)
@@ -182,7 +182,7 @@ def test_options_are_checked_where_the_query_is_planned(tmp_path):
         parse_options({"path": "/a", "sbeSchema": str(SCHEMA), "sbeOnly": "true"})
     with pytest.raises(UsageError, match="sbeUint64: found no sbeMessage"):
         parse_options({"path": "/a", "sbeSchema": str(SCHEMA), "sbeUint64": "bigint"})
-    with pytest.raises(UsageError, match="sbeUint64: found 'long', expected decimal or bigint"):
+    with pytest.raises(UsageError, match="sbeUint64: 'long'; expected decimal or bigint"):
         parse_options({"path": "/a", "sbeSchema": str(SCHEMA), "sbeMessage": "Small", "sbeUint64": "long"})
     wrong = tmp_path / "wrong.xml"
     wrong.write_text("<a/>")

@@ -268,10 +268,10 @@ def test_a_folder_of_stores_and_many_partitions_give_each_record_once(spark, gol
 
 def test_toy_stores_with_nulls_and_their_own_family(spark, toy):
     path = toy("store", {"s": [(1, None, "a", b"x"), (2, 5_000, None, b"")]})
-    rows = spark.read.format("everlog-toy").option("columns", "number,timestamp_ns,topic,payload").load(path).collect()
+    rows = spark.read.format("everlog").option("columns", "number,timestamp_ns,topic,payload").load(path).collect()
     assert [tuple(r) for r in rows] == [(1, None, "a", b"x"), (2, 5000, None, b"")]
 
 
 def test_nothing_to_read_is_an_empty_table(spark, toy):
     path = toy("store", {"s": []})
-    assert spark.read.format("everlog-toy").load(path).collect() == []
+    assert spark.read.format("everlog").load(path).collect() == []

@@ -6,7 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from everlog.pipelines.stats.fold import Buckets, Records, StreamFold, missing_sequences
+from everlog.nats_streaming.family import NATS_STREAMING
+from everlog.pipelines.stats.fold import Buckets, Records, StreamFold
 from everlog.pipelines.stats.rows import GAP, StreamName, detail_rows, fold_rows
 from everlog.spark import report
 from everlog.spark.statistics.stats import Stats, stats_of_parts
@@ -44,7 +45,7 @@ def page(spark, tmp_path_factory):
     import pyarrow as pa
 
     batches = [
-        *_fold(StreamName("/data/a", "nats-streaming", "orders"), PER_MINUTE, missing=missing_sequences),
+        *_fold(StreamName("/data/a", "nats-streaming", "orders"), PER_MINUTE, missing=NATS_STREAMING.missing_between),
         *_fold(StreamName("/data/b", "jlog", "journal"), (3, 3, 3), 5000),
         *_fold(StreamName("/data/a", "nats-streaming", HOSTILE), (1, 0, 1)),
         *_timeless(StreamName("/data/c", "aeron-archive", "0")),

@@ -327,6 +327,6 @@ def test_a_bucket_below_a_millisecond_is_refused(spark, folder):
 
 
 def test_a_bucket_that_no_time_reaches_is_refused(spark, folder):
-    with pytest.raises(UsageError, match=r"bucket: found 100000000000000000000 ns, expected .* at most"):
+    with pytest.raises(UsageError, match=r"bucket: 100000000000000000000 ns; expected .* at most"):
         stats(spark, str(folder / "basic"), bucket_ns=10**20)
     assert stats(spark, str(folder / "basic"), bucket_ns=10**18).streams[0]["records"] == 90

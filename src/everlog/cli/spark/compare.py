@@ -10,13 +10,13 @@ import click
 from everlog.cli.spark.invocation import Running, chosen_options, pair, source_options, spark_options
 from everlog.cli.text import json_line, print_error, print_table, printable
 from everlog.errors import UsageError
+from everlog.stores import FAMILIES, family_named
 
 if TYPE_CHECKING:
     from everlog.spark.jobs.compare import Comparison, Difference
 
 HEADERS = ("stream", "same", "only in A", "only in B", "different", "from", "to", "first difference")
 NUMBERS = frozenset(range(1, 5))
-CLUSTER = "aeron-cluster"
 WAYS = ("address", "order", "payload")
 
 
@@ -77,10 +77,11 @@ def _print(found: Comparison) -> None:
     faults = sum(one.faults_a + one.faults_b for one in found.streams)
     passed = f"; {faults} faults passed over" if faults else ""
     click.echo(f"{'the same records' if found.is_same else 'not the same'}, by {found.by}{passed}")
-    if found.families == (CLUSTER, CLUSTER) and not found.is_same:
-        print_error(
-            f"{shlex.join(['everlog', 'cluster', found.a, 'compare', found.b])} tells of terms and snapshots, too"
-        )
+    first, second = found.families
+    command = family_named(first).compare_command if first in FAMILIES else None
+    if command is not None and first == second and not found.is_same:
+        names = {"a": shlex.quote(found.a), "b": shlex.quote(found.b)}
+        print_error(f"{command.format(**names)} compares terms and snapshots, too")
 
 
 def _text(first: Difference | None) -> str:

@@ -11,7 +11,9 @@ from everlog.cli.progress import ProgressLine
 from everlog.cli.seconds import Seconds
 from everlog.cli.spark.invocation import Running, scan_options, source_options, spark_options
 from everlog.cli.text import json_line, print_error, print_table, warn
+from everlog.core.family.record import load
 from everlog.errors import UsageError
+from everlog.stores import FAMILIES
 
 if TYPE_CHECKING:
     from everlog.discovery import FoundStore
@@ -49,10 +51,14 @@ _RECORDS_ONLY = {
     "reserved_value": None,
     "term_length": None,
 }
-_JOURNALS_ONLY = {"compression": None}
-_ARCHIVES_ONLY = {"term_length": None, "reserved_value": None}
+OF_TARGETS = ("segment_bytes", "compression", "term_length", "reserved_value")
+"""Options of which each family of targets takes its own."""
 _EXPECTED = "stream, family, onFault, includeAll, failOnDataLoss, or a store's own"
 _file = click.Path(dir_okay=False, exists=True)
+
+
+def _targets() -> str:
+    return ", ".join(f"{family.name}:FOLDER" for family in FAMILIES.values() if family.migrating is not None)
 
 
 @click.command
@@ -62,7 +68,7 @@ _file = click.Path(dir_okay=False, exists=True)
     "target",
     required=True,
     metavar="TARGET",
-    help="jlog:FOLDER, aeron-archive:FOLDER, or a NATS server: nats://host:4222.",
+    help=f"{_targets()}, or a NATS server: nats://host:4222.",
 )
 @source_options
 @click.option("--dry-run", is_flag=True, help="Say what would be moved; change nothing.")
@@ -70,7 +76,7 @@ _file = click.Path(dir_okay=False, exists=True)
 @click.option("--notes", metavar="FOLDER", help="Where it is noted what was moved. Default: TARGET.everlog-migrate")
 @click.option("--manifest", type=click.Choice(["jsonl", "parquet"]), default="jsonl", help="Old and new addresses.")
 @click.option("--segment-bytes", type=int, help="Of new journals' or recordings' segments.")
-@click.option("--compression", type=click.Choice(["lz4", "null"]), help="jlog: of new journals.")
+@click.option("--compression", type=click.Choice(["lz4", "null"]), help="Journals: how new ones are compressed.")
 @click.option("--term-length", type=int, help="Archive: of new recordings; the longest message is an eighth of it.")
 @click.option(
     "--reserved-value",
@@ -130,13 +136,10 @@ def migrate(
         rows = _to_jetstream(stores, scan, target, dry_run, running, given)
     elif colon:
         _refuse_given(given, _JETSTREAM_ONLY, "a NATS server to move to")
-        if kind != "jlog":
-            _refuse_given(given, _JOURNALS_ONLY, "journals to move to, jlog:FOLDER")
-        if kind != "aeron-archive":
-            _refuse_given(given, _ARCHIVES_ONLY, "an archive to move to, aeron-archive:FOLDER")
+        _refuse_others_options(given, kind)
         rows = _to_records(stores, scan, (kind, folder), dry_run, running, given)
     else:
-        raise UsageError("--to", found=repr(target), expected="jlog:FOLDER, aeron-archive:FOLDER or nats://host:4222")
+        raise UsageError("--to", found=repr(target), expected=f"{_targets()} or nats://host:4222")
     for row in rows:
         for loss in row.get("losses", ()):
             warn(loss)
@@ -162,6 +165,17 @@ def _refuse_given(given: dict[str, Any], defaults: dict[str, Any], expected: str
     for name, default in defaults.items():
         if given[name] != default:
             raise UsageError(f"--{name.replace('_', '-')}", found="this option", expected=expected)
+
+
+def _refuse_others_options(given: dict[str, Any], kind: str) -> None:
+    """Raises :class:`UsageError` for an option that targets of another family have."""
+    name = FAMILIES[kind].migrating if kind in FAMILIES else None
+    taken = frozenset() if name is None else load(name).options
+    for option in OF_TARGETS:
+        if name is not None and option not in taken and given[option] is not None:
+            flag = f"--{option.replace('_', '-')}"
+            message = f"{flag} does not apply to {FAMILIES[kind].title}s"
+            raise UsageError(flag, found=kind, expected="another target", message=message)
 
 
 def _to_jetstream(
@@ -226,7 +240,7 @@ def _to_records(
     running: Running,
     given: dict[str, Any],
 ) -> list[dict[str, Any]]:
-    from everlog.pipelines.migrate.targets import DEFAULT_TERM_LENGTH, TargetOptions
+    from everlog.core.family.migrating import DEFAULT_TERM_LENGTH, TargetOptions
     from everlog.pipelines.scan.columns import family_options
     from everlog.spark.jobs.migrate import RecordTarget, migrate_records, plan_streams, rehearse
 

@@ -14,9 +14,9 @@ from typing import NoReturn
 
 from everlog.core.files.regular_files import read_small_file
 from everlog.errors import EverlogError, KeyRefused, MissingDependency, StoreUnavailable, UsageError
+from everlog.nats_streaming.family import KEY_VARIABLE
 from everlog.nats_streaming.options import NatsStreamingOptions
 
-SERVER_VARIABLE = "NATS_STREAMING_ENCRYPTION_KEY"
 AES_256_GCM, CHACHA20_POLY1305 = 1, 2
 NONCE_BYTES, TAG_BYTES = 12, 16
 OVERHEAD = 1 + NONCE_BYTES + TAG_BYTES
@@ -103,7 +103,7 @@ def load_master_key(options: NatsStreamingOptions) -> MasterKey | None:
                 "encryption_key_env", found=f"no variable {options.encryption_key_env}", expected="a key in it"
             )
         return MasterKey(os.fsencode(value))
-    value = os.environ.get(SERVER_VARIABLE, "")
+    value = os.environ.get(KEY_VARIABLE, "")
     return MasterKey(os.fsencode(value)) if value else None
 
 

@@ -22,14 +22,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from everlog.core.appending.target import Place, Target, Uncertain
+from everlog.core.appending.target_name import TargetName
 from everlog.core.files.writable import WritableStorage
 from everlog.errors import EverlogError, StoreUnavailable, UsageError
 from everlog.pipelines.append import notes, staging
 from everlog.pipelines.append.messages import chunks
-from everlog.pipelines.append.naming import TargetName
-from everlog.pipelines.append.notes import Note, Place, Plan
+from everlog.pipelines.append.notes import Note, Plan
 from everlog.pipelines.append.staging import Part
-from everlog.pipelines.append.targets import Target, Uncertain
 
 LOCK = "commit.lock"
 _POLL_S = 0.05
@@ -197,7 +197,7 @@ class Committer:
 
                 count = target.append(chunk, plan.time_ns, note_place)
                 appended += count
-                chunk = chunk.behind(count)
+                chunk = chunk.after(count)
                 yield count
 
     def _check(self, target: Target, parts: Sequence[Part]) -> None:

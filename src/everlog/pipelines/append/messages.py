@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import chain, islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from everlog.core.appending.messages import Messages
 from everlog.core.files.writable import WritableStorage
 from everlog.pipelines.append.staging import NUMBER, ORDER, PAYLOAD, Part, read
 
@@ -20,26 +20,6 @@ CHUNK_ROWS = 1 << 16
 """Most that is appended under one note; a longer message goes alone."""
 Row = tuple[Any, bytes, int | None]
 """What it is ordered by, payload, number."""
-
-
-@dataclass(slots=True)
-class Messages:
-    """Messages in order: payloads and, for each, its time in nanoseconds or its reserved value (``None``: the
-    default)."""
-
-    payloads: list[bytes] = field(default_factory=list)
-    numbers: list[int | None] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return len(self.payloads)
-
-    def first(self, count: int) -> Messages:
-        """So many."""
-        return Messages(self.payloads[:count], self.numbers[:count])
-
-    def behind(self, count: int) -> Messages:
-        """All but the first ones."""
-        return Messages(self.payloads[count:], self.numbers[count:])
 
 
 def chunks(storage: WritableStorage, parts: Sequence[Part], start: int) -> Iterator[Messages]:

@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from everlog.core.appending.target import Place
 from everlog.core.files.writable import WritableStorage
 from everlog.core.json_text import parse_json
 from everlog.errors import CorruptData, UsageError
@@ -33,8 +34,6 @@ from everlog.pipelines.append.staging import SUFFIX, Part
 NOTE_SUFFIX = ".note"
 VERSION = 1
 _KEY = re.compile(r"[A-Za-z0-9-]{1,80}")
-Place = dict[str, int]
-"""Where a message goes; what is in it is the target's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,36 +3,33 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import os
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from everlog.core.appending.family import Appending
+from everlog.core.appending.target import Target
+from everlog.core.appending.target_name import TargetName
+from everlog.core.family.record import load
 from everlog.core.files.durability import Durability
 from everlog.core.files.storage import LocalStorage
 from everlog.core.files.writable import LocalWritableStorage, make_folder
+from everlog.core.option_kinds import Reader, choice, read_flag, read_text
 from everlog.core.options import whole_number
 from everlog.errors import NotAStore, StoreUnavailable, UsageError
 from everlog.pipelines.append.commits import Committer, OnUncertain, Transaction
-from everlog.pipelines.append.naming import TargetName, journal_name, recording_name
 from everlog.pipelines.append.notes import NOTE_SUFFIX
-from everlog.pipelines.append.targets import Target
-from everlog.pipelines.scan.live_options import MAX_SECONDS
-from everlog.stores import detect
+from everlog.stores import FAMILIES, detect, family_named
 
-JLOG, AERON = "jlog", "aeron-archive"
 STAGING_SUFFIX = ".everlog-staging"
-_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _SPARKS_OWN = frozenset(("path", "checkpointlocation", "queryname"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """Where rows go. ``path`` and ``staging`` are absolute. ``made_with``: how a store is made where there is none,
-    ``recording``: which recording of an archive, ``archive``: how the archive is opened; each by the names of what
-    takes it. ``transaction`` makes ``df.write`` exact."""
+    """Where rows go. ``path`` and ``staging`` are absolute. ``given`` are the options of the store's family, by the
+    keys of its :class:`~everlog.core.appending.family.Appending`. ``transaction`` makes ``df.write`` exact."""
 
     path: str
     family: str
@@ -42,18 +39,12 @@ class WriteOptions:
     on_uncertain: OnUncertain = OnUncertain.FAIL
     order_by: str | None = None
     transaction: Transaction | None = None
-    made_with: Mapping[str, Any] = field(default_factory=dict)
-    recording: Mapping[str, Any] = field(default_factory=dict)
-    archive: Mapping[str, Any] = field(default_factory=dict)
+    given: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def target(self) -> TargetName:
-        """As notes name it."""
-        store = os.path.realpath(self.path)
-        if self.family == JLOG:
-            return journal_name(store)
-        keys = {name: key for name, (group, key, _) in OF_FAMILY[AERON].items() if group == "recording"}
-        return recording_name(store, {name: self.recording[key] for name, key in keys.items() if key in self.recording})
+        """The target as notes name it."""
+        return appending_of(self.family).target_name(os.path.realpath(self.path), self.given)
 
     def staging_storage(self) -> LocalWritableStorage:
         """The staging folder, made where there is none. Raises :class:`WriteFailed`."""
@@ -67,130 +58,79 @@ class WriteOptions:
         return Committer(self.staging_storage(), self.target, self.open_target, on_uncertain=self.on_uncertain)
 
     def open_target(self) -> Target:
-        """The journal or recording, made where ``create`` says so. Raises as these do."""
-        if self.family == JLOG:
-            from everlog.jlog.writing.creation import create
-            from everlog.pipelines.append.journal_target import JournalTarget
-
-            if self.create:
-                create(self.path, exist_ok=True, **self.made_with)
-            return JournalTarget(LocalWritableStorage(self.path), self.durability)
-        from everlog.aeron.archive.recording.options import ArchiveOptions
-        from everlog.pipelines.append.recording_target import RecordingOptions, RecordingTarget
-
-        if self.create:
-            make_folder(self.path)
-        archive = ArchiveOptions(durability=self.durability, **self.made_with, **self.archive)
-        options = RecordingOptions(archive=archive, **self.recording)
-        return RecordingTarget(LocalWritableStorage(self.path), options, create=self.create)
+        """The stream that is appended to; with ``create`` the store is made if there is none. Raises as opening it
+        does."""
+        appending = appending_of(self.family)
+        return appending.open_target(self.path, self.given, create=self.create, durability=self.durability)
 
 
-def _text(name: str, value: str) -> str:
-    if not value.strip():
-        raise UsageError(f"option {name}", found="nothing", expected="a value")
-    return value.strip()
+def appendable_families() -> list[str]:
+    """The families that Spark writes to."""
+    return [family.name for family in FAMILIES.values() if family.appending is not None]
 
 
-def _flag(name: str, value: str) -> bool:
-    text = value.strip().lower()
-    if text not in ("true", "false"):
-        raise UsageError(f"option {name}", found=repr(value), expected="true or false")
-    return text == "true"
+def appending_of(family: str) -> Appending:
+    """How a family is appended to. Raises :class:`UsageError` if Spark does not write to it."""
+    name = family_named(family).appending
+    if name is None:
+        raise UsageError("option family", found=repr(family), expected=" or ".join(appendable_families()))
+    found: Appending = load(name)()
+    return found
 
 
-def _number(name: str, value: str) -> int:
-    return whole_number(f"option {name}", value)
-
-
-def _bytes(name: str, value: str) -> int:
-    match = re.fullmatch(r"(\d{1,12})\s*([kmg]?)(?:i?b)?", value.strip().lower())
-    if match is None:
-        raise UsageError(f"option {name}", found=repr(value), expected="bytes, such as 64m")
-    return int(match[1]) * _UNITS[match[2]]
-
-
-def _seconds(name: str, value: str) -> float:
-    try:
-        seconds = float(value.strip().removesuffix("s"))
-    except ValueError:
-        seconds = math.nan
-    if not 0 <= seconds <= MAX_SECONDS:
-        raise UsageError(f"option {name}", found=repr(value), expected=f"seconds, such as 10, at most {MAX_SECONDS:g}")
-    return seconds
-
-
-def _choice(*choices: str) -> Callable[[str, str], str]:
-    def check(name: str, value: str) -> str:
-        if value.strip().lower() not in choices:
-            raise UsageError(f"option {name}", found=repr(value), expected=" or ".join(choices))
-        return value.strip().lower()
-
-    return check
-
-
-_Table = dict[str, tuple[str, str, Callable[[str, str], Any]]]
+_Table = dict[str, tuple[str, str, Reader]]
 COMMON: _Table = {
-    "family": ("", "family", _choice(JLOG, AERON)),
-    "create": ("", "create", _flag),
-    "stagingPath": ("", "staging", _text),
-    "durability": ("", "durability", _choice(Durability.WRITTEN, Durability.SYNCED)),
-    "orderBy": ("", "order_by", _text),
-    "onUncertain": ("", "on_uncertain", _choice(*OnUncertain)),
-    "txnAppId": ("transaction", "app_id", _text),
-    "txnVersion": ("transaction", "version", _number),
-}
-OF_FAMILY: dict[str, _Table] = {
-    JLOG: {
-        "segmentLength": ("made_with", "segment_bytes", _bytes),
-        "compression": ("made_with", "compression", _choice("none", "lz4", "null")),
-    },
-    AERON: {
-        "recording": ("recording", "recording_id", _number),
-        "channel": ("recording", "channel", _text),
-        "streamId": ("recording", "stream_id", _number),
-        "termLength": ("stream_options", "term_length", _bytes),
-        "mtuLength": ("stream_options", "mtu_length", _bytes),
-        "segmentLength": ("made_with", "segment_length", _bytes),
-        "checksum": ("archive", "checksum", _choice("none", "crc32", "crc32c")),
-        "livenessTimeout": ("archive", "liveness_timeout_s", _seconds),
-        "ownerTimeout": ("recording", "wait_s", _seconds),
-    },
+    "family": ("", "family", read_text),
+    "create": ("", "create", read_flag),
+    "stagingPath": ("", "staging", read_text),
+    "durability": ("", "durability", choice(Durability.WRITTEN, Durability.SYNCED).read),
+    "orderBy": ("", "order_by", read_text),
+    "onUncertain": ("", "on_uncertain", choice(*OnUncertain).read),
+    "txnAppId": ("transaction", "app_id", read_text),
+    "txnVersion": ("transaction", "version", whole_number),
 }
 """Option -> the group and name that it has here, and how its text is read."""
-OPTION_NAMES = (*COMMON, *dict.fromkeys(name for table in OF_FAMILY.values() for name in table))
+
+
+def option_names() -> list[str]:
+    """The options of a write to any family, each once."""
+    own = [option.spark for family in appendable_families() for option in appending_of(family).options]
+    return list(dict.fromkeys([*COMMON, *own]))
 
 
 def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
     """Read Spark's options, and look at the path. Raises :class:`UsageError` for an unknown option, a wrong value or no
-    path, :class:`NotAStore` where there is nothing to append to."""
+    path, :class:`NotAStore` if there is nothing to append to."""
     given = {name.lower(): value for name, value in options.items()}
-    groups: dict[str, dict[str, Any]] = {"": {}, "transaction": {}, "made_with": {}, "recording": {}, "archive": {}}
-    groups["stream_options"] = {}
+    groups: dict[str, dict[str, Any]] = {"": {}, "transaction": {}, "family": {}}
     _fill(groups, given, COMMON)
     own = groups[""]
     path = _path(given)
     family = own["family"] = _family(path, own.get("family"), own.get("create", False))
-    _fill(groups, given, OF_FAMILY[family])
-    known = {name.lower() for name in (*COMMON, *OF_FAMILY[family])} | _SPARKS_OWN
+    appending = appending_of(family)
+    table = COMMON | {option.spark: ("family", option.key, option.kind.read) for option in appending.options}
+    _fill(groups, given, table)
+    known = {name.lower() for name in table} | _SPARKS_OWN
     if unknown := sorted(name for name in options if name.lower() not in known):
-        names = ", ".join((*COMMON, *OF_FAMILY[family]))
-        raise UsageError("options", found=", ".join(unknown), expected=f"names out of {names}, to write to {family}")
-    if groups["stream_options"]:
-        groups["recording"]["stream_options"] = groups["stream_options"]
-    if family == AERON:
-        _check_recording(groups["recording"])
+        what = "option" if len(unknown) == 1 else "options"
+        raise UsageError(
+            "options",
+            found=", ".join(unknown),
+            expected=f"names out of {', '.join(table)}",
+            message=f"unknown {what} {', '.join(unknown)}; known for {family}: {', '.join(table)}",
+        )
+    appending.check(groups["family"])
     own["durability"] = Durability(own.get("durability", Durability.SYNCED))
     own["on_uncertain"] = OnUncertain(own.get("on_uncertain", OnUncertain.FAIL))
     own["staging"] = os.path.abspath(own["staging"]) if "staging" in own else _staging_of(path)
     own["transaction"] = _transaction(groups["transaction"])
-    own |= {name: groups[name] for name in ("made_with", "recording", "archive")}
-    return WriteOptions(path=path, **own)
+    return WriteOptions(path=path, **own, given=groups["family"])
 
 
 def _fill(groups: dict[str, dict[str, Any]], given: Mapping[str, str], table: _Table) -> None:
     for name, (group, key, read) in table.items():
         if name.lower() in given:
-            groups[group][key] = read(name, given[name.lower()])
+            groups[group][key] = read(f"option {name}", given[name.lower()])
 
 
 def _path(given: Mapping[str, str]) -> str:
@@ -224,22 +164,20 @@ def _has_notes(folder: str) -> bool:
 
 def _family(path: str, family: str | None, create: bool) -> str:
     found = detect(LocalStorage(path)) if os.path.isdir(path) else None
+    known = " or ".join(appendable_families())
     if found is None and not create:
-        hint = f"create=true with family={JLOG} or {AERON} makes it"
-        raise NotAStore(path, found="none of their files", expected=f"a {JLOG} journal or an {AERON}", hint=hint)
+        hint = f"create=true with family={known} makes it"
+        raise NotAStore(path, found="none of their files", expected=f"a store of {known}", hint=hint)
     family = family or found
     if family is None:
-        raise UsageError("option family", found="none", expected=f"{JLOG} or {AERON}, to be made")
-    if found not in (None, family) or family not in OF_FAMILY:
-        wanted = family if family in OF_FAMILY else f"{JLOG} or {AERON}"
-        raise UsageError(path, found=f"a store of {found or family}", expected=f"one of {wanted}")
+        message = f"option family must say what to create: {known}"
+        raise UsageError("option family", found="none", expected=known, message=message)
+    if family not in appendable_families():
+        raise UsageError("option family", found=repr(family), expected=known)
+    if found not in (None, family):
+        message = f"{path} is a store of {found}, not of {family}"
+        raise UsageError(path, found=f"a store of {found}", expected=f"one of {family}", message=message)
     return family
-
-
-def _check_recording(recording: Mapping[str, Any]) -> None:
-    if "recording_id" in recording and len({"channel", "stream_id", "stream_options"} & set(recording)):
-        expected = "none beside channel, streamId, termLength and mtuLength"
-        raise UsageError("option recording", found=str(recording["recording_id"]), expected=expected)
 
 
 def _transaction(values: Mapping[str, Any]) -> Transaction | None:

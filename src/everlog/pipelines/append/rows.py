@@ -6,15 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from everlog.core.appending.family import PAYLOAD, RESERVED_VALUE, TIMESTAMP, TIMESTAMP_NS
 from everlog.errors import UsageError
-from everlog.pipelines.append.options import AERON, JLOG
-from everlog.pipelines.append.staging import NUMBER, ORDER, PAYLOAD
+from everlog.pipelines.append.options import appending_of
+from everlog.pipelines.append.staging import NUMBER, ORDER
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-TIMESTAMP, TIMESTAMP_NS, RESERVED_VALUE = "timestamp", "timestamp_ns", "reserved_value"
-COLUMNS = {JLOG: (PAYLOAD, TIMESTAMP, TIMESTAMP_NS), AERON: (PAYLOAD, RESERVED_VALUE)}
 TYPES = {
     PAYLOAD: ("binary", "string"),
     TIMESTAMP: ("timestamp",),
@@ -28,9 +27,10 @@ END_NS = (1 << 32) * 10**9
 
 @dataclass(frozen=True, slots=True)
 class RowLayout:
-    """Which column, by number, is what; ``None`` for none."""
+    """The number of each column; ``None`` for none. ``has_times``: a message's number is its time, not its reserved
+    value."""
 
-    family: str
+    has_times: bool
     payload: int
     timestamp: int | None = None
     timestamp_ns: int | None = None
@@ -56,7 +56,7 @@ class RowLayout:
                 raise UsageError("option orderBy", found=str(order_by), expected=f"one of {', '.join(numbers)}")
             if kinds[order].split("(")[0] not in ORDERED:
                 raise UsageError("option orderBy", found=kinds[order], expected=f"a column of {', '.join(ORDERED)}")
-        taken = COLUMNS[family]
+        taken = appending_of(family).columns
         if others := [name for name in numbers if name not in taken and name != order]:
             hint = f"select({', '.join(repr(name) for name in taken if name in numbers)}) leaves the others out"
             expected = f"{', '.join(taken)}, which a store of {family} holds"
@@ -65,7 +65,7 @@ class RowLayout:
             if name in numbers and kinds[name] not in TYPES[name]:
                 raise UsageError(f"column {name}", found=kinds[name], expected=" or ".join(TYPES[name]))
         own = {name: numbers.get(name) for name in (TIMESTAMP, TIMESTAMP_NS, RESERVED_VALUE) if name in taken}
-        return cls(family, numbers[PAYLOAD], order=None if order is None else numbers[order], **own)
+        return cls(TIMESTAMP_NS in taken, numbers[PAYLOAD], order=None if order is None else numbers[order], **own)
 
 
 def to_staged(batches: Iterable[pa.RecordBatch], layout: RowLayout) -> Iterator[pa.RecordBatch]:
@@ -102,7 +102,7 @@ def _numbers(batch: pa.RecordBatch, layout: RowLayout, rows_before: int) -> pa.A
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if layout.family == AERON:
+    if not layout.has_times:
         if layout.reserved_value is None:
             return pa.nulls(batch.num_rows, pa.int64())
         return batch.column(layout.reserved_value).cast(pa.int64())

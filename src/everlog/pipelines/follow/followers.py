@@ -1,33 +1,21 @@
-"""Which follower a store has. A family without its own is followed by looking at its streams anew."""
+"""Opens the follower of a store."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from typing import Any
 
+from everlog.core.family.record import load
 from everlog.core.following import Follower, StoreFollower
 from everlog.discovery import FoundStore
-from everlog.stores import open_store, storage_of
-
-FOLLOWERS: dict[str, tuple[str, str]] = {
-    "aeron-archive": ("everlog.aeron.archive.following", "ArchiveFollower"),
-    "aeron-cluster": ("everlog.aeron.cluster.following", "ClusterFollower"),
-    "jlog": ("everlog.jlog.following", "JournalFollower"),
-    "nats-streaming": ("everlog.nats_streaming.following", "ChannelFollower"),
-}
-"""Family to the module and class of its follower."""
-
-UNFOLLOWED = {
-    "aeron-driver": "its log buffers are used again and again, so that records would be missed: follow an archive"
-}
-"""Families that live queries leave out, and why."""
+from everlog.stores import family_named, open_store, storage_of
 
 
 def open_follower(store: FoundStore, options: Mapping[str, Any]) -> Follower:
-    """Raises what opening the store raises."""
-    if store.family not in FOLLOWERS:
+    """The follower of the store's family, or one that lists its streams at each poll. Raises what opening the store
+    raises."""
+    name = family_named(store.family).follower
+    if name is None:
         return StoreFollower(open_store(store.path, family=store.family, **options))
-    module, name = FOLLOWERS[store.family]
-    found: Follower = getattr(importlib.import_module(module), name)(storage_of(store.path), options)
+    found: Follower = load(name)(storage_of(store.path), options)
     return found

@@ -15,10 +15,10 @@ from everlog.core.following import Follower, StreamExtent
 from everlog.core.options import option_names
 from everlog.discovery import FoundStore, find_stores, identity
 from everlog.errors import CorruptData, EverlogError, FileChanged, NotAStore, StoreUnavailable, UnsupportedVersion
-from everlog.pipelines.follow.followers import UNFOLLOWED, open_follower
+from everlog.pipelines.follow.followers import open_follower
 from everlog.pipelines.scan.columns import FamilyOptions
 from everlog.pipelines.scan.options import SKIP, ScanOptions
-from everlog.stores import store_class
+from everlog.stores import family_named, store_class
 
 LOOKS = 3
 """A store that is being changed is looked at again: files may vanish between a list of names and the opening."""
@@ -117,7 +117,7 @@ class Tracker:
             key = self._keys.setdefault(identity(store.path), store_key(store.path))
             if key in self.stores:
                 continue
-            why = UNFOLLOWED.get(store.family)
+            why = family_named(store.family).not_followed
             if why is None and store.family not in self._options:
                 why = (
                     f"the query began without a store of family {store.family}, so that its table has no columns for "

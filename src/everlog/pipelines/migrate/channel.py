@@ -27,6 +27,7 @@ from everlog.core.report import Fault, Severity
 from everlog.core.rfc3339 import rfc3339
 from everlog.core.store import Store
 from everlog.errors import EverlogError, UsageError, WriteFailed
+from everlog.nats_streaming.family import NATS_STREAMING
 from everlog.pipelines.migrate.connection import (
     MESSAGE_NOT_FOUND,
     WRONG_LAST_SEQUENCE,
@@ -176,7 +177,7 @@ class ChannelImport:
     async def run(self) -> dict[str, Any]:
         """Make the stream or look where it ends, publish what is missing, finish it."""
         move = self._move
-        with open_store(move.store, family="nats-streaming", **move.options) as store:
+        with open_store(move.store, family=NATS_STREAMING.name, **move.options) as store:
             info = await self._js.stream_info(move.stream)
             if info is None:
                 info = await self._js.api(f"STREAM.CREATE.{move.stream}", stream_config(move, IMPORTING))

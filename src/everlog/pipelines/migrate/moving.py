@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from everlog.core.batch import Batch
+from everlog.core.family.migrating import Assigned, Found, Row, Target
 from everlog.core.report import Fault, Severity
 from everlog.core.store import PAYLOAD, Store
 from everlog.errors import CorruptData, WriteFailed
-from everlog.pipelines.migrate.notes import Assigned, Note, Pending, Progressed
+from everlog.pipelines.migrate.notes import Note, Pending, Progressed
 from everlog.pipelines.migrate.source import IDENTITY, check_source
-from everlog.pipelines.migrate.targets import Found, Row, Target
 from everlog.pipelines.scan.options import SKIP, TIMESTAMP_FROM
 from everlog.pipelines.scan.store_errors import damage, warn_of_sealed
 from everlog.stores import open_store

@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 from urllib.parse import quote
 
+from everlog.core.family.migrating import Assigned
 from everlog.core.files.writable import LocalWritableStorage, WritableFile, WritableStorage, make_folder
 from everlog.core.json_text import parse_json
 from everlog.errors import CorruptData, StoreUnavailable
@@ -30,23 +31,9 @@ MOVES_NAME = "moves"
 MOVES, MOVES_LOCK = f"{MOVES_NAME}.json", f"{MOVES_NAME}.lock"
 VERSION = 1
 MAX_NAME = 100
-JLOG, ARCHIVE = "jlog", "aeron-archive"
 SECONDS_FOR_THE_LOCK = 30.0
 """How long to wait for a task of a run that was killed, or for another run."""
 _encode = json.JSONEncoder(separators=(",", ":")).encode
-
-
-@dataclass(frozen=True, slots=True)
-class Assigned:
-    """Where one stream of one store goes. ``name`` is its journal's folder, and its note's name; ``token`` marks its
-    recording."""
-
-    store: str
-    family: str
-    stream: str
-    name: str
-    token: str
-    number: int
 
 
 def notes_folder(target: str, chosen: str | None = None) -> str:

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from everlog.core.family.migrating import Assigned
 from everlog.core.report import Fault, Severity
 from everlog.core.store import Store
 from everlog.errors import CorruptData, DataLost, UsageError
-from everlog.jlog.format.addresses import MARKER_BITS
-from everlog.jlog.format.faults import STREAM
-from everlog.jlog.format.metastore import read_metastore
-from everlog.jlog.reading.segments import list_segments
-from everlog.pipelines.migrate.notes import JLOG, Assigned, Progressed
+from everlog.pipelines.migrate.notes import Progressed
 
 IDENTITY = ("length", "crc32", "timestamp_ns", "session_id", "reserved_value")
 """What the last moved record is known by, as far as its family has it."""
@@ -88,24 +85,11 @@ def _first(store: Store, stream: str) -> int | None:
 
 
 def _end(store: Store, stream: str) -> int | None:
-    """As the family tells it without a walk; of a journal without messages, where the next segment begins."""
+    """The end as the store lists it, else as it finds it by reading."""
     ends = [info.end for info in store.streams(include_all=True) if info.name == stream]
     if ends and ends[0] is not None:
         return store.parse_address(ends[0])
-    return journal_end(store) if store.family == JLOG else None
-
-
-def journal_end(store: Store) -> int:
-    """Where a journal ends, found by a walk over its last segment with messages; of one without any, as its metastore
-    tells."""
-    metastore = read_metastore(store.storage)
-    for segment in reversed(list_segments(store.storage.entries())):
-        address: str | None = None
-        for batch in store.scan(STREAM, columns=["address"], start=segment.log << MARKER_BITS, on_fault=_pass):
-            address = batch.to_list("address")[-1] if batch.row_count else address
-        if address is not None:
-            return store.parse_address(address) + 1
-    return (metastore.storage_log or 0) << MARKER_BITS
+    return store.walked_end(stream)
 
 
 def _pass(fault: Fault) -> None:

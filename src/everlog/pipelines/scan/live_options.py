@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +11,6 @@ from everlog.errors import UsageError
 EARLIEST, LATEST = "earliest", "latest"
 DEFAULT_PREFETCH_BYTES = 1 << 20
 DEFAULT_DISCOVERY_S = 10.0
-MAX_SECONDS = 1e9
-"""Some thirty years: of that many nanoseconds, 64 bits hold nine times."""
-_SECONDS = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(ms|s|m|h|)")
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,13 +57,3 @@ def _of_offset(stores: Any) -> Any:
         store: {name: at[1] if isinstance(at, list) and len(at) in (2, 3) else at for name, at in streams.items()}
         for store, streams in stores.items()
     }
-
-
-def parse_seconds(name: str, value: str) -> float:
-    """``10``, ``10s``, ``500ms``, ``2m``; at most ``MAX_SECONDS``."""
-    match = _SECONDS.fullmatch(value.strip().lower())
-    seconds = float(match[1]) * _UNITS[match[2]] if match else -1.0
-    if not 0 <= seconds <= MAX_SECONDS:
-        expected = f"seconds, such as 10s or 500ms, at most {MAX_SECONDS:g}"
-        raise UsageError(name, found=repr(value), expected=expected)
-    return seconds

@@ -10,15 +10,17 @@ from typing import Any
 
 from everlog.core.columns import ColumnType
 from everlog.core.json_text import parse_json
-from everlog.core.options import MAX_INT64, whole_number
+from everlog.core.option_kinds import choice, read_bytes, read_flag, read_seconds, read_text
+from everlog.core.options import whole_number
 from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, as_level
 from everlog.discovery import MAX_PATTERN
 from everlog.errors import UsageError
 from everlog.pipelines.scan.aggregation import Aggregation, parse_aggregation
 from everlog.pipelines.scan.bounds import NO_BOUNDS, Bounds, bounded_times
-from everlog.pipelines.scan.live_options import parse_seconds, parse_starting
+from everlog.pipelines.scan.live_options import parse_starting
 from everlog.sbe import Schema, load_schema
 from everlog.sbe.times import PREFIX
+from everlog.stores import store_options
 
 FAIL, SKIP = "fail", "skip"
 DECIMAL, BIGINT = "decimal", "bigint"
@@ -27,8 +29,6 @@ TIMESTAMP_FROM = "timestamp_from"
 DEFAULT_SLACK_NS = 600 * 10**9
 """Ten minutes: what a segment's neighbours say of its times is trusted up to that."""
 MIN_SPLIT_BYTES = 1 << 16
-_TRUE, _FALSE = {"true", "1", "yes"}, {"false", "0", "no"}
-_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _PASSWORD = re.compile(r"://[^/@:]*:(?!\d+(?:/|$))[^@]+@")
 """A secret may have slashes; a port, behind which there may be an ``@`` in a path, is a number."""
 _FRACTION = re.compile(r"(?:(?<=\d:\d\d:\d\d)|(?<=[T ]\d{6}))[.,](\d+)")
@@ -81,14 +81,8 @@ class ScanOptions:
         return self.start_ns is not None or self.end_ns is not None
 
 
-def _text(name: str, value: str) -> str:
-    if not value.strip():
-        raise UsageError(name, found="nothing", expected="a value")
-    return value.strip()
-
-
 def _names(name: str, value: str) -> tuple[str, ...]:
-    names = tuple(part.strip() for part in _text(name, value).split(",") if part.strip())
+    names = tuple(part.strip() for part in read_text(name, value).split(",") if part.strip())
     if not names:  # nothing chosen would be all of them
         raise UsageError(name, found=repr(value), expected="a name, or several with commas between")
     if (longest := max(map(len, names))) > MAX_PATTERN:
@@ -96,30 +90,16 @@ def _names(name: str, value: str) -> tuple[str, ...]:
     return names
 
 
-def _flag(name: str, value: str) -> bool:
-    if value.strip().lower() in _TRUE | _FALSE:
-        return value.strip().lower() in _TRUE
-    raise UsageError(name, found=repr(value), expected="true or false")
-
-
 def _count(name: str, value: str) -> int:
     return whole_number(name, value, 1)
 
 
-def _bytes_or_none(name: str, value: str, least: int = 0) -> int:
-    match = re.fullmatch(r"(\d{1,15})\s*([kmgt]?)(?:i?b)?", value.strip().lower())
-    size = int(match[1]) * _UNITS[match[2]] if match else -1
-    if not least <= size <= MAX_INT64:
-        raise UsageError(name, found=repr(value), expected=f"bytes, such as 64m, from {least} to {MAX_INT64}")
-    return size
-
-
-def _bytes(name: str, value: str) -> int:
-    return _bytes_or_none(name, value, 1)
+def _bytes_or_none(name: str, value: str) -> int:
+    return read_bytes(name, value, 0)
 
 
 def _split_bytes(name: str, value: str) -> int:
-    return _bytes_or_none(name, value, MIN_SPLIT_BYTES)
+    return read_bytes(name, value, MIN_SPLIT_BYTES)
 
 
 def _time(name: str, value: str) -> int:
@@ -143,16 +123,7 @@ def _time(name: str, value: str) -> int:
 
 
 def _duration(name: str, value: str) -> int:
-    return round(parse_seconds(name, value) * 10**9)
-
-
-def _choice(*choices: str) -> Callable[[str, str], str]:
-    def check(name: str, value: str) -> str:
-        if value.strip().lower() not in choices:
-            raise UsageError(name, found=repr(value), expected=" or ".join(choices))
-        return value.strip().lower()
-
-    return check
+    return round(read_seconds(name, value) * 10**9)
 
 
 def _level(name: str, value: str) -> Level:
@@ -161,59 +132,49 @@ def _level(name: str, value: str) -> Level:
 
 def _schema(name: str, value: str) -> Schema:
     """Read where the query is planned: tasks get the schema, not the file."""
-    return load_schema(_text(name, value))
+    return load_schema(read_text(name, value))
 
 
 def _uint64(name: str, value: str) -> ColumnType:
-    chosen = _choice(DECIMAL, BIGINT)(name, value)
+    chosen = choice(DECIMAL, BIGINT).read(name, value)
     return ColumnType.INT64 if chosen == BIGINT else ColumnType.UINT64
 
 
 SCAN_OPTIONS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
-    "family": ("family", _text),
+    "family": ("family", read_text),
     "stream": ("streams", _names),
-    "start": ("start", _text),
-    "end": ("end", _text),
+    "start": ("start", read_text),
+    "end": ("end", read_text),
     "startTime": ("start_ns", _time),
     "endTime": ("end_ns", _time),
     "timeSlack": ("slack_ns", _duration),
     "level": ("level", _level),
     "columns": ("columns", _names),
-    "includeAll": ("include_all", _flag),
-    "failOnDataLoss": ("fail_on_data_loss", _flag),
-    "onFault": ("on_fault", _choice(FAIL, SKIP)),
+    "includeAll": ("include_all", read_flag),
+    "failOnDataLoss": ("fail_on_data_loss", read_flag),
+    "onFault": ("on_fault", choice(FAIL, SKIP).read),
     "splitBytes": ("split_bytes", _split_bytes),
     "partitions": ("partitions", _count),
     "sbeSchema": ("sbe_schema", _schema),
-    "sbeMessage": ("sbe_message", _text),
-    "sbeOnly": ("sbe_only", _flag),
+    "sbeMessage": ("sbe_message", read_text),
+    "sbeOnly": ("sbe_only", read_flag),
     "sbeUint64": ("sbe_uint64", _uint64),
-    "pushFilters": ("push_filters", _flag),
-    "faults": ("faults", _flag),
+    "pushFilters": ("push_filters", read_flag),
+    "faults": ("faults", read_flag),
     "aggregate": ("aggregation", parse_aggregation),
 }
 """Option of the data source -> field of :class:`ScanOptions` and how its text is read."""
 
 FAMILY_OPTIONS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
-    "timestampFrom": (TIMESTAMP_FROM, _text),
-    "checksum": ("checksum", _choice("auto", "none", "crc32", "crc32c")),
-    "archiveDir": ("archive_dir", _text),
-    "preCommit": ("pre_commit", _flag),
-    "encryptionKeyFile": ("encryption_key_file", _text),
-    "encryptionKeyEnv": ("encryption_key_env", _text),
-    "crcPoly": ("crc_poly", whole_number),
-    "maxMsgs": ("max_msgs", whole_number),
-    "maxBytes": ("max_bytes", _text),
-    "maxAge": ("max_age", _text),
-    "includeBak": ("include_bak", _flag),
+    option.spark: (option.field, option.kind.read) for option in store_options() if option.spark is not None
 }
-"""Option of the data source -> field of a family's options class."""
+"""Option of the data source -> field of a family's options class, from the families' records."""
 
 LIVE_OPTIONS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
-    "maxBytesPerTrigger": ("max_bytes", _bytes),
+    "maxBytesPerTrigger": ("max_bytes", read_bytes),
     "maxRecordsPerTrigger": ("max_records", _count),
     "startingOffsets": ("starting", parse_starting),
-    "discoveryInterval": ("discovery_s", parse_seconds),
+    "discoveryInterval": ("discovery_s", read_seconds),
     "prefetchBytes": ("prefetch_bytes", _bytes_or_none),
 }
 """Option of the data source -> field of :class:`~everlog.pipelines.scan.live_options.LiveOptions`: for

@@ -197,18 +197,6 @@ MissingBetween = Callable[[int, int], int]
 """How many records are missing between two addresses that follow each other in a stream."""
 
 
-def missing_sequences(before: int, after: int) -> int:
-    """Addresses count records, as sequences of NATS Streaming do."""
-    return max(after - before - 1, 0)
-
-
-def missing_markers(before: int, after: int) -> int:
-    """Addresses are log << 32 | marker, and markers begin at 1 in each log, as in JLog. What is missing at the end of
-    a log can't be told from the next one."""
-    is_same = before >> 32 == after >> 32
-    return max((after & 0xFFFFFFFF) - (before & 0xFFFFFFFF if is_same else 0) - 1, 0)
-
-
 @dataclass(slots=True, kw_only=True)
 class StreamFold:
     """Folds one stream's records, batch after batch, in order. ``missing`` tells gaps; ``None`` where addresses need

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from everlog.pipelines.stats.fold import MAX_GAPS, Buckets
 from everlog.pipelines.stats.rows import TIME, StreamName, bucket_rows
-from everlog.pipelines.stats.scan import MISSING
+from everlog.stores import family_named
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,7 +52,8 @@ def _join_times(before_ns: int | None, ends_ns: Sequence[int | None], buckets: B
 
 def _join(name: StreamName, last: list[Any], first: list[Any], gaps: list[tuple[StreamName, Row]]) -> None:
     (after, after_ns, after_text), (before, before_ns, before_text) = last, first
-    missing = MISSING[name.family](after, before) if name.family in MISSING else 0
+    missing_between = family_named(name.family).missing_between
+    missing = 0 if missing_between is None else missing_between(after, before)
     if missing and len(gaps) < MAX_GAPS:
         times = {"after_ns": after_ns, "before_ns": before_ns}
         gaps.append((name, {"after": after_text, "before": before_text, "missing": missing, **times}))

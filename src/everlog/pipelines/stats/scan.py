@@ -27,15 +27,12 @@ from everlog.pipelines.stats.fold import (
     Bools,
     Buckets,
     Int64s,
-    MissingBetween,
     Record,
     Records,
     StreamFold,
-    missing_markers,
-    missing_sequences,
 )
 from everlog.pipelines.stats.rows import EDGE, FAULT, GAP, LOST, StreamName, detail_rows, fold_rows
-from everlog.stores import open_store
+from everlog.stores import family_named, open_store
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,8 +44,6 @@ MAX_FAULTS = 1000
 POSITION_BUCKETS = 128
 MIN_POSITION_WIDTH = 4096
 """A stream without times is cut into about so many stretches, none shorter than that."""
-MISSING: dict[str, MissingBetween] = {"nats-streaming": missing_sequences, "jlog": missing_markers}
-"""Families whose addresses count their records."""
 CLIENT, KIND, CLIENT_KIND = "cluster_session_id", "kind", "session-message"
 """Columns of Aeron Cluster: who sent a message."""
 
@@ -158,7 +153,7 @@ def new_fold(family: str, how: Folding, width: int) -> StreamFold:
     return StreamFold(
         by_time=Buckets(how.bucket_ns),
         by_position=Buckets(width),
-        missing=MISSING.get(family) if how.level is Level.RECORD else None,
+        missing=family_named(family).missing_between if how.level is Level.RECORD else None,
         start_ns=how.start_ns,
         end_ns=how.end_ns,
     )

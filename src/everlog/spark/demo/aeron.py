@@ -9,20 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from everlog.aeron.cluster.family import CLUSTER
 from everlog.aeron.cluster.store import ClusterStore
 from everlog.aeron.cluster.tool.replicas import compare_nodes
+from everlog.aeron.transport.family import DRIVER
 from everlog.core.report import Report
 from everlog.stores import open_store, storage_of
 
-CLUSTER, DRIVER = "aeron-cluster", "aeron-driver"
-
-SESSIONS = """
+SESSIONS = f"""
     WITH sent AS (
         SELECT element_at(split(store, '/'), -3) AS cluster, position, cluster_session_id AS session,
                min(leadership_term_id) AS term, min(timestamp) AS time, min(length) AS length,
                count(DISTINCT store) AS members
         FROM messages
-        WHERE family = 'aeron-cluster' AND stream = 'log' AND kind = 'session-message' AND cluster_session_id > 0
+        WHERE family = '{CLUSTER.name}' AND stream = 'log' AND kind = 'session-message' AND cluster_session_id > 0
         GROUP BY ALL
     )
     SELECT cluster, date_format(date_trunc('second', time), 'yyyy-MM-dd HH:mm:ss') AS second, session, term,
@@ -63,7 +63,7 @@ class DriverCounters:
 def compare_clusters(summary: Iterable[dict[str, Any]]) -> Iterator[Comparison]:
     """Compare the nodes of each cluster of which there are several. ``summary`` has a row for each stream that was
     read. Raises what opening a node raises."""
-    ends = {r["store"]: int(r["last_address"]) for r in summary if r["family"] == CLUSTER and r["stream"] == "log"}
+    ends = {r["store"]: int(r["last_address"]) for r in summary if r["family"] == CLUSTER.name and r["stream"] == "log"}
     clusters: dict[Path, list[str]] = {}
     for store in sorted(ends, key=lambda store: (-ends[store], store)):
         clusters.setdefault(Path(store).parents[1], []).append(store)
@@ -80,7 +80,7 @@ def driver_counters(stores: Iterable[str]) -> list[DriverCounters]:
     """The counters of driver folders, by their path. Raises what opening a store raises."""
     found = []
     for path in sorted(stores):
-        with open_store(path, family=DRIVER) as store:
+        with open_store(path, family=DRIVER.name) as store:
             counters = [c for c in store.info()["counters"] if c["state"] == "allocated"]
         system = {c["key"]["system_counter_id"]: c for c in counters if c["type"] == "system"}
         system = {number: counter for number, counter in system.items() if number not in VERSIONS}

@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from everlog.aeron.cluster.family import CLUSTER
+from everlog.aeron.transport.family import DRIVER
 from everlog.discovery import find_stores
 from everlog.errors import EverlogError, MissingDependency, StoreUnavailable
 from everlog.spark.demo import aeron as demo_aeron
@@ -171,7 +173,7 @@ def write_report(console: Console, spark: SparkSession, output: Path) -> None:
 
 def _show_clusters(console: Console, spark: SparkSession, summary: list[dict[str, Any]]) -> None:
     """Who sent what when, and whether the members have the same of it. Without a cluster nothing is shown."""
-    if not any(row["family"] == demo_aeron.CLUSTER for row in summary):
+    if not any(row["family"] == CLUSTER.name for row in summary):
         return
     console.print()
     console.print(demo_tables.sessions([row.asDict() for row in spark.sql(demo_aeron.SESSIONS).collect()]))
@@ -182,7 +184,7 @@ def _show_clusters(console: Console, spark: SparkSession, summary: list[dict[str
 
 
 def _show_drivers(console: Console, reports: list[dict[str, Any]], stores: Path) -> None:
-    folders = [report["store"] for report in reports if report["family"] == demo_aeron.DRIVER and not report["error"]]
+    folders = [report["store"] for report in reports if report["family"] == DRIVER.name and not report["error"]]
     if not folders:
         return
     drivers = demo_aeron.driver_counters(folders)

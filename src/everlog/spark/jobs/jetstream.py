@@ -13,6 +13,7 @@ from everlog.core.report import Fault, Progress, Severity
 from everlog.core.store import StreamInfo
 from everlog.discovery import FoundStore
 from everlog.errors import EverlogError, LimitExceeded, UnknownStream, UsageError
+from everlog.nats_streaming.family import NATS_STREAMING
 from everlog.nats_streaming.options import NatsStreamingOptions
 from everlog.pipelines.migrate.channel import MAX_GAP_MESSAGES, ChannelImport, Counts, move_channel
 from everlog.pipelines.migrate.connection import Connection, JetStream, run_async
@@ -35,7 +36,6 @@ from everlog.stores import open_store
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FAMILY = "nats-streaming"
 LOG = logging.getLogger("everlog.spark")
 
 
@@ -68,12 +68,12 @@ def plan_channels(
 
     Raises :class:`UsageError`, :class:`UnknownStream`, and what opening a store raises.
     """
-    if store.family != FAMILY:
-        raise UsageError(store.path, found=f"a store of family {store.family}", expected=FAMILY)
+    if store.family != NATS_STREAMING.name:
+        raise UsageError(store.path, found=f"a store of family {store.family}", expected=NATS_STREAMING.name)
     options = dict(options or {})
     if "encryption_key" in options:
         raise UsageError("encryption_key", found="a key in plain text", expected="a file or an environment variable")
-    with open_store(store.path, family=FAMILY, **options) as opened:
+    with open_store(store.path, family=NATS_STREAMING.name, **options) as opened:
         infos = {info.name: info for info in opened.streams()}
         state = opened.info()
     chosen = _chosen(infos, streams)
@@ -220,7 +220,7 @@ async def _rehearsed(js: JetStream, move: ChannelMove) -> dict[str, Any]:
     try:
         if move.refusal is not None:
             raise move.refusal
-        with open_store(move.store, family=FAMILY, **move.options) as store:
+        with open_store(move.store, family=NATS_STREAMING.name, **move.options) as store:
             if (info := await js.stream_info(move.stream)) is not None:
                 done = info["state"]["last_seq"]
                 if await ChannelImport(js, move, Counts(), lambda moved: None).is_done(store, info):

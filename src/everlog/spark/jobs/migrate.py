@@ -15,6 +15,8 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from everlog.core.family.migrating import Migrating, Target, TargetOptions
+from everlog.core.family.record import load
 from everlog.core.files.writable import LocalWritableStorage
 from everlog.core.report import Fault, Progress, Severity
 from everlog.discovery import FoundStore
@@ -22,8 +24,6 @@ from everlog.errors import EverlogError, UnknownStream, UsageError
 from everlog.pipelines.migrate.manifest import write_parquet
 from everlog.pipelines.migrate.moving import Mover, StreamMove, look_at_source
 from everlog.pipelines.migrate.notes import (
-    ARCHIVE,
-    JLOG,
     Note,
     Progressed,
     assign,
@@ -34,24 +34,12 @@ from everlog.pipelines.migrate.notes import (
 )
 from everlog.pipelines.migrate.progress import ProgressFolder, report_count, watch
 from everlog.pipelines.migrate.source import refuse_options
-from everlog.pipelines.migrate.targets import (
-    KEEP,
-    KINDS,
-    TIME,
-    JournalTarget,
-    RecordingTarget,
-    Target,
-    TargetOptions,
-    archive_for,
-)
 from everlog.pipelines.scan.options import FAIL
 from everlog.spark.jobs.progress import TaskProgress
-from everlog.stores import open_store
+from everlog.stores import FAMILIES, open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from everlog.aeron.archive import Archive
 
 LOG = logging.getLogger("everlog.spark")
 JSON_LINES, PARQUET = "jsonl", "parquet"
@@ -59,9 +47,9 @@ JSON_LINES, PARQUET = "jsonl", "parquet"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordTarget:
-    """``kind``: ``jlog`` (``folder`` gets a journal for each stream) or ``aeron-archive`` (``folder`` is the archive).
-    ``notes``: the folder of notes, ``None`` for ``folder`` with ``.everlog-migrate`` behind it. ``manifest``:
-    ``jsonl``, or ``parquet`` beside it."""
+    """``kind``: the family of the target. ``folder`` is the store of a family that shares one among all streams (an
+    archive), else it gets a store for each stream (a journal). ``notes``: the folder of notes, ``None`` for ``folder``
+    with ``.everlog-migrate`` appended. ``manifest``: ``jsonl``, or ``parquet`` next to it."""
 
     kind: str
     folder: str
@@ -70,13 +58,24 @@ class RecordTarget:
     options: TargetOptions = field(default_factory=TargetOptions)
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise UsageError("target", found=repr(self.kind), expected=" or ".join(KINDS))
+        if self.kind not in migration_kinds():
+            raise UsageError("target", found=repr(self.kind), expected=" or ".join(migration_kinds()))
         if self.manifest not in (JSON_LINES, PARQUET):
             raise UsageError("manifest", found=repr(self.manifest), expected=f"{JSON_LINES} or {PARQUET}")
         if not self.folder:
             raise UsageError("target", found="no folder", expected="a folder")
-        self.options.check(self.kind)
+        self.migrating.check(self.options)
+
+    @property
+    def migrating(self) -> Migrating:
+        """How records are moved into stores of this kind."""
+        found: Migrating = load(str(FAMILIES[self.kind].migrating))()
+        return found
+
+
+def migration_kinds() -> list[str]:
+    """The families into whose stores records can be moved."""
+    return [family.name for family in FAMILIES.values() if family.migrating is not None]
 
 
 def plan_streams(
@@ -178,7 +177,7 @@ def _rehearsed(move: StreamMove, target: RecordTarget) -> dict[str, Any]:
 def describe(move: StreamMove, target: RecordTarget) -> dict[str, Any]:
     """A move as plain values, as the results have them."""
     place = move.assigned
-    to = os.path.join(target.folder, place.name) if target.kind == JLOG else target.folder
+    to = target.migrating.place(target.folder, place)
     return {"store": place.store, "family": place.family, "stream": place.stream, "target": to}
 
 
@@ -195,7 +194,9 @@ def migrate_records(
     if not moves:
         return []
     numbered = sorted(enumerate(moves), key=lambda item: -item[1].byte_count)
-    count = 1 if target.kind == ARCHIVE else max(1, min(len(moves), tasks or 4 * spark.sparkContext.defaultParallelism))
+    count = (
+        1 if target.migrating.is_shared else max(1, min(len(moves), tasks or 4 * spark.sparkContext.defaultParallelism))
+    )
     with ProgressFolder(progress is not None) as folder:
         place = folder.path
 
@@ -216,26 +217,13 @@ def move_streams(
     """What a task does: its streams one after another; a row for each, errors in it."""
     if not numbered:
         return
-    if target.kind == JLOG:
-        for number, move in numbered:
-            yield _row(number, move, target, partial(_journal, target, move), progress_folder)
-        return
     try:
-        with archive_for(target.folder, target.options) as archive:
+        with target.migrating.opened(target.folder, target.options) as open_target:
             for number, move in numbered:
-                yield _row(number, move, target, partial(_recording, archive, target, move), progress_folder)
+                yield _row(number, move, target, partial(open_target, move.assigned), progress_folder)
     except EverlogError as error:
         for number, move in numbered:  # a later row of a number counts
             yield describe(move, target) | {"number": number} | _failed(error)
-
-
-def _journal(target: RecordTarget, move: StreamMove) -> Target:
-    return JournalTarget(os.path.join(target.folder, move.assigned.name), target.options)
-
-
-def _recording(archive: Archive, target: RecordTarget, move: StreamMove) -> Target:
-    chosen = target.options.reserved_value or (KEEP if move.assigned.family == ARCHIVE else TIME)
-    return RecordingTarget(archive, move.assigned, target.options, chosen)
 
 
 def _failed(error: EverlogError, outcome: str = "failed") -> dict[str, Any]:

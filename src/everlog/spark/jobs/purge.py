@@ -1,29 +1,25 @@
-"""Freeing what is safely exported, in stores that everlog writes. What is freed was read back before; a plan comes
-first, which changes nothing.
+"""Frees what is safely exported, in stores that everlog writes. What is freed was read back before; a plan comes first,
+which changes nothing. Each family says what can go: see :mod:`everlog.jlog.purging`,
+:mod:`everlog.aeron.archive.purging`.
 
-* JLog: a subscriber of the export's own is moved to the last exported message; then segments go that no subscriber
-  needs any more. Other subscribers keep what they have not read.
-* Aeron archive: segments go that lie wholly before the end of what was exported; the last one of a recording stays. The
-  archive must not run, for it owns the folder.
+Of a Delta table, every exported file must be among those that the table consists of: its transaction's version says
+only that they were once.
 
-Of a Delta table, every exported file must be among those that the table is made of: its transaction's version says only
-that they were once.
-
-A stream is freed only where everything from its first record on was exported, with payloads, without damage passed
-over, and whatever the records' times. A crash leaves a store as the same operations leave it when they are made by
-group: see :mod:`everlog.jlog.subscribing.removal`, :mod:`everlog.aeron.archive.maintenance.maintenance`. The same again
-finishes it."""
+A stream is freed only if everything from its first record on was exported, with payloads, without damage passed over,
+and whatever the records' times. A crash leaves a store as the family's own purge leaves it; running it again finishes
+it."""
 
 from __future__ import annotations
 
 import fnmatch
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from everlog.core.family.purging import Purging
+from everlog.core.family.record import load
 from everlog.discovery import FoundStore
-from everlog.errors import EverlogError, SubscriberExists, UsageError
+from everlog.errors import EverlogError, UsageError
 from everlog.pipelines.balance import TASKS_PER_CORE, balance
 from everlog.pipelines.export.delta import DeltaLog
 from everlog.pipelines.export.folder import ExportFolder
@@ -31,13 +27,12 @@ from everlog.pipelines.export.manifest import ExportedStream, Manifest, StreamKe
 from everlog.pipelines.export.plan import check_same, named_as_before
 from everlog.pipelines.export.reading import FileToRead, check_files, files_of
 from everlog.pipelines.scan.options import ScanOptions
-from everlog.stores import open_store
+from everlog.stores import family_named, open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SUBSCRIBER = "everlog-export"
-OURS = ("aeron-archive", "jlog")
 NEEDED = frozenset({"length", "payload", "crc32"})
 """Columns without which what was exported is not what would be freed."""
 
@@ -99,7 +94,7 @@ def purge_exported(
                 plan.refused, plan.damaged = problem, True
             if do_it and plan.refused is None and plan.files:
                 try:
-                    plan.freed = _FREE[plan.family](plan, subscriber)
+                    plan.freed = _purging(plan.family).free(plan.store, plan.stream, plan.until, subscriber)
                 except EverlogError as error:
                     plan.refused = str(error)
     return plans
@@ -144,7 +139,7 @@ def _is_chosen(scan: ScanOptions, stream: str) -> bool:
 
 def _refusal(manifest: Manifest, stream: ExportedStream) -> str | None:
     """Why nothing of the stream is safe to free, as far as the manifest says."""
-    if stream.family not in OURS:
+    if family_named(stream.family).purging is None:
         return f"everlog does not write stores of family {stream.family}"
     if manifest.query.get("startTime") is not None or manifest.query.get("endTime") is not None:
         return "records were chosen by their time"
@@ -180,68 +175,13 @@ def _look(plan: StreamPurge, stream: ExportedStream, options: Mapping[str, Any],
         if last >= end:
             plan.refused = "what is exported has gaps"  # then the last record is behind one of them
             return
-        if plan.family == "jlog":
-            plan.until = store.format_address(last)
-            _look_at_journal(plan, last >> 32, store.storage, subscriber)
-        else:
-            plan.until = store.format_address(end)
-            _look_at_recording(plan, end, store)
+        found = _purging(plan.family).plan(store, plan.stream, last=last, end=end, subscriber=subscriber)
+    plan.until, plan.files, plan.byte_count, plan.refused = found.until, found.files, found.byte_count, found.refused
 
 
-def _look_at_journal(plan: StreamPurge, log: int, storage: Any, subscriber: str) -> None:
-    from everlog.jlog.format.checkpoints import read_checkpoints
-    from everlog.jlog.format.names import segment_name
-    from everlog.jlog.reading.journal import Journal
-
-    journal = Journal.read(storage)
-    others = [cp for cp in read_checkpoints(storage, storage.names()) if cp.subscriber != subscriber]
-    if any(checkpoint.log is None for checkpoint in others):
-        plan.refused = "a subscriber's checkpoint can't be read: nobody knows what it needs"
-        return
-    limit = min([log, journal.metastore.storage_log or 0, *(cp.log for cp in others if cp.log is not None)])
-    going = [segment for segment in journal.segments if segment.log < limit]
-    plan.files = tuple(segment_name(segment.log) for segment in going)
-    plan.byte_count = sum(segment.byte_count for segment in going)
-
-
-def _look_at_recording(plan: StreamPurge, end: int, store: Any) -> None:
-    from everlog.aeron.archive.maintenance.maintenance import purge_position
-    from everlog.aeron.archive.maintenance.recording_state import RecordingState
-
-    state = RecordingState.of(store.folder.recording(plan.stream), store.storage.names())
-    position = purge_position(state, before_position=end)
-    going = [base for base in state.bases if state.first_base <= base < position]
-    plan.files = tuple(map(state.name, going)) if position > state.start else ()
-    plan.byte_count = sum(store.storage.size(name) for name in plan.files)
-
-
-def _free_journal(plan: StreamPurge, subscriber: str) -> int:
-    """The subscriber's checkpoint moves first, and on the disk; then segments go."""
-    from everlog.jlog import add_subscriber
-    from everlog.jlog.format.addresses import Address
-    from everlog.jlog.subscribing.removal import remove_consumed
-    from everlog.jlog.subscribing.subscriptions import read_checkpoint, write_checkpoint
-
-    with suppress(SubscriberExists):
-        add_subscriber(plan.store, subscriber)
-    last = Address.parse(plan.until)
-    if read_checkpoint(plan.store, subscriber) < last:
-        write_checkpoint(plan.store, subscriber, last, sync=True)
-    return len(remove_consumed(plan.store, below=last.log))
-
-
-def _free_recording(plan: StreamPurge, subscriber: str) -> int:
-    from everlog.aeron.archive import open_archive
-
-    with open_archive(plan.store) as archive:
-        recording_id = int(plan.stream)
-        position = archive.purge_position(recording_id, before_position=int(plan.until))
-        if position <= archive.start_position(recording_id):
-            return 0
-        return archive.purge_segments(recording_id, position)
-
-
-_FREE = {"jlog": _free_journal, "aeron-archive": _free_recording}
+def _purging(family: str) -> Purging:
+    found: Purging = load(str(family_named(family).purging))()
+    return found
 
 
 def changed_files(spark: SparkSession, files: Sequence[FileToRead]) -> dict[StreamKey, str]:

@@ -1,9 +1,7 @@
-"""The smallest store that keeps the contract: a family for tests of what sits on top of stores, and an example of one.
+"""A folder of files ``NAME.toy``, one stream each.
 
-A folder with files ``NAME.toy``, one stream each; a line is a record, a JSON array of number (its address, rising),
-time in nanoseconds or null, topic or null, and payload in base64. A line that is none of this is a fault. The family
-is not in :data:`everlog.stores.FAMILIES`: a test that needs it adds :data:`ENTRY` there.
-"""
+A line is a record: a JSON array of number (its address, rising), time in nanoseconds or null, topic or null, and
+payload in base64. Any other line is a fault."""
 
 from __future__ import annotations
 
@@ -23,7 +21,6 @@ from everlog.core.splits import Split
 from everlog.core.store import DEFAULT_SPLIT_BYTES, LENGTH, PAYLOAD, TIMESTAMP_NS, Level, ScanRequest, Store, StreamInfo
 from everlog.errors import UnknownStream, UsageError
 
-ENTRY = ("everlog.testing.toy_store", "ToyStore", "")
 SUFFIX = ".toy"
 NUMBER = Column("number", ColumnType.INT64, "the record's address", nullable=False)
 TOPIC = Column("topic", ColumnType.UTF8, "what it is about, or null")

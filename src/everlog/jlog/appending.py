@@ -1,11 +1,17 @@
-"""A JLog journal as a target. Other writers may append at the same time."""
+"""Batches appended to a JLog journal, each message once. Other writers may append at the same time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
+from everlog.core.appending.family import PAYLOAD, TIMESTAMP, TIMESTAMP_NS, Appending, WriteOption
+from everlog.core.appending.messages import Messages
+from everlog.core.appending.target import Place, Target, Uncertain
+from everlog.core.appending.target_name import TargetName
 from everlog.core.files.durability import Durability
-from everlog.core.files.writable import WritableStorage
+from everlog.core.files.writable import LocalWritableStorage, WritableStorage
+from everlog.core.option_kinds import BYTES, choice
 from everlog.errors import UsageError
 from everlog.jlog.format.addresses import Address
 from everlog.jlog.format.framing import MAX_MESSAGE_BYTES
@@ -13,18 +19,15 @@ from everlog.jlog.format.names import parse_segment_name, segment_name
 from everlog.jlog.options import JlogOptions
 from everlog.jlog.store import JlogStore
 from everlog.jlog.writing.append import microseconds_of
+from everlog.jlog.writing.creation import create as create_journal
 from everlog.jlog.writing.intent_append import IntentWriter
-from everlog.pipelines.append.messages import Messages
-from everlog.pipelines.append.notes import Place
-from everlog.pipelines.append.targets import Target, Uncertain
 
 STREAM = "journal"
 
 
 class JournalTarget(Target):
-    """Appends each chunk under the lock of the segment that its place is in, so that its messages lie one behind the
-    other. A message of another writer is taken for one of them only if it is directly behind them, with the same bytes
-    and the same microsecond as the one that would follow.
+    """Appends each chunk under the lock of its segment, so that its messages are consecutive. A message of another
+    writer counts as one of them only if it follows them directly, with the bytes and the microsecond of the next one.
 
     Raises as :class:`~everlog.jlog.writing.writer.Writer`.
     """
@@ -40,7 +43,7 @@ class JournalTarget(Target):
             raise UsageError("payload", found=f"{longest} bytes", expected=f"at most {MAX_MESSAGE_BYTES} in a journal")
 
     def has(self, place: Place) -> bool:
-        """See :class:`Target`. A journal is one."""
+        """See :class:`Target`. A journal is one target."""
         return True
 
     def count_found(self, place: Place, messages: Messages, time_ns: int) -> int:
@@ -78,9 +81,29 @@ class JournalTarget(Target):
         return self._writer.append_part(messages.payloads, _times(messages, time_ns), note_address)
 
     def close(self) -> None:
-        """Give the files back."""
+        """Close the files."""
         self._writer.close()
 
 
 def _times(messages: Messages, time_ns: int) -> list[int]:
     return [time_ns if number is None else number for number in messages.numbers]
+
+
+class JournalAppending(Appending):
+    """``segment_bytes`` and ``compression`` are those of a new journal."""
+
+    columns = (PAYLOAD, TIMESTAMP, TIMESTAMP_NS)
+    options = (
+        WriteOption("segmentLength", "segment_bytes", BYTES),
+        WriteOption("compression", "compression", choice("none", "lz4", "null")),
+    )
+
+    def target_name(self, store: str, given: Mapping[str, Any]) -> TargetName:
+        """A journal is one target."""
+        return TargetName(store, store)
+
+    def open_target(self, path: str, given: Mapping[str, Any], *, create: bool, durability: Durability) -> Target:
+        """See :class:`Appending`."""
+        if create:
+            create_journal(path, exist_ok=True, **given)
+        return JournalTarget(LocalWritableStorage(path), durability)

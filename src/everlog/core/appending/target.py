@@ -1,4 +1,4 @@
-"""What a batch is appended to."""
+"""The part of a store that a batch is appended to."""
 
 from __future__ import annotations
 
@@ -8,22 +8,24 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
+from everlog.core.appending.messages import Messages
 from everlog.errors import EverlogError
-from everlog.pipelines.append.messages import Messages
-from everlog.pipelines.append.notes import Place
+
+Place = dict[str, int]
+"""Where a message goes; the target alone reads it."""
 
 
 class Uncertain(EverlogError):
-    """What was appended behind a note is there no more, so that nobody can tell how much of it there was."""
+    """What was appended after a note is gone, so that nobody can say how much of it there was."""
 
 
 class Target(ABC):
-    """A journal or a recording, open to be appended to by one commit. In a ``with`` statement it is closed at the end;
-    an error of the block's goes before one of closing, because it tells more."""
+    """A stream, open to be appended to by one commit. Leaving a ``with`` block closes it; an error of the block takes
+    precedence over one of closing, because it says more."""
 
     @abstractmethod
     def check(self, longest: int) -> None:
-        """Raises :class:`UsageError` for a message of so many bytes that is too long."""
+        """Raises :class:`UsageError` if a message of ``longest`` bytes is too long."""
 
     @abstractmethod
     def has(self, place: Place) -> bool:
@@ -31,17 +33,17 @@ class Target(ABC):
 
     @abstractmethod
     def count_found(self, place: Place, messages: Messages, time_ns: int) -> int:
-        """How many of the messages are there, one behind the other from ``place`` on; on return they are as safe as the
+        """How many of the messages the target has, consecutively from ``place`` on; on return they are as safe as the
         durability says. Raises :class:`Uncertain`, :class:`CorruptData`."""
 
     @abstractmethod
     def append(self, messages: Messages, time_ns: int, note: Callable[[Place], None]) -> int:
-        """Append the first of the messages; their count, at least 1. ``note`` is called with the place of the first
-        one before it is written, and again for another place when nothing was written there."""
+        """Append at least one of the messages, from the front, and return how many. ``note`` is called with the place
+        of the first one before it is written, and again with another place if nothing was written there."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the store."""
+        """Release the store."""
 
     def __enter__(self) -> Self:
         return self

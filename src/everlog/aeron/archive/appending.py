@@ -1,27 +1,31 @@
-"""A recording of an Aeron archive as a target. The archive is owned as long as the commit takes, so that nobody else
-appends meanwhile."""
+"""Batches appended to a recording of an Aeron archive, each message once. A commit owns the archive, so that nobody
+else appends at the same time."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 from everlog.aeron.archive.archive import Archive
 from everlog.aeron.archive.folder.recordings import Recording, segment_map
 from everlog.aeron.archive.recording.options import ArchiveOptions
 from everlog.aeron.archive.writing.recorder import Recorder
-from everlog.core.files.writable import WritableStorage
+from everlog.core.appending.family import PAYLOAD, RESERVED_VALUE, Appending, WriteOption
+from everlog.core.appending.messages import Messages
+from everlog.core.appending.target import Place, Target, Uncertain
+from everlog.core.appending.target_name import CHANNEL, RECORDING, STREAM_ID, TargetName
+from everlog.core.files.durability import Durability
+from everlog.core.files.writable import LocalWritableStorage, WritableStorage, make_folder
+from everlog.core.option_kinds import BYTES, NUMBER, SECONDS, TEXT, choice
 from everlog.core.record import Record
 from everlog.core.report import Fault, Severity
 from everlog.core.store import raise_fault, records_of
 from everlog.errors import StoreUnavailable, UsageError
-from everlog.pipelines.append.messages import Messages
-from everlog.pipelines.append.naming import DEFAULT_CHANNEL, DEFAULT_STREAM_ID
-from everlog.pipelines.append.notes import Place
-from everlog.pipelines.append.targets import Target, Uncertain
 
+DEFAULT_CHANNEL, DEFAULT_STREAM_ID = "aeron:ipc", 1001
 UNFINISHED = "incomplete-message"
 _COLUMNS = ["address", "timestamp_ns", "payload", "reserved_value", "end_position"]
 _POLL_S = 0.1
@@ -175,3 +179,62 @@ def _is_torn_or_same(record: Record, messages: Messages, number: int) -> bool:
         return True
     found, own = record.payload, messages.payloads[number]
     return len(found) == len(own) and all(f in (o, 0) for f, o in zip(found, own, strict=True))
+
+
+class RecordingAppending(Appending):
+    """Which recording, how a new one is made, and how the archive is opened."""
+
+    columns = (PAYLOAD, RESERVED_VALUE)
+    options = (
+        WriteOption("recording", "recording_id", NUMBER),
+        WriteOption("channel", "channel", TEXT),
+        WriteOption("streamId", "stream_id", NUMBER),
+        WriteOption("termLength", "term_length", BYTES),
+        WriteOption("mtuLength", "mtu_length", BYTES),
+        WriteOption("segmentLength", "segment_length", BYTES),
+        WriteOption("checksum", "checksum", choice("none", "crc32", "crc32c")),
+        WriteOption("livenessTimeout", "liveness_timeout_s", SECONDS),
+        WriteOption("ownerTimeout", "wait_s", SECONDS),
+    )
+
+    def check(self, given: Mapping[str, Any]) -> None:
+        """A recording is chosen by its id or by its stream."""
+        if "recording_id" in given and not {"channel", "stream_id", "term_length", "mtu_length"}.isdisjoint(given):
+            others = "channel, streamId, termLength and mtuLength"
+            raise UsageError(
+                "option recording",
+                found=str(given["recording_id"]),
+                expected=f"none beside {others}",
+                message=f"option recording excludes {others}: an existing recording has its own",
+            )
+
+    def target_name(self, store: str, given: Mapping[str, Any]) -> TargetName:
+        """Notes of earlier versions left out defaults: every spelling that means the same is a name of the target."""
+        if "recording_id" in given:
+            return TargetName(store, f"{store}?{RECORDING}={given['recording_id']}")
+        spelled = [
+            _spellings(CHANNEL, given.get("channel", DEFAULT_CHANNEL), DEFAULT_CHANNEL),
+            _spellings(STREAM_ID, given.get("stream_id", DEFAULT_STREAM_ID), DEFAULT_STREAM_ID),
+        ]
+        first, *others = ("?".join(filter(None, (store, "&".join(filter(None, words))))) for words in product(*spelled))
+        return TargetName(store, first, frozenset(others))
+
+    def open_target(self, path: str, given: Mapping[str, Any], *, create: bool, durability: Durability) -> Target:
+        """See :class:`Appending`."""
+        if create:
+            make_folder(path)
+
+        def chosen(*names: str) -> dict[str, Any]:
+            return {name: given[name] for name in names if name in given}
+
+        archive = ArchiveOptions(durability=durability, **chosen("segment_length", "checksum", "liveness_timeout_s"))
+        options = RecordingOptions(
+            archive=archive,
+            stream_options=chosen("term_length", "mtu_length"),
+            **chosen("recording_id", "channel", "stream_id", "wait_s"),
+        )
+        return RecordingTarget(LocalWritableStorage(path), options, create=create)
+
+
+def _spellings(name: str, value: Any, default: Any) -> list[str]:
+    return [f"{name}={value}", ""] if value == default else [f"{name}={value}"]

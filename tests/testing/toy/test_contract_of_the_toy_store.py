@@ -12,12 +12,11 @@ from everlog.core.batch import Batch
 from everlog.core.store import Level, ScanRequest
 from everlog.testing import contract
 from everlog.testing.contract import Subject, check_store
-from everlog.testing.toy_store import ENTRY, ToyStore, toy_line
+from everlog.testing.toy.store import ToyStore, toy_line
 
 
 @pytest.fixture
-def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(stores, "FAMILIES", {"toy": ENTRY})
+def toy(tmp_path: Path) -> Path:
     folder = tmp_path / "store"
     folder.mkdir()
     lines = [toy_line(3 * n, None if n % 5 == 0 else n * 1001, f"t{n % 3}", b"x" * (n % 40)) for n in range(200)]
