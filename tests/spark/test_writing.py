@@ -96,12 +96,12 @@ def test_rows_are_ordered_over_all_tasks_by_the_column_asked_for(spark: Any, tmp
 @pytest.mark.parametrize(
     ("columns", "options", "message"),
     [
-        (["id AS other"], {}, "columns: found other.*select"),
-        (["id AS reserved_value"], {}, "columns: found reserved_value"),
-        (["'x' AS timestamp_ns"], {}, "column timestamp_ns: string; expected bigint"),
-        ([], {"streamId": "7"}, "options: found streamId"),
-        ([], {"orderBy": "rank"}, "option orderBy: found rank"),
-        ([], {"durability": "buffered"}, "option durability: found 'buffered'"),
+        (["id AS other"], {}, "holds .*, not other.*select"),
+        (["id AS reserved_value"], {}, "holds .*, not reserved_value"),
+        (["'x' AS timestamp_ns"], {}, "column timestamp_ns must be bigint, not string"),
+        ([], {"streamId": "7"}, "unknown option streamId"),
+        ([], {"orderBy": "rank"}, "option orderBy must be one of .*, not rank"),
+        ([], {"durability": "buffered"}, "option durability must be .*, not 'buffered'"),
         ([], {"txnAppId": "x"}, "both txnAppId and txnVersion"),
     ],
 )
@@ -125,7 +125,7 @@ def test_a_path_without_a_store_and_a_null_are_refused_and_nothing_is_appended(s
     with pytest.raises(Exception, match="create=true with family=jlog or aeron-archive"):
         write(numbers(spark, 1), path)
     jlog.create(path)
-    with pytest.raises(Exception, match="column payload: a null; expected a message"):
+    with pytest.raises(Exception, match="column payload has a null"):
         # One task: another one that still runs when the write is given up may leave its part.
         write(spark.range(0, 20, 1, 1).selectExpr("if(id = 19, null, 'x') AS payload"), path)
     with pytest.raises(Exception, match="a time from 1970 to 2106"):
@@ -140,7 +140,7 @@ def test_a_message_too_long_for_the_recording_fails_the_write_before_anything_is
     path = tmp_path / "archive"
     options = {"family": "aeron-archive", "create": True, "termLength": "64k"}
     frame = spark.range(0, 40, 1, 2).selectExpr("repeat('x', if(id = 39, 8193, 10)) AS payload")
-    with pytest.raises(Exception, match="8193 bytes, expected at most 8192"):
+    with pytest.raises(Exception, match="at most 8192 in this recording, not 8193 bytes"):
         write(frame, path, **options)
     assert payloads(path, "0") == []
     assert staged(path) == []

@@ -85,7 +85,8 @@ def side_of(wanted: Wanted) -> Side:
         return _exported(wanted)
     found = find_stores((wanted.path,), wanted.scan.family)
     if len(found) != 1:
-        raise UsageError(wanted.path, found=f"{len(found)} stores", expected="one store, or the export of one")
+        message = f"{wanted.path} has {len(found)} stores; give one store, or the export of one"
+        raise UsageError(wanted.path, found=f"{len(found)} stores", expected="one store", message=message)
     return _stored(wanted, found[0])
 
 
@@ -114,16 +115,24 @@ def _exported(wanted: Wanted) -> Side:
     path = os.path.abspath(wanted.path)
     manifest = read_manifest(path)
     if manifest is None or not manifest.streams:
-        raise UsageError(path, found="an export without records", expected="one with records")
+        raise UsageError(path, found="no records", message=f"the export {path} has no records")
     if wanted.scan.start is not None or wanted.scan.end is not None:
         raise UsageError(
-            "option start, end", found=f"the export {path}", expected="stores: an export is compared as a whole"
+            "options start, end",
+            found=f"the export {path}",
+            message=f"options start and end do not apply to {path}: an export is compared as a whole",
         )
     store = _store_of(wanted, manifest, path)
     keys = {key.stream: key for key in manifest.streams if key.store == store}
     columns = tuple(name for name in ("address", "length", "crc32") if name in dict(manifest.columns))
     if len(columns) < 3:
-        raise UsageError(path, found=f"an export with {', '.join(columns)}", expected="one with length and crc32")
+        found = ", ".join(columns)
+        raise UsageError(
+            path,
+            found=found,
+            expected="length and crc32",
+            message=f"the export {path} lacks the column length or crc32",
+        )
     family = manifest.streams[next(iter(keys.values()))].family
     pieces, streams = [], []
     chosen = _chosen(wanted, list(keys))
@@ -149,10 +158,15 @@ def _check_whole(wanted: Wanted, path: str, manifest: Manifest, fault_count: int
         "only the records that are a message (sbeOnly)": bool(query.get("sbeOnly")),
     }
     if found := ", ".join(reason for reason, applies in reasons.items() if applies):
-        raise UsageError(path, found=f"an export of {found}", expected="one of all records")
+        raise UsageError(
+            path,
+            found=found,
+            expected="all records",
+            message=f"{path} is an export of {found}; export all records to compare them",
+        )
     if fault_count and wanted.scan.on_fault != SKIP:
-        found = f"an export that passed over {fault_count} faults"
-        raise UsageError(path, found=found, expected="one without", hint="onFault=skip compares the rest")
+        message = f"the export {path} passed over {fault_count} faults"
+        raise UsageError(path, found=f"{fault_count} faults", message=message, hint="onFault=skip compares the rest")
 
 
 def _files(path: str, manifest: Manifest, keys: Sequence[StreamKey]) -> dict[StreamKey, list[FileToRead]]:
@@ -174,7 +188,12 @@ def _store_of(wanted: Wanted, manifest: Manifest, path: str) -> str:
     fitting = stores if len(stores) == 1 else [store for store in stores if store in others or store in wanted.others]
     if len(fitting) != 1:
         found = f"an export of {len(stores)} stores: {', '.join(stores[:5])}"
-        raise UsageError(path, found=found, expected="one of them as the other side")
+        raise UsageError(
+            path,
+            found=found,
+            expected="one of them as the other side",
+            message=f"{path} is {found}; give one of them as the other side",
+        )
     return fitting[0]
 
 

@@ -62,12 +62,14 @@ def make_reader(schema: StructType, scan: ScanOptions, options: FamilyOptions) -
     """Raises :class:`UsageError` for options that only batch queries have."""
     if scan.faults or scan.aggregation is not None:
         found = "option faults" if scan.faults else "an aggregation"
-        raise UsageError("readStream", found=found, expected="records", hint="use read instead")
+        raise UsageError(
+            "readStream", found=found, message=f"readStream does not take {found}", hint="use read instead"
+        )
     reasons = [FAMILIES[family].not_followed for family in options]
     if all(reasons):
         found = f"stores of {', '.join(options)}"
         why = "; ".join(filter(None, reasons))
-        raise UsageError("readStream", found=found, expected="stores that keep their records", hint=why)
+        raise UsageError("readStream", found=found, message=f"readStream can't follow {found}: {why}")
     return LiveReader(schema, scan, LiveOptions(**scan.live_options), options)
 
 

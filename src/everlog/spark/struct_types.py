@@ -48,17 +48,22 @@ def check_schema(schema: StructType, table: tuple[Column, ...]) -> None:
     """Raise :class:`UsageError` when a schema names a column that the stores don't have, in any case of letters, or
     gives it another type, or names none."""
     if not schema.fields:  # batches without columns have no rows
-        raise UsageError("schema", found="no columns", expected="at least one")
+        raise UsageError("schema", found="no columns", message="the schema has no columns")
     known = {column.name: SPARK_TYPES[column.type] for column in table}
     nullable = {column.name: column.nullable for column in table}
     for field in schema.fields:
         wanted = field.dataType.simpleString()
         if field.name not in known:
-            raise UsageError("schema", found=f"column {field.name}", expected=f"columns out of {', '.join(known)}")
+            raise UsageError(
+                "schema",
+                found=f"column {field.name}",
+                expected=f"columns out of {', '.join(known)}",
+                message=f"the schema names an unknown column {field.name}; known: {', '.join(known)}",
+            )
         if not field.nullable and nullable[field.name]:
-            raise UsageError(f"schema: column {field.name}", found="NOT NULL", expected="a column that may be null")
+            raise UsageError(f"column {field.name} of the schema", found="NOT NULL", expected="nullable")
         if known[field.name] != wanted:
-            raise UsageError(f"schema: column {field.name}", found=wanted, expected=known[field.name])
+            raise UsageError(f"column {field.name} of the schema", found=wanted, expected=known[field.name])
 
 
 def check_groups(schema: StructType, made: StructType) -> None:

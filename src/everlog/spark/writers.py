@@ -42,7 +42,7 @@ class _Writing:
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
         if overwrite:
-            raise UsageError("mode", found="overwrite, or complete", expected="append: what is in a store stays")
+            raise UsageError("mode", found="overwrite or complete", expected="append")
         self.options: WriteOptions = parse_write_options(options)
         fields = [(field.name, field.dataType.simpleString()) for field in schema.fields]
         self._layout = RowLayout.of(fields, self.options.family, self.options.order_by)
@@ -93,7 +93,11 @@ class EverlogStreamWriter(_Writing, DataSourceStreamArrowWriter):  # type: ignor
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
         super().__init__(options, schema, overwrite)
         if self.options.transaction is not None:
-            raise UsageError("option txnAppId", found="a stream", expected="df.write: a stream counts its batches")
+            raise UsageError(
+                "option txnAppId",
+                found="writeStream",
+                message="option txnAppId applies to df.write only: a stream counts its batches itself",
+            )
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedPart:
         """In a task: stage its rows."""
@@ -123,5 +127,9 @@ def _transaction(messages: Sequence[StagedPart | None], batch: int) -> Transacti
     """``None`` where no task has told anything."""
     queries = {message.query for message in messages if message is not None}
     if len(queries) > 1:
-        raise UsageError("writeStream", found=f"parts of {len(queries)} queries", expected="one")
+        raise UsageError(
+            "writeStream",
+            found=f"parts of {len(queries)} queries",
+            message=f"a commit has parts of {len(queries)} queries",
+        )
     return Transaction(queries.pop(), batch) if queries else None

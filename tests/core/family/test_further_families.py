@@ -50,9 +50,7 @@ def test_without_its_name_the_family_is_unknown(toys: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "families", ["nosuch.module.TOY", "TOY", "everlog.testing.toy.family.NONE", "everlog.testing.toy.store.SUFFIX"]
-)
+@pytest.mark.parametrize("families", ["nosuch.module.TOY", "TOY", "os.path.NONE", "everlog.testing.toy.store.SUFFIX"])
 def test_a_name_of_no_record_is_refused(toys: Path, families: str) -> None:
     done = command("ls", toys, families=families)
     assert done.returncode != 0

@@ -406,7 +406,7 @@ def test_wrong_wishes_are_told_before_anything_is_done(golden: Callable[[str], P
         Connection(servers=("nats://me:secret@host:4222",))
     assert "secret" not in str(refused.value)
     both = JetStreamTarget(connection=target.connection, mappings=(SubjectMapping.parse("one=foo"),))
-    with pytest.raises(UsageError, match="subject foo: found channel 'foo'"):
+    with pytest.raises(UsageError, match="subject foo"):
         plan_channels(store, both)
     made_channels.add_messages(tmp_path, "far", [1, 1 << 40])
     with pytest.raises(LimitExceeded, match="far"):

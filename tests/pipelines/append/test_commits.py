@@ -436,10 +436,10 @@ def test_a_query_that_goes_on_to_another_target_is_refused(kind: Kind) -> None:
 @pytest.mark.parametrize(
     ("data", "found"),
     [
-        (b"", "found Expecting value"),
-        (b'{"version": 1, "query": "%s"}', "found no field 'target'"),
-        (b'{"version": 2}', "found version 2"),
-        (b'{"version": 1, "query": "copied"}', "found the note of query copied"),
+        (b"", "Expecting value"),
+        (b'{"version": 1, "query": "%s"}', "no field 'target'"),
+        (b'{"version": 2}', "version 2"),
+        (b'{"version": 1, "query": "copied"}', "the note of query copied"),
     ],
 )
 def test_a_note_that_can_not_be_read_fails_every_commit_and_tells_its_path_and_what_to_do(
@@ -448,7 +448,7 @@ def test_a_note_that_can_not_be_read_fails_every_commit_and_tells_its_path_and_w
     folder, target = CrashingStorage(root="staging"), kind.fresh()
     name = query + notes.NOTE_SUFFIX
     folder.publish(name, data.replace(b"%s", query.encode()), replace=True)
-    told = f"staging/{name}: {found}.*, expected a note of version 1 of query {query} .*move it away"
+    told = f"staging/{name}: {found}.*; expected a note of version 1 of query {query} .*move it away"
     with pytest.raises(CorruptData, match=told):
         first_try(kind, folder, target, 0)
     assert kind.read(target) == []

@@ -50,19 +50,23 @@ def rows(**columns: pa.Array) -> pa.RecordBatch:
     "columns", ["payload string, PAYLOAD string", "payload string, a int, timestamp_ns bigint, A int"]
 )
 def test_columns_that_differ_in_case_only_are_refused(columns: str) -> None:
-    with pytest.raises(UsageError, match=r"columns: (payload, PAYLOAD|a, A); expected names that differ"):
+    with pytest.raises(UsageError, match=r"columns (payload, PAYLOAD|a, A) differ only in case"):
         layout(columns)
 
 
 def test_a_time_too_late_for_nanoseconds_is_told_with_its_row() -> None:
-    late = f"column timestamp: {YEAR_3000_US} us since 1970 in row 3 of a partition; expected a time from 1970"
+    late = (
+        f"column timestamp must be a time from 1970 to 2106, not {YEAR_3000_US} us since 1970 in row 3 of a partition"
+    )
     with pytest.raises(UsageError, match=late):
         numbers(
             "payload binary, timestamp timestamp",
             rows(timestamp=times(0, 1)),
             rows(timestamp=times(None, YEAR_3000_US)),
         )
-    with pytest.raises(UsageError, match="column timestamp_ns: found -1 ns since 1970 in row 1 of a partition"):
+    with pytest.raises(
+        UsageError, match="column timestamp_ns must be .*, not -1 ns since 1970 in row 1 of a partition"
+    ):
         numbers("payload binary, timestamp_ns bigint", rows(timestamp_ns=pa.array([5, -1, -2])))
 
 

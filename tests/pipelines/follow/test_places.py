@@ -131,7 +131,7 @@ def test_a_store_behind_a_url_that_is_gone_or_not_asked_for_any_more(tmp_path, c
     assert query.step() == []
     remove(other)
     assert query.step() == []
-    assert "found no store" in caplog.text
+    assert "no store" in caplog.text
     upload(append(tmp_path / "other", b"3"), other)
     assert query.step() == [b"3"]
     remove("memory://live")

@@ -330,7 +330,7 @@ def test_wrong_wishes_and_damaged_notes(toy: Callable[..., str], tmp_path: Path)
     assert not (tmp_path / "to").exists()
     small = RecordTarget(kind="aeron-archive", folder=str(tmp_path / "a"), options=SMALL)
     (row,) = move(source, small, "toy", streams=["big"])
-    assert "9000 bytes; expected at most 8192" in row["error"]
+    assert "9000 bytes; a message of this recording has at most 8192" in row["error"]
     move(source, target, "toy")
     with pytest.raises(CorruptData, match="expected aeron-archive"):
         plan_streams(found, RecordTarget(kind="aeron-archive", folder=str(tmp_path / "to")))

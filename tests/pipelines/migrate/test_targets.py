@@ -69,7 +69,7 @@ def test_a_message_that_is_too_long_is_moved_where_the_error_says(toy: Callable[
     source = toy("from", {"s": [(1, 1, "t", b"small"), (2, 2, "t", bytes(10_000))]})
     small = TargetOptions(term_length=1 << 16, segment_bytes=1 << 17)
     (row,) = move(source, RecordTarget(kind="aeron-archive", folder=str(tmp_path / "to"), options=small))
-    assert f"{source}: stream s: record 2: 10000 bytes; expected at most 8192" in row["error"]
+    assert f"{source}: stream s: record 2 has 10000 bytes; a message of this recording has at most 8192" in row["error"]
     told = re.search(r"move into a new target with --term-length (\d+)", row["error"])
     assert told is not None
     large = TargetOptions(term_length=int(told[1]), segment_bytes=1 << 17)
@@ -83,7 +83,7 @@ def test_a_time_that_a_journal_has_no_room_for_names_the_record(
 ) -> None:
     source = toy("from", {"s": [(1, 7, "t", b"x"), (9, time_ns, "t", b"y"), (10, 2**32 * 10**9 - 1, "t", b"z")]})
     (row,) = move(source, RecordTarget(kind="jlog", folder=str(tmp_path / "to")))
-    assert f"{source}: stream s: record 9: found a time of {time_ns} ns" in row["error"]
+    assert f"{source}: stream s: record 9 has a time of {time_ns} ns" in row["error"]
     note = tmp_path / "to.everlog-migrate" / "s.json"
     assert not note.exists() or json.loads(note.read_text())["pending"] == []
     (row,) = move(source, RecordTarget(kind="aeron-archive", folder=str(tmp_path / "a")))

@@ -74,7 +74,7 @@ def test_a_later_run_may_have_stores_of_some_of_the_families_only(spark, tmp_pat
     assert {"position", "marker"} < {name for name, _ in columns}
     journal(path, 100, 120), record(trades, 120, 140)
     assert export(spark, wish(path)).rows == 20
-    with pytest.raises(UsageError, match="option timestampFrom: None; expected 'reserved_value:ms'"):
+    with pytest.raises(UsageError, match="option timestampFrom must be 'reserved_value:ms'.*, not None"):
         export(spark, wish(trades))
     assert export(spark, wish(trades, **times)).rows == 20
     assert numbers(out) == once(140)
@@ -85,7 +85,7 @@ def test_a_later_run_may_have_stores_of_some_of_the_families_only(spark, tmp_pat
     assert (later[110].marker, later[110].position) == (111 - 50, None)
     assert later[130].marker is None
     assert later[130].position > later[90].position > 0
-    with pytest.raises(UsageError, match="columns: found fewer columns"):
+    with pytest.raises(UsageError, match="the query has fewer columns"):
         export(spark, Export(options=options(path, columns="marker,payload"), folder=str(out), kind=kind))
 
 
@@ -137,7 +137,7 @@ def test_columns_of_a_schema_that_was_left_out_are_not_taken_for_those_of_others
     path, trades, out = journal(tmp_path / "journal", 0, 5), record(tmp_path / "trades", 5, 10), tmp_path / "out"
     schema = str(tests.GOLDEN / "sbe" / "every-feature.xml")
     export(spark, Export(options=options(path, trades, sbeSchema=schema), folder=str(out)))
-    with pytest.raises(UsageError, match="columns: found fewer columns"):
+    with pytest.raises(UsageError, match="the query has fewer columns"):
         export(spark, Export(options=options(path), folder=str(out)))
 
 
@@ -378,16 +378,16 @@ def test_a_password_in_a_folder_s_url_is_not_repeated(spark, tmp_path, capsys):
     path = journal(tmp_path / "journal", 0, 5)
     assert run(["spark", "export", str(path), "s3://user:SECRET@bucket/x"]) == 2
     said = capsys.readouterr().err
-    assert "folder: found a URL" in said
+    assert "not a URL" in said
     assert "SECRET" not in said
 
 
 def test_columns_in_another_order_are_told_as_that(spark, tmp_path):
     path, out = journal(tmp_path / "journal", 0, 5), tmp_path / "out"
     export(spark, Export(options=options(path, columns="length,crc32"), folder=str(out)))
-    with pytest.raises(UsageError, match="found another order of the columns"):
+    with pytest.raises(UsageError, match="the query has another order of the columns"):
         export(spark, Export(options=options(path, columns="crc32,length"), folder=str(out)))
-    with pytest.raises(UsageError, match="found fewer columns"):
+    with pytest.raises(UsageError, match="the query has fewer columns"):
         export(spark, Export(options=options(path, columns="length"), folder=str(out)))
 
 

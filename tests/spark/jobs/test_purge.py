@@ -151,7 +151,7 @@ def test_a_range_does_not_choose_what_is_freed_and_is_refused(spark, stores, cap
         purge(spark, wish, do_it=True)
     arguments = ["spark", "export", str(trades), str(out), "-o", f"{name}={value}", "--purge-exported", "--yes"]
     assert run(arguments) == 2
-    assert f"option {name}: found a purge" in capsys.readouterr().err
+    assert f"option {name} does not apply to a purge" in capsys.readouterr().err
     assert not out.exists()
     assert left(trades, "0") == list(range(200, 600))
 

@@ -115,7 +115,7 @@ def test_where_a_live_query_starts_is_refused_by_a_batch_query(toy):
     path = toy("one", {"s": [(1, None, None, b"")]})
     assert rows_of(reader_of(path, ("store",), maxRecordsPerTrigger="1")) == [(path,)]
     for table in ({}, {"faults": "true"}):
-        with pytest.raises(UsageError, match="startingOffsets: read; expected readStream"):
+        with pytest.raises(UsageError, match="startingOffsets applies to readStream only"):
             reader_of(path, ("store",), startingOffsets="latest", **table)
 
 

@@ -133,7 +133,7 @@ def test_a_number_beyond_a_bigint_fails_the_query_and_says_what_to_do(spark, sto
     largest = max(line["fields"].get("time", 0) for line in messages())
     assert largest > 2**63
     assert Decimal(largest) in {row.sbe_time for row in read(spark, store, **chosen).collect()}
-    with pytest.raises(PythonException, match=rf"column sbe_time: found {largest}.*sbeUint64=decimal"):
+    with pytest.raises(PythonException, match=rf"column sbe_time.*{largest}.*sbeUint64=decimal"):
         read(spark, store, **chosen, sbeUint64="bigint").collect()
 
 
@@ -176,13 +176,13 @@ def test_times_of_an_aeron_recording_come_out_of_its_messages(spark, tmp_path):
 
 
 def test_options_are_checked_where_the_query_is_planned(tmp_path):
-    with pytest.raises(UsageError, match="sbeMessage: found no sbeSchema"):
+    with pytest.raises(UsageError, match="sbeMessage needs sbeSchema"):
         parse_options({"path": "/a", "sbeMessage": "Small"})
-    with pytest.raises(UsageError, match="sbeOnly: found no sbeMessage"):
+    with pytest.raises(UsageError, match="sbeOnly needs sbeMessage"):
         parse_options({"path": "/a", "sbeSchema": str(SCHEMA), "sbeOnly": "true"})
-    with pytest.raises(UsageError, match="sbeUint64: found no sbeMessage"):
+    with pytest.raises(UsageError, match="sbeUint64 needs sbeMessage"):
         parse_options({"path": "/a", "sbeSchema": str(SCHEMA), "sbeUint64": "bigint"})
-    with pytest.raises(UsageError, match="sbeUint64: 'long'; expected decimal or bigint"):
+    with pytest.raises(UsageError, match="sbeUint64 must be decimal or bigint, not 'long'"):
         parse_options({"path": "/a", "sbeSchema": str(SCHEMA), "sbeMessage": "Small", "sbeUint64": "long"})
     wrong = tmp_path / "wrong.xml"
     wrong.write_text("<a/>")

@@ -162,7 +162,7 @@ def test_a_schema_of_the_user_is_honoured_for_any_subset_in_any_order(spark, jlo
     [
         ("position bigint", "column position"),
         ("marker int", "expected bigint"),
-        ("marker string", "found string"),
+        ("marker string", ", not string"),
         ("timestamp_ns bigint not null", "NOT NULL"),
     ],
 )
@@ -244,7 +244,7 @@ def test_a_wrong_key_is_refused_without_repeating_it(spark, encrypted, tmp_path)
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"header": "true"}, "found header"),
+        ({"header": "true"}, "unknown option header"),
         ({"preCommit": "true", "family": "nats-streaming"}, "option preCommit"),
         ({"level": "byte"}, "record or frame"),
         ({"stream": "nothing"}, "UnknownStream"),

@@ -211,7 +211,8 @@ class Committer:
         note = notes.read_note(self._storage, query) or Note(query, self._target)
         if not self._name.is_named(note.target):
             hint = "another target wants a new checkpoint, or a stagingPath of its own"
-            raise UsageError(f"query {query}", found=f"target {self._target}", expected=note.target, hint=hint)
+            message = f"query {query} wrote to {note.target} before, not to {self._target}"
+            raise UsageError(f"query {query}", found=self._target, expected=note.target, message=message, hint=hint)
         return replace(note, target=self._target)
 
     def _finish_others(self, target: Target, query: str | None) -> None:

@@ -136,7 +136,12 @@ def _fill(groups: dict[str, dict[str, Any]], given: Mapping[str, str], table: _T
 def _path(given: Mapping[str, str]) -> str:
     path = given.get("path", "").strip()
     if not path:
-        raise UsageError("path", found="none", expected="a journal's or an archive's folder: save(path), start(path)")
+        raise UsageError(
+            "path",
+            found="none",
+            expected="a folder",
+            message="path is missing: save(path) or start(path), with a store's folder",
+        )
     if "://" in path:
         raise UsageError("path", found=path, expected="a folder on the driver's machine")
     return os.path.abspath(path)
@@ -148,8 +153,9 @@ def _staging_of(path: str) -> str:
     would be appended again."""
     folder, older = os.path.realpath(path) + STAGING_SUFFIX, path + STAGING_SUFFIX
     if os.path.realpath(older) != os.path.realpath(folder) and _has_notes(older):
-        hint = f"when no query writes, move what is in it to {folder}; or stagingPath={older} goes on with it"
-        raise UsageError("option stagingPath", found=f"none, and notes in {older}", expected=folder, hint=hint)
+        hint = f"while no query writes, move them to {folder}; or give stagingPath={older}"
+        message = f"notes of earlier writes lie in {older}, not in {folder}"
+        raise UsageError("option stagingPath", found=f"notes in {older}", expected=folder, message=message, hint=hint)
     return folder
 
 
@@ -184,7 +190,7 @@ def _transaction(values: Mapping[str, Any]) -> Transaction | None:
     if not values:
         return None
     if len(values) != 2 or values["version"] < 0:
-        expected = "both txnAppId and txnVersion, a number from 0 that grows"
-        raise UsageError("option txnAppId", found=str(dict(values)), expected=expected)
+        expected = "given together, the version a number from 0 that grows"
+        raise UsageError("options txnAppId and txnVersion", found=str(dict(values)), expected=expected)
     digest = hashlib.sha256(values["app_id"].encode("utf-8", "surrogatepass")).hexdigest()[:32]
     return Transaction(f"txn-{digest}", values["version"])

@@ -46,11 +46,18 @@ class RowLayout:
             names = [name for name, _ in fields]
             twice = [name for name in names if sum(name.lower() == other.lower() for other in names) > 1]
             expected = "names that differ in more than the case of letters"
-            raise UsageError("columns", found=", ".join(twice), expected=expected)
+            raise UsageError(
+                "columns",
+                found=", ".join(twice),
+                expected=expected,
+                message=f"columns {', '.join(twice)} differ only in case",
+            )
         kinds = {name.lower(): kind for name, kind in fields}
         order = None if order_by is None else order_by.lower()
         if PAYLOAD not in numbers:
-            raise UsageError("columns", found=", ".join(numbers) or "none", expected=f"{PAYLOAD}, binary or string")
+            found = ", ".join(numbers) or "none"
+            message = f"no column {PAYLOAD} (binary or string) among {found}"
+            raise UsageError("columns", found=found, expected=f"{PAYLOAD}, binary or string", message=message)
         if order is not None:
             if order not in numbers:
                 raise UsageError("option orderBy", found=str(order_by), expected=f"one of {', '.join(numbers)}")
@@ -60,7 +67,8 @@ class RowLayout:
         if others := [name for name in numbers if name not in taken and name != order]:
             hint = f"select({', '.join(repr(name) for name in taken if name in numbers)}) leaves the others out"
             expected = f"{', '.join(taken)}, which a store of {family} holds"
-            raise UsageError("columns", found=", ".join(others), expected=expected, hint=hint)
+            message = f"a store of {family} holds {', '.join(taken)}, not {', '.join(others)}"
+            raise UsageError("columns", found=", ".join(others), expected=expected, message=message, hint=hint)
         for name in taken:
             if name in numbers and kinds[name] not in TYPES[name]:
                 raise UsageError(f"column {name}", found=kinds[name], expected=" or ".join(TYPES[name]))
@@ -88,12 +96,14 @@ def _convert(batch: pa.RecordBatch, layout: RowLayout, rows_before: int) -> pa.R
 
     payload = batch.column(layout.payload)
     if payload.null_count:
-        raise UsageError(f"column {PAYLOAD}", found="a null", expected="a message")
+        raise UsageError(
+            f"column {PAYLOAD}", found="a null", message=f"column {PAYLOAD} has a null; every row needs a message"
+        )
     arrays = {PAYLOAD: payload.cast(pa.binary()), NUMBER: _numbers(batch, layout, rows_before)}
     if layout.order is not None:
         order = arrays[ORDER] = batch.column(layout.order)
         if order.null_count:
-            raise UsageError("option orderBy", found="a null in its column", expected="values")
+            raise UsageError("option orderBy", found="a null", message="the column of option orderBy has a null")
         arrays[PAYLOAD] = arrays[PAYLOAD].cast(pa.large_binary())  # all of a task may be over 2 GiB
     return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
 
@@ -127,7 +137,7 @@ def _check_times(name: str, times: pa.Array, end: int, rows_before: int) -> None
         row = wrong[0].as_py()
         unit = "ns" if name == TIMESTAMP_NS else "us"
         found = f"{times[row].as_py()} {unit} since 1970 in row {rows_before + row} of a partition"
-        raise UsageError(f"column {name}", found=found, expected="a time from 1970 to 2106, as a journal holds")
+        raise UsageError(f"column {name}", found=found, expected="a time from 1970 to 2106")
 
 
 def _sorted(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

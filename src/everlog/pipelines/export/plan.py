@@ -314,4 +314,5 @@ def check_query(manifest: Manifest, query: Mapping[str, Any], kind: str, columns
         found = ", ".join(f"{name} {kind}" for name, kind in columns if had.get(name) != kind)
         found = found or ("fewer columns" if len(columns) < len(had) else "another order of the columns")
         hint = "name columns with the option columns, or export to another folder"
-        raise UsageError("columns", found=found, expected=", ".join(had), hint=hint)
+        message = f"this export has the columns {', '.join(had)}; the query has {found}"
+        raise UsageError("columns", found=found, expected=", ".join(had), message=message, hint=hint)

@@ -51,14 +51,17 @@ class Positions:
         self.tracker.know(given)
         stores = self.tracker.poll()
         if missing := sorted(given.keys() - stores.keys()):
-            raise UsageError("startingOffsets", found=f"store {missing[0]}", expected=f"one of {', '.join(stores)}")
+            known = ", ".join(stores)
+            message = f"startingOffsets names {missing[0]}, which is none of the query's stores: {known}"
+            raise UsageError("startingOffsets", found=missing[0], expected=f"one of {known}", message=message)
         for key, tracked in stores.items():
             follower = tracked.follower
             if follower is None:
                 continue
             wanted = given.get(key, {})
             if unknown := sorted(wanted.keys() - tracked.extents.keys()):
-                raise UsageError("startingOffsets", found=f"stream {unknown[0]}", expected=f"a stream of {key}")
+                message = f"startingOffsets names stream {unknown[0]}, which {key} does not have"
+                raise UsageError("startingOffsets", found=unknown[0], expected=f"a stream of {key}", message=message)
             for name, extent in tracked.extents.items():
                 address = LATEST if starting == LATEST else wanted.get(name, EARLIEST)
                 if address == LATEST and not extent.is_unknown:

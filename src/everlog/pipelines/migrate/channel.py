@@ -209,7 +209,8 @@ class ChannelImport:
             raise UsageError(
                 f"stream {move.stream}",
                 found=f"messages up to {last}",
-                expected=f"none behind {move.last}, where channel {move.channel!r} ends",
+                expected=f"none after {move.last}, where channel {move.channel!r} ends",
+                message=f"stream {move.stream} has messages up to {last}; channel {move.channel!r} ends at {move.last}",
                 hint="the store was replaced or cut; another stream prefix makes another stream",
             )
         return False
@@ -343,7 +344,7 @@ class ChannelImport:
             raise UsageError(
                 f"{self._move.channel}: message {sequence}",
                 found=f"{len(payload)} bytes",
-                expected=f"at most {room}, beside its headers",
+                expected=f"at most {room} bytes besides its headers",
                 hint="raise max_payload in the server's configuration",
             )
 

@@ -57,20 +57,31 @@ class Connection:
         for url in self.servers:
             parts = _split(url)
             if parts.scheme not in ("nats", "tls", "ws", "wss") or not parts.hostname:
-                raise UsageError("server", found=repr(parts.scheme + "://..."), expected="such as nats://host:4222")
+                raise UsageError(
+                    "server", found=repr(parts.scheme + "://..."), expected="a URL such as nats://host:4222"
+                )
             if parts.username or parts.password:
                 hint = f"set {USER_VARIABLE} and {PASSWORD_VARIABLE}, or {TOKEN_VARIABLE}, or give a credentials file"
-                raise UsageError("server", found="a user or a token in the URL", expected="host and port", hint=hint)
+                raise UsageError(
+                    "server",
+                    found="a user or a token in the URL",
+                    message="the server's URL has a user or a token in it",
+                    hint=hint,
+                )
         if self.domain is not None and not re.fullmatch(r"[^\s.*>]+", self.domain):
             raise UsageError(
                 "domain", found=repr(self.domain), expected="a name without dots, wildcards or white space"
             )
         if not self.patience_s >= 0:
-            raise UsageError("patience", found=f"{self.patience_s:g}", expected="seconds, at least 0")
+            raise UsageError("patience", found=f"{self.patience_s:g}", expected="at least 0 seconds")
         if not self.servers:
-            raise UsageError("server", found="none", expected="such as nats://host:4222")
+            raise UsageError("server", found="none", message="no server given, such as nats://host:4222")
         if (self.cert_file is None) != (self.key_file is None):
-            raise UsageError("certificate", found="one of two files", expected="the certificate and its key")
+            raise UsageError(
+                "certificate",
+                found="one of two files",
+                message="a certificate needs its key, and a key its certificate",
+            )
 
     @property
     def is_encrypted(self) -> bool:
@@ -125,7 +136,7 @@ def _split(url: str) -> SplitResult:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError as error:
-        raise UsageError("server", found=f"no URL: {error}", expected="such as nats://host:4222") from None
+        raise UsageError("server", found=str(error), expected="a URL such as nats://host:4222") from None
     return parts
 
 

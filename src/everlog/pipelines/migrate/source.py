@@ -19,8 +19,8 @@ _HINT = "the store was replaced or cut: move it into a new target, with notes of
 def refuse_options(options: Mapping[str, Any]) -> None:
     """Raises :class:`UsageError` for options under which records have no lasting address."""
     if options.get("pre_commit"):
-        expected = "a migration without: addresses are given at the flush"
-        raise UsageError("option preCommit", found="true", expected=expected)
+        message = "option preCommit does not apply to a migration: buffered messages have no address before the flush"
+        raise UsageError("option preCommit", found="true", message=message)
 
 
 def check_source(store: Store, assigned: Assigned, state: Progressed) -> DataLost | None:

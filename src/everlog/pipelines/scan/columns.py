@@ -48,10 +48,10 @@ def family_options(stores: Iterable[FoundStore], scan: ScanOptions) -> dict[str,
     spark_names = {field: name for name, (field, _) in FAMILY_OPTIONS.items()}
     for field in scan.family_options:
         if not any(field in names for names in known.values()):
-            found = f"a store of {' or '.join(families)}"
-            raise UsageError(
-                f"option {spark_names.get(field, field)}", found=found, expected="a family that has this option"
-            )
+            name = f"option {spark_names.get(field, field)}"
+            found = " or ".join(families)
+            message = f"{name} does not apply to stores of {found}"
+            raise UsageError(name, found=found, expected="another family", message=message)
     chosen = {f: {k: v for k, v in scan.family_options.items() if k in known[f]} for f in families}
     for family, options in chosen.items():
         if "max_age" in options and "now_ns" in known[family]:

@@ -13,4 +13,6 @@ def check_records(scan: ScanOptions, what: str) -> None:
     check_batch(scan)
     for name, is_given in (("faults", scan.faults), ("aggregate", scan.aggregation is not None)):
         if is_given:
-            raise UsageError(f"option {name}", found=what, expected="read: the table is not of records then")
+            raise UsageError(
+                f"option {name}", found=what, message=f"option {name} applies to tables of records, not to {what}"
+            )

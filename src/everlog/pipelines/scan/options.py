@@ -195,6 +195,7 @@ def parse_options(options: Mapping[str, str]) -> ScanOptions:
             "option encryptionKey",
             found="a key in plain text",
             expected="encryptionKeyFile or encryptionKeyEnv",
+            message="option encryptionKey is refused; use encryptionKeyFile or encryptionKeyEnv",
             hint="options show in query plans and logs",
         )
     known = {name.lower() for name in OPTION_NAMES}
@@ -203,10 +204,14 @@ def parse_options(options: Mapping[str, str]) -> ScanOptions:
             "CREATE TABLE",
             found="USING everlog",
             expected="CREATE TEMPORARY VIEW ... USING everlog OPTIONS (path '...')",
-            hint="of a table in its catalog Spark gives a Python data source no options when it reads it",
+            message="CREATE TABLE ... USING everlog does not work; use CREATE TEMPORARY VIEW ... USING everlog OPTIONS "
+            "(path '...')",
+            hint="Spark gives a Python data source no options when it reads a table of its catalog",
         )
     if unknown := sorted(name for name in options if name.lower() not in known):
-        raise UsageError("options", found=", ".join(unknown), expected=f"names out of {', '.join(OPTION_NAMES)}")
+        what, known_names = "option" if len(unknown) == 1 else "options", ", ".join(OPTION_NAMES)
+        message = f"unknown {what} {', '.join(unknown)}; known: {known_names}"
+        raise UsageError("options", found=", ".join(unknown), expected=f"names out of {known_names}", message=message)
     for name, value in given.items():
         if name != "paths":  # a list: each of them by itself
             _check_secret(f"option {name}" if name != "path" else name, value)
@@ -221,14 +226,19 @@ def parse_options(options: Mapping[str, str]) -> ScanOptions:
         live_options=_parse(given, LIVE_OPTIONS),
     )
     if scan.sbe_message is not None and scan.sbe_schema is None:
-        raise UsageError("option sbeMessage", found="no sbeSchema", expected="sbeSchema with it")
+        raise UsageError("option sbeMessage", found="no sbeSchema", message="option sbeMessage needs sbeSchema")
     if scan.sbe_only and scan.sbe_message is None:
-        raise UsageError("option sbeOnly", found="no sbeMessage", expected="sbeMessage with it")
+        raise UsageError("option sbeOnly", found="no sbeMessage", message="option sbeOnly needs sbeMessage")
     if scan.sbe_uint64 is not ColumnType.UINT64 and scan.sbe_message is None:
-        raise UsageError("option sbeUint64", found="no sbeMessage", expected="sbeMessage with it")
+        raise UsageError("option sbeUint64", found="no sbeMessage", message="option sbeUint64 needs sbeMessage")
     times_only = scan.sbe_message is None and family_options.get(TIMESTAMP_FROM, "").startswith(PREFIX)
     if scan.sbe_schema is not None and scan.level is Level.FRAME and not times_only:
-        raise UsageError("option sbeSchema", found="level frame", expected="level record: a fragment is no message")
+        raise UsageError(
+            "option sbeSchema",
+            found="level frame",
+            expected="level record",
+            message="option sbeSchema needs level record: a frame may be a fragment of a message",
+        )
     if scan.sbe_schema is not None and family_options.get(TIMESTAMP_FROM, "").startswith(PREFIX):
         family_options["sbe_schema"] = scan.sbe_schema
     return scan
@@ -240,7 +250,11 @@ def check_batch(scan: ScanOptions) -> None:
     records than asked for."""
     if "starting" in scan.live_options:
         raise UsageError(
-            "option startingOffsets", found="read", expected="readStream", hint="start and end choose what read gives"
+            "option startingOffsets",
+            found="read",
+            expected="readStream",
+            message="option startingOffsets applies to readStream only",
+            hint="start and end choose what read gives",
         )
 
 
@@ -259,11 +273,16 @@ def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
         if not isinstance(several, list) or not all(isinstance(path, str) for path in several):
             # What is there may have a password in it.
             raise UsageError(
-                "paths", found="no JSON list", expected="a JSON list of paths", hint="one path: load(path)"
+                "paths", found="something else", expected="a JSON list of paths", hint="one path: load(path)"
             )
         found += several
     if not found:
-        raise UsageError("path", found="none", expected="a store, a folder of stores, a pattern or a list: load(path)")
+        raise UsageError(
+            "path",
+            found="none",
+            expected="a store, a folder of stores, a pattern or a list",
+            message="path is missing: load(path), with a store, a folder of stores, a pattern or a list",
+        )
     for path in found:
         _check_secret("path", path)
     return tuple(found)
@@ -277,5 +296,6 @@ def _check_secret(name: str, value: str) -> None:
             name,
             found="a password in a URL",
             expected="one without",
-            hint="paths show in plans, logs and results; fsspec's settings are the place for it",
+            message=f"{name} has a password in a URL",
+            hint="paths show in plans, logs and results; put it into fsspec's settings",
         )

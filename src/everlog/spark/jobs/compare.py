@@ -191,13 +191,23 @@ def check_options(scan: ScanOptions, names: Mapping[str, str]) -> None:
     ways, and for two of ``a`` that would be one of ``b``."""
     check_records(scan, "compare")
     if scan.has_time_range or scan.level.value != "record":
-        raise UsageError("options", found="a range of time, or level frame", expected="addresses: start and end")
+        raise UsageError(
+            "options",
+            found="a range of time, or level frame",
+            message="compare takes start and end, no range of time, and level record only",
+        )
     if scan.sbe_only:
-        raise UsageError("option sbeOnly", found="compare", expected="all records: they are compared as bytes")
+        raise UsageError(
+            "option sbeOnly",
+            found="compare",
+            message="option sbeOnly does not apply to compare, which compares all records as bytes",
+        )
     if names and scan.streams:
-        raise UsageError("option stream", found="streams with their names in B, too", expected="one of both")
+        raise UsageError(
+            "option stream", found="streams", message="option stream and names of streams in B exclude each other"
+        )
     if doubled := [name for name, count in Counter(names.values()).items() if count > 1]:
-        raise UsageError("streams", found=f"several that are {doubled[0]} in B", expected="one for each")
+        raise UsageError("streams", found=doubled[0], message=f"several streams are called {doubled[0]} in B")
 
 
 def _check_known(scan: ScanOptions, sides: Sequence[Side]) -> None:
@@ -206,7 +216,11 @@ def _check_known(scan: ScanOptions, sides: Sequence[Side]) -> None:
     for option in scan.family_options:
         if option in spark_names and not any(option in side.options for side in sides):
             found = " and ".join(f"{side.label} ({side.family})" for side in sides)
-            raise UsageError(f"option {spark_names[option]}", found=found, expected="a store whose family has it")
+            raise UsageError(
+                f"option {spark_names[option]}",
+                found=found,
+                message=f"option {spark_names[option]} does not apply to {found}",
+            )
 
 
 def _sum(

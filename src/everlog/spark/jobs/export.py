@@ -145,7 +145,9 @@ def export(spark: SparkSession, wish: Export, progress: Progress | None = None) 
     check_records(scan, "export")
     if scan.family_options.get("pre_commit"):
         raise UsageError(
-            "option preCommit", found="true", expected="an export without: addresses are given at the flush"
+            "option preCommit",
+            found="true",
+            message="option preCommit does not apply to an export: buffered messages have no address before the flush",
         )
     stores = _stores(scan)
     _check_place(wish.folder, stores)

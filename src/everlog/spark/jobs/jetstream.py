@@ -119,6 +119,7 @@ def _subject(store: FoundStore, channel: str, target: JetStreamTarget) -> tuple[
             f"{store.path}: channel {channel!r}",
             found=f"{error.where} {error.found}",
             expected=error.expected,
+            message=f"{store.path}: channel {channel!r} can't be moved: {error}",
             hint="--map FROM=TO gives it another subject",
         )
 

@@ -63,8 +63,9 @@ def check_choice(scan: ScanOptions) -> None:
     it would free other records than asked for."""
     ranges = {"start": scan.start, "end": scan.end, "startTime": scan.start_ns, "endTime": scan.end_ns}
     if given := [name for name, value in ranges.items() if value is not None]:
-        expected = "stores and streams: of each what is exported is freed"
-        raise UsageError(f"option {', '.join(given)}", found="a purge of what is exported", expected=expected)
+        names = ", ".join(given)
+        message = f"option {names} does not apply to a purge, which frees all that is exported of a stream"
+        raise UsageError(f"option {names}", found="a purge", message=message)
 
 
 def purge_exported(

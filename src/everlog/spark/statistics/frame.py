@@ -51,7 +51,12 @@ def stats_of_frame(frame: DataFrame, *, bucket_ns: int = MINUTE_NS, gaps: bool =
     readers, faults) is not in the result. Raises :class:`UsageError`."""
     missing = [name for name in NEEDED if name not in frame.columns]
     if missing:
-        raise UsageError("stats of a DataFrame", found=f"no column {', '.join(missing)}", expected=", ".join(NEEDED))
+        raise UsageError(
+            "stats of a DataFrame",
+            found=f"no column {', '.join(missing)}",
+            expected=", ".join(NEEDED),
+            message=f"stats of a DataFrame need the columns {', '.join(NEEDED)}; {', '.join(missing)} is missing",
+        )
     check_bucket(bucket_ns)
     from everlog.pipelines.stats.rows import SCHEMA
 
