@@ -33,8 +33,8 @@ WARNINGS: dict[str, str] = {
 }
 """Code to meaning. ``docs/monitoring.md`` lists them."""
 
-DAY_SECONDS = 86_400
-SHORTEST_SPAN_SECONDS = 60
+DAY_S = 86_400
+SHORTEST_SPAN_S = 60
 """A growth rate over less is no rate: one burst of writes would tell how full a disk is tomorrow."""
 HEALTHY_SEGMENTS = 2
 """So many finished segments wait now and then where all keep up."""
@@ -44,20 +44,20 @@ HEALTHY_SEGMENTS = 2
 class HealthLimits:
     """From when on something is told. Raises :class:`UsageError` for a negative one.
 
-    ``stalled_seconds``: age of the oldest message that waits, and of the last move of the checkpoint;
-    ``second_look_seconds``: an earlier observation must be so old to show that a checkpoint does not move;
-    ``transient_seconds``: as ``stalled_seconds``, for subscribers of a session; ``waiting_segments``: finished segments
-    that may wait; ``full_within_seconds``: how far growth is looked ahead; ``buffered_seconds``: age of the oldest
-    message in the pre-commit buffer; ``settling_seconds``: how long a checkpoint file may be empty, as it is while it
+    ``stalled_s``: age of the oldest message that waits, and of the last move of the checkpoint;
+    ``second_look_s``: an earlier observation must be so old to show that a checkpoint does not move;
+    ``transient_s``: as ``stalled_s``, for subscribers of a session; ``waiting_segments``: finished segments
+    that may wait; ``full_within_s``: how far growth is looked ahead; ``buffered_s``: age of the oldest
+    message in the pre-commit buffer; ``settling_s``: how long a checkpoint file may be empty, as it is while it
     is made."""
 
-    stalled_seconds: float = 3600
-    second_look_seconds: float = 60
-    transient_seconds: float = 600
+    stalled_s: float = 3600
+    second_look_s: float = 60
+    transient_s: float = 600
     waiting_segments: int = 10
-    full_within_seconds: float = DAY_SECONDS
-    buffered_seconds: float = 300
-    settling_seconds: float = 60
+    full_within_s: float = DAY_S
+    buffered_s: float = 300
+    settling_s: float = 60
 
     def __post_init__(self) -> None:
         for item in fields(self):
@@ -90,7 +90,7 @@ def check_health(
 
 def span_text(seconds: float) -> str:
     """A span of time for people: ``90 s``, ``12 min``, ``5.0 h``, ``3.1 days``."""
-    for unit, size in (("days", 2 * DAY_SECONDS), ("h", 7200), ("min", 120)):
+    for unit, size in (("days", 2 * DAY_S), ("h", 7200), ("min", 120)):
         if seconds >= size:
             return f"{seconds / (size / 2):.0f} {unit}" if unit == "min" else f"{seconds / (size / 2):.1f} {unit}"
     return f"{seconds:.0f} s"
@@ -111,10 +111,10 @@ def _check_moves(case: _Case) -> Iterator[Fault]:
     """A subscriber that does not move while messages wait for it."""
     for subscriber in case.now.subscribers:
         checkpoint, age = subscriber.checkpoint, subscriber.lag.seconds
-        limit = case.limits.transient_seconds if checkpoint.is_transient else case.limits.stalled_seconds
+        limit = case.limits.transient_s if checkpoint.is_transient else case.limits.stalled_s
         if age is None or age <= limit:
             continue
-        still = _seconds_still(subscriber, case, limit)
+        still = _unmoved_s(subscriber, case, limit)
         if still is None:
             continue
         found = (
@@ -131,7 +131,7 @@ def _check_moves(case: _Case) -> Iterator[Fault]:
             yield _warning("subscriber-stalled", checkpoint.file, found, expected, keeps, repair)
 
 
-def _seconds_still(subscriber: SubscriberSnapshot, case: _Case, limit: float) -> float | None:
+def _unmoved_s(subscriber: SubscriberSnapshot, case: _Case, limit: float) -> float | None:
     """How long a checkpoint has not moved, at least; ``None`` when it did, or that is not known to be long."""
     written = None if subscriber.modified_ns is None else (case.now.at_ns - subscriber.modified_ns) / NS_PER_S
     if case.before is not None:
@@ -140,7 +140,7 @@ def _seconds_still(subscriber: SubscriberSnapshot, case: _Case, limit: float) ->
         was_there = file in case.places_before
         if was_there and case.places_before[file] != subscriber.place:
             return None
-        if was_there and apart >= case.limits.second_look_seconds:
+        if was_there and apart >= case.limits.second_look_s:
             return max(apart, written or 0)
     return written if written is not None and written > limit else None
 
@@ -179,7 +179,7 @@ def _range_text(now: Observation) -> str:
 
 def _check_readable(subscriber: SubscriberSnapshot, case: _Case) -> Iterator[Fault]:
     checkpoint, modified_ns = subscriber.checkpoint, subscriber.modified_ns
-    is_young = modified_ns is not None and (case.now.at_ns - modified_ns) / NS_PER_S < case.limits.settling_seconds
+    is_young = modified_ns is not None and (case.now.at_ns - modified_ns) / NS_PER_S < case.limits.settling_s
     if checkpoint.error is None and checkpoint.byte_count == 0 and is_young:
         return
     yield _warning(
@@ -220,13 +220,13 @@ def _check_growth(case: _Case) -> Iterator[Fault]:
             "make the slowest subscriber faster, start it again or remove it",
         )
     rate = _bytes_a_second(case, len(waiting))
-    if rate is not None and now.free_bytes is not None and now.free_bytes < rate * limits.full_within_seconds:
+    if rate is not None and now.free_bytes is not None and now.free_bytes < rate * limits.full_within_s:
         yield _warning(
             "disk-full-soon",
             segment_name(now.segments[-1].log),
             f"{now.free_bytes} bytes free and {rate:.0f} more in use each second: full in "
             f"{span_text(now.free_bytes / rate)} ({who})",
-            f"room for {span_text(limits.full_within_seconds)}",
+            f"room for {span_text(limits.full_within_s)}",
             "what is written when the disk is full",
             "make room, and see that the slowest subscriber goes on or is removed",
         )
@@ -238,11 +238,11 @@ def _bytes_a_second(case: _Case, waiting_count: int) -> float | None:
     now, before = case.now, case.before
     if waiting_count <= HEALTHY_SEGMENTS:
         return None
-    if before is not None and (now.at_ns - before.at_ns) / NS_PER_S >= SHORTEST_SPAN_SECONDS:
+    if before is not None and (now.at_ns - before.at_ns) / NS_PER_S >= SHORTEST_SPAN_S:
         grown, span = now.byte_count - before.byte_count, (now.at_ns - before.at_ns) / NS_PER_S
         return grown / span if grown > 0 else None
     first, last = now.segments[0].modified_ns, now.segments[-1].modified_ns
-    if first is None or last is None or (last - first) / NS_PER_S < SHORTEST_SPAN_SECONDS:
+    if first is None or last is None or (last - first) / NS_PER_S < SHORTEST_SPAN_S:
         return None
     written = now.byte_count - now.segments[0].byte_count  # what came after the first was finished
     return written / ((last - first) / NS_PER_S) if written else None
@@ -253,12 +253,12 @@ def _check_writers(case: _Case) -> Iterator[Fault]:
     now = case.now
     if now.buffered_bytes and now.buffered_since_ns is not None:
         age = (now.at_ns - now.buffered_since_ns) / NS_PER_S
-        if age > case.limits.buffered_seconds:
+        if age > case.limits.buffered_s:
             yield _warning(
                 "pre-commit-waiting",
                 PRE_COMMIT,
                 f"{now.buffered_bytes} bytes of messages, the first of them since {span_text(age)}",
-                f"a flush within {span_text(case.limits.buffered_seconds)}",
+                f"a flush within {span_text(case.limits.buffered_s)}",
                 "these messages, until a writer flushes them; all of them if the machine stops",
                 "let the writer flush; if it is gone, open and close one",
                 Severity.NOTE,

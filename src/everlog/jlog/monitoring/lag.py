@@ -24,7 +24,7 @@ from everlog.jlog.reading.segments import Segment, SegmentReader
 from everlog.kernel.columns import RowSink
 from everlog.time_units import NS_PER_S, NS_PER_US
 
-LOOK_BYTES = 256 << 20
+WALK_BUDGET_BYTES = 256 << 20
 """So many bytes without a sound index are walked in one measurement; what lies in more is not known."""
 
 
@@ -83,7 +83,7 @@ def measure_lags(
     now_ns: int,
     counts: Sequence[int | None] | None = None,
     *,
-    budget: int | None = LOOK_BYTES,
+    budget: int | None = WALK_BUDGET_BYTES,
     memory: LagMemory | None = None,
 ) -> list[Lag]:
     """The lag of each checkpoint, in their order. ``counts`` are the messages of each of the journal's segments;
@@ -97,13 +97,11 @@ def measure_lags(
     memory.forget_others(journal.segments, checkpoints)
     meter = _Meter(journal, counts is not None, budget, memory)
     meter.observe(checkpoints)
-    behind = _sums_behind(journal.segments, counts)
+    behind = _sums_from(journal.segments, counts)
     return [meter.lag(checkpoint, behind, now_ns) for checkpoint in checkpoints]
 
 
-def _sums_behind(
-    segments: Sequence[Segment], counts: Sequence[int | None] | None
-) -> tuple[list[int], list[int | None]]:
+def _sums_from(segments: Sequence[Segment], counts: Sequence[int | None] | None) -> tuple[list[int], list[int | None]]:
     """Bytes and messages of the segments from each one on."""
     sizes = [0]
     messages: list[int | None] = [None if counts is None else 0]

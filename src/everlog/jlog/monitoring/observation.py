@@ -25,7 +25,7 @@ FLOCK = "FLOCK"
 
 
 @dataclass(frozen=True, slots=True)
-class SeenSegment:
+class SegmentSnapshot:
     """A segment file; ``modified_ns`` is ``None`` where the storage does not tell."""
 
     log: int
@@ -58,7 +58,7 @@ class Observation:
     not known."""
 
     at_ns: int
-    segments: tuple[SeenSegment, ...] = ()
+    segments: tuple[SegmentSnapshot, ...] = ()
     subscribers: tuple[SubscriberSnapshot, ...] = ()
     storage_log: int | None = None
     safety: int | None = None
@@ -98,7 +98,7 @@ def observe_journal(
     buffered = journal.pre_commit()
     return Observation(
         at_ns=now_ns,
-        segments=tuple(SeenSegment(s.log, s.byte_count, times.get(segment_name(s.log))) for s in journal.segments),
+        segments=tuple(SegmentSnapshot(s.log, s.byte_count, times.get(segment_name(s.log))) for s in journal.segments),
         subscribers=tuple(
             SubscriberSnapshot(checkpoint, lag, times.get(checkpoint.file), held.get(checkpoint.file))
             for checkpoint, lag in zip(checkpoints, lags, strict=True)

@@ -17,7 +17,7 @@ from everlog.jlog.format.faults import STREAM
 from everlog.jlog.format.framing import PLAIN
 from everlog.jlog.format.names import PRE_COMMIT, segment_name
 from everlog.jlog.format.pre_commit import START
-from everlog.jlog.monitoring.lag import LOOK_BYTES, measure_lags
+from everlog.jlog.monitoring.lag import WALK_BUDGET_BYTES, measure_lags
 from everlog.jlog.reading.journal import SOURCES, Journal
 from everlog.jlog.reading.recovery import SegmentData
 from everlog.jlog.reading.segments import Segment, SegmentReader
@@ -191,7 +191,7 @@ def describe_subscribers(
     checkpoints: list[Checkpoint],
     summaries: list[SegmentSummary],
     *,
-    budget: int | None = LOOK_BYTES,
+    budget: int | None = WALK_BUDGET_BYTES,
 ) -> list[dict[str, Any]]:
     """Checkpoints and what waits behind them, now."""
     counts = [summary.record_count for summary in summaries]

@@ -18,7 +18,7 @@ MAX_WRITTEN = 16
 """So many of the last segments may still be written."""
 
 
-def is_left(storage: Storage, log: int, size: int) -> bool:
+def is_finished(storage: Storage, log: int, size: int) -> bool:
     """Whether nobody appends any more to a segment of ``size`` bytes that is followed by another one. At the limit
     nobody does. Below it a late writer may. An empty segment behind it may be of a writer that died before the
     metastore said so."""
@@ -43,10 +43,12 @@ def is_locked(storage: Storage, log: int) -> bool:
     return isinstance(storage, LocalStorage) and LocalWritableStorage(storage.root).is_locked(segment_name(log))
 
 
-def written_below(storage: Storage, segments: list[Segment], least: int = 0) -> list[Segment]:
+def growing_segments(storage: Storage, segments: list[Segment], least: int = 0) -> list[Segment]:
     """Those of the last segments but the very last to which a writer may append, in order; ``least``: those with lower
     numbers are left, as was found before."""
     last = segments[-1 - MAX_WRITTEN : -1]
     return [
-        segment for segment in last if segment.log >= least and not is_left(storage, segment.log, segment.byte_count)
+        segment
+        for segment in last
+        if segment.log >= least and not is_finished(storage, segment.log, segment.byte_count)
     ]

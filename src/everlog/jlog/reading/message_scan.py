@@ -51,7 +51,7 @@ def check_framing(data: SegmentData, framing: Framing) -> None:
         raise _differs(data, data.start, found, framing)
 
 
-def check_no_other(data: SegmentData, start: int, framing: Framing) -> None:
+def check_no_other_framing(data: SegmentData, start: int, framing: Framing) -> None:
     """Raises :class:`CorruptData` where a message that is stored in another way begins at or behind ``start``."""
     for other in KNOWN:
         # Magic 0 is everywhere in zeros: such messages count only where data begins with them.

@@ -24,7 +24,7 @@ NO_STOP = 1 << 62
 MAX_REREADS = 3
 MAY_BE_WHOLE = frozenset({"merged-records", "torn-record"})
 """What is said of a message with another one inside."""
-SECONDS_FOR_A_WRITE = 0.001
+WRITE_WAIT_S = 0.001
 """A message that is being written appears a page at a time; a writer is given so long to go on with it."""
 
 
@@ -186,7 +186,7 @@ class SegmentReader:
 
     def _fills_buffer(self, data: SegmentData, at: int) -> bool:
         """Whether the messages of a buffer lead, by their headers, from an offset to the end of what is in use: then
-        they are written out whole (:meth:`everlog.jlog.writing.buffer.PreCommitBuffer.waiting`)."""
+        they are written out whole (:meth:`everlog.jlog.writing.buffer.PreCommitBuffer.left_messages`)."""
         if self.start == 0 or self._is_filled:
             return self._is_filled
         header = data.header(at, self.framing)
@@ -213,7 +213,7 @@ class SegmentReader:
             return False
         size = self.file.size()
         if size <= data.end and not self._has_waited:
-            time.sleep(SECONDS_FOR_A_WRITE)
+            time.sleep(WRITE_WAIT_S)
             self._has_waited = True  # who writes there at all has gone on since: other torn messages are not waited for
             size = self.file.size()
         return size > data.end and (verdict.resume >= data.end or not self._leads_to(size, verdict))
