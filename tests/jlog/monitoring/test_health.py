@@ -132,7 +132,7 @@ def test_a_transient_subscriber_that_reads_or_is_held_is_not_left_behind():
 
 @pytest.mark.parametrize(
     ("place", "loses"),
-    [((0, 0), "what was between"), ((7, 1), "every message, until segment 00000007 exists")],
+    [((0, 0), "the messages in between"), ((7, 1), "every message, until segment 00000007 exists")],
     ids=["deleted", "not yet written"],
 )
 def test_a_checkpoint_in_a_segment_that_does_not_exist_is_told(place, loses):
@@ -190,7 +190,7 @@ def test_more_finished_segments_than_may_wait_are_told_with_who_is_last():
     far, near = subscriber(name="far", place=(0, 1)), subscriber(name="near", place=(11, 1))
     (found,) = check_health(seen(near, far, segments=pile(11), storage_log=11))
     assert (found.code, found.file) == ("segments-waiting", "00000000")
-    assert found.found == "11 finished segments, 11000 bytes (subscriber far is the last)"
+    assert found.found == "11 finished segments, 11000 bytes (far is the slowest subscriber)"
 
 
 def test_segments_that_do_not_wait_for_anybody_are_not_counted():
@@ -213,7 +213,7 @@ def test_a_disk_that_a_day_of_growth_would_fill_is_told():
     slow = subscriber(place=(0, 1))
     (found,) = check_health(seen(slow, **GROWING, free_bytes=863_999))
     assert found.code == "disk-full-soon"
-    assert found.found.startswith("863999 bytes free and 10 more in use each second: full in 24.0 h")
+    assert found.found.startswith("863999 bytes free, shrinking by 10 bytes a second: full in 24.0 h")
     assert codes(seen(slow, **GROWING, free_bytes=864_000)) == []
     assert codes(seen(slow, **GROWING, free_bytes=None)) == []
     assert codes(seen(slow, **GROWING, free_bytes=100_000), full_within_s=HOUR) == []

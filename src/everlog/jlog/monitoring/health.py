@@ -21,8 +21,7 @@ from everlog.time_units import NS_PER_S
 WARNINGS: dict[str, str] = {
     "subscriber-stalled": "A subscriber's oldest message has waited long, and its checkpoint does not move.",
     "transient-left-behind": "A session subscriber (`~`) that does not move: its program died without closing it.",
-    "checkpoint-without-segment": "A checkpoint is in a segment that does not exist: its subscriber misses messages, or "
-    "gets none.",
+    "checkpoint-without-segment": "A checkpoint is in a missing segment: its subscriber misses messages or gets none.",
     "checkpoint-unreadable": "A checkpoint file can't be read, or does not have 8 bytes.",
     "no-subscribers": "Nobody has subscribed, so no segment is ever deleted.",
     "segments-waiting": "More finished segments are pending than with subscribers that keep up.",

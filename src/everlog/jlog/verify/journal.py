@@ -109,7 +109,7 @@ def _check_storage_log(check: Verification) -> None:
                 0,
                 f"segment {stored:08x}",
                 f"{last:08x}, the last existing one",
-                loses="nothing here; the C library's readers stop at that segment, and its writers append to a finished one",
+                loses="nothing here; the C library's readers stop there, and its writers append to a finished segment",
                 repair=f"set storage_log to {last}",
             )
         )

@@ -60,7 +60,7 @@ def _check_place(
                 JlogCheckpoint.log.offset,  # type: ignore[attr-defined]
                 f"segment {log:08x}",
                 f"{first:08x} or a later one",
-                loses=f"the messages in between, for subscriber {name}; the C library's repair skips segment {first:08x} too",
+                loses=f"the messages in between, for subscriber {name}; the C library's repair skips {first:08x} too",
                 repair=_SET,
                 address=address,
             )

@@ -15,6 +15,7 @@ from everlog.aeron.frames.constants import MAX_SEGMENT_LENGTH, MAX_TERM_LENGTH, 
 from everlog.aeron.frames.framing_inputs import MAX_MESSAGE_LENGTH
 from everlog.core.files.writable import make_folder
 from everlog.errors import StoreUnavailable, UsageError
+from everlog.jlog.options import Compression
 from everlog.jlog.writing.creation import MAX_SEGMENT_BYTES
 from everlog.pipelines.migrate.notes import ARCHIVE, JLOG, Assigned
 from everlog.pipelines.migrate.source import journal_end
@@ -42,7 +43,7 @@ class TargetOptions:
     ``term_length`` of new recordings: an eighth of it is the longest message."""
 
     segment_bytes: int | None = None
-    compression: str | None = None
+    compression: Compression | None = None
     reserved_value: str | None = None
     term_length: int = DEFAULT_TERM_LENGTH
     channel: str = "aeron:ipc"

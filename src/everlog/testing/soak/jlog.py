@@ -25,9 +25,10 @@ from typing import NoReturn
 
 from everlog.core.files.writable import LocalWritableStorage
 from everlog.jlog import Subscriber, Writer, add_subscriber, create, list_subscribers
+from everlog.jlog.options import DurabilityName
 from everlog.jlog.store import JlogStore
 
-DURABILITIES = ("written", "synced", "buffered")
+DURABILITIES: tuple[DurabilityName, ...] = ("written", "synced", "buffered")
 SUBSCRIBERS = ("one", "two", "three")
 MAX_PAUSE_S = 0.06
 SECONDS_WITHOUT_NEWS = 1.0
