@@ -35,9 +35,9 @@ from everlog.jlog.format.names import MAX_LOG, parse_segment_name, segment_name
 from everlog.jlog.options import JlogOptions
 from everlog.jlog.reading.journal import COLUMNS, LOG, MARKER, Journal, Walk
 from everlog.jlog.store import JlogStore
+from everlog.jlog.subscribing.backoff import Backoff
 from everlog.jlog.subscribing.cursor import Cursor, Request
 from everlog.jlog.subscribing.subscriptions import BEGINNING, END, find_beginning, find_end
-from everlog.jlog.subscribing.backoff import Backoff
 from everlog.jlog.writing.metastore_file import MetastoreFile
 
 EMPTY = b"... empty message ...\n"
