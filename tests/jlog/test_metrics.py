@@ -154,7 +154,7 @@ def test_a_segment_that_was_counted_is_not_read_again(journals, make):
 
 def test_a_subscriber_that_does_not_move_between_scrapes_is_a_warning(journals, clock):
     stalled = ("warning", "subscriber-stalled", "one")
-    collector = collector_of(journals, ["one"], limits=HealthLimits(stalled_seconds=900))
+    collector = collector_of(journals, ["one"], limits=HealthLimits(stalled_s=900))
     values = []
     for seconds in (0, 20, 20, 20, 20, 20, 20):
         clock[0] += seconds

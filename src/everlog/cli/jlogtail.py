@@ -35,9 +35,9 @@ from everlog.jlog.format.names import MAX_LOG, parse_segment_name, segment_name
 from everlog.jlog.options import JlogOptions
 from everlog.jlog.reading.journal import COLUMNS, LOG, MARKER, Journal, Walk
 from everlog.jlog.store import JlogStore
+from everlog.jlog.subscribing.backoff import Backoff
 from everlog.jlog.subscribing.cursor import Cursor, Request
 from everlog.jlog.subscribing.subscriptions import BEGINNING, END, find_beginning, find_end
-from everlog.jlog.subscribing.waiting import Waiting
 from everlog.jlog.writing.metastore_file import MetastoreFile
 
 EMPTY = b"... empty message ...\n"
@@ -201,16 +201,16 @@ def before_last(journal: Journal, count: int) -> Address:
 def batches(cursor: Cursor, *, is_following: bool, columns: tuple[Any, ...]) -> Iterator[Batch]:
     """What there is, and then what comes."""
     request = Request(columns, MAX_BATCH_ROWS, MAX_BATCH_BYTES)
-    waiting = Waiting()
+    backoff = Backoff()
     while True:
         batch = cursor.read(request)
         if batch is not None:
-            waiting.found()
+            backoff.reset()
             yield batch
         elif not is_following:
             return
         else:
-            time.sleep(waiting.nothing(time.monotonic()) or 0)
+            time.sleep(backoff.next_delay(time.monotonic()) or 0)
 
 
 def write_lines(batch: Batch) -> None:

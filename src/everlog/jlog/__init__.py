@@ -40,5 +40,5 @@ else:
         "list_subscribers": "everlog.jlog.subscribing.subscriptions",
         "remove_subscriber": "everlog.jlog.subscribing.subscriptions",
     }
-    # Name to module: each is imported when it is asked for, so that reading a journal costs no import of what writes.
+    # Name to module. Each is imported on first use, so that reading a journal doesn't import the writers.
     __getattr__, __dir__, __all__ = lazy_names(__name__, _homes)

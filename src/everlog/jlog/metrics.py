@@ -1,7 +1,7 @@
-"""Journals as Prometheus metrics, looked at when they are scraped. Needs the extra ``metrics``.
+"""Prometheus metrics of journals, collected at each scrape. Needs the extra ``metrics``.
 
-A scrape reads no segment that an earlier one has counted, unless it has grown. A journal that can't be read is told as
-``everlog_jlog_up 0``; the others are not concerned.
+A scrape reads only segments that are new or have grown since the last one. A journal that can't be read gives
+``everlog_jlog_up 0`` and doesn't affect the others.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ PREFIX = "everlog_jlog_"
 JOURNAL = ("journal",)
 SUBSCRIBER = ("journal", "subscriber")
 METRICS: dict[str, tuple[tuple[str, ...], str]] = {
-    "up": (JOURNAL, "1 if the journal could be read, else 0, and nothing else is told of it."),
+    "up": (JOURNAL, "1 if the journal could be read, else 0 with no other metrics."),
     "segments": (JOURNAL, "Segment files."),
     "bytes": (JOURNAL, "Bytes of all segment files."),
-    "pre_commit_bytes": (JOURNAL, "Bytes of messages that wait in the pre-commit buffer."),
-    "last_write_timestamp_seconds": (JOURNAL, "When a segment was written last, in seconds since 1970."),
-    "free_bytes": (JOURNAL, "Bytes that can still be used on the journal's file system."),
-    "subscribers": (JOURNAL, "Subscribers, those of a session counted too."),
-    "subscriber_lag_messages": (SUBSCRIBER, "Messages that wait for a subscriber; missing while not known."),
-    "subscriber_lag_bytes": (SUBSCRIBER, "Bytes of messages that wait for a subscriber; missing while not known."),
-    "subscriber_lag_seconds": (SUBSCRIBER, "Age of the oldest message that waits for a subscriber; 0 if none does."),
-    "warning": (("journal", "code"), "How many warnings of a code there are for the journal."),
+    "pre_commit_bytes": (JOURNAL, "Bytes of messages in the pre-commit buffer."),
+    "last_write_timestamp_seconds": (JOURNAL, "Time of the last write to a segment, in seconds since 1970."),
+    "free_bytes": (JOURNAL, "Free bytes on the journal's file system."),
+    "subscribers": (JOURNAL, "Subscribers, including session subscribers."),
+    "subscriber_lag_messages": (SUBSCRIBER, "Messages not yet consumed by a subscriber; absent if unknown."),
+    "subscriber_lag_bytes": (SUBSCRIBER, "Bytes of messages not yet consumed by a subscriber; absent if unknown."),
+    "subscriber_lag_seconds": (SUBSCRIBER, "Age of the oldest message not yet consumed by a subscriber; 0 if none."),
+    "warning": (("journal", "code"), "Number of warnings with this code."),
 }
-"""Name behind ``PREFIX`` to labels and meaning. All are gauges. ``docs/monitoring.md`` lists them."""
+"""Name after ``PREFIX`` to labels and help text. All are gauges. ``docs/monitoring.md`` lists them."""
 
 OpenStorage = Callable[[str], Storage]
 OnError = Callable[[str, Exception], None]
 
 
 def label_text(name: bytes) -> str:
-    """Any bytes as a label: printable text stays, a backslash is doubled, other bytes are ``\\xNN``. Different names
-    never become the same label."""
+    """Encodes any bytes as a label: printable text stays, a backslash is doubled, other bytes become ``\\xNN``.
+    Different names never give the same label."""
     parts = []
     for char in name.decode("utf-8", "surrogateescape"):
         if char == "\\":
@@ -67,8 +67,8 @@ def label_text(name: bytes) -> str:
 
 @dataclass(slots=True)
 class _Watched:
-    """A journal that is scraped, and what is remembered of it: what was counted, and the last two looks that are far
-    enough apart to show what does not move."""
+    """A scraped journal and its cached state: counted segments, and two observations far enough apart to show what does
+    not move."""
 
     path: str
     label: str
@@ -78,10 +78,10 @@ class _Watched:
     older: Observation | None = None
 
     def observe(self, open_storage: OpenStorage, limits: HealthLimits) -> tuple[Observation, list[Fault]]:
-        """The journal now, and what is wrong with it."""
+        """Observe the journal now, and its warnings."""
         storage = open_storage(self.path)
         if not JlogStore.detect(storage):
-            raise NotAStore(self.path, found="no journal", expected="a JLog journal's folder")
+            raise NotAStore(self.path, found="no JLog journal", message=f"no JLog journal here: {self.path}")
         journal = Journal.read(storage)
         checkpoints = read_checkpoints(storage, storage.names())
         summaries = summarize_segments(journal, known=self.counted)
@@ -91,14 +91,15 @@ class _Watched:
         lags = measure_lags(journal, checkpoints, now_ns, counts, memory=self.memory)
         now = observe_journal(journal, checkpoints, lags, now_ns)
         faults = check_health(now, self.older, limits)
-        if self.newer is None or (now.at_ns - self.newer.at_ns) / NS_PER_S >= limits.second_look_seconds:
+        if self.newer is None or (now.at_ns - self.newer.at_ns) / NS_PER_S >= limits.second_look_s:
             self.older, self.newer = self.newer, now
         return now, faults
 
 
 class JournalCollector(Collector):
-    """The metrics of one or many journals, for a ``CollectorRegistry``. ``open_storage`` opens a path anew for each
-    scrape; ``on_error`` is told why a journal could not be read. Scrapes at the same time follow one another."""
+    """Collects the metrics of journals, for a ``CollectorRegistry``. ``open_storage`` opens each path again for every
+    scrape. ``on_error`` is called with the path and error of a journal that can't be read. Concurrent scrapes run one
+    after another."""
 
     def __init__(
         self,
@@ -116,11 +117,11 @@ class JournalCollector(Collector):
         self._lock = threading.Lock()
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
-        """The metrics' names, without looking at any journal."""
+        """The metrics without samples; reads no journal."""
         return iter(_families().values())
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """All metrics, now."""
+        """All metrics with their current values."""
         families = _families()
         with self._lock:
             for journal in self._watched:
@@ -155,7 +156,7 @@ def _families() -> dict[str, GaugeMetricFamily]:
 
 
 def _values(seen: Observation) -> dict[str, float | None]:
-    """The metrics of a journal as a whole."""
+    """The values that concern the journal as a whole."""
     times = [segment.modified_ns for segment in seen.segments if segment.byte_count and segment.modified_ns]
     return {
         "up": 1,

@@ -1,4 +1,5 @@
-"""A JLog journal as a store: one stream, ``journal``; an address is ``segment:marker``, both as eight hex digits."""
+"""A JLog journal as a store. It has one stream, ``journal``; an address is ``segment:marker``, each as eight hex
+digits."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ from everlog.jlog.monitoring.health import DEFAULT_LIMITS, HealthLimits, check_h
 from everlog.jlog.monitoring.observation import Observation, observe
 from everlog.jlog.monitoring.summary import count_lags, describe, summarize
 from everlog.jlog.options import JlogOptions
-from everlog.jlog.reading.growth import written_below
+from everlog.jlog.reading.growth import growing_segments
 from everlog.jlog.reading.journal import COLUMNS, Journal, Walk
 from everlog.jlog.reading.journal_end import journal_end
 from everlog.jlog.reading.segments import list_segments
@@ -40,8 +41,7 @@ if TYPE_CHECKING:
 
 
 class JlogStore(Store):
-    """A journal, open for reading. The folder is looked at anew by each call, so that segments come and go as the
-    journal's processes work on it."""
+    """A journal, open for reading. Every call reads the folder again and so sees added and removed segments."""
 
     family: ClassVar[str] = "jlog"
     options_class: ClassVar[type] = JlogOptions
@@ -52,7 +52,7 @@ class JlogStore(Store):
 
     @classmethod
     def open(cls, storage: Storage, options: Mapping[str, Any]) -> Self:
-        """Open for reading. Raises :class:`UnsupportedVersion` for a journal of a big-endian machine,
+        """Open for reading. Raises :class:`UnsupportedVersion` for a journal written on a big-endian machine, and
         :class:`UsageError`."""
         filled = fill(JlogOptions, options)
         Journal.read(storage)
@@ -60,7 +60,8 @@ class JlogStore(Store):
 
     @classmethod
     def detect(cls, storage: Storage) -> bool:
-        """A metastore of the right size, or any file that begins like a segment; or names that only a journal has."""
+        """True for a metastore of the right size, a file that starts like a segment, or a combination of names that
+        only a journal has."""
         names = set(storage.names())
         segments = sorted(name for name in names if parse_segment_name(name) is not None)
         others = any(parse_checkpoint_name(name) is not None or parse_index_name(name) is not None for name in names)
@@ -76,42 +77,41 @@ class JlogStore(Store):
         return any(_begins_with_message(storage, name) for name in segments[:4])
 
     def streams(self, *, include_all: bool = False) -> list[StreamInfo]:
-        """The journal. ``last`` and ``record_count`` come from indexes; a little data without an index is walked."""
+        """The journal. ``last`` and ``record_count`` come from indexes; a small amount of unindexed data is walked."""
         return [summarize(Journal.read(self.storage), pre_commit=self.options.pre_commit)]
 
     def planned_streams(self, *, include_all: bool = False) -> list[StreamInfo]:
-        """By the names and sizes of the segments alone."""
+        """The journal, from names and sizes of segments alone."""
         size = sum(segment.byte_count for segment in Journal.read(self.storage).segments)
         return [StreamInfo(STREAM, self.family, None, None, None, None, size)]
 
     def open_ends(self, stream: str) -> tuple[int, ...]:
-        """Ends of segments in which a writer goes on although others have gone on to the next."""
+        """Ends of segments that still grow although a later segment exists."""
         self._check(stream)
         segments = list_segments(self.storage.entries())
-        return tuple((segment.log + 1) << MARKER_BITS for segment in written_below(self.storage, segments))
+        return tuple((segment.log + 1) << MARKER_BITS for segment in growing_segments(self.storage, segments))
 
     def walked_end(self, stream: str) -> int | None:
         """See :meth:`Store.walked_end`. Of a journal without messages, where its next segment begins."""
         return journal_end(self)
 
     def settled_end(self, stream: str) -> int | None:
-        """The first open end, else that of the last segment there is now: of one that is followed only when it is read,
-        nobody has asked whether a writer goes on in it."""
+        """The first open end, else the end of the last segment, which may still grow."""
         self._check(stream)
         segments = list_segments(self.storage.entries())
         if not segments:
             return None
-        first = next(iter(written_below(self.storage, segments)), segments[-1])
+        first = next(iter(growing_segments(self.storage, segments)), segments[-1])
         return (first.log + 1) << MARKER_BITS
 
     def family_columns(self, level: Level = Level.RECORD) -> tuple[Column, ...]:
-        """``timestamp_ns``, ``length``, ``payload``, ``log``, ``marker``, ``offset``; messages are not fragmented, so
-        both levels agree."""
+        """``timestamp_ns``, ``length``, ``payload``, ``log``, ``marker``, ``offset``. Messages are not fragmented, so
+        both levels are the same."""
         return COLUMNS
 
     def walk(self, stream: str, request: ScanRequest) -> Iterator[Batch]:
-        """See :meth:`Store.walk`. Without the payload, compressed messages are not decoded, so that those which can't
-        be are there."""
+        """See :meth:`Store.walk`. Without the payload, compressed messages are not decoded, so undecodable ones are
+        included."""
         self._check(stream)
         previous: int | None = None
         piece = None
@@ -133,20 +133,20 @@ class JlogStore(Store):
     def splits(
         self, stream: str, *, start: int | None = None, end: int | None = None, split_bytes: int = DEFAULT_SPLIT_BYTES
     ) -> list[Split]:
-        """Runs of segments, each of about ``split_bytes``, and pieces of larger ones that have an index."""
+        """Runs of segments of about ``split_bytes`` each, and pieces of larger segments that have an index."""
         self._check(stream)
         return list(plan_splits(Journal.read(self.storage), start, end, split_bytes))
 
     def split_times(self, splits: list[Split]) -> list[SplitTimes]:
-        """By the header of each split's first message."""
+        """Times from the header of each split's first message."""
         return split_times(Journal.read(self.storage), splits)
 
     def parse_address(self, text: str) -> int:
-        """``00000005:00000003``; leading zeros may be left out. Raises :class:`UsageError`."""
+        """Parse ``00000005:00000003``; leading zeros are optional. Raises :class:`UsageError`."""
         return Address.parse(text)
 
     def format_address(self, address: int) -> str:
-        """``00000005:00000003``."""
+        """Format as ``00000005:00000003``."""
         return str(Address(address))
 
     @property
@@ -155,24 +155,24 @@ class JlogStore(Store):
         return ("log", "marker")
 
     def info(self) -> dict[str, Any]:
-        """Metastore, segments with the state of their indexes, subscribers, pre-commit buffer."""
+        """Metastore, segments with the state of their indexes, subscribers, and pre-commit buffer."""
         return describe(Journal.read(self.storage))
 
     def verify(self, progress: Progress | None = None) -> Report:
-        """Everything: the folder, the metastore, each segment and its index, checkpoints, the pre-commit buffer."""
+        """Verify folder, metastore, segments, indexes, checkpoints and pre-commit buffer."""
         return verify_journal(Journal.read(self.storage), progress)
 
     def observe(self) -> Observation:
-        """The journal as it is now, to be judged by :func:`check_health`."""
+        """The journal's current state, input of :func:`check_health`."""
         return observe(self.storage)
 
     def warnings(self, *, before: Observation | None = None, limits: HealthLimits = DEFAULT_LIMITS) -> list[Fault]:
-        """What an operator should look at: subscribers that do not move, growth, messages that nobody sees.
-        ``before``: what was observed earlier."""
+        """Warnings for an operator: stalled subscribers, growth, unflushed messages. ``before`` is an earlier
+        observation."""
         return check_health(self.observe(), before, limits)
 
     def count_details(self, stream: str) -> dict[str, Any]:
-        """Subscribers with the messages, bytes and seconds that they are behind, all counted."""
+        """Subscribers and their lag in messages, bytes and seconds, counted exactly."""
         self._check(stream)
         return {"subscribers": count_lags(Journal.read(self.storage))}
 
@@ -184,7 +184,7 @@ class JlogStore(Store):
 
     def _check(self, stream: str) -> None:
         if stream != STREAM:
-            raise UnknownStream(self.path, found=f"stream {stream!r}", expected=repr(STREAM))
+            raise UnknownStream(self.path, found=f"no stream {stream!r}", hint=f"a journal's only stream is {STREAM!r}")
 
 
 def _begins_with_message(storage: Storage, name: str) -> bool:

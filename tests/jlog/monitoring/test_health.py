@@ -20,7 +20,7 @@ from everlog.jlog.format.faults import fault
 from everlog.jlog.format.names import checkpoint_name
 from everlog.jlog.monitoring.health import WARNINGS, HealthLimits, check_health, span_text
 from everlog.jlog.monitoring.lag import Lag
-from everlog.jlog.monitoring.observation import Observation, SeenSegment, SubscriberSnapshot, observe
+from everlog.jlog.monitoring.observation import Observation, SegmentSnapshot, SubscriberSnapshot, observe
 from everlog.time_units import NS_PER_S as NS
 
 NOW = 1_700_000_000
@@ -36,7 +36,7 @@ def subscriber(name="reader", place=(2, 5), waits=0.0, written=10.0, held=None, 
 
 
 def segment(log, size=1000, age=0.0):
-    return SeenSegment(log, size, int((NOW - age) * NS))
+    return SegmentSnapshot(log, size, int((NOW - age) * NS))
 
 
 HEALTHY = Observation(
@@ -95,7 +95,7 @@ def test_a_second_look_shows_that_a_checkpoint_does_not_move():
     slow = subscriber(waits=HOUR + 1, written=None)
     assert codes(seen(slow), earlier(60, slow)) == ["subscriber-stalled"]
     assert codes(seen(slow), earlier(59, slow)) == []
-    assert codes(seen(slow), earlier(5, slow), second_look_seconds=5) == ["subscriber-stalled"]
+    assert codes(seen(slow), earlier(5, slow), second_look_s=5) == ["subscriber-stalled"]
 
 
 def test_a_checkpoint_that_moved_is_not_stalled_however_old_its_file_looks():
@@ -109,8 +109,8 @@ def test_a_subscriber_that_was_not_there_before_is_judged_by_its_file():
 
 
 def test_a_stalled_limit_can_be_chosen():
-    assert codes(seen(subscriber(waits=11, written=11)), stalled_seconds=10) == ["subscriber-stalled"]
-    assert codes(seen(STALLED), stalled_seconds=2 * HOUR) == []
+    assert codes(seen(subscriber(waits=11, written=11)), stalled_s=10) == ["subscriber-stalled"]
+    assert codes(seen(STALLED), stalled_s=2 * HOUR) == []
 
 
 def test_a_transient_subscriber_is_left_behind_when_nobody_moves_it():
@@ -132,7 +132,7 @@ def test_a_transient_subscriber_that_reads_or_is_held_is_not_left_behind():
 
 @pytest.mark.parametrize(
     ("place", "loses"),
-    [((0, 0), "what was between"), ((7, 1), "every message, until segment 00000007 exists")],
+    [((0, 0), "the messages in between"), ((7, 1), "every message, until segment 00000007 exists")],
     ids=["deleted", "not yet written"],
 )
 def test_a_checkpoint_in_a_segment_that_does_not_exist_is_told(place, loses):
@@ -190,7 +190,7 @@ def test_more_finished_segments_than_may_wait_are_told_with_who_is_last():
     far, near = subscriber(name="far", place=(0, 1)), subscriber(name="near", place=(11, 1))
     (found,) = check_health(seen(near, far, segments=pile(11), storage_log=11))
     assert (found.code, found.file) == ("segments-waiting", "00000000")
-    assert found.found == "11 finished segments, 11000 bytes (subscriber far is the last)"
+    assert found.found == "11 finished segments, 11000 bytes (far is the slowest subscriber)"
 
 
 def test_segments_that_do_not_wait_for_anybody_are_not_counted():
@@ -213,11 +213,11 @@ def test_a_disk_that_a_day_of_growth_would_fill_is_told():
     slow = subscriber(place=(0, 1))
     (found,) = check_health(seen(slow, **GROWING, free_bytes=863_999))
     assert found.code == "disk-full-soon"
-    assert found.found.startswith("863999 bytes free and 10 more in use each second: full in 24.0 h")
+    assert found.found.startswith("863999 bytes free, shrinking by 10 bytes a second: full in 24.0 h")
     assert codes(seen(slow, **GROWING, free_bytes=864_000)) == []
     assert codes(seen(slow, **GROWING, free_bytes=None)) == []
-    assert codes(seen(slow, **GROWING, free_bytes=100_000), full_within_seconds=HOUR) == []
-    assert codes(seen(slow, **GROWING, free_bytes=30_000), full_within_seconds=HOUR) == ["disk-full-soon"]
+    assert codes(seen(slow, **GROWING, free_bytes=100_000), full_within_s=HOUR) == []
+    assert codes(seen(slow, **GROWING, free_bytes=30_000), full_within_s=HOUR) == ["disk-full-soon"]
 
 
 def test_a_journal_whose_segments_are_read_and_deleted_does_not_fill_the_disk():
@@ -246,7 +246,7 @@ def test_messages_that_wait_long_in_the_buffer_are_told():
     assert codes(replace(waiting, buffered_since_ns=(NOW - 300) * NS)) == []
     assert codes(replace(waiting, buffered_bytes=0)) == []
     assert codes(replace(waiting, buffered_since_ns=None)) == []
-    assert codes(waiting, buffered_seconds=400) == []
+    assert codes(waiting, buffered_s=400) == []
 
 
 def test_a_metastore_that_writers_can_not_open_is_told():
@@ -261,11 +261,11 @@ def test_a_journal_that_is_written_without_syncs_is_told(safety, expected):
 
 
 def test_limits_are_checked():
-    for name in ("stalled_seconds", "waiting_segments", "full_within_seconds"):
+    for name in ("stalled_s", "waiting_segments", "full_within_s"):
         with pytest.raises(UsageError, match=name):
             HealthLimits(**{name: -1})
     with pytest.raises(UsageError):
-        HealthLimits(buffered_seconds=float("nan"))
+        HealthLimits(buffered_s=float("nan"))
 
 
 @pytest.mark.parametrize(

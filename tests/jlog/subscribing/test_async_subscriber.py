@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from everlog.errors import UnknownSubscriber, UsageError
+from everlog.errors import Closed, UnknownSubscriber, UsageError
 from everlog.jlog.format.addresses import Address
 from everlog.jlog.subscribing import async_subscriber, subscription
 from everlog.jlog.subscribing.async_subscriber import AsyncSubscriber
@@ -59,7 +59,7 @@ def test_following_waits_without_blocking_the_loop_and_ends_after_the_timeout(te
         ticking = asyncio.create_task(tick())
         asyncio.get_running_loop().call_later(0.1, ten.append, 0, b"late")
         async with AsyncSubscriber(ten.path, "x") as subscriber:
-            got = [message.payload async for message in subscriber.follow(timeout=0.3)]
+            got = [message.payload async for message in subscriber.follow(timeout_s=0.3)]
         ticking.cancel()
         return got, len(ticks)
 
@@ -199,8 +199,12 @@ def test_opening_can_fail_and_must_come_first(ten):
         await subscriber.open()
         assert await subscriber.read_payloads(1) == [b"m0"]
         await subscriber.close()
-        with pytest.raises(UsageError, match="closed"):
+        with pytest.raises(Closed, match=r"^subscriber is closed$"):
             subscriber.follow()
+        with pytest.raises(Closed):
+            await subscriber.open()
+        with pytest.raises(Closed):
+            await subscriber.lag()
 
     run(work())
 

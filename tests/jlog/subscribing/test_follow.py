@@ -306,7 +306,7 @@ def test_a_segment_cut_below_what_was_read_is_told_and_followed_from_its_end(by_
     assert payloads(opened) == [b"new"]
 
 
-# Waiting
+# Backoff
 
 
 def test_following_gives_what_comes(by_hand, opened):
@@ -319,7 +319,7 @@ def test_following_gives_what_comes(by_hand, opened):
 
     writer = threading.Thread(target=write)
     writer.start()
-    for message in opened.follow(timeout=5):
+    for message in opened.follow(timeout_s=5):
         got.append(message.payload)
         if message.payload == b"19":
             break
@@ -329,9 +329,9 @@ def test_following_gives_what_comes(by_hand, opened):
 
 def test_following_ends_when_nothing_came_for_so_long(opened):
     began = time.monotonic()
-    assert [m.payload for m in opened.follow(timeout=0.1)] == [b"first"]
+    assert [m.payload for m in opened.follow(timeout_s=0.1)] == [b"first"]
     assert 0.1 <= time.monotonic() - began < 2
-    assert list(opened.follow(timeout=0)) == []
+    assert list(opened.follow(timeout_s=0)) == []
 
 
 def test_closing_in_another_thread_ends_the_wait(opened):
@@ -371,7 +371,7 @@ def test_while_nothing_comes_the_checkpoint_of_what_is_done_is_written(by_hand):
     by_hand.segments([b"a", b"b"])
     by_hand.put_checkpoint(b"x", 0, 0)
     with Subscriber(by_hand.path, "x", checkpoint_every=100) as subscriber:
-        for message in subscriber.follow(timeout=0.01):
+        for message in subscriber.follow(timeout_s=0.01):
             assert by_hand.checkpoint(b"x") == (0, 0)
             assert message.marker <= 2
         assert by_hand.checkpoint(b"x") == (0, 2)
@@ -388,7 +388,7 @@ def test_a_writer_and_followers_in_threads_agree(by_hand, make):
 
     def follow(name: str) -> None:
         with Subscriber(by_hand.path, name, checkpoint_every=7, on_fault=faults.append) as subscriber:
-            for message in subscriber.follow(timeout=20):
+            for message in subscriber.follow(timeout_s=20):
                 got[name].append(message.payload)
                 if message.payload == b"%d" % (count - 1):
                     return

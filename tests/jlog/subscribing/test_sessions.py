@@ -75,7 +75,7 @@ def test_one_that_a_crash_left_is_told_and_begins_anew(two, caplog):
     with caplog.at_level(logging.WARNING, "everlog.jlog"), Subscriber(two.path, "~s") as subscriber:
         assert two.checkpoint(b"~s") == (1, 1)
         assert payloads(subscriber) == []
-    assert "~s ended without closing it" in caplog.text
+    assert "~s was not closed" in caplog.text
     assert FILE not in two.names()
 
 

@@ -17,6 +17,7 @@ from everlog.core.files.storage import LocalFile
 from everlog.core.files.writable import LocalWritableStorage
 from everlog.core.store import raise_fault
 from everlog.errors import (
+    Closed,
     CorruptData,
     NotAStore,
     StoreUnavailable,
@@ -545,8 +546,10 @@ def test_a_closed_one_refuses_everything_and_can_be_closed_again(ten):
         subscriber.read_batch,
         subscriber.checkpoint,
         lambda: subscriber.seek("0:1"),
+        subscriber.lag,
+        subscriber.__enter__,
     ):
-        with pytest.raises(UsageError, match="closed"):
+        with pytest.raises(Closed, match=r"^subscriber is closed$"):
             use()
     assert len(os.listdir("/proc/self/fd")) == open_files
 

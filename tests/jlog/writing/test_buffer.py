@@ -70,7 +70,7 @@ def test_a_buffered_writer_that_opens_while_the_buffer_is_resized_keeps_its_mess
         return writer
 
     storage = Between(journal, "asked", open_and_append)
-    with pytest.raises(UsageError, match="a writer that has it open"):
+    with pytest.raises(UsageError, match="a writer has it open"):
         alter(storage, buffer_bytes=8192)
     assert used(journal) == 28, "the writer's buffer is the journal's"
     storage.results[1].close()
@@ -83,7 +83,7 @@ def test_what_a_writer_left_while_the_buffer_is_resized_stays(journal: Path, mak
     def open_append_and_die() -> None:
         (journal / "pre_commit").write_bytes(len(left).to_bytes(4, "little") + left + bytes(4096 - len(left)))
 
-    with pytest.raises(UsageError, match="in use"):
+    with pytest.raises(UsageError, match="a writer uses it"):
         alter(Between(journal, "asked", open_append_and_die), buffer_bytes=8192)
     alter(journal, buffer_bytes=8192)
     assert read(journal) == [b"left by one that died"]
@@ -205,7 +205,7 @@ def test_messages_behind_a_half_one_in_a_left_buffer_are_written_and_the_half_on
     assert used(journal) == 0
     assert (journal / "cut.pre_commit.50").read_bytes() == make.message(bytes(10))[:16]
     assert (journal / "cut.pre_commit.50.2").read_bytes() == half
-    assert "kept in cut.pre_commit.50.2" in caplog.text
+    assert "saved in cut.pre_commit.50.2" in caplog.text
 
 
 def test_a_half_message_at_the_end_of_a_left_buffer_is_left_out(
@@ -215,8 +215,8 @@ def test_a_half_message_at_the_end_of_a_left_buffer_is_left_out(
     Writer(journal).close()
     assert read(journal) == [b"whole"]
     assert not list(journal.glob("cut.*"))
-    assert "that are no message (torn-record)" not in caplog.text
-    assert "that are no message (torn)" in caplog.text
+    assert "that are not a message (torn-record)" not in caplog.text
+    assert "that are not a message (torn)" in caplog.text
 
 
 @pytest.mark.parametrize("durability", ["written", "buffered"])
@@ -238,7 +238,7 @@ def test_a_left_buffer_whose_messages_are_stored_otherwise_than_the_metastore_sa
 
 def test_a_left_buffer_without_a_message_is_refused(journal: Path) -> None:
     leave(journal, b"\xaa" * 50)
-    with pytest.raises(CorruptData, match="50 bytes in use that are no message"):
+    with pytest.raises(CorruptData, match="the 50 bytes in use are not messages"):
         Writer(journal)
     assert used(journal) == 50
 

@@ -93,7 +93,7 @@ def buffered(storage: WritableStorage, ledger: Ledger) -> None:
     closed(ledger, writer)
 
 
-def left_buffer(storage: WritableStorage, ledger: Ledger) -> None:
+def open_abandoned_buffer(storage: WritableStorage, ledger: Ledger) -> None:
     """Writing out what a dead writer left."""
     writer = opened(ledger, lambda: Writer(storage, durability="buffered", buffer_bytes=700))
     for number in range(5):
@@ -132,7 +132,7 @@ SCENARIOS: dict[str, Scenario] = {
     "written": appends("written"),
     "synced": appends("synced"),
     "buffered": buffered,
-    "left buffer": left_buffer,
+    "left buffer": open_abandoned_buffer,
     "altering": altering,
     "two writers": two_writers,
 }

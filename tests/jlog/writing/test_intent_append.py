@@ -98,5 +98,5 @@ def test_a_part_ends_where_its_segment_does(tmp_path: Path) -> None:
 
 def test_a_buffer_is_refused(tmp_path: Path) -> None:
     jlog.create(tmp_path / "journal")
-    with pytest.raises(UsageError, match="a buffer has no addresses"):
+    with pytest.raises(UsageError, match="messages in a buffer have no addresses"):
         IntentWriter(tmp_path / "journal", durability="buffered")

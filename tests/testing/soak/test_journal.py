@@ -51,5 +51,5 @@ def test_the_command_line_says_what_was_done(tmp_path: Path, capsys: pytest.Capt
 
 def test_it_needs_a_place_where_nothing_is(tmp_path: Path) -> None:
     create(tmp_path / "j")
-    with pytest.raises(Exception, match="expected none"):
+    with pytest.raises(Exception, match="already exists"):
         Soak(str(tmp_path / "j"), kills=0, seed=1)

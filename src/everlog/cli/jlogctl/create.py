@@ -9,11 +9,17 @@ import click
 
 from everlog.cli.jlogctl.arguments import Printer, attempt, journal_options
 from everlog.jlog.format.metastore import DEFAULT_UNIT_LIMIT
+from everlog.jlog.options import Compression, Safety
 from everlog.jlog.writing.creation import MAX_BUFFER_BYTES, MAX_SEGMENT_BYTES
 
-COMPRESSIONS = {"on": "lz4", "off": None, "lz4": "lz4", "null": "null"}
+COMPRESSIONS: dict[str, Compression | None] = {"on": "lz4", "off": None, "lz4": "lz4", "null": "null"}
 """Word on the command line to the name that everlog has for it."""
-SAFETIES = {"unsafe": "unsafe", "almost_safe": "almost_safe", "metasafe": "almost_safe", "safe": "safe"}
+SAFETIES: dict[str, Safety] = {
+    "unsafe": "unsafe",
+    "almost_safe": "almost_safe",
+    "metasafe": "almost_safe",
+    "safe": "safe",
+}
 
 F = TypeVar("F", bound=Callable[..., Any])
 

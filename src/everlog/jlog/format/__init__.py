@@ -1,1 +1,1 @@
-"""What a JLog journal's files hold: layouts, names, codecs."""
+"""The file formats of a JLog journal: layouts, names, codecs."""

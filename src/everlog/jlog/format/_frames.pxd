@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""Headers, for the compiled loops: which are plausible. :mod:`everlog.jlog.format.framing` says when one is."""
+"""Plausibility of headers for the compiled loops; :mod:`everlog.jlog.format.framing` documents the rules."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy
@@ -23,7 +23,7 @@ cdef inline uint32_t u32_at(const uint8_t* p) noexcept nogil:
 
 
 cdef inline int64_t stored_length(const uint8_t* header, uint32_t magic, int provider) noexcept nogil:
-    """Bytes of stored payload behind a header that is whole; -1 when it is not plausible."""
+    """Bytes of stored payload after a complete header; -1 if it is not plausible."""
     cdef int64_t length = u32_at(header + JLOG_HEADER_LENGTH)
     cdef int64_t stored
     if (u32_at(header + JLOG_HEADER_MAGIC) != magic or length > MAX_MESSAGE_BYTES

@@ -1,5 +1,5 @@
-"""Subscribers and their checkpoints: ``cp.<hex of the name>``, eight bytes: segment and number of the last message
-done."""
+"""Reads subscribers and their checkpoints: files ``cp.<hex of the name>`` of eight bytes, the segment and number of the
+last message consumed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from everlog.jlog.format.names import TRANSIENT_PREFIX, parse_checkpoint_name, p
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A subscriber's checkpoint as found. ``log`` and ``marker`` are ``None`` when the file does not have 8 bytes;
-    ``error`` is set when it can't be read. ``subscriber`` keeps bytes that are not UTF-8 as surrogates."""
+    """A subscriber's checkpoint. ``log`` and ``marker`` are ``None`` if the file doesn't have 8 bytes; ``error`` is set
+    if it can't be read. ``subscriber`` keeps bytes that are not UTF-8 as surrogates."""
 
     subscriber: str
     file: str
@@ -26,12 +26,12 @@ class Checkpoint:
 
     @property
     def name(self) -> str:
-        """The subscriber's name, printable."""
+        """The subscriber's name as printable text."""
         return printable(self.subscriber)
 
     @property
     def is_transient(self) -> bool:
-        """A subscriber for a session, by its name."""
+        """Whether the name is that of a session subscriber."""
         return self.subscriber.startswith(TRANSIENT_PREFIX)
 
     def to_dict(self) -> dict[str, object]:
@@ -47,7 +47,7 @@ class Checkpoint:
 
 
 def read_checkpoints(storage: Storage, names: Iterable[str]) -> list[Checkpoint]:
-    """The checkpoints among a folder's names, by subscriber. Names that are no hex text of a name are left out."""
+    """The checkpoints among a folder's names, by subscriber. Skips names that are not the hex text of a name."""
     found = []
     for file in names:
         subscriber = parse_checkpoint_name(file)

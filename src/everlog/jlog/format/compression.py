@@ -1,8 +1,9 @@
-"""Payloads of compressed journals: one raw LZ4 block each, decoded a batch at a time.
+"""Decodes the payloads of compressed journals, each one raw LZ4 block, a batch at a time.
 
-The stored payloads come from the walker as a batch; decoding calls into C for each message. A payload decodes to at
-most ``MAX_MESSAGE_BYTES`` (:mod:`everlog.jlog.format.framing` refuses headers that say more) and a batch is cut where
-it reaches its bound."""
+The walker delivers stored payloads as a batch; decoding makes one call into C per message. A payload decodes to at most
+``MAX_MESSAGE_BYTES`` (:mod:`everlog.jlog.format.framing` rejects headers with more), and batches are split at their
+size limit.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +20,17 @@ from everlog.jlog.format.names import segment_name
 
 Decode = Callable[[Any, int], bytes]
 NEEDED = ("payload", "length", "log", "marker", "offset")
-"""Columns that :func:`decompress` needs, besides those that are asked for."""
+"""Columns that :func:`decompress` needs in addition to the requested ones."""
 
 
 def lz4_decoder() -> Decode:
-    """``decode(stored, length)``: the payload; raises :class:`ValueError`. Raises :class:`MissingDependency` without
-    lz4."""
+    """``decode(stored, length)`` returns the payload or raises :class:`ValueError`. Raises :class:`MissingDependency`
+    without lz4."""
     try:
         from lz4.block import LZ4BlockError, decompress
     except ImportError as error:
         raise MissingDependency(
-            "LZ4 compressed journal", found="lz4 not installed", hint="pip install 'everlog[lz4]'"
+            "LZ4", found="lz4 is not installed", message="needs lz4: pip install 'everlog[lz4]'"
         ) from error
 
     def decode(stored: Any, length: int) -> bytes:
@@ -45,8 +46,8 @@ def lz4_decoder() -> Decode:
 
 
 def lz4_encoder() -> Callable[[Any], bytes]:
-    """``encode(payload)``: one raw block; an empty payload is one zero byte. Raises :class:`MissingDependency` without
-    lz4."""
+    """``encode(payload)`` returns one raw block; that of an empty payload is one zero byte. Raises
+    :class:`MissingDependency` without lz4."""
     lz4_decoder()
     from lz4.block import compress
 
@@ -60,7 +61,7 @@ def lz4_encoder() -> Callable[[Any], bytes]:
 def decompress(
     batch: Batch, wanted: tuple[Column, ...], decode: Decode, max_bytes: int, on_fault: Callable[[Fault], None]
 ) -> Iterator[Batch]:
-    """The batch with decoded payloads, in parts of about ``max_bytes``. Messages that do not decode are left out and
+    """The batch with decoded payloads, in parts of about ``max_bytes``. Messages that don't decode are left out and
     reported."""
     stored = batch.column("payload")
     assert stored.offsets is not None
@@ -89,7 +90,7 @@ def decompress(
 
 
 def _select(batch: Batch, wanted: tuple[Column, ...], rows: list[int], payloads: list[bytes]) -> Batch:
-    first, last = rows[0], rows[-1] + 1  # rows are adjacent: a batch is cut at each message that is left out
+    first, last = rows[0], rows[-1] + 1  # rows are adjacent: a batch is split at each message that is left out
     data = {}
     for column in wanted:
         if column.name == "payload":
@@ -108,9 +109,9 @@ def _undecodable(batch: Batch, row: int, length: int, error: ValueError) -> Faul
         "undecodable-payload",
         segment_name(log),
         offset,
-        f"no LZ4 block of {length} bytes ({error})",
-        f"one that decodes to {length} bytes",
-        loses=f"message {log:08x}:{marker:08x}; the original gives stale bytes in its place",
+        f"an LZ4 block that does not decode ({error})",
+        f"a block of {length} decoded bytes",
+        loses=f"message {log:08x}:{marker:08x}; the C library returns stale bytes instead",
         repair="cut the message out and delete the segment's index",
         address=f"{log:08x}:{marker:08x}",
     )

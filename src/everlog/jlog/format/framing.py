@@ -1,14 +1,14 @@
-"""How the messages of a segment are framed: header magic, header size, compression provider; and which headers are
+"""The framing of a segment's messages: header magic, header size, compression provider, and which headers are
 plausible.
 
-There is no checksum. A header is plausible when
+Messages have no checksum. A header is plausible if
 
 * its magic is the journal's;
 * its microseconds are below a million;
-* the payload is at most ``MAX_MESSAGE_BYTES``, and what is stored of it fits what it says: the same length without
-  compression (or 16,384 bytes for an empty message), for LZ4 at least a byte, at most what its encoder may need, at
-  least what its decoder can expand;
-* where the magic is 0 (1.x), its seconds are not 0, so that zeros are no messages.
+* the payload has at most ``MAX_MESSAGE_BYTES``, and its stored length fits: equal without compression (or 16,384 for an
+  empty message); with LZ4 at least one byte, at most what the encoder may need, and at least what the decoder can
+  expand;
+* with magic 0 (1.x), its seconds are not 0, so that zeros are not messages.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from everlog.jlog.format.layouts import (
 from everlog.layout import Readable
 
 MAX_MESSAGE_BYTES = (1 << 30) - (1 << 16)
-"""A longer payload is taken for damage. The original allows 4 GiB, in a segment of any size."""
+"""A longer payload counts as damage. The C library allows 4 GiB, in a segment of any size."""
 MICROSECONDS = 1_000_000
 LZ4_MAX_EXPANSION = 255
-"""An LZ4 block decodes to less than 255 bytes for each of its own."""
+"""Each byte of an LZ4 block decodes to fewer than 255 bytes."""
 
 
 class Provider(IntEnum):
-    """What is done to payloads. The numbers of the compressed ones are the low byte of the magic."""
+    """How payloads are encoded. The numbers of the compressed ones are the low byte of the magic."""
 
     PLAIN = -1
     NULL = 0
@@ -44,13 +44,13 @@ class Provider(IntEnum):
 
     @property
     def label(self) -> str:
-        """As ``info`` shows it."""
+        """Name as shown by ``info``."""
         return {-1: "none", 0: "null", 1: "lz4"}.get(self.value, "unknown")
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """A plausible header: where it is, what it says, where the message ends."""
+    """A plausible header: its offset, its fields, and where its message ends."""
 
     offset: int
     end: int
@@ -60,7 +60,7 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Framing:
-    """The framing that goes with a magic."""
+    """The framing that belongs to a magic."""
 
     magic: int
     header_bytes: int = field(init=False)
@@ -77,18 +77,17 @@ class Framing:
 
     @property
     def magic_bytes(self) -> bytes:
-        """The magic as it is on disk."""
+        """The magic as on disk."""
         return self.magic.to_bytes(4, "little")
 
     @property
     def pattern(self) -> re.Pattern[bytes]:
-        """Finds places where a plausible header may be: the magic, then seconds and microseconds in their range."""
+        """Finds possible headers: the magic, then seconds and microseconds in range."""
         seconds = rb"(?!\0\0\0\0)...." if self.magic == LEGACY_MAGIC else rb"...."
         return re.compile(re.escape(self.magic_bytes) + seconds + rb"..[\x00-\x0f]\x00", re.DOTALL)
 
     def parse(self, data: Readable, at: int, offset: int) -> Header | None:
-        """The header at ``data[at:]``, which is at ``offset`` in its file; ``None`` when it is short or not
-        plausible."""
+        """The header at ``data[at:]``, at ``offset`` in its file; ``None`` if it is incomplete or not plausible."""
         if len(data) - at < self.header_bytes:
             return None
         layout = JlogHeader if self.provider is Provider.PLAIN else JlogCompressedHeader
@@ -124,9 +123,9 @@ LEGACY = Framing(LEGACY_MAGIC)
 NULL = Framing(COMPRESSED_MAGIC | Provider.NULL)
 LZ4 = Framing(COMPRESSED_MAGIC | Provider.LZ4)
 KNOWN = (PLAIN, LZ4, NULL, LEGACY)
-"""What a segment may begin with, in the order in which they are tried."""
+"""The framings that a segment may start with, in the order in which they are tried."""
 
 
 def is_valid_magic(magic: int) -> bool:
-    """Whether the original takes it for a metastore's."""
+    """Whether the C library accepts the magic in a metastore."""
     return magic == PLAIN_MAGIC or magic & COMPRESSED_MAGIC == COMPRESSED_MAGIC

@@ -1,7 +1,7 @@
-"""Indexes: the offset of each message of a segment. Used where they are good, never needed: the data decides.
+"""Indexes: the offset of each message of a segment. Used if sound, never required: the data decides.
 
-Readers make them, writers never touch them, so a segment may have none, or one that ends before the data does. A final
-0 behind other entries says that the segment is finished.
+Readers create indexes and writers never touch them, so a segment may have none, or one that ends before the data does.
+A final 0 after other entries marks the segment as finished.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ FIRST_BLOCK_ENTRIES, BLOCK_ENTRIES = 1 << 12, 1 << 17
 
 @dataclass(slots=True)
 class SegmentIndex:
-    """An index as it was found. ``entries`` are offsets without the closing 0, as many as the data could need and two
-    more, but not many behind one that can't be; ``good`` of them rise from 0 and are inside the data. ``byte_count`` is
-    -1 when there is none."""
+    """An index as found. ``entries`` are the offsets without the closing 0, at most two more than the data can have,
+    and few after an implausible one. The first ``good`` of them increase from 0 and are inside the data. ``byte_count``
+    is -1 if the file is missing."""
 
     log: int
     data_bytes: int
@@ -43,22 +43,22 @@ class SegmentIndex:
 
     @property
     def is_sound(self) -> bool:
-        """Whether every entry is plausible by itself."""
+        """Whether every entry is plausible."""
         return self.state in ("closed", "open")
 
     def marker_at(self, offset: int) -> int | None:
-        """The number of the message at an offset, or ``None`` when no plausible entry says so."""
+        """The number of the message at an offset, or ``None`` if no plausible entry has it."""
         at = bisect_left(self.entries, offset, 0, self.good)
         return at + 1 if at < self.good and self.entries[at] == offset else None
 
     def offset_of(self, marker: int) -> int | None:
-        """Where message ``marker`` is said to be, by a plausible entry."""
+        """The offset of message ``marker`` by a plausible entry, or ``None``."""
         return self.entries[marker - 1] if 1 <= marker <= self.good else None
 
 
 def read_index(storage: Storage, log: int, data_bytes: int, header_bytes: int = JlogHeader.size) -> SegmentIndex:
-    """The index of a segment with ``data_bytes`` bytes of data. Never raises for damage; one that can't be read is like
-    none."""
+    """The index of a segment with ``data_bytes`` bytes of data. Never raises for damage; an unreadable one counts as
+    missing."""
     index = SegmentIndex(log, data_bytes)
     name = index_name(log)
     most = data_bytes // header_bytes + 3
@@ -78,8 +78,9 @@ def read_index(storage: Storage, log: int, data_bytes: int, header_bytes: int = 
 
 
 def _read_entries(index: SegmentIndex, file: ReadableFile, count: int, header_bytes: int) -> bool:
-    """Entries block by block, up to the first that does not rise by at least a header, or leaves no room for one, and
-    the rest of its block: sizes of files are not believed. Whether these are all ``count``."""
+    """Read entries block by block, up to the first implausible one (less than a header above the previous, or no room
+    for a header) and the rest of its block, because file sizes are not trusted. Returns whether these are all ``count``
+    entries."""
     before = -header_bytes
     at, wanted = 0, FIRST_BLOCK_ENTRIES
     while at < count:
@@ -94,7 +95,7 @@ def _read_entries(index: SegmentIndex, file: ReadableFile, count: int, header_by
                 return at + len(block) >= count
             before = offset
         at = index.good = at + len(block)
-        if len(block) < wanted:  # cut meanwhile
+        if len(block) < wanted:  # the file was cut
             break
         wanted = min(2 * wanted, BLOCK_ENTRIES)
     return True

@@ -1,4 +1,4 @@
-"""One message, as a subscriber gets it."""
+"""A message as given to a subscriber."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from everlog.core.batch import Batch
 from everlog.jlog.format.addresses import Address
 
 COLUMNS = ("payload", "timestamp_ns", "log", "marker")
-"""Columns of a batch that messages are made of, in the order of their fields."""
+"""Batch columns that messages are made of, in the order of their fields."""
 
 
 class Message(NamedTuple):
-    """``timestamp_ns``: nanoseconds since 1970, as the writer said. ``log`` and ``marker``: segment, and number in it,
+    """``timestamp_ns``: nanoseconds since 1970, from the writer. ``log`` and ``marker``: segment, and number in it,
     from 1."""
 
     payload: bytes
@@ -24,7 +24,7 @@ class Message(NamedTuple):
 
     @property
     def address(self) -> Address:
-        """Where it is; a checkpoint there says that it is done."""
+        """The message's address; a checkpoint at it marks the message as consumed."""
         return Address.of(self.log, self.marker)
 
 
@@ -32,6 +32,6 @@ _new: Any = tuple.__new__
 
 
 def messages_of(batch: Batch) -> list[Message]:
-    """A batch with ``COLUMNS`` as messages."""
+    """Converts a batch with ``COLUMNS`` to messages."""
     fields: Iterable[tuple[Any, ...]] = zip(*map(batch.to_list, COLUMNS), strict=True)
-    return list(map(_new, repeat(Message), fields))  # Message(*fields), without a call in Python for each
+    return list(map(_new, repeat(Message), fields))  # Message(*fields), without a Python call for each

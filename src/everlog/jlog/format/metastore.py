@@ -1,4 +1,4 @@
-"""The metastore: read as it is, judged, never trusted more than the data."""
+"""Reads and checks the metastore. The data takes precedence over it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from everlog.jlog.format.names import METASTORE
 DEFAULT_UNIT_LIMIT = 4 << 20
 SAFETY = {0: "unsafe", 1: "almost_safe", 2: "safe"}
 _REBUILD = (
-    "write the metastore anew: its valid fields, else the defaults; the highest segment; the magic of the messages"
+    "rewrite the metastore with its valid fields or the defaults, the highest segment, and the magic of the messages"
 )
 
 
 @dataclass(slots=True)
 class Metastore:
-    """Fields as found; ``None`` where the file does not say, or says what can't be. ``faults`` tell which."""
+    """Fields as found; ``None`` if missing or invalid. ``faults`` say which."""
 
     storage_log: int | None = None
     unit_limit: int | None = None
@@ -42,7 +42,7 @@ class Metastore:
 
 
 def read_metastore(storage: Storage) -> Metastore:
-    """Read and judge. Raises only :class:`UnsupportedVersion`, for a journal of a machine with the other byte order."""
+    """Read and check the metastore. Raises only :class:`UnsupportedVersion`, for a journal of the other byte order."""
     found = Metastore()
     try:
         if not storage.exists(METASTORE):
@@ -61,7 +61,7 @@ def read_metastore(storage: Storage) -> Metastore:
         values = JlogMetastore.unpack_from(data)
         _judge_magic(found, values.magic, storage.root)
         _judge(found, values.unit_limit, values.safety)
-        if len(found.faults) < 2:  # two wrong fields: zeros or garbage, the others say nothing either
+        if len(found.faults) < 2:  # two wrong fields mean zeros or garbage: distrust the others too
             found.storage_log = values.storage_log
     else:
         found.faults.append(_fault("metastore-size", None, f"{found.byte_count} bytes", "16 bytes"))
@@ -83,7 +83,7 @@ def _judge_magic(found: Metastore, magic: int, root: str) -> None:
     ):
         raise UnsupportedVersion(
             root,
-            found="a journal of a big-endian machine",
+            found="the journal was written on a big-endian machine",
             expected="little-endian integers",
             hint="JLog's jlog_change_endian.pl converts it",
         )
@@ -98,7 +98,7 @@ def _judge_magic(found: Metastore, magic: int, root: str) -> None:
                     f"magic {magic:#010x}",
                     "provider 0 (null) or 1 (LZ4)",
                     loses="all payloads",
-                    repair="set the magic to that of the messages",
+                    repair="set the magic to the one in the messages",
                 )
             )
     else:
@@ -127,7 +127,7 @@ def _fault(code: str, offset: int | None, found: str, expected: str) -> Fault:
         offset,
         found,
         expected,
-        loses="nothing here; the original can't open the journal, or opens it with default settings",
+        loses="nothing here; the C library can't open the journal, or opens it with default settings",
         repair=_REBUILD,
     )
 

@@ -1,4 +1,5 @@
-"""Names of a journal's files. They are made from numbers and hex digits only, so none can lead out of the folder."""
+"""Names of a journal's files. They consist of fixed text, numbers and hex digits, so none can point outside the
+folder."""
 
 from __future__ import annotations
 
@@ -9,9 +10,9 @@ PRE_COMMIT = "pre_commit"
 CHECKPOINT_PREFIX = "cp."
 INDEX_SUFFIX = ".idx"
 MAX_LOG = 0xFFFF_FFFF
-"""Segments are numbered with 32 bits."""
+"""Segment numbers have 32 bits."""
 TRANSIENT_PREFIX = "~"
-"""Subscribers named so are there for a session: the original's repair skips them."""
+"""Prefix of session subscribers, which the C library's repair skips."""
 
 _SEGMENT = re.compile(r"[0-9a-f]{8}")
 _HEX = re.compile(r"[0-9a-f]*")
@@ -30,12 +31,12 @@ def index_name(log: int) -> str:
 
 
 def parse_segment_name(name: str) -> int | None:
-    """The number of a segment, or ``None`` for another name. Only lower-case digits: writers open no other name."""
+    """The number of a segment, or ``None`` for other names. Digits must be lower case, as writers create them."""
     return int(name, 16) if _SEGMENT.fullmatch(name) else None
 
 
 def parse_index_name(name: str) -> int | None:
-    """The segment that an index is of, or ``None`` for another name."""
+    """The segment of an index, or ``None`` for other names."""
     return parse_segment_name(name.removesuffix(INDEX_SUFFIX)) if name.endswith(INDEX_SUFFIX) else None
 
 
@@ -45,11 +46,9 @@ def checkpoint_name(subscriber: str) -> str:
 
 
 def parse_checkpoint_name(name: str) -> str | None:
-    """The subscriber that a checkpoint file is of, or ``None``: another name, an odd number of hex digits, or none at
-    all.
+    """The subscriber of a checkpoint file. ``None`` for other names, and for an odd number of hex digits or none.
 
-    Names are bytes to JLog; those that are not UTF-8 keep their bytes as surrogates, so that ``checkpoint_name`` finds
-    the file again.
+    JLog names are bytes. Bytes that are not UTF-8 become surrogates, so that ``checkpoint_name`` gives the same file.
     """
     digits = name.removeprefix(CHECKPOINT_PREFIX)
     if digits == name or not digits or len(digits) % 2 or not _HEX.fullmatch(digits):
@@ -58,5 +57,5 @@ def parse_checkpoint_name(name: str) -> str | None:
 
 
 def printable(subscriber: str) -> str:
-    """A subscriber's name as text that can be encoded anywhere: bytes that are not UTF-8 as ``\\xNN``."""
+    """A subscriber's name as text for any encoding: bytes that are not UTF-8 become ``\\xNN``."""
     return subscriber.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

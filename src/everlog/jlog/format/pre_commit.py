@@ -1,7 +1,8 @@
-"""The pre-commit buffer: messages, framed as in a segment, that a writer has taken and not yet written there.
+"""The pre-commit buffer: messages, framed as in a segment, that a writer has accepted but not yet written to the
+journal.
 
-The original trusts the first field; here it is bounded by the file. ``used`` may end behind a header whose payload
-never came, when the writer was killed between its two copies.
+The C library trusts the first field; everlog limits it to the file's size. ``used`` may end after a header without
+payload, if the writer was killed between copying the two.
 """
 
 from __future__ import annotations
@@ -14,29 +15,29 @@ from everlog.jlog.format.layouts import FLUSH_NOTE_MAGIC, JlogFlushNote, JlogPre
 from everlog.jlog.format.names import PRE_COMMIT
 
 START = JlogPreCommit.size
-"""Where the messages begin."""
+"""Offset of the first message."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreCommit:
-    """The buffer as found: ``used`` as the file says, ``readable`` the part of it that is there."""
+    """State of the buffer: ``used`` as stored; ``readable`` is the part of it inside the file."""
 
     byte_count: int
     used: int
 
     @property
     def capacity(self) -> int:
-        """Bytes of messages that fit; 0 when there is no buffer."""
+        """Bytes of messages that fit; 0 without a buffer."""
         return max(0, self.byte_count - START)
 
     @property
     def readable(self) -> int:
-        """Bytes in use, as far as the file goes."""
+        """Bytes in use, limited to the file."""
         return min(self.used, self.capacity)
 
     @property
     def end(self) -> int:
-        """Offset behind the last byte in use."""
+        """Offset after the last byte in use."""
         return START + self.readable
 
     def to_dict(self) -> dict[str, object]:
@@ -45,7 +46,7 @@ class PreCommit:
 
 
 def read_pre_commit(storage: Storage) -> PreCommit | None:
-    """The buffer's state, or ``None`` when there is no such file, or it can't be read."""
+    """The buffer's state; ``None`` if the file is missing or unreadable."""
     try:
         if not storage.exists(PRE_COMMIT):
             return None
@@ -58,8 +59,8 @@ def read_pre_commit(storage: Storage) -> PreCommit | None:
 
 
 def read_flush_note(storage: Storage) -> JlogFlushNote | None:
-    """Where an everlog writer is writing what waits, or was when it died: there the next writer looks what of it is in
-    the journal already. ``None`` when nothing is under way, or the file can't be read."""
+    """Where an everlog writer is flushing, or was when it died; the next writer searches the journal from there.
+    ``None`` if no flush is unfinished, or the file can't be read."""
     try:
         if not storage.exists(PRE_COMMIT):
             return None

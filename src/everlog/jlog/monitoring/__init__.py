@@ -1,1 +1,1 @@
-"""How a journal is doing: lag, health, what `ls` and `info` say."""
+"""Lag and health of a journal, and the summaries of `ls` and `info`."""

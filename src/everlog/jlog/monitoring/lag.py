@@ -1,8 +1,8 @@
-"""How far subscribers are behind: messages, bytes, and the age of the oldest message that waits.
+"""Measures the lag of subscribers: messages, bytes, and the age of the oldest pending message.
 
-Sizes come from the list of the folder and counts from the caller, so that no segment is read for each subscriber. Only
-a subscriber's own segment is looked into, once for all that are at the same place: by its index where that is sound,
-else by one walk for all that are in it. What a :class:`LagMemory` remembers is not looked at again.
+Sizes come from the folder's listing and counts from the caller, so that no segment is read per subscriber. Only a
+subscriber's own segment is examined, once for all at the same place: by its index if that is sound, else by one walk
+for all subscribers in it. Results in a :class:`LagMemory` are reused.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from everlog.jlog.reading.segments import Segment, SegmentReader
 from everlog.kernel.columns import RowSink
 from everlog.time_units import NS_PER_S, NS_PER_US
 
-LOOK_BYTES = 256 << 20
-"""So many bytes without a sound index are walked in one measurement; what lies in more is not known."""
+WALK_BUDGET_BYTES = 256 << 20
+"""Bytes without a sound index that one measurement walks; beyond that lags are unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """What waits for a subscriber. ``messages`` and ``byte_count`` (headers counted, from the first message that waits
-    to the end of the last segment) are ``None`` where not known; so is ``seconds``, the age of the oldest message that
-    waits, 0 when none does. ``oldest_ns`` is that message's time, ``None`` when there is none, or it is not known."""
+    """What a subscriber has not consumed. ``messages`` and ``byte_count`` (with headers, from the first pending message
+    to the end of the last segment) are ``None`` if unknown. So is ``seconds``, the age of the oldest pending message, 0
+    if there is none. ``oldest_ns`` is that message's time, ``None`` if there is none or it is unknown."""
 
     messages: int | None = None
     byte_count: int | None = None
@@ -40,7 +40,7 @@ class Lag:
     oldest_ns: int | None = None
 
     def to_dict(self) -> dict[str, object]:
-        """Plain values for ``ls`` and ``info``; ``lag`` is ``lag_messages`` by its older name."""
+        """Plain values for ``ls`` and ``info``; ``lag`` is the older name of ``lag_messages``."""
         return {
             "lag": self.messages,
             "lag_messages": self.messages,
@@ -51,8 +51,7 @@ class Lag:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What waits behind a checkpoint in the checkpoint's own segment; ``messages`` is ``None`` where they were not
-    counted."""
+    """What is pending after a checkpoint in its own segment; ``messages`` is ``None`` if not counted."""
 
     byte_count: int
     messages: int | None
@@ -64,13 +63,13 @@ _NOTHING = Place(0, 0, None)
 
 @dataclass(slots=True)
 class LagMemory:
-    """What one measurement leaves to the next: a segment of the same size says the same again."""
+    """Results that the next measurement reuses for segments of unchanged size."""
 
     places: dict[tuple[int, int, int], Place] = field(default_factory=dict)
     firsts: dict[tuple[int, int], int | None] = field(default_factory=dict)
 
     def forget_others(self, segments: Iterable[Segment], checkpoints: Iterable[Checkpoint]) -> None:
-        """Keep only what is about these segments and checkpoints."""
+        """Keep only results for these segments and checkpoints."""
         sizes = {segment.log: segment.byte_count for segment in segments}
         places = {(c.log, sizes.get(c.log), c.marker) for c in checkpoints if c.log is not None}
         self.places = {key: place for key, place in self.places.items() if key in places}
@@ -83,27 +82,24 @@ def measure_lags(
     now_ns: int,
     counts: Sequence[int | None] | None = None,
     *,
-    budget: int | None = LOOK_BYTES,
+    budget: int | None = WALK_BUDGET_BYTES,
     memory: LagMemory | None = None,
 ) -> list[Lag]:
-    """The lag of each checkpoint, in their order. ``counts`` are the messages of each of the journal's segments;
-    without them messages are not counted. ``budget``: bytes that may be walked (``None``: all). Never raises for
-    damage.
+    """The lag of each checkpoint, in order. ``counts`` are the message counts of the journal's segments; without them
+    messages are not counted. ``budget`` limits the bytes walked (``None``: unlimited). Never raises for damage.
 
-    A checkpoint whose segment is not there waits for all that are higher, as readers step over what is missing; one
-    above the last segment waits for nothing that is there.
+    A checkpoint in a missing segment waits for all higher segments, as readers skip what is missing; one above the last
+    segment waits for nothing.
     """
     memory = memory if memory is not None else LagMemory()
     memory.forget_others(journal.segments, checkpoints)
     meter = _Meter(journal, counts is not None, budget, memory)
     meter.observe(checkpoints)
-    behind = _sums_behind(journal.segments, counts)
-    return [meter.lag(checkpoint, behind, now_ns) for checkpoint in checkpoints]
+    later = _sums_from(journal.segments, counts)
+    return [meter.lag(checkpoint, later, now_ns) for checkpoint in checkpoints]
 
 
-def _sums_behind(
-    segments: Sequence[Segment], counts: Sequence[int | None] | None
-) -> tuple[list[int], list[int | None]]:
+def _sums_from(segments: Sequence[Segment], counts: Sequence[int | None] | None) -> tuple[list[int], list[int | None]]:
     """Bytes and messages of the segments from each one on."""
     sizes = [0]
     messages: list[int | None] = [None if counts is None else 0]
@@ -115,8 +111,6 @@ def _sums_behind(
 
 
 class _Meter:
-    """One measurement."""
-
     def __init__(self, journal: Journal, counting: bool, budget: int | None, memory: LagMemory) -> None:
         self.journal = journal
         self.logs = [segment.log for segment in journal.segments]
@@ -126,7 +120,7 @@ class _Meter:
         self._firsts_from: dict[int, tuple[bool, int | None]] = {}
 
     def observe(self, checkpoints: Iterable[Checkpoint]) -> None:
-        """Find the places of all checkpoints, a segment at a time."""
+        """Find the places of all checkpoints, segment by segment."""
         markers: dict[int, set[int]] = {}
         for checkpoint in checkpoints:
             if checkpoint.log is not None and checkpoint.marker is not None:
@@ -136,11 +130,11 @@ class _Meter:
             if wanted:
                 try:
                     self._find(segment, sorted(wanted))
-                except EverlogError:  # it can't be read, or is gone: its places stay unknown
+                except EverlogError:  # unreadable or deleted: its places stay unknown
                     continue
 
-    def lag(self, checkpoint: Checkpoint, behind: tuple[list[int], list[int | None]], now_ns: int) -> Lag:
-        """What :func:`measure_lags` says of one."""
+    def lag(self, checkpoint: Checkpoint, later: tuple[list[int], list[int | None]], now_ns: int) -> Lag:
+        """The lag of one checkpoint; see :func:`measure_lags`."""
         if checkpoint.log is None or checkpoint.marker is None:
             return Lag()
         at = bisect_left(self.logs, checkpoint.log)
@@ -152,19 +146,19 @@ class _Meter:
         if place is None:
             return Lag()
         known, oldest_ns = (True, place.oldest_ns) if place.oldest_ns is not None else self._first_from(at)
-        more = behind[1][at]
+        more = later[1][at]
         messages = None if more is None or place.messages is None else more + place.messages
         seconds = None
         if known:
             seconds = 0.0 if oldest_ns is None else max(0.0, (now_ns - oldest_ns) / NS_PER_S)
-        return Lag(messages, behind[0][at] + place.byte_count, seconds, oldest_ns)
+        return Lag(messages, later[0][at] + place.byte_count, seconds, oldest_ns)
 
     def _is_remembered(self, segment: Segment, marker: int) -> bool:
         place = self.memory.places.get((segment.log, segment.byte_count, marker))
         return place is not None and not (self.counting and place.messages is None)
 
     def _find(self, segment: Segment, markers: list[int]) -> None:
-        """Places in one segment: by the index those that it tells, then one walk for the others."""
+        """Places in one segment: by the index if possible, then one walk for the others."""
         places: dict[int, Place] = {}
         if segment.byte_count == 0:
             places = dict.fromkeys(markers, _NOTHING)
@@ -188,7 +182,7 @@ class _Meter:
         """Whether it is known, and the time of the first message in the segments from ``at`` on."""
         segments, known = self.journal.segments, self._firsts_from
         found: tuple[bool, int | None] | None = None
-        passed = []  # many subscribers may be before the same segments: these are looked at once
+        passed = []  # shared by all subscribers before these segments
         while found is None and at < len(segments):
             passed.append(at)
             found = known.get(at) or self._first_in(segments[at])
@@ -198,7 +192,7 @@ class _Meter:
         return found
 
     def _first_in(self, segment: Segment) -> tuple[bool, int | None] | None:
-        """The same of one segment; ``None`` where it has no message."""
+        """The same for one segment; ``None`` if it has no message."""
         if segment.byte_count == 0:
             return None
         key = segment.log, segment.byte_count
@@ -237,8 +231,8 @@ class _Meter:
 
 
 def _place_by_index(data: SegmentData, framing: Framing, index: SegmentIndex, marker: int) -> Place | None:
-    """The place behind message ``marker`` where the index knows it and the data agrees; ``None`` where only a walk can
-    tell."""
+    """The place after message ``marker`` if the index has it and the data agrees; ``None`` if only a walk can find
+    it."""
     is_complete = False
     if index.is_sound and index.good:
         last = data.header(index.entries[index.good - 1], framing)
@@ -263,7 +257,7 @@ def _place_by_index(data: SegmentData, framing: Framing, index: SegmentIndex, ma
 def _walk_for_places(
     file: ReadableFile, log: int, size: int, framing: Framing, index: SegmentIndex, markers: Sequence[int]
 ) -> dict[int, Place]:
-    """The places behind several messages, in rising order, by walking the segment from the first of them on."""
+    """The places after several messages, in ascending order, by walking the segment from the first of them on."""
     columns = [(name, "q", SOURCES[name]) for name in ("marker", "offset", "timestamp_ns")]
     sink = RowSink(columns, MAX_BATCH_ROWS, MAX_BATCH_BYTES)
     reader = SegmentReader(file, log, 0, size, framing, sink, lambda _: None)

@@ -1,4 +1,4 @@
-"""What a journal was like at one moment, as far as its health is concerned: plain values, to be judged elsewhere."""
+"""A journal's state at one moment, as far as its health needs it: plain values, judged elsewhere."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from everlog.jlog.reading.recovery import SegmentData
 from everlog.time_units import NS_PER_US
 
 LOCKS = "/proc/locks"
-"""Where Linux lists the locks of all processes."""
+"""Linux lists the locks of all processes here."""
 FLOCK = "FLOCK"
 
 
 @dataclass(frozen=True, slots=True)
-class SeenSegment:
-    """A segment file; ``modified_ns`` is ``None`` where the storage does not tell."""
+class SegmentSnapshot:
+    """A segment file; ``modified_ns`` is ``None`` if the storage does not know it."""
 
     log: int
     byte_count: int
@@ -35,8 +35,8 @@ class SeenSegment:
 
 @dataclass(frozen=True, slots=True)
 class SubscriberSnapshot:
-    """A subscriber: its checkpoint, when that was written last, and what waits for it. ``is_held``: whether an open
-    subscriber of everlog has marked the file as its own; ``None`` where the system does not tell."""
+    """A subscriber: its checkpoint, when that was last written, and its lag. ``is_held``: whether an open everlog
+    subscriber holds the file; ``None`` if unknown."""
 
     checkpoint: Checkpoint
     lag: Lag
@@ -53,12 +53,11 @@ class SubscriberSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """A journal as it was seen at ``at_ns``. ``buffered_bytes`` wait in the pre-commit buffer, the first message of
-    them since ``buffered_since_ns``. ``free_bytes`` can be used by its owner on the file system; ``None`` where that is
-    not known."""
+    """A journal at ``at_ns``. The pre-commit buffer holds ``buffered_bytes``, the oldest message since
+    ``buffered_since_ns``. ``free_bytes`` are available to its owner on the file system; ``None`` if unknown."""
 
     at_ns: int
-    segments: tuple[SeenSegment, ...] = ()
+    segments: tuple[SegmentSnapshot, ...] = ()
     subscribers: tuple[SubscriberSnapshot, ...] = ()
     storage_log: int | None = None
     safety: int | None = None
@@ -69,7 +68,7 @@ class Observation:
 
     @property
     def last_log(self) -> int | None:
-        """The highest segment there is."""
+        """The highest existing segment."""
         return self.segments[-1].log if self.segments else None
 
     @property
@@ -79,7 +78,7 @@ class Observation:
 
 
 def observe(storage: Storage) -> Observation:
-    """Look at a journal, without counting messages. Changes nothing. Raises :class:`StoreUnavailable`,
+    """Observe a journal without counting messages. Changes nothing. Raises :class:`StoreUnavailable` and
     :class:`UnsupportedVersion`."""
     journal = Journal.read(storage)
     checkpoints = read_checkpoints(storage, storage.names())
@@ -90,15 +89,15 @@ def observe(storage: Storage) -> Observation:
 def observe_journal(
     journal: Journal, checkpoints: Sequence[Checkpoint], lags: Sequence[Lag], now_ns: int
 ) -> Observation:
-    """As :func:`observe`, of what has been read already."""
+    """Like :func:`observe`, from what was already read."""
     storage = journal.storage
-    # A storage that knows no times says 0.
+    # A storage without times gives 0.
     times = {entry.name: entry.mtime_ns or None for entry in storage.entries()}
     held = _held_files(storage, [c.file for c in checkpoints if c.subscriber.startswith(TRANSIENT_PREFIX)])
     buffered = journal.pre_commit()
     return Observation(
         at_ns=now_ns,
-        segments=tuple(SeenSegment(s.log, s.byte_count, times.get(segment_name(s.log))) for s in journal.segments),
+        segments=tuple(SegmentSnapshot(s.log, s.byte_count, times.get(segment_name(s.log))) for s in journal.segments),
         subscribers=tuple(
             SubscriberSnapshot(checkpoint, lag, times.get(checkpoint.file), held.get(checkpoint.file))
             for checkpoint, lag in zip(checkpoints, lags, strict=True)
@@ -133,9 +132,10 @@ def _free_bytes(storage: Storage) -> int | None:
 
 
 def _held_files(storage: Storage, names: Sequence[str]) -> dict[str, bool]:
-    """Which files somebody holds, from the system's list of locks: trying to lock them would disturb their owners.
+    """Which files a process holds, from the system's list of locks: trying to lock them would disturb their owners.
 
-    Files are told by inode only (some file systems list another device): at worst an abandoned one counts as held.
+    Files are identified by inode only, because some file systems list another device: at worst an abandoned one counts
+    as held.
     """
     held: dict[str, bool] = {}
     if not names or not isinstance(storage, LocalStorage):

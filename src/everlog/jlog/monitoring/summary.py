@@ -1,4 +1,4 @@
-"""What a journal is like without reading all of it: for ``ls`` and ``info``."""
+"""Summarises a journal without reading all of it, for ``ls`` and ``info``."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from everlog.jlog.format.faults import STREAM
 from everlog.jlog.format.framing import PLAIN
 from everlog.jlog.format.names import PRE_COMMIT, segment_name
 from everlog.jlog.format.pre_commit import START
-from everlog.jlog.monitoring.lag import LOOK_BYTES, measure_lags
+from everlog.jlog.monitoring.lag import WALK_BUDGET_BYTES, measure_lags
 from everlog.jlog.reading.journal import SOURCES, Journal
 from everlog.jlog.reading.recovery import SegmentData
 from everlog.jlog.reading.segments import Segment, SegmentReader
 from everlog.kernel.columns import RowSink
 
 WALK_BYTES = 8 << 20
-"""So many bytes without an index are walked for counts and the last address; of more, they are not known."""
+"""Bytes without an index that are walked for counts and the last address; beyond that they are unknown."""
 
 
 @dataclass(slots=True)
 class SegmentSummary:
-    """A segment: its index's state, its first and last message (0: empty, ``None``: not known), how many there are, and
-    the number behind the last one, lost ones counted."""
+    """A segment: its index's state, first and last message (0: empty, ``None``: unknown), message count, and the number
+    after the last message, including lost ones."""
 
     segment: Segment
     index_state: str
@@ -47,8 +47,8 @@ def summarize_segments(
     budget: int | None = WALK_BYTES,
     known: Mapping[Segment, SegmentSummary] = MappingProxyType({}),
 ) -> list[SegmentSummary]:
-    """Each segment, from its index where that is sound and ends where the data does, else by walking, within ``budget``
-    bytes (``None``: all). ``known`` are from before: those are not looked at again."""
+    """Each segment, from its index if that is sound and ends where the data does, else by walking, within ``budget``
+    bytes (``None``: unlimited). Summaries in ``known`` are reused."""
     found = []
     for segment in journal.segments:
         try:
@@ -116,7 +116,7 @@ def _walk(reader: SegmentReader) -> tuple[int, int, int]:
 
 
 def _summarize_buffer(journal: Journal, summaries: list[SegmentSummary]) -> SegmentSummary | None:
-    """What waits in the pre-commit buffer, as messages behind those of the last segment."""
+    """The pre-commit buffer's messages, as if after those of the last segment."""
     state = journal.pre_commit()
     marker = summaries[-1].following if summaries else 1
     if state is None or not state.readable or marker is None:
@@ -131,7 +131,7 @@ def _summarize_buffer(journal: Journal, summaries: list[SegmentSummary]) -> Segm
 
 
 def summarize(journal: Journal, *, pre_commit: bool = False) -> StreamInfo:
-    """The journal's one stream; ``pre_commit`` counts what waits in the buffer too."""
+    """The journal's one stream; ``pre_commit`` includes messages in the buffer."""
     summaries = summarize_segments(journal)
     buffered = _summarize_buffer(journal, summaries) if pre_commit else None
     details = _details(journal, summaries)
@@ -191,16 +191,16 @@ def describe_subscribers(
     checkpoints: list[Checkpoint],
     summaries: list[SegmentSummary],
     *,
-    budget: int | None = LOOK_BYTES,
+    budget: int | None = WALK_BUDGET_BYTES,
 ) -> list[dict[str, Any]]:
-    """Checkpoints and what waits behind them, now."""
+    """Checkpoints and their present lag."""
     counts = [summary.record_count for summary in summaries]
     lags = measure_lags(journal, checkpoints, time.time_ns(), counts, budget=budget)
     return [c.to_dict() | lag.to_dict() for c, lag in zip(checkpoints, lags, strict=True)]
 
 
 def count_lags(journal: Journal) -> list[dict[str, Any]]:
-    """As :func:`describe_subscribers`, with everything walked that no index tells: as long as that takes."""
+    """Like :func:`describe_subscribers`, walking everything that no index covers, however long that takes."""
     checkpoints = read_checkpoints(journal.storage, journal.storage.names())
     return describe_subscribers(journal, checkpoints, summarize_segments(journal, budget=None), budget=None)
 

@@ -1,1 +1,1 @@
-"""Finding the messages of a journal, past whatever damage it has."""
+"""Finds the messages of a journal, past any damage."""

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Compiled message walker; :mod:`everlog.jlog.reading.walk_twin` says what it does."""
+"""Compiled message walker; :mod:`everlog.jlog.reading.walk_twin` documents it."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy
@@ -47,9 +47,9 @@ cdef extern from *:
     #endif
     typedef uint16_t everlog_u16x16 __attribute__((vector_size(32)));
     typedef uint64_t everlog_u64x4 __attribute__((vector_size(32)));
-    /* Whether the magic may be somewhere in p[0:n]: true too often, never too seldom. Wherever its four bytes are, two of
+    /* Whether p[0:n] may contain the magic; false positives are possible, false negatives are not. Wherever its four bytes are, two of
        them (the first two, or the second and third) are one of the pairs p[0:2], p[2:4], ...: so pairs are compared, whole
-       registers at a time. The bytes ahead are asked for: headers alone, a message apart, would be waited for one by one. */
+       registers at a time. Prefetches ahead: otherwise each header, one message apart, would be a cache miss. */
     EVERLOG_CLONES
     static int everlog_may_hold(const uint8_t* p, int64_t n, uint32_t magic) {
         const uint16_t even = (uint16_t)magic, odd = (uint16_t)(magic >> 8);
@@ -77,7 +77,7 @@ cdef extern from *:
         }
         return 0;
     }
-    /* Copy from[0:n], at least 64 bytes, and answer as everlog_may_hold does: a second pass would cost as much as the
+    /* Copy from[0:n], at least 64 bytes, and return what everlog_may_hold does: a second pass would cost as much as the
        copy. The last block overlaps the one before it, so that a magic across their border is seen by one of the two.
        With an odd n its pairs begin at odd offsets, and the rule above holds for those as well. */
     EVERLOG_CLONES
@@ -109,7 +109,7 @@ cdef extern from *:
 cdef bint holds_header(
     const uint8_t* payload, int64_t length, int64_t header_bytes, uint32_t magic, int provider, bint is_last
 ) noexcept nogil:
-    """Whether a plausible header in the payload has all of its message there; in the last message it is enough."""
+    """Whether the payload contains a plausible header with its whole message; in the last message a header is enough."""
     cdef int64_t at, stored
     for at in range(length - header_bytes + 1):
         if u32_at(payload + at) == magic:
@@ -134,7 +134,7 @@ def walk_messages(
     int64_t trusted,
     RowSink sink,
 ):
-    """Messages of ``data[start:end]`` into ``sink``: those numbered ``first`` <= marker < ``stop``."""
+    """Walk the messages of ``data[start:end]``; those numbered ``first`` <= marker < ``stop`` go into ``sink``."""
     cdef int64_t header_bytes = JLOG_HEADER_SIZE if provider == PLAIN else JLOG_COMPRESSED_HEADER_SIZE
     cdef int64_t at = start, after, stored, length
     cdef int status = -1, row

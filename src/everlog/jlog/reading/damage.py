@@ -1,4 +1,4 @@
-"""Faults for damaged stretches of a segment: what is there, what should be, who loses what."""
+"""Describes damaged stretches of a segment as faults."""
 
 from __future__ import annotations
 
@@ -9,24 +9,22 @@ from everlog.jlog.reading.recovery import SegmentData, Verdict
 
 _CUT = "cut the stretch out and delete the segment's index"
 _CUT_END = "cut the segment at this offset and delete its index"
-_BEHIND = "; the original's readers stop before it and see nothing behind it until the segment is finished"
+_HIDDEN_AFTER = "; the C library's readers stop there and see nothing after it until the segment is finished"
 
 
 def describe_damage(data: SegmentData, log: int, marker: int, start: int, verdict: Verdict, framing: Framing) -> Fault:
-    """The fault for the bytes from ``start`` to where the verdict says that messages go on."""
+    """The fault for the bytes from ``start`` to where messages continue by the verdict."""
     at_end = verdict.resume >= data.end
     lost = f"message {log:08x}:{marker:08x}"
-    loses = (
-        lost if verdict.code != "damaged-bytes" else f"{lost}, and those behind it in the stretch, if there were more"
-    )
+    loses = lost if verdict.code != "damaged-bytes" else f"{lost}, and any others in the stretch"
     if verdict.resume - start < framing.header_bytes and not at_end:
         loses = f"the end of the message before {log:08x}:{marker:08x}; its header has a wrong length"
     if verdict.code == "merged-records":
-        loses = f"{lost}; the original gives it merged with those behind it, as one that was never written"
+        loses = f"{lost}; the C library returns it merged with later ones, as a message that was never written"
     elif verdict.code == "zero-bytes":
-        loses = "what was to be written there" + ("" if at_end else _BEHIND)
+        loses = "whatever was to be written there" + ("" if at_end else _HIDDEN_AFTER)
     elif not at_end:
-        loses += _BEHIND
+        loses += _HIDDEN_AFTER
     found, expected = _found_and_expected(data, start, verdict, framing)
     return fault(
         verdict.code,
@@ -46,16 +44,16 @@ def _found_and_expected(data: SegmentData, start: int, verdict: Verdict, framing
     if verdict.code == "torn-header":
         return f"{count} bytes of a header", f"{framing.header_bytes} bytes and the payload"
     if verdict.code in ("torn-record", "merged-records") and header is not None:
-        behind = "the data ends" if verdict.resume >= data.end else "another message begins"
+        ending = "the data ends" if verdict.resume >= data.end else "another message begins"
         return (
-            f"{behind} {count} bytes on, at {verdict.resume}",
+            f"{ending} after {count} bytes, at {verdict.resume}",
             f"{header.end - start} bytes, as its header says (payload {header.length})",
         )
     if header is not None:
-        return f"a message of {header.end - start} bytes", "the length that the index says"
+        return f"a message of {header.end - start} bytes", "the length given by the index"
     head = data.read(start, 4)
     if verdict.code == "zero-bytes":
         return f"{count} zero bytes", f"a message header with magic {framing.magic:#010x}"
     if head == framing.magic_bytes:
-        return f"{count} bytes behind an implausible header {data.read(start, framing.header_bytes).hex()}", "a message"
+        return f"{count} bytes with an implausible header {data.read(start, framing.header_bytes).hex()}", "a message"
     return f"{count} bytes beginning {head.hex()}", f"a message header, {framing.magic_bytes.hex()}"

@@ -1,4 +1,4 @@
-"""A journal's folder as it was found, and the walk over its messages."""
+"""A journal's folder, and the walk over its messages."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ SOURCES: dict[str, Source] = {
 
 @dataclass(slots=True)
 class Journal:
-    """What a folder holds. ``preferred`` is the framing that the metastore names; ``None`` where it does not."""
+    """The contents of a folder. ``preferred`` is the framing named by the metastore, or ``None``."""
 
     storage: Storage
     metastore: Metastore
@@ -55,8 +55,8 @@ class Journal:
 
     @classmethod
     def read(cls, storage: Storage) -> Journal:
-        """Look at the folder: the metastore and the names. A list of names is no snapshot: one with a hole is made
-        anew, for segments may have been deleted meanwhile."""
+        """List the folder and read the metastore. A listing is not atomic: one with a gap is repeated, because segments
+        may have been deleted during it."""
         segments = list_segments(storage.entries())
         for _ in range(MAX_RELISTINGS):
             if not segments or segments[-1].log - segments[0].log == len(segments) - 1:
@@ -66,9 +66,8 @@ class Journal:
 
     @classmethod
     def read_part(cls, storage: Storage, logs: Sequence[int], following: int | None) -> Journal:
-        """As :meth:`read`, for a scan of the segments ``logs`` alone, in order: the others are not looked at, but for
-        one behind them, if there is any; ``following`` is where one was. A store that is far away is listed all the
-        same: that is one request."""
+        """As :meth:`read`, for a scan of the segments ``logs`` alone, in order. Only they are read, and one later
+        segment if any exists; ``following`` is where one was. A remote store is listed anyway, in one request."""
         if not isinstance(storage, LocalStorage):
             return cls.read(storage)
         segments = []
@@ -84,12 +83,12 @@ class Journal:
 
     @property
     def preferred(self) -> Framing | None:
-        """The framing that the metastore names."""
+        """The framing named by the metastore."""
         return None if self.metastore.magic is None else Framing(self.metastore.magic)
 
     @property
     def last_log(self) -> int | None:
-        """The highest segment there is."""
+        """The highest existing segment."""
         return self.segments[-1].log if self.segments else None
 
     def is_closed(self, segment: Segment) -> bool:
@@ -97,16 +96,16 @@ class Journal:
         return segment.log != self.last_log
 
     def is_gone(self, log: int) -> bool:
-        """Whether a segment that was listed is there no more: readers delete those that no subscriber needs."""
+        """Whether a listed segment no longer exists: readers delete segments that no subscriber needs."""
         return not self.storage.exists(segment_name(log))
 
     def pre_commit(self) -> PreCommit | None:
-        """The buffer's state."""
+        """The state of the pre-commit buffer."""
         return read_pre_commit(self.storage)
 
     def framing_of(self, file: ReadableFile, start: int, end: int) -> Framing:
-        """The framing of the first message of a file; where that is damaged, what the metastore says, else that of the
-        first segment where it can be told, else plain."""
+        """The framing of a file's first message. If that is damaged: the metastore's, else that of the first segment
+        that shows one, else plain."""
         preferred = self.preferred
         found = detect_framing(SegmentData(file, start, end), start, preferred)
         return found or preferred or self._framing_of_others(file.name)
@@ -130,8 +129,7 @@ class Journal:
 
 
 def _later_segment(storage: Storage, log: int, following: int | None, metastore: Metastore) -> int | None:
-    """One behind segment ``log``, if there is any. It is looked for among all names only where it is neither
-    ``following`` nor the next one."""
+    """Any segment after ``log``. All names are listed only if it is neither ``following`` nor the next number."""
     for found in (following, min(log + 1, MAX_LOG)):
         if found is not None and found > log and storage.exists(segment_name(found)):
             return found
@@ -142,7 +140,7 @@ def _later_segment(storage: Storage, log: int, following: int | None, metastore:
 
 
 class Walk:
-    """One scan: segments (and the pre-commit buffer, if asked for) into batches of the requested columns."""
+    """One scan: reads segments, and the pre-commit buffer if requested, into batches of the requested columns."""
 
     def __init__(self, journal: Journal, request: ScanRequest, *, pre_commit: bool) -> None:
         self.journal = journal
@@ -155,8 +153,8 @@ class Walk:
         self._by_log = {segment.log: segment for segment in journal.segments}
 
     def batches(self, logs: Iterable[int], previous: int | None, piece: Piece | None = None) -> Iterator[Batch]:
-        """Walk the segments ``logs``; ``previous`` is the one before them, where there is one. With ``piece`` only that
-        part of them, which then are one."""
+        """Walk the segments ``logs``; ``previous`` is the segment before them, if any. With ``piece``, ``logs`` is one
+        segment and only that piece is read."""
         for log in logs:
             if previous is not None and log > previous + 1:
                 yield from self._take()
@@ -164,7 +162,7 @@ class Walk:
             previous = log
             if log in self._by_log:
                 yield from self._segment(self._by_log[log], piece)
-            else:  # planned when it was there
+            else:  # it existed when the scan was planned
                 yield from self._take()
                 self.request.on_fault(segment_gone(log))
         if self.pre_commit and self.journal.last_log is None:
@@ -206,9 +204,9 @@ class Walk:
     def _reader(self, file: ReadableFile, log: int, start: int, end: int) -> SegmentReader:
         framing = self.journal.framing_of(file, start, end)
         reader = SegmentReader(file, log, start, end, framing, self._sink, self.request.on_fault)
-        base, behind = log << MARKER_BITS, self.request.end  # addresses have 64 bits without a sign
+        base, end_address = log << MARKER_BITS, self.request.end  # addresses are unsigned 64 bits
         reader.first = min(NO_STOP, max(1, self._start - base))
-        reader.stop = NO_STOP if behind is None else min(NO_STOP, max(0, behind - base))
+        reader.stop = NO_STOP if end_address is None else min(NO_STOP, max(0, end_address - base))
         return reader
 
     def _fill(self, reader: SegmentReader) -> Iterator[Batch]:
@@ -246,15 +244,15 @@ class Walk:
 
 
 def _bound(reader: SegmentReader, piece: Piece) -> None:
-    """Have the reader read that piece of its segment only."""
+    """Limit the reader to a piece of its segment."""
     reader.at, reader.marker = piece.start, piece.marker
     if piece.end is not None:
-        # A segment that was cut meanwhile ends before; what is missing there is told when it is read.
+        # If the segment was cut since, reading reports what is missing.
         reader.end, reader.is_piece = piece.end, True
 
 
 def missing_segments(previous: int, following: int) -> Fault:
-    """Segments between two that are there are not."""
+    """Segments between two existing ones are missing."""
     first, last = previous + 1, following - 1
     return fault(
         "missing-segments",
@@ -262,55 +260,55 @@ def missing_segments(previous: int, following: int) -> Fault:
         None,
         f"no segment {first:08x}" if first == last else f"no segments {first:08x} to {last:08x}",
         f"{following - previous - 1} between {previous:08x} and {following:08x}",
-        loses="their messages; the original's readers step over them",
-        repair="none: what was there is gone",
+        loses="their messages; the C library's readers skip them",
+        repair="none: the messages are gone",
         address=f"{first:08x}:{1:08x}",
     )
 
 
 def segment_gone(log: int) -> Fault:
-    """A segment that was there when the journal was looked at."""
+    """A segment existed when the journal was listed, but not when it was read."""
     return fault(
         "segment-gone-while-read",
         segment_name(log),
         None,
         "no such file",
-        "one, as when the folder was listed",
-        loses="its messages; every subscriber was done with them, if a reader of the original deleted it",
-        repair="none: to keep messages, keep a subscriber before them",
+        "the segment, which was listed before",
+        loses="its messages; if a C library reader deleted it, every subscriber had consumed them",
+        repair="none: a subscriber before the messages would have kept them",
         address=f"{log:08x}:{1:08x}",
     )
 
 
 def empty_closed_segment(log: int) -> Fault:
-    """A finished segment without a byte."""
+    """A finished segment has no bytes."""
     return fault(
         "empty-closed-segment",
         segment_name(log),
         0,
         "0 bytes",
         "messages, since another segment follows",
-        loses="the messages that were there; the original's readers delete the file",
+        loses="the messages it held; the C library's readers delete the file",
         repair="delete the segment and its index",
         address=f"{log:08x}:{1:08x}",
     )
 
 
 def magic_differs(reader: SegmentReader, preferred: Framing) -> Fault:
-    """A segment whose messages are not framed as the metastore says."""
+    """A segment's messages have a framing other than the metastore's."""
     return fault(
         "magic-differs",
         reader.file.name,
         reader.start,
         f"messages with magic {reader.framing.magic:#010x}",
         f"{preferred.magic:#010x}, as the metastore says",
-        loses="nothing here; the original reads no message of it",
+        loses="nothing here; the C library reads none of its messages",
         repair=f"set the metastore's magic to {reader.framing.magic:#010x}",
     )
 
 
 def unknown_compression(reader: SegmentReader) -> Fault:
-    """A segment whose payloads can't be decoded."""
+    """A segment's payloads can't be decoded."""
     return fault(
         "unknown-compression",
         reader.file.name,

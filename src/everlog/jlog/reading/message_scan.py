@@ -1,4 +1,4 @@
-"""Where the whole messages of a file are, found as by reading: past damage, by the same rules."""
+"""Finds the whole messages of a file with the rules of reading, past damage."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from everlog.kernel.columns import RowSink
 def whole_messages(
     file: ReadableFile, start: int, end: int, framing: Framing, on_fault: Callable[[Fault], None], *, at: int = 0
 ) -> Iterator[Header]:
-    """The headers of the whole messages of ``file[start:end]``, in order; those from offset ``at`` on, where a message
-    begins."""
+    """The headers of the whole messages of ``file[start:end]`` in order, from offset ``at`` on, where a message
+    starts."""
     sink = RowSink([("offset", "q", SOURCES["offset"])], MAX_BATCH_ROWS, MAX_BATCH_BYTES)
     reader = SegmentReader(file, 0, start, end, framing, sink, on_fault, at=at)
     data = SegmentData(file, start, end)
@@ -29,7 +29,7 @@ def whole_messages(
         count, columns = sink.take()
         for offset in columns["offset"][0][:count] if count else ():
             header = data.header(offset, reader.framing)
-            if header is None:  # of before the framing changed
+            if header is None:  # from before the framing changed
                 found = detect_framing(data, offset, framing)
                 header = None if found is None else data.header(offset, found)
             if header is not None:
@@ -41,20 +41,20 @@ def whole_messages(
 
 
 def check_framing(data: SegmentData, framing: Framing) -> None:
-    """Raises :class:`CorruptData` where the data begins with messages that are stored in another way than ``framing``,
-    the metastore's, says. For who writes: what it takes for no message it would cut."""
+    """Raises :class:`CorruptData` if the data starts with messages of another framing than ``framing``, the
+    metastore's. Writers need this, because they cut whatever is not a message by that framing."""
     magic = int.from_bytes(data.read(data.start, 4), "little")
     found = detect_framing(data, data.start, framing)
-    if found is None and magic & ~0xFF == COMPRESSED_MAGIC:  # a provider that everlog does not know
+    if found is None and magic & ~0xFF == COMPRESSED_MAGIC:  # an unknown provider
         found = Framing(magic)
     if found is not None and found.provider is not framing.provider:
         raise _differs(data, data.start, found, framing)
 
 
-def check_no_other(data: SegmentData, start: int, framing: Framing) -> None:
-    """Raises :class:`CorruptData` where a message that is stored in another way begins at or behind ``start``."""
+def check_no_other_framing(data: SegmentData, start: int, framing: Framing) -> None:
+    """Raises :class:`CorruptData` if a message of another framing starts at or after ``start``."""
     for other in KNOWN:
-        # Magic 0 is everywhere in zeros: such messages count only where data begins with them.
+        # Zeros contain magic 0 everywhere: such messages count only at the start of the data.
         if other == LEGACY or other.provider is framing.provider:
             continue
         at = find_message(data, start, other, no_index())
@@ -68,5 +68,5 @@ def _differs(data: SegmentData, at: int, found: Framing, framing: Framing) -> Co
         offset=at,
         found=f"messages with magic {found.magic:#010x}",
         expected=f"{framing.magic:#010x}, as the metastore says",
-        hint="everlog repair sets the metastore's magic, where the segments tell it; nothing was cut",
+        hint="nothing was cut; everlog repair sets the metastore's magic if the segments show it",
     )

@@ -1,30 +1,30 @@
-"""What to do where the walker stops: is the message there whole, and where does the next one begin?
+"""Decides what to do where the walker stops: whether the message there is whole, and where the next one starts.
 
-Without checksums only headers can tell. The rules, worst error first: never give a message that was not written, lose
-no whole one.
+Without checksums only headers can decide. The rules, worst error first: never return a message that was not written;
+lose no whole message.
 
-* A message whose header is plausible and which ends inside the data is whole, unless another message begins before its
-  end: then it was not written to its end, and others were written behind it.
-* A place counts as the beginning of a message when its header is plausible and is confirmed: by another plausible
-  header (or the end of the data) right behind its message, or by the index. In a journal of version 1.x, whose magic is
-  0, four more must follow.
-* Inside the extent that a plausible header declares, headers not older than it count: messages that were written
-  behind a torn one are later; frames that are somebody's payload are earlier. Older ones count where their chain does
-  not end with that extent, but goes on over its end, or to the end of the data: a payload's frames do neither, messages
-  that had waited in a buffer do.
-* A message that ends right at another header, or at the end of the data, and has such headers inside, the last of which
-  ends exactly where it does, was torn as well (the original's readers give one message made of two here). Not where
-  the index has it as one message, nor where those inside are later than the one behind it: then they are payload.
-* Headers as old as a torn message that ends behind the data count as older ones do: who passes messages on may give
-  them the time of what they quote.
-* Even one that nothing confirms tells, inside the extent of a message that nothing right follows, that this one was
-  torn.
-* Where an index has the message and the next one, and says that it ends elsewhere, its length is wrong.
-* A header inside a message whose LZ4 payload decodes is none when its own payload does not.
+* A message with a plausible header that ends inside the data is whole, unless another message starts before its end:
+  then it was not written completely, and others were appended after it.
+* A place counts as the start of a message if its header is plausible and confirmed: by another plausible header (or the
+  end of the data) directly after its message, or by the index. In a journal of version 1.x, whose magic is 0, four more
+  must follow.
+* Inside the extent declared by a plausible header, headers that are not older than it count: messages appended after a
+  torn one are later, while frames inside a payload are earlier. Older headers count if their chain passes the end of
+  that extent without ending there, or reaches the end of the data: frames in a payload do neither, messages from a
+  buffer do.
+* A message that ends exactly at another header or at the end of the data, and contains such headers, the last of which
+  ends exactly where it does, was torn as well (the C library's readers return one message made of two here).
+  Exceptions: the index has it as one message, or the inner ones are later than the message after it; then they are
+  payload.
+* Headers as old as a torn message that ends after the data are treated like older ones: a forwarded message may have
+  the time of what it quotes.
+* Inside the extent of a message without a valid successor, even an unconfirmed header shows that this message was torn.
+* If an index has a message and the next one, and gives another end, its length is wrong.
+* A header inside a message whose LZ4 payload decodes does not count if its own payload does not decode.
 
-A damaged stretch counts as one message in the numbering, unless the index knows the number of the one after it: so the
-addresses after a single lost message stay what they were. A stretch shorter than a header held no message and counts as
-none: it is the rest of the message before it, whose length is wrong.
+A damaged stretch counts as one message in the numbering, unless the index knows the number of the message after it. So
+addresses after a single lost message stay the same. A stretch shorter than a header held no message and counts as none:
+it is the rest of the previous message, whose length is wrong.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ from everlog.jlog.format.index import SegmentIndex
 from everlog.jlog.format.layouts import JlogCompressedHeader
 
 FIRST_SEARCH_BYTES, SEARCH_BYTES = 4 << 10, 1 << 20
-"""The data is searched in pieces, from the first size up to the second: what is searched for often is near."""
+"""The data is searched in pieces that grow from the first size to the second, because the next message is often
+near."""
 CACHE_BYTES = 64 << 10
 LEGACY_CHAIN = 4
-"""So many plausible headers must follow one of version 1.x before it is believed."""
+"""This many plausible headers must follow one of version 1.x."""
 MAX_CHAIN_STEPS = 100_000
-"""Headers looked at inside one message, before it is taken as it is; also what a segment may cost beyond one step for
-16 bytes."""
+"""Maximum number of headers examined inside one message before it is accepted; also the budget of a segment beyond one
+step per 16 bytes."""
 _ZEROS = bytes(SEARCH_BYTES + JlogCompressedHeader.size)
 TORN = frozenset({"torn-record", "torn-header", "zero-bytes"})
-"""What a write that was not finished leaves."""
+"""Fault codes of an unfinished write."""
 
 
 class SegmentData:
-    """The bytes ``start <= offset < end`` of a file, as recovery looks at them: here and there, a few bytes at a
-    time. ``cut_at`` is where the file was found to end before that: it was cut meanwhile, and what was concluded is
-    not to be trusted."""
+    """Random access to the bytes ``start <= offset < end`` of a file, a few at a time. ``cut_at`` is set if the file
+    was found to end earlier: it was cut during reading, and conclusions from it are void."""
 
     def __init__(self, file: ReadableFile, start: int, end: int) -> None:
         self.file = file
@@ -76,7 +76,7 @@ class SegmentData:
         return self._cached[at : at + length]
 
     def read_file(self, offset: int, length: int) -> bytes:
-        """Bytes, fewer at the end of the data and where the file was cut."""
+        """Uncached bytes, fewer at the end of the data or where the file was cut."""
         length = min(length, self.end - offset)
         found = self.file.read_at(offset, length)
         if len(found) < length:
@@ -94,10 +94,10 @@ class SegmentData:
         return next(self.pieces(start, end), None) is None
 
     def pieces(self, start: int, end: int, overlap: int = 0) -> Iterator[tuple[int, bytes, int]]:
-        """The bytes from ``start`` up to ``end`` that are not all zeros, piece by piece: offset, bytes, and how many of
-        them are the piece's own; up to ``overlap`` more follow, which the next piece has, too. What is whole in
-        ``overlap + 1`` bytes, not all of them zeros, is whole in the piece that it begins in. Holes are not read, and
-        the first pieces are small, for who needs no more."""
+        """The bytes from ``start`` to ``end`` that are not all zeros, in pieces: offset, bytes, and how many of them
+        are the piece's own; up to ``overlap`` more follow, which the next piece repeats. Anything of ``overlap + 1``
+        bytes that is not all zeros is whole in the piece where it starts. Holes are not read. The first pieces are
+        small, for callers that stop early."""
         at, size = start, FIRST_SEARCH_BYTES
         while at < end:
             data = self.file.next_data(at)
@@ -115,8 +115,8 @@ class SegmentData:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``whole``: the message where the walker stopped is to be taken. Else the bytes up to ``resume`` are lost;
-    ``code`` says how."""
+    """``whole``: accept the message where the walker stopped. Otherwise the bytes up to ``resume`` are lost, with fault
+    code ``code``."""
 
     whole: bool
     resume: int = 0
@@ -128,7 +128,7 @@ WHOLE = Verdict(True)
 
 
 def examine(data: SegmentData, at: int, framing: Framing, index: SegmentIndex) -> Verdict:
-    """Look at the message at ``at`` of which the walker says that nothing right follows it."""
+    """Judge the message at ``at``, which by the walker has no valid successor."""
     header = data.header(at, framing)
     if header is None:
         resume = find_message(data, at + 1, framing, index) or data.end
@@ -152,7 +152,7 @@ def examine(data: SegmentData, at: int, framing: Framing, index: SegmentIndex) -
 
 
 def examine_suspect(data: SegmentData, at: int, framing: Framing, index: SegmentIndex) -> Verdict:
-    """Look into the message at ``at``, which is followed by another and has a plausible header inside."""
+    """Judge the message at ``at``, which is followed by another but contains a plausible header."""
     outer = data.header(at, framing)
     if outer is None or _index_has(outer, index):
         return WHOLE
@@ -179,8 +179,8 @@ def examine_suspect(data: SegmentData, at: int, framing: Framing, index: Segment
 
 
 def _is_quoted(data: SegmentData, inner: Header, outer: Header, framing: Framing) -> bool:
-    """Whether LZ4 tells that a header is only part of another message's payload: that one decodes, its own does not.
-    Where both do, it does not tell: a block may be nothing but literals. False without lz4, too."""
+    """Whether LZ4 shows that a header is part of another message's payload: that one decodes and its own does not. If
+    both decode, this is undecided, because a block may consist of literals only. Also False without lz4."""
     if framing.provider is not Provider.LZ4 or inner.end > data.end:
         return False
     try:
@@ -203,14 +203,13 @@ def _decodes(data: SegmentData, header: Header, framing: Framing, decode: Decode
 
 
 def _ends_like(link: Header, outer: Header, data: SegmentData) -> bool:
-    """Whether the last message of a chain ends where the outer one does, or is itself torn by the end of the data
-    there."""
+    """Whether the last message of a chain ends where the outer one does, or is torn by the end of the data there."""
     return link.end == outer.end or (outer.end == data.end and link.end > data.end)
 
 
 def _begun_inside(data: SegmentData, outer: Header, framing: Framing) -> int | None:
-    """Where a message begins inside another that nothing right follows: its header is not older, or is cut by the end
-    of the data."""
+    """The start of a message inside another that has no valid successor: a header that is not older, or is cut off by
+    the end of the data."""
     payload = outer.offset + framing.header_bytes
     for header in _candidates(data, payload, min(outer.end + framing.header_bytes - 1, data.end), framing):
         if header.offset < outer.end and header.timestamp_us >= outer.timestamp_us:
@@ -223,8 +222,7 @@ def _begun_inside(data: SegmentData, outer: Header, framing: Framing) -> int | N
 def find_message(
     data: SegmentData, start: int, framing: Framing, index: SegmentIndex, inside: Header | None = None
 ) -> int | None:
-    """Where the next message begins, at or behind ``start``; ``inside`` is the header whose extent the search begins
-    in."""
+    """The start of the next message at or after ``start``. ``inside`` is the header whose extent contains ``start``."""
     dead: set[int] = set()
     for header in _candidates(data, start, data.end, framing):
         if (
@@ -240,8 +238,8 @@ def find_message(
 
 
 def _leads_out(data: SegmentData, inner: Header, outer: Header, framing: Framing, dead: set[int]) -> bool:
-    """Whether the chain of messages from ``inner`` on goes over the end of ``outer``, or to the end of the data before
-    that. ``dead`` are headers from which none does; more are added."""
+    """Whether the chain of messages from ``inner`` passes the end of ``outer``, or reaches the end of the data before
+    that. ``dead`` collects headers that don't lead there."""
     path: list[int] = []
     link: Header | None = inner
     while link is not None and link.offset not in dead and data.steps_left > 0:
@@ -257,7 +255,7 @@ def _leads_out(data: SegmentData, inner: Header, outer: Header, framing: Framing
 
 
 def is_followed(data: SegmentData, header: Header, framing: Framing) -> bool:
-    """Whether the data ends where a message does, or other plausible headers are there, or the beginning of one."""
+    """Whether a message ends at the end of the data, or is followed by plausible headers or the start of one."""
     links = LEGACY_CHAIN if framing == LEGACY else 1
     link = header
     for _ in range(links):
@@ -275,13 +273,13 @@ def is_followed(data: SegmentData, header: Header, framing: Framing) -> bool:
 
 
 def holds_header(data: SegmentData, start: int, framing: Framing) -> bool:
-    """Whether a plausible header is anywhere from ``start`` to the end of the data."""
+    """Whether a plausible header exists between ``start`` and the end of the data."""
     return next(_candidates(data, start, data.end, framing), None) is not None
 
 
 def detect_framing(data: SegmentData, at: int, preferred: Framing | None) -> Framing | None:
-    """The framing of the message at ``at``: ``preferred`` if it fits, else a known one that is confirmed; ``None`` if
-    none does."""
+    """The framing of the message at ``at``: ``preferred`` if it fits, else a known one that is confirmed, else
+    ``None``."""
     if preferred is not None and preferred != LEGACY and data.header(at, preferred) is not None:
         return preferred
     for framing in KNOWN:
@@ -292,7 +290,7 @@ def detect_framing(data: SegmentData, at: int, preferred: Framing | None) -> Fra
 
 
 def _candidates(data: SegmentData, start: int, end: int, framing: Framing) -> Iterator[Header]:
-    """Plausible headers that are whole in ``start..end``, in order."""
+    """Plausible headers that are completely in ``start..end``, in order."""
     pattern = framing.pattern
     for base, chunk, own in data.pieces(start, end, framing.header_bytes - 1):
         match = pattern.search(chunk)
@@ -312,7 +310,7 @@ def _index_confirms(header: Header, index: SegmentIndex) -> bool:
 
 
 def _index_has(header: Header, index: SegmentIndex) -> bool:
-    """Whether a sound index says that a message begins at the header and ends where it says."""
+    """Whether a sound index has a message that starts at the header and ends where it says."""
     marker = index.marker_at(header.offset) if index.is_sound else None
     if marker is None:
         return False

@@ -1,4 +1,4 @@
-"""Segments: which there are, and reading one into a sink, past whatever damage it has."""
+"""Lists segments, and reads one into a sink, past any damage."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from everlog.jlog.reading.walk import END, FAULT, FULL, STOP, SUSPECT, walk_mess
 from everlog.kernel.columns import RowSink
 
 NO_STOP = 1 << 62
-"""A message number that none reaches."""
+"""A message number that is never reached."""
 MAX_REREADS = 3
 MAY_BE_WHOLE = frozenset({"merged-records", "torn-record"})
-"""What is said of a message with another one inside."""
-SECONDS_FOR_A_WRITE = 0.001
-"""A message that is being written appears a page at a time; a writer is given so long to go on with it."""
+"""Fault codes of a message that contains another one."""
+WRITE_WAIT_S = 0.001
+"""A message appears in the file page by page; a writer gets this long to continue."""
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A segment file as it was listed."""
+    """A segment file as listed."""
 
     log: int
     byte_count: int
@@ -38,8 +38,8 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of a segment: from offset ``start``, where message ``marker`` is, to offset ``end`` or, for ``None``, as
-    far as the segment goes."""
+    """A part of a segment: from offset ``start``, where message ``marker`` is, to offset ``end``, or to the segment's
+    end for ``None``."""
 
     start: int
     marker: int
@@ -57,12 +57,12 @@ def list_segments(entries: Iterable[Entry]) -> list[Segment]:
 
 
 def not_locked() -> bool:
-    """The answer where nobody writes."""
+    """``is_locked`` of data without writers."""
     return False
 
 
 def no_index() -> SegmentIndex:
-    """What a segment without an index has."""
+    """The index of a segment without one."""
     return SegmentIndex(0, 0)
 
 
@@ -70,15 +70,15 @@ def no_index() -> SegmentIndex:
 class SegmentReader:
     """Reads the messages ``first <= marker < stop`` of ``file[start:end]`` into ``sink``.
 
-    ``fill`` is a generator: it yields whenever the sink is full, so that its rows are taken before it goes on; at its
-    end rows may be left there, and ``marker`` is the number behind the last message. Damage before message ``first`` is
-    not reported.
+    ``fill`` is a generator that yields whenever the sink is full, so that the caller takes its rows. At its end rows
+    may be left in the sink, and ``marker`` is the number after the last message. Damage before message ``first`` is not
+    reported.
 
-    With ``at`` reading goes on at that offset, where message ``marker`` is; after ``fill`` it is the offset reached.
-    ``is_live``: the segment is written now, so that bytes at its end which are no message may become one; they are left
-    there, and not reported. So is, with ``waits``, a last message that may be whole or two, one of them torn: what is
-    written behind it tells. ``is_locked`` tells whether a writer is in the middle of a message. ``is_piece``: at
-    ``end`` a message ends, but not the segment.
+    With ``at`` reading resumes at that offset, where message ``marker`` is; after ``fill`` it is the offset reached.
+    ``is_live``: the segment is growing, so incomplete bytes at its end may become a message; they are left unread and
+    unreported. With ``waits`` the same holds for a last message that may be whole, or two with the first one torn:
+    whatever is written after it decides. ``is_locked`` returns whether a writer is in the middle of a message.
+    ``is_piece``: a message ends at ``end``, but not the segment.
     """
 
     file: ReadableFile
@@ -103,7 +103,7 @@ class SegmentReader:
     _is_filled: bool = False
 
     def fill(self) -> Iterator[None]:
-        """Read on; see above."""
+        """Continue reading; see the class."""
         data = SegmentData(self.file, self.start, self.end)
         index: SegmentIndex | None = None
         if self.first > self.marker and self.at <= self.start:
@@ -141,7 +141,7 @@ class SegmentReader:
                     trusted = here
                     continue
                 if self.sink.row_count:
-                    yield  # what is before the damage is given before the damage is told
+                    yield  # give the rows before the damage is reported
                 self._skip(data, here, verdict, index)
                 window.seek(verdict.resume)
                 self.at = verdict.resume
@@ -153,7 +153,7 @@ class SegmentReader:
                     self._cut(data, window.base + window.filled)
 
     def _walk(self, window: Window, trusted: int) -> int:
-        """Messages from the window into the sink; the walker's status."""
+        """Walk messages from the window into the sink; returns the walker's status."""
         window.at, self.marker, status = walk_messages(
             window.buffer,
             window.at,
@@ -172,7 +172,7 @@ class SegmentReader:
         return status
 
     def _begin(self, data: SegmentData, index: SegmentIndex | None) -> int:
-        """Where to begin: at message ``first`` if the index knows it, and the data around it agrees."""
+        """The start: message ``first`` if the index has it and the data around it agrees."""
         if index is None or not index.is_sound:
             return self.start
         before, there = index.offset_of(self.first - 1), index.offset_of(self.first)
@@ -185,8 +185,8 @@ class SegmentReader:
         return there
 
     def _fills_buffer(self, data: SegmentData, at: int) -> bool:
-        """Whether the messages of a buffer lead, by their headers, from an offset to the end of what is in use: then
-        they are written out whole (:meth:`everlog.jlog.writing.buffer.PreCommitBuffer.waiting`)."""
+        """Whether the headers in a pre-commit buffer chain from an offset to the end of the used bytes: then those
+        messages are flushed whole (:meth:`everlog.jlog.writing.buffer.PreCommitBuffer.left_messages`)."""
         if self.start == 0 or self._is_filled:
             return self._is_filled
         header = data.header(at, self.framing)
@@ -197,8 +197,8 @@ class SegmentReader:
         return self._is_filled
 
     def _is_being_written(self, data: SegmentData, verdict: Verdict) -> bool:
-        """Whether the torn message at the end of the data is one that a writer is in the middle of: the file grows. It
-        is left to the next reading. See also ``waits``."""
+        """Whether a writer is in the middle of the torn message at the end of the data: then the file grows, and the
+        message is left for the next read. See also ``waits``."""
         if verdict.whole:
             return False
         if self.is_live:
@@ -206,21 +206,21 @@ class SegmentReader:
             if verdict.resume >= data.end or (self.waits and ends_there and verdict.code in MAY_BE_WHOLE):
                 return True
             return self._is_begun(data, verdict)
-        is_buffer = self.start > 0  # which has room behind what is in use
+        is_buffer = self.start > 0  # it has room after its used bytes
         if is_buffer or self.is_piece or verdict.code not in ("torn-record", "torn-header"):
             return False
         if verdict.resume < data.end and (verdict.header is None or verdict.header.end <= data.end):
             return False
         size = self.file.size()
         if size <= data.end and not self._has_waited:
-            time.sleep(SECONDS_FOR_A_WRITE)
-            self._has_waited = True  # who writes there at all has gone on since: other torn messages are not waited for
+            time.sleep(WRITE_WAIT_S)
+            self._has_waited = True  # any writer has continued by now: wait only once
             size = self.file.size()
         return size > data.end and (verdict.resume >= data.end or not self._leads_to(size, verdict))
 
     def _leads_to(self, size: int, verdict: Verdict) -> bool:
-        """Whether messages follow each other from inside a torn one to right where the file ends by now, and not to
-        where that one does: then they are no payload of one that is being written."""
+        """Whether messages chain from inside a torn one to the file's present end, which is not the torn one's end:
+        then they are not payload of a message being written."""
         assert verdict.header is not None
         data = SegmentData(self.file, self.start, size)
         header = data.header(verdict.resume, self.framing)
@@ -230,32 +230,32 @@ class SegmentReader:
         return header is not None and header.end == size != verdict.header.end
 
     def _is_begun(self, data: SegmentData, verdict: Verdict) -> bool:
-        """Whether what looks like a message behind a torn one may be that one's payload, as far as it is written."""
+        """Whether an apparent message after a torn one may be that one's payload, written so far."""
         if verdict.header is None or verdict.header.end <= data.end:
             return False
         return self.is_locked() or self.file.size() != data.end
 
     def _reaches_far(self, data: SegmentData, window: Window) -> bool:
-        """Whether a message needs a larger buffer and nothing right follows it: then look first, before memory is spent
-        on it."""
+        """Whether a message needs a larger buffer and has no valid successor: then examine it before spending memory on
+        it."""
         room = len(window.buffer)
         seen = self.framing.parse(memoryview(window.buffer)[: window.filled], window.at, window.address)
         if seen is not None and seen.end + self.framing.header_bytes - window.address <= room:
-            return False  # nothing to look at in the file
+            return False  # it fits into the buffer
         header = data.header(window.address, self.framing)
         if header is None or header.end + self.framing.header_bytes - window.address <= room:
             return False
         return header.end > data.end or not is_followed(data, header, self.framing)
 
     def _read_again(self, window: Window) -> None:
-        """The file says other than the buffer: it is changed in place, as no writer does. Look again, then give up."""
+        """File and buffer differ: the file was changed in place, which no writer does. Reread, then give up."""
         self._rereads += 1
         if self._rereads > MAX_REREADS:
-            raise FileChanged(self.file.name, offset=window.address, found="other bytes each time", expected="the same")
+            raise FileChanged(self.file.name, offset=window.address, found="its bytes change while they are read")
         window.base, window.at, window.filled = window.address, 0, 0
 
     def _cut(self, data: SegmentData, reached: int) -> None:
-        if self.is_live:  # a writer cuts away what is torn before it goes on
+        if self.is_live:  # a writer cuts a torn message before it appends
             data.end = reached
             return
         self.on_fault(
@@ -265,15 +265,15 @@ class SegmentReader:
                 reached,
                 f"{reached} bytes",
                 f"{data.end} bytes, as when it was opened",
-                loses="what was behind",
+                loses="everything after it",
                 repair="read again",
             )
         )
         data.end = reached
 
     def _changed_framing(self, data: SegmentData, at: int) -> Framing | None:
-        """Another framing with the same provider, if the message at ``at`` is one of it: a newer version writes on
-        behind 1.x."""
+        """Another framing with the same provider, if the message at ``at`` has it: a newer version continues a 1.x
+        journal."""
         if data.header(at, self.framing) is not None:
             return None
         framing = detect_framing(data, at, None)
@@ -287,7 +287,7 @@ class SegmentReader:
                     at,
                     f"magic {framing.magic:#010x}",
                     f"magic {self.framing.magic:#010x}",
-                    loses="nothing here; the original reads only messages with the metastore's magic",
+                    loses="nothing here; the C library reads only messages with the metastore's magic",
                     repair="rewrite the journal with everlog",
                 )
             )

@@ -1,7 +1,6 @@
-"""Where a journal is cut into splits: runs of segments and, where a large one has an index that agrees with the data,
-pieces of it.
+"""Divides a journal into splits: runs of segments, and pieces of a large segment if its index agrees with the data.
 
-A piece is bounded by offsets, not by numbers of messages: whatever an index says, every message lies in one piece.
+A piece is bounded by offsets, not message numbers, so every message is in exactly one piece, whatever the index says.
 """
 
 from __future__ import annotations
@@ -22,18 +21,17 @@ from everlog.jlog.reading.journal import Journal
 from everlog.jlog.reading.segments import Piece, Segment
 
 MIN_PIECE_BYTES = 1 << 16
-"""A segment is not cut into smaller pieces."""
+"""Minimum size of a piece."""
 MAX_PIECES = 4096
-"""Of one segment: each is looked up in the index when a query is planned."""
+"""Maximum number of pieces of a segment: planning looks each one up in the index."""
 
 ENTRY = JlogIndexEntry.size
 
 
 @dataclass(frozen=True, slots=True)
 class SplitContext:
-    """What a scan of a split needs: ``logs`` are its segments, ``previous`` and ``following`` those before and behind
-    them, where there are any; with ``piece`` there is one segment, and it is read from there on as far as the piece
-    goes."""
+    """What a scan of a split needs: ``logs`` are its segments; ``previous`` and ``following`` are those before and
+    after them, if any. With ``piece``, ``logs`` is one segment, of which the piece is read."""
 
     previous: int | None
     logs: tuple[int, ...]
@@ -42,10 +40,10 @@ class SplitContext:
 
 
 def plan_splits(journal: Journal, start: int | None, end: int | None, split_bytes: int) -> Iterator[Split]:
-    """Splits of about ``split_bytes`` that hold the messages ``start <= address < end``."""
+    """Splits of about ``split_bytes`` that cover the messages ``start <= address < end``."""
     segments = journal.segments
-    first: int | None = None  # of a run that is not given yet
-    behind = byte_count = 0
+    first: int | None = None  # start of the run not yielded yet
+    past_end = byte_count = 0
     for at, segment in enumerate(segments):
         low = segment.log << MARKER_BITS
         if segment.log < (start or 0) >> MARKER_BITS or (end is not None and low >= end):
@@ -61,29 +59,29 @@ def plan_splits(journal: Journal, start: int | None, end: int | None, split_byte
         if first is None:
             first, byte_count = at, 0
         byte_count += segment.byte_count
-        behind = at + 1
+        past_end = at + 1
     if first is not None:
-        yield _split(segments, first, behind, start, end)
+        yield _split(segments, first, past_end, start, end)
 
 
-def _context(segments: list[Segment], first: int, behind: int, piece: Piece | None = None) -> SplitContext:
+def _context(segments: list[Segment], first: int, past_end: int, piece: Piece | None = None) -> SplitContext:
     return SplitContext(
         segments[first - 1].log if first else None,
-        tuple(segment.log for segment in segments[first:behind]),
+        tuple(segment.log for segment in segments[first:past_end]),
         piece,
-        segments[behind].log if behind < len(segments) else None,
+        segments[past_end].log if past_end < len(segments) else None,
     )
 
 
-def _split(segments: list[Segment], first: int, behind: int, start: int | None, end: int | None) -> Split:
+def _split(segments: list[Segment], first: int, past_end: int, start: int | None, end: int | None) -> Split:
     low = segments[first].log << MARKER_BITS
-    high = (segments[behind - 1].log + 1) << MARKER_BITS
+    high = (segments[past_end - 1].log + 1) << MARKER_BITS
     return Split(
         STREAM,
         low if start is None else max(low, start),
         high if end is None else min(high, end),
-        sum(segment.byte_count for segment in segments[first:behind]),
-        _context(segments, first, behind),
+        sum(segment.byte_count for segment in segments[first:past_end]),
+        _context(segments, first, past_end),
     )
 
 
@@ -96,7 +94,7 @@ def _of_pieces(
     for number, piece in enumerate(pieces):
         low = base if number == 0 else base + piece.marker
         following = base + pieces[number + 1].marker if number < len(pieces) - 1 else high
-        # By what the index says of numbers; one message more is read on each side in case it is off.
+        # By the index's numbers, with one message more on each side in case they are off.
         if (start is not None and following + 1 < start) or (end is not None and low > end):
             continue
         size = (segment.byte_count if piece.end is None else piece.end) - piece.start
@@ -111,8 +109,8 @@ def _of_pieces(
 
 
 def cut_segment(journal: Journal, segment: Segment, piece_bytes: int) -> list[Piece]:
-    """Pieces of about ``piece_bytes``. The segment is one where it has no index, or none that the data agrees with:
-    only reading it tells where its messages begin."""
+    """Pieces of about ``piece_bytes``. A segment without an index that agrees with the data is one piece, because only
+    reading it finds its messages."""
     count = min(max(round(segment.byte_count / piece_bytes), 2), MAX_PIECES)
     whole = [Piece(0, 1, None)]
     try:
@@ -139,20 +137,20 @@ def cut_segment(journal: Journal, segment: Segment, piece_bytes: int) -> list[Pi
 
 
 class _Lookup:
-    """Finds messages by bisecting an index on disk. ``last``: where its last message begins."""
+    """Finds messages by bisecting an index on disk. ``last`` is where its last message starts."""
 
     def __init__(self, index: ReadableFile, data_bytes: int, data: ReadableFile, framing: Framing) -> None:
         self._index = index
         self._data = data
         self._framing = framing
-        # No more entries than the data has room for; without the closing 0, or what else of zeros is at the end.
+        # At most as many entries as the data has room for, without the closing 0 or other zeros at the end.
         most = min(index.size() // ENTRY, data_bytes // framing.header_bytes + 1)
         self._count = bisect_left(range(most), True, lo=min(most, 1), key=lambda number: not self._entry(number))
         self.last = self._entry(self._count - 1) if self._count else 0
 
     def message_near(self, offset: int) -> tuple[int, int] | None:
-        """Offset and number of the first message at ``offset`` or behind it, if the index knows it and the message
-        before it ends there."""
+        """Offset and number of the first message at or after ``offset``, if the index has it and the previous message
+        ends there."""
         number = bisect_left(range(self._count), offset, key=self._entry)
         if number < 1 or number >= self._count:
             return None
@@ -173,8 +171,8 @@ class _Lookup:
 
 
 def split_times(journal: Journal, splits: list[Split]) -> list[SplitTimes]:
-    """By the header of each split's first message. Of a split behind a hole nothing says when it begins, so that the
-    hole is told by a scan of any time."""
+    """The time in the header of each split's first message. The start of a split after a gap is unknown, so that a scan
+    of any time range reports the gap."""
     times = from_firsts([_time_at_start(journal, split) for split in splits])
     for number, split in enumerate(splits):
         context: SplitContext = split.context
@@ -192,7 +190,7 @@ def _time_at_start(journal: Journal, split: Split) -> int | None:
     except EverlogError:
         return None
     preferred = journal.preferred
-    # What looks like a header of 1.x may be zeros: only where the metastore says so.
+    # Zeros look like a header of 1.x: try that only if the metastore names it.
     others = [framing for framing in KNOWN if framing not in (LEGACY, preferred)]
     for framing in others if preferred is None else [preferred, *others]:
         header = framing.parse(head, 0, offset)

@@ -1,4 +1,4 @@
-"""The message walker: the compiled one, or its twin :mod:`everlog.jlog.reading.walk_twin`, which says what it does."""
+"""Selects the compiled message walker, else its twin :mod:`everlog.jlog.reading.walk_twin`, which documents both."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""The message walker in plain Python: the specification of ``_walk.pyx``, and what runs where that was not built.
+"""The message walker in plain Python: the specification of ``_walk.pyx``, and the fallback if that is not built.
 
-A message is taken when its header is plausible (:mod:`everlog.jlog.format.framing` says when), it ends inside the data,
-its end is the end of the data or another plausible header, and no other plausible header lies inside its payload. Where
-that does not hold the walker stops and says so; :mod:`everlog.jlog.reading.recovery` looks closer and decides.
+A message is accepted if its header is plausible (see :mod:`everlog.jlog.format.framing`), it ends inside the data, its
+end is the end of the data or another plausible header, and no other plausible header is inside its payload. Otherwise
+the walker stops with a status, and :mod:`everlog.jlog.reading.recovery` examines the place and decides.
 
 Computed numbers of a row: 0 time in nanoseconds since 1970, 1 segment number, 2 marker, 3 offset in the file. Byte span
-0 is the payload as stored (without the zeros that the null provider puts behind an empty message).
+0 is the stored payload (without the zeros that the null provider stores for an empty message).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from everlog.kernel.columns_twin import RowSink
 from everlog.layout import Readable
 
 MORE = 0
-"""The message at the returned place is not whole in the buffer."""
+"""The message at the returned place is incomplete in the buffer."""
 FULL = 1
 """The sink has no room for the message at the returned place."""
 END = 2
@@ -24,9 +24,9 @@ END = 2
 STOP = 3
 """The next message is number ``stop``."""
 FAULT = 4
-"""The message at the returned place is not followed by another, does not end inside the data, or is none."""
+"""The message at the returned place has no valid successor, does not end inside the data, or is not a message."""
 SUSPECT = 5
-"""The message at the returned place would do, but has another plausible header inside."""
+"""The message at the returned place is valid, but contains another plausible header."""
 
 TIMESTAMP_NS, LOG, MARKER, OFFSET = range(4)
 
@@ -46,11 +46,11 @@ def walk_messages(
     trusted: int,
     sink: RowSink,
 ) -> tuple[int, int, int]:
-    """Messages of ``data[start:end]`` into ``sink``: those numbered ``first`` <= marker < ``stop``.
+    """Walk the messages of ``data[start:end]``; those numbered ``first`` <= marker < ``stop`` go into ``sink``.
 
-    ``data[0]`` is at ``base`` in the file; ``at_end`` says that ``end`` is where the data ends. ``marker`` is the
-    number of the message at ``start``. The message at ``trusted`` (an index into ``data``, or -1) is taken without a
-    look into it or behind it. Returns the place reached, the number of the message there, and a status.
+    ``data[0]`` is at ``base`` in the file; ``at_end`` says that the data ends at ``end``. ``marker`` is the number of
+    the message at ``start``. The message at ``trusted`` (an index into ``data``, or -1) is accepted without checking
+    its payload or successor. Returns the place reached, the number of the message there, and a status.
     """
     header_bytes = JlogHeader.size if provider == Provider.PLAIN else JlogCompressedHeader.size
     at = start
@@ -88,7 +88,7 @@ def walk_messages(
 
 
 def stored_length(data: Readable, at: int, magic: int, provider: int) -> int:
-    """Bytes of stored payload behind the header at ``at``, all of which is in ``data``; -1 when it is not plausible."""
+    """Bytes of stored payload after the complete header at ``at``; -1 if it is not plausible."""
     header = JlogHeader.unpack_from(data, at)
     length: int = header.length
     if header.magic != magic or header.tv_usec >= MICROSECONDS or length > MAX_MESSAGE_BYTES:
@@ -110,7 +110,7 @@ def stored_length(data: Readable, at: int, magic: int, provider: int) -> int:
 
 
 def _followed(data: Readable, after: int, end: int, at_end: bool, header_bytes: int, magic: int, provider: int) -> int:
-    """-1 when the data ends at ``after`` or another header is there, else the status to stop with."""
+    """-1 if the data ends at ``after`` or another header is there, else the status to stop with."""
     if end - after < header_bytes:
         if not at_end:
             return MORE
@@ -121,8 +121,8 @@ def _followed(data: Readable, after: int, end: int, at_end: bool, header_bytes: 
 def _holds_header(
     data: Readable, start: int, end: int, header_bytes: int, magic: int, provider: int, is_last: bool
 ) -> int:
-    """``SUSPECT`` when a plausible header in ``data[start:end]`` has all of its message there, else -1. In the last
-    message of the data (``is_last``) the header is enough: the one inside may be torn too."""
+    """``SUSPECT`` if ``data[start:end]`` has a plausible header with its whole message, else -1. In the last message of
+    the data (``is_last``) the header is enough, because the inner message may be torn too."""
     mark = magic.to_bytes(4, "little")
     whole = data if isinstance(data, bytes | bytearray) else bytes(data)
     at = whole.find(mark, start, end)

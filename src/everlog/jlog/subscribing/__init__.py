@@ -1,1 +1,1 @@
-"""Reading a journal as one of its subscribers; their checkpoints; removing what all are done with."""
+"""Subscribers of a journal: reading, checkpoints, and removal of consumed segments."""

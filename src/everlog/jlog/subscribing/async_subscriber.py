@@ -1,8 +1,9 @@
-"""A subscriber for asyncio: as :class:`everlog.jlog.subscribing.subscriber.Subscriber`, with its work on files in
+"""A subscriber for asyncio. Same as :class:`everlog.jlog.subscribing.subscriber.Subscriber`, with file access in
 threads.
 
-Every decision is made by :class:`everlog.jlog.subscribing.subscription.Subscription`, as it is there. A call that is
-cancelled loses nothing: what its thread has read stays to be given."""
+All decisions are made by :class:`everlog.jlog.subscribing.subscription.Subscription`. Cancelling a call loses nothing:
+messages that its thread has read are returned by the next call.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +21,14 @@ from everlog.errors import UsageError
 from everlog.jlog.format.addresses import Address
 from everlog.jlog.format.message import Message
 from everlog.jlog.monitoring.lag import Lag
+from everlog.jlog.options import StartPlace
+from everlog.jlog.subscribing.backoff import Backoff
 from everlog.jlog.subscribing.subscription import Place, Subscription
-from everlog.jlog.subscribing.waiting import Waiting
 from everlog.jlog.writing.opening import JournalPath
 
 
 class _Opening:
-    """One that is being opened in a thread, and how many tasks wait for it."""
+    """A subscription that a thread is opening, and the number of tasks waiting for it."""
 
     def __init__(self, make: Callable[[], Subscription]) -> None:
         self.future = asyncio.ensure_future(asyncio.to_thread(make))
@@ -34,17 +36,17 @@ class _Opening:
 
 
 class AsyncSubscriber:
-    """A subscriber of a journal, for ``async with``, which opens and closes it; ``await subscriber.open()`` does too.
+    """A subscriber of a journal, opened and closed by ``async with``, or opened by ``await subscriber.open()``.
 
-    Arguments, meanings and errors are those of :class:`everlog.jlog.subscribing.subscriber.Subscriber`. One task at a
-    time reads."""
+    Arguments and errors are those of :class:`everlog.jlog.subscribing.subscriber.Subscriber`. One task reads at a time.
+    """
 
     def __init__(
         self,
         journal: JournalPath,
         name: str | bytes,
         *,
-        create: str | None = None,
+        create: StartPlace | None = None,
         checkpoint_every: int | None = None,
         sync: bool = False,
         on_fault: Callable[[Fault], None] | None = None,
@@ -56,8 +58,8 @@ class AsyncSubscriber:
         self._opening: _Opening | None = None
 
     async def open(self) -> Self:
-        """Open it, if it is not. Tasks that do so at the same time wait for the same opening; it goes on until the last
-        of them is cancelled."""
+        """Open the subscriber if it is not open. Concurrent calls share one opening, which continues until the last of
+        them is cancelled. Raises :class:`Closed` after :meth:`close`."""
         if self._subscription is None:
             opening = self._opening
             if opening is None:
@@ -73,41 +75,47 @@ class AsyncSubscriber:
                 raise
             finally:
                 opening.waiting_count -= 1
+        self._opened.check_open()
         return self
 
     @property
     def _opened(self) -> Subscription:
         if self._subscription is None:
-            raise UsageError("subscriber", found="one that is not open", expected="'async with', or 'await open()'")
+            raise UsageError(
+                "subscriber",
+                found="not open",
+                hint="use 'async with' or 'await subscriber.open()'",
+                message="subscriber is not open",
+            )
         return self._subscription
 
     def __aiter__(self) -> AsyncIterator[Message]:
-        """As :meth:`everlog.jlog.subscribing.subscriber.Subscriber.__iter__`."""
+        """See :meth:`everlog.jlog.subscribing.subscriber.Subscriber.__iter__`."""
         self._opened.check_open()
         return self._give(None)
 
-    def follow(self, timeout: float | None = None) -> AsyncIterator[Message]:
-        """As :meth:`everlog.jlog.subscribing.subscriber.Subscriber.follow`. Cancelling the task ends it, too."""
+    def follow(self, timeout_s: float | None = None) -> AsyncIterator[Message]:
+        """See :meth:`everlog.jlog.subscribing.subscriber.Subscriber.follow`. Cancelling the task ends it too."""
         self._opened.check_open()
-        return self._give(Waiting(timeout))
+        return self._give(Backoff(timeout_s))
 
-    async def _give(self, waiting: Waiting | None) -> AsyncIterator[Message]:
+    async def _give(self, backoff: Backoff | None) -> AsyncIterator[Message]:
         subscription = self._opened
         while True:
-            if subscription.ask_next():
+            if subscription.finish_given():
                 await asyncio.to_thread(subscription.write_done)
             for message in subscription.waiting:
                 subscription.last = message
                 yield message
-                if subscription.ask_next():
+                if subscription.finish_given():
                     await asyncio.to_thread(subscription.write_done)
             if await asyncio.to_thread(subscription.read_messages):
-                if waiting is not None:
-                    waiting.found()
-            elif waiting is None or subscription.is_closed:
+                if backoff is not None:
+                    backoff.reset()
+            elif backoff is None or subscription.is_closed:
                 return
             else:
-                delay_s = waiting.nothing(time.monotonic())
+                delay_s = backoff.next_delay(time.monotonic())
                 if delay_s is None:
                     return
                 await asyncio.sleep(delay_s)
@@ -118,38 +126,38 @@ class AsyncSubscriber:
         max_bytes: int = MAX_BATCH_BYTES,
         columns: Sequence[str] | None = None,
     ) -> Batch | None:
-        """As :meth:`everlog.jlog.subscribing.subscriber.Subscriber.read_batch`."""
+        """See :meth:`everlog.jlog.subscribing.subscriber.Subscriber.read_batch`."""
         subscription = self._opened
         batch = await asyncio.to_thread(subscription.read_ahead, max_rows, max_bytes, columns)
-        subscription.hand_out(batch)
+        subscription.mark_given(batch)
         return batch
 
     async def read_payloads(self, max_rows: int = MAX_BATCH_ROWS) -> list[bytes]:
-        """As :meth:`everlog.jlog.subscribing.subscriber.Subscriber.read_payloads`."""
+        """See :meth:`everlog.jlog.subscribing.subscriber.Subscriber.read_payloads`."""
         batch = await self.read_batch(max_rows, columns=("payload",))
         return [] if batch is None else batch.to_list("payload")
 
     async def checkpoint(self, place: Place | None = None) -> None:
-        """As :meth:`everlog.jlog.subscribing.subscriber.Subscriber.checkpoint`; the last message given is that of the
-        moment of the call."""
+        """See :meth:`everlog.jlog.subscribing.subscriber.Subscriber.checkpoint`. The default is the last message given
+        at the time of the call."""
         subscription = self._opened
         await asyncio.to_thread(subscription.checkpoint, subscription.position if place is None else place)
 
     async def seek(self, place: Place) -> None:
-        """As :meth:`everlog.jlog.subscribing.subscriber.Subscriber.seek`."""
+        """See :meth:`everlog.jlog.subscribing.subscriber.Subscriber.seek`."""
         await asyncio.to_thread(self._opened.seek, place)
 
     async def lag(self) -> Lag:
-        """As :meth:`everlog.jlog.subscribing.subscriber.Subscriber.lag`."""
+        """See :meth:`everlog.jlog.subscribing.subscriber.Subscriber.lag`."""
         return await asyncio.to_thread(self._opened.lag)
 
     @property
     def position(self) -> Address:
-        """As :attr:`everlog.jlog.subscribing.subscriber.Subscriber.position`."""
+        """See :attr:`everlog.jlog.subscribing.subscriber.Subscriber.position`."""
         return self._opened.position
 
     async def close(self, *, is_clean: bool = True) -> None:
-        """As :meth:`everlog.jlog.subscribing.subscriber.Subscriber.close`."""
+        """See :meth:`everlog.jlog.subscribing.subscriber.Subscriber.close`. ``is_clean=False`` writes no checkpoint."""
         if self._subscription is not None:
             await asyncio.shield(asyncio.to_thread(self._subscription.close, is_clean=is_clean))
 
@@ -163,6 +171,6 @@ class AsyncSubscriber:
 
 
 def _close_opened(opening: asyncio.Future[Subscription]) -> None:
-    """Of an ``open`` that every task has given up."""
+    """Close a subscription whose ``open`` was cancelled by every task."""
     if not opening.cancelled() and opening.exception() is None:
         opening.result().close(is_clean=False)

@@ -1,4 +1,5 @@
-"""A subscriber's checkpoint while it is open: written, moved on with a finished segment, and what becomes free then."""
+"""The checkpoint of an open subscriber: writes it, moves it past finished segments, and removes segments that this
+frees."""
 
 from __future__ import annotations
 
@@ -16,20 +17,20 @@ from everlog.jlog.subscribing.removal import remove_locked
 from everlog.jlog.writing.checkpoint_file import CheckpointFile
 from everlog.jlog.writing.metastore_file import SAFE, MetastoreFile
 
-NAMES_A_CROSSING = 256
+NAMES_PER_CROSSING = 256
 CHECKPOINT_WEIGHT = 16
-"""To find out what may be removed, all names are listed and all checkpoints read (one costs as much as 16 names). It is
-done at every crossing into a newer segment as long as that is little, else at every so many."""
+"""Finding removable segments lists all names and reads all checkpoints (one costs as much as 16 names). It happens at
+every move into a newer segment while that is cheap, else at every few moves."""
 _log = logging.getLogger("everlog.jlog")
 
 
 class Checkpointer:
-    """The checkpoint of one subscriber. ``address``: as written last. With ``sync`` it is on disk when written, as
-    always in a journal with safety ``safe``.
+    """The checkpoint of one subscriber. ``address`` is the value last written. With ``sync`` it is on disk when
+    written, as always in a journal with safety ``safe``.
 
-    When all of a finished segment is done, the checkpoint becomes (next segment, 0), as the C library has it, so that
-    the segment can go. A crash leaves the old checkpoint or the new one; and what is to be removed to the next
-    crossing, of any subscriber.
+    Once a finished segment is consumed, the checkpoint becomes (next segment, 0), as in the C library, so that the
+    segment can be removed. A crash leaves the old or the new checkpoint, and removal to the next such move of any
+    subscriber.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class Checkpointer:
         self._storage = storage
         self._metastore = metastore
         self._sync = sync
-        # In the order in which reading went on; one that reading went back before may stay for longer.
+        # In reading order. An entry may stay longer after reading moved back.
         self._ends: OrderedDict[int, tuple[int, int]] = OrderedDict()
         self._crossings = 0
         self._crossings_enough = 1
@@ -53,14 +54,14 @@ class Checkpointer:
                 break
             address = Address.of(following, 0)
         if address.log < self.address.log:
-            with locked(self._metastore.file):  # what is there behind it is not removed meanwhile
+            with locked(self._metastore.file):  # keeps segments after it from being removed
                 self.file.write(address, sync=self._is_synced())
         else:
             self.file.write(address, sync=self._is_synced())
         self._moved(address)
 
     def cross(self, done: Address, log: int) -> None:
-        """Reading went on from a finished segment, of which ``done`` was the last message, to segment ``log``."""
+        """Record that reading moved from a finished segment, whose last message was ``done``, to segment ``log``."""
         self._ends[done.log] = (done.marker, log)
         if self.address.log == done.log and self.address >= done:
             following = Address.of(log, 0)
@@ -68,13 +69,13 @@ class Checkpointer:
                 self._moved(following)
 
     def remember(self, before: Checkpointer) -> None:
-        """Take over which segments reading went on from: a message that is the last of one is not to set the checkpoint
-        back into it, for it may be gone."""
+        """Copy which segments reading has left: their last message must not move the checkpoint back into a segment
+        that may be removed."""
         self._ends.update(before._ends)
 
-    def go_back(self, end: Address, on_fault: Callable[[Fault], None]) -> None:
-        """The segment ends at ``end``: a checkpoint above that says that messages were lost. It is set to the end, as
-        the C library does, so that those which take the lost ones' numbers are not passed over."""
+    def rewind_to_end(self, end: Address, on_fault: Callable[[Fault], None]) -> None:
+        """The segment ends at ``end``. A higher checkpoint means that messages were lost. It is reset to the end, as
+        the C library does, so that new messages with the lost ones' numbers are not skipped."""
         if self.address.log != end.log or self.address <= end:
             return
         on_fault(
@@ -83,16 +84,16 @@ class Checkpointer:
                 self.file.file.name,
                 None,
                 f"message {self.address}",
-                f"at most {end}, the last there is",
-                loses="messages that were written under the numbers of lost ones before now, if there are any",
-                repair="none: the checkpoint is set to the last message there is",
+                f"at most {end}, the last message",
+                loses="messages already written under the numbers of lost ones, if any",
+                repair="none: the checkpoint is reset to the last message",
                 address=str(self.address),
             )
         )
         self.write(end)
 
     def remove_consumed(self) -> None:
-        """Remove what became free and was not looked for yet. What goes wrong is logged: it is no fault of reading."""
+        """Remove segments freed since the last check. Errors are logged, because they are not errors of reading."""
         if not self._crossings:
             return
         self._crossings = 0
@@ -101,16 +102,16 @@ class Checkpointer:
                 names = self._storage.names()
                 remove_locked(self._storage, names, values.storage_log)
         except EverlogError as error:
-            _log.warning("%s: finished segments could not be removed: %s", self._storage.root, error)
+            _log.warning("%s: consumed segments could not be removed: %s", self._storage.root, error)
             return
         checkpoints = sum(1 for name in names if name.startswith(CHECKPOINT_PREFIX))
-        self._crossings_enough = 1 + (len(names) + CHECKPOINT_WEIGHT * checkpoints) // NAMES_A_CROSSING
+        self._crossings_enough = 1 + (len(names) + CHECKPOINT_WEIGHT * checkpoints) // NAMES_PER_CROSSING
 
     def _moved(self, address: Address) -> None:
         is_newer = address.log > self.address.log
         self.address = address
         if is_newer:
-            # The end that led here stays: the last message before it may be said to be done once more.
+            # Keep the entry that led here: its last message may be checkpointed again.
             while self._ends and next(iter(self._ends.values()))[1] < address.log:
                 self._ends.popitem(last=False)
             self._crossings += 1

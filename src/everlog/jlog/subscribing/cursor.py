@@ -1,15 +1,15 @@
-"""Where a subscriber is in a journal that is being written: on to the end, into the next segment, past damage.
+"""A subscriber's position in a growing journal: reads to the end, into the next segment, and past damage.
 
-| what is behind the last message | what is done |
+| after the last message | action |
 | --- | --- |
-| nothing, or bytes that are no whole message; the segment is written now | wait: they may become one |
-| nothing; the segment is finished | on to the next one |
-| bytes that are no message, and messages behind them, or the segment is finished | a fault, then on behind them |
-| part of a message, in it what may be messages behind it; a writer has the segment's lock | wait: it may become one |
-| no segment, and a later one is there | a fault, then on in that one |
+| nothing, or an incomplete message, in the current segment | wait: it may become a message |
+| nothing, and the segment is finished | move to the next segment |
+| bytes that are not a message, with messages after them or in a finished segment | report a fault, skip them |
+| a partial message that contains possible messages, while a writer has the segment's lock | wait: it may be completed |
+| the segment is missing, and a later one exists | report a fault, move to that one |
 
-A segment is finished when a later one has messages, or the metastore says so, and when it has reached the limit, or
-nobody has it open for writing. That is asked before its size is, so that what was appended before is seen.
+A segment is finished if a later one has messages or the metastore names a later one, and it has also reached the limit
+or nobody has it open for writing. This is checked before the file size is read, so that earlier appends are seen.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ from everlog.jlog.reading.segments import SegmentReader
 from everlog.jlog.writing.metastore_file import MetastoreFile
 from everlog.kernel.columns import RowSink
 
-LOOK_AGAIN_BYTES = 64 << 10
-"""So many bytes that were no message are looked at again even if there are no more of them."""
+RECHECK_BYTES = 64 << 10
+"""Up to this many bytes that were not a message are examined again even if the file has not grown."""
 QUIET_S = 60.0
-"""A segment below the limit that has a later one is taken for finished when nothing was appended for so long, also
-where a process has it open: readers of the C library open segments as its writers do."""
+"""A segment below the limit, followed by another, counts as finished after this long without an append, even if a
+process has it open: the C library's readers open segments the way its writers do."""
 _PLACE = frozenset(("log", "marker"))
 _ENDED = object()
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a batch is to hold. ``log`` and ``marker`` are in its data, wanted or not."""
+    """The contents of a batch. Its data always includes ``log`` and ``marker``."""
 
     columns: tuple[Column, ...]
     max_rows: int
@@ -58,7 +58,7 @@ class Request:
     _sinks: dict[bool, RowSink] = field(default_factory=dict)
 
     def sink(self, *, is_lz4: bool) -> RowSink:
-        """The sink for segments with such payloads."""
+        """The sink for segments that are, or are not, LZ4 compressed."""
         if is_lz4 not in self._sinks:
             names = _PLACE.union(column.name for column in self.columns)
             if is_lz4:
@@ -74,16 +74,16 @@ class Request:
 
     @property
     def has_payload(self) -> bool:
-        """Whether payloads are to be decoded."""
+        """Whether payloads are needed."""
         return any(column.name == "payload" for column in self.columns)
 
 
 class Cursor:
-    """Reads on from an address. ``on_cross(done, log)`` is told when reading leaves the segment of ``done``, its last
-    message that was given, for segment ``log``; ``on_past_end(address)`` when the address to go on behind is above what
-    the segment that is written now has: reading goes on behind ``address``, its last message.
+    """Reads on from an address. ``on_cross(done, log)`` is called when reading moves from the segment of ``done``, its
+    last message given, to segment ``log``. ``on_past_end(address)`` is called if the start address is above the last
+    message of the current segment, ``address``; reading continues after that.
 
-    After an exception reading goes on where it was: a fault that ``on_fault`` raises comes again.
+    After an exception reading resumes at the same place, so a fault whose ``on_fault`` raised is reported again.
     """
 
     def __init__(
@@ -108,33 +108,33 @@ class Cursor:
         self._reader: SegmentReader | None = None
         self._reader_is_lz4 = False
         self._decoded: Iterator[Batch] | None = None
-        self._looked: tuple[int, bool] | None = None
-        # Segments when they were listed last; below that number none is made any more.
+        self._checked: tuple[int, bool] | None = None
+        # Segments as last listed; no new ones appear below `_settled_below`.
         self._listed: list[int] = []
         self._settled_below = 0
         self.log, self.first = 0, 1
         self.offset, self.marker = 0, 1
 
     def seek(self, address: Address) -> None:
-        """Go on behind an address."""
+        """Continue after an address."""
         self._open_at(address.log, address.marker + 1)
         self.given = address
 
     def rewind(self, address: Address) -> None:
-        """:meth:`seek`, to before the end of the last batch: without looking for the place where that can be."""
+        """As :meth:`seek`, to a place at or before the end of the last batch, without searching for it."""
         log, offset, marker = self._batch_start
         if (log, log) == (address.log, self.log) and marker <= address.marker + 1:
             self._leave_reader()
             self._decoded = None
             self.offset, self.marker, self.first = offset, marker, address.marker + 1
-            self.given, self._looked = address, None
+            self.given, self._checked = address, None
         else:
             self.seek(address)
 
     def read(self, request: Request) -> Batch | None:
-        """The next batch; ``None`` when there is nothing more now."""
+        """The next batch; ``None`` if nothing is available now."""
         if request is not self._request:
-            if self._decoded is not None:  # it has other columns
+            if self._decoded is not None:  # read with other columns
                 self.rewind(self.given)
             self._request = request
         try:
@@ -155,7 +155,7 @@ class Cursor:
         return Batch(request.columns, batch.row_count, batch.data)
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
         self._leave_reader()
         if self._file is not None:
             self._file.close()
@@ -164,12 +164,12 @@ class Cursor:
     # Batches
 
     def _fill(self, request: Request) -> Batch | None:
-        """Rows as the segments have them: until the sink is full, a fault is to be told, or there is no more."""
+        """Rows as stored, until the sink is full, a fault is due, or nothing is left."""
         sink: RowSink | None = None
         self._batch_start = (self.log, self.offset, self.marker)
-        if self._looked is not None and self._looked[0] - self.offset <= LOOK_AGAIN_BYTES:
-            self._looked = None
-        while self._rows is not None or self._begin_look(sink is not None and sink.row_count > 0):
+        if self._checked is not None and self._checked[0] - self.offset <= RECHECK_BYTES:
+            self._checked = None
+        while self._rows is not None or self._begin_read(sink is not None and sink.row_count > 0):
             assert self._reader is not None
             assert self._rows is not None
             wanted = request.sink(is_lz4=self._reader_is_lz4 and request.has_payload)
@@ -203,11 +203,11 @@ class Cursor:
     # Segments
 
     def _open_at(self, log: int, first: int) -> None:
-        """Be at the start of segment ``log``, to give its messages from number ``first`` on."""
+        """Move to the start of segment ``log``, to give its messages from number ``first`` on."""
         self.close()
         self.log, self.first = log, first
         self.offset, self.marker = 0, 1
-        self._decoded = self._looked = None
+        self._decoded = self._checked = None
         self._reader_is_lz4 = False
 
     def _leave_reader(self) -> None:
@@ -215,27 +215,27 @@ class Cursor:
             self.offset, self.marker = self._reader.at, self._reader.marker
         self._rows = self._reader = None
 
-    def _begin_look(self, has_rows: bool) -> bool:
-        """Begin to read what is new, in this segment or a later one; False when nothing is, or when rows have to be
-        given before what happened is told."""
+    def _begin_read(self, has_rows: bool) -> bool:
+        """Start reading new data in this or a later segment. False if there is none, or if rows must be given before an
+        event is reported."""
         while True:
             if self._file is None and not self._open_file():
                 following = self._following()
                 if following is None or has_rows:
                     return False
-                self.on_fault(_gone(self.log, following))
+                self.on_fault(_segment_missing(self.log, following))
                 self._cross(following, has_rows)
                 continue
             assert self._file is not None
             is_followed = self._is_followed()
-            is_finished = is_followed and self._is_left(self._file)
+            is_finished = is_followed and self._is_finished(self._file)
             size = self._file.size()
             if size < self.offset:
                 if has_rows:
                     return False
-                self.on_fault(_cut(self.log, self.offset, size))
-                self.offset, self.first, self.marker, self._looked = 0, self.marker, 1, None
-            if size > self.offset and self._looked != (size, is_finished):
+                self.on_fault(_segment_cut(self.log, self.offset, size))
+                self.offset, self.first, self.marker, self._checked = 0, self.marker, 1, None
+            if size > self.offset and self._checked != (size, is_finished):
                 self._begin_reader(self._file, size, is_finished)
                 return True
             if not is_finished:
@@ -254,7 +254,7 @@ class Cursor:
             except StoreUnavailable:
                 if not self.storage.exists(name):
                     return False
-                if is_last:  # else a writer has made it since it was looked for
+                if is_last:  # else a writer created it since
                     raise
         return False
 
@@ -263,9 +263,11 @@ class Cursor:
         framing = detect_framing(SegmentData(file, 0, size), 0, preferred) or preferred
         if framing.provider is Provider.UNKNOWN:
             raise UnsupportedVersion(
-                file.name, found=f"magic {framing.magic:#010x}", expected="provider 0 (null) or 1 (LZ4)"
+                file.name,
+                found=f"unknown compression provider in magic {framing.magic:#010x}",
+                expected="0 (null) or 1 (LZ4)",
             )
-        self._looked = (size, is_finished)
+        self._checked = (size, is_finished)
         self._reader_is_lz4 = framing.provider is Provider.LZ4
         reader = SegmentReader(file, self.log, 0, size, framing, _NO_SINK, self.on_fault)
         reader.at, reader.marker, reader.first = self.offset, self.marker, max(self.first, 1)
@@ -275,35 +277,35 @@ class Cursor:
         self._reader, self._rows = reader, reader.fill()
 
     def _is_followed(self) -> bool:
-        """Whether a later segment is written now."""
+        """Whether a later segment is the current one."""
         if self.metastore.read().storage_log > self.log:
             return True
         if self.log == MAX_LOG:
             return False
-        # An empty one was left by a writer that died before the metastore said so: this one may be written on.
+        # An empty one was left by a writer that died before it updated the metastore: this one may still grow.
         following = segment_name(self.log + 1)
         with suppress(StoreUnavailable):
             return self.storage.exists(following) and self.storage.size(following) > 0
         return False
 
-    def _is_left(self, file: ReadableFile) -> bool:
-        """Whether nobody appends any more to a segment that is followed by another one. At the limit nobody does. Below
-        it a writer of the C library may: of two that finish segments at the same time, one can skip a number, and the
-        other goes on in the segment with that one."""
+    def _is_finished(self, file: ReadableFile) -> bool:
+        """Whether nobody appends to a followed segment any more. At the limit nobody does. Below it a C library writer
+        may: of two that finish segments at the same time, one can skip a number, and the other continues in the segment
+        with that number."""
         if file.size() >= self.metastore.read().unit_limit:
             return True
         return not self.storage.may_be_written(segment_name(self.log), QUIET_S)
 
     def _is_locked(self) -> bool:
-        """Whether a writer is in the middle of an append to the segment: it has the lock meanwhile."""
+        """Whether a writer is in the middle of an append and holds the segment's lock."""
         try:
             with self.storage.open_writable(segment_name(self.log)) as file:
                 return not file.lock(wait=False)
         except WriteFailed:
-            return False  # not ours to lock
+            return False  # this process may not lock it
 
     def _following(self) -> int | None:
-        """The next segment there is; its number is looked for among all names only where it is not the next one."""
+        """The next existing segment. All names are listed only if its number is not the next one."""
         if self.log == MAX_LOG:
             return None
         if self.storage.exists(segment_name(self.log + 1)):
@@ -311,31 +313,31 @@ class Cursor:
         written = self.metastore.read().storage_log
         if written <= self.log:
             return None
-        for log in self._listed_behind():  # many holes cost no list each
+        for log in self._listed_after():  # avoids listing once for each hole
             if log >= self._settled_below:
                 break
             if self.storage.exists(segment_name(log)):
                 return log
-        # A list of names may miss one that is made meanwhile, though not what was there before the one that it has.
+        # A listing may miss a name created during it, so list twice.
         for _ in range(2):
             self._listed = sorted(log for log in map(parse_segment_name, self.storage.names()) if log is not None)
         self._settled_below = written - MAX_WRITTEN
-        return next(self._listed_behind(), None)
+        return next(self._listed_after(), None)
 
-    def _listed_behind(self) -> Iterator[int]:
-        """The segments behind this one, as they were listed last."""
+    def _listed_after(self) -> Iterator[int]:
+        """The segments after this one, as last listed."""
         return islice(self._listed, bisect_right(self._listed, self.log), None)
 
     def _leave_segment(self, size: int, has_rows: bool) -> bool:
-        """Cross into the next segment, if there is one, and what is to be told first can be."""
+        """Move to the next segment if it exists and nothing must be given before events are reported."""
         following = self._following()
         assert self._file is not None
         if following is None:
             return False
         if self._file.size() != size:
-            return True  # a writer that did not know yet has appended
+            return True  # a writer that had not noticed the move appended
         is_told = size == 0 or following > self.log + 1
-        if has_rows and (is_told or self._reader_is_lz4):  # which message is the last is known when they are decoded
+        if has_rows and (is_told or self._reader_is_lz4):  # the last message is known only after decoding
             return False
         if size == 0:
             self.on_fault(empty_closed_segment(self.log))
@@ -355,30 +357,30 @@ class Cursor:
         self.first, self.given = self.marker, end
 
 
-def _gone(log: int, following: int) -> Fault:
-    """The segment to go on in is not there, though a later one is."""
+def _segment_missing(log: int, following: int) -> Fault:
+    """The segment to read is missing, though a later one exists."""
     return fault(
         "missing-segments",
         segment_name(log),
         None,
         f"no segment {log:08x}" if following == log + 1 else f"no segments {log:08x} to {following - 1:08x}",
-        f"segment {log:08x}, in which the subscriber is",
+        f"segment {log:08x}, where the subscriber is",
         loses="their messages, from the subscriber's checkpoint on",
-        repair="none: what was there is gone",
+        repair="none: the messages are gone",
         address=f"{log:08x}:{1:08x}",
     )
 
 
-def _cut(log: int, offset: int, size: int) -> Fault:
+def _segment_cut(log: int, offset: int, size: int) -> Fault:
     """The segment is shorter than what was read of it."""
     return fault(
         "segment-cut-while-read",
         segment_name(log),
         size,
         f"{size} bytes",
-        f"at least {offset}, which were read",
-        loses="messages that are written anew under numbers which the subscriber has had",
-        repair="none: reading goes on behind the last message there is",
+        f"at least {offset}, which were read before",
+        loses="messages written later under numbers that the subscriber has already read",
+        repair="none: reading continues after the last message",
     )
 
 

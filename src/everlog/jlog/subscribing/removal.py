@@ -1,12 +1,12 @@
-"""Removing segments that every subscriber is done with.
+"""Removes segments that every subscriber has consumed.
 
-A segment goes when each checkpoint is in a higher one; without a subscriber none goes. The segment that is written
-now stays, and so does what a flush of the buffer that is not finished may have written. A checkpoint that can't be
-read, or is far above the segment that is written, holds everything: where its subscriber really is, nobody knows.
-All is done under the metastore's lock, which adding a subscriber and moving a checkpoint back take too. Processes of
-the C library take no lock for it, and may delete the same files meanwhile.
+A segment is removed if every checkpoint is in a later one; without subscribers none is. The current segment stays, and
+so does any segment that an unfinished flush may have written to. A checkpoint that is unreadable, or far above the
+current segment, blocks removal, because its subscriber's real position is unknown. Everything happens under the
+metastore's lock, which adding a subscriber and moving a checkpoint back also take. C library processes take no lock and
+may delete the same files.
 
-The index goes before its data: a crash between leaves a segment without an index, which is none the worse.
+The index is deleted before its segment: a crash in between leaves a segment without an index, which is harmless.
 """
 
 from __future__ import annotations
@@ -35,16 +35,15 @@ from everlog.jlog.writing.metastore_file import MetastoreFile
 from everlog.jlog.writing.opening import JournalPath, storage_of
 
 DRAFT_AGE_S = 600
-"""A draft is there for the moment in which a file is made; older ones were left by a crash."""
+"""A draft exists only while a file is created; older ones were left by a crash."""
 _log = logging.getLogger("everlog.jlog")
-_told: set[tuple[str, str]] = set()
+_warned: set[tuple[str, str]] = set()
 
 
 def remove_consumed(journal: JournalPath, below: int | None = None) -> list[int]:
-    """Delete the segments that every subscriber is done with, and none from ``below`` on; the numbers of those deleted.
+    """Delete the segments that every subscriber has consumed, but none from ``below`` on. Returns their numbers.
 
-    A crash in it leaves the ones not yet reached, to the next call. Raises :class:`WriteFailed`, :class:`NotAStore`,
-    :class:`CorruptData`.
+    A crash leaves the rest for the next call. Raises :class:`WriteFailed`, :class:`NotAStore` and :class:`CorruptData`.
     """
     storage = storage_of(journal)
     with closing(MetastoreFile(storage)) as metastore, metastore.locked() as values:
@@ -52,8 +51,8 @@ def remove_consumed(journal: JournalPath, below: int | None = None) -> list[int]
 
 
 def clean(journal: JournalPath) -> list[int]:
-    """:func:`remove_consumed`, and delete what crashes leave behind: subscribers of sessions that are over, indexes
-    without a segment, drafts of files. Raises as it does."""
+    """Like :func:`remove_consumed`, and delete leftovers of crashes: session subscribers whose process ended, indexes
+    without a segment, and drafts of files. Raises the same errors."""
     storage = storage_of(journal)
     with closing(MetastoreFile(storage)) as metastore, metastore.locked() as values:
         names = storage.names()
@@ -71,14 +70,14 @@ def clean(journal: JournalPath) -> list[int]:
 
 
 def remove_locked(storage: WritableStorage, names: list[str], written: int, below: int | None = None) -> list[int]:
-    """:func:`remove_consumed`, under the metastore's lock: of the ``names`` in the folder, below segment ``written``,
-    the one that is written now."""
+    """Like :func:`remove_consumed`, under the metastore's lock. ``names`` lists the folder; ``written`` is the current
+    segment."""
     lowest = _lowest_checkpoint(storage, names, written)
     if lowest is None:
         return []
     limit = written if below is None else min(written, below)
     logs = sorted(log for log in map(parse_segment_name, names) if log is not None and log < min(lowest, limit))
-    # What a flush may have written stays until it is known whether it has: else it would be written again.
+    # Keep what a flush may have written, so that the next writer can find it and does not write it again.
     note = read_flush_note(storage) if logs else None
     removed = []
     for log in logs:
@@ -91,7 +90,7 @@ def remove_locked(storage: WritableStorage, names: list[str], written: int, belo
 
 
 def _lowest_checkpoint(storage: WritableStorage, names: Iterable[str], written: int) -> int | None:
-    """The segment that the first subscriber is in; ``None`` where nothing may be deleted."""
+    """The segment of the slowest subscriber; ``None`` if nothing may be deleted."""
     sessions: list[tuple[int, str]] = []
     lowest: int | None = None
     for name in names:
@@ -100,7 +99,7 @@ def _lowest_checkpoint(storage: WritableStorage, names: Iterable[str], written: 
         log = _log_of(storage, name)
         if log is None and not storage.exists(name):
             continue  # removed since it was listed
-        if log is None or log > written + 1:  # the next one: all is done, and it is not there yet
+        if log is None or log > written + 1:  # written + 1: all is consumed, and that segment does not exist yet
             return None
         subscriber = parse_checkpoint_name(name)
         if subscriber is not None and is_session(subscriber):
@@ -112,11 +111,11 @@ def _lowest_checkpoint(storage: WritableStorage, names: Iterable[str], written: 
             break
         if not is_over(storage, name):
             return log
-        if (storage.root, name) not in _told:
-            _told.add((storage.root, name))
+        if (storage.root, name) not in _warned:
+            _warned.add((storage.root, name))
             _log.warning(
-                "%s: the session of subscriber %s ended without closing it; its checkpoint, in segment %08x, holds "
-                "nothing (clean deletes it)",
+                "%s: session subscriber %s was not closed; its checkpoint in segment %08x keeps no segments "
+                "(clean deletes it)",
                 storage.root,
                 printable(parse_checkpoint_name(name) or name),
                 log,
@@ -125,8 +124,8 @@ def _lowest_checkpoint(storage: WritableStorage, names: Iterable[str], written: 
 
 
 def _log_of(storage: Storage, name: str) -> int | None:
-    """The segment of a checkpoint, ``None`` where it does not say. Without its lock: one of the file's two numbers is
-    needed, of which a reader sees the old or the new; and nobody who hangs may stop everybody here."""
+    """The segment of a checkpoint, ``None`` if unreadable. Takes no lock: only one of the file's two numbers is needed,
+    which is read as old or new, and a hanging process must not block removal."""
     try:
         with storage.open(name) as file:
             data = file.read_at(0, JlogCheckpoint.size)

@@ -1,9 +1,8 @@
-"""Subscribers for a session: their names begin with ``~``.
+"""Session subscribers: subscribers whose names start with ``~``.
 
-One begins at the newest message each time. While it is open its checkpoint file is there, is listed and holds
-segments; closing removes it. The process that has it open keeps the file held (``WritableFile.hold``), which ends
-with the process: so one that a crash left is told from one that is open. Sessions begin, end and are judged under the
-metastore's lock.
+A session starts at the newest message each time. While it is open its checkpoint file exists, is listed and keeps
+segments; closing it removes the file. The process holds the file (``WritableFile.hold``) until it ends, which
+distinguishes an open session from one left by a crash. Sessions start, end and are checked under the metastore's lock.
 """
 
 from __future__ import annotations
@@ -15,7 +14,8 @@ from everlog.core.files.writable import WritableStorage, locked
 from everlog.errors import StoreUnavailable, SubscriberExists, UnknownSubscriber, WriteFailed
 from everlog.jlog.format.addresses import Address
 from everlog.jlog.format.names import TRANSIENT_PREFIX, checkpoint_name, printable
-from everlog.jlog.subscribing.subscriptions import END, MAX_LOOKS, add_locked, place_finder
+from everlog.jlog.options import StartPlace
+from everlog.jlog.subscribing.subscriptions import END, MAX_TRIES, add_locked, place_finder
 from everlog.jlog.writing.checkpoint_file import CheckpointFile
 from everlog.jlog.writing.metastore_file import SAFE, MetastoreFile
 
@@ -23,12 +23,12 @@ _log = logging.getLogger("everlog.jlog")
 
 
 def is_session(name: str) -> bool:
-    """Whether a subscriber is there for a session, by its name."""
+    """Whether the name is that of a session subscriber."""
     return name.startswith(TRANSIENT_PREFIX)
 
 
 def is_over(storage: WritableStorage, file: str) -> bool | None:
-    """Whether no process has a session's checkpoint file open; ``None`` where that can't be told."""
+    """Whether no process has a session's checkpoint file open; ``None`` if unknown."""
     try:
         with storage.open_writable(file) as opened:
             if not opened.hold():
@@ -40,13 +40,13 @@ def is_over(storage: WritableStorage, file: str) -> bool | None:
 
 
 def begin_session(
-    storage: WritableStorage, metastore: MetastoreFile, name: str, create: str | None
+    storage: WritableStorage, metastore: MetastoreFile, name: str, create: StartPlace | None
 ) -> tuple[CheckpointFile, Address]:
-    """Add a session's subscriber and hold it, or take over what a crash left of one; where it begins. Raises
-    :class:`SubscriberExists` for one that a process has open."""
+    """Add and hold a session subscriber, or take over one left by a crash. Returns its file and start. Raises
+    :class:`SubscriberExists` if a process has it open."""
     with metastore.locked() as values:
         find_place = place_finder(storage, values, create or END)
-        for _ in range(MAX_LOOKS):
+        for _ in range(MAX_TRIES):
             if storage.exists(checkpoint_name(name)):
                 begun = _take_over(storage, name, find_place, sync=values.safety == SAFE)
             else:
@@ -57,14 +57,12 @@ def begin_session(
                 return begun
     raise UnknownSubscriber(
         storage.root,
-        found=f"subscriber {printable(name)!r} removed each time that it was added",
-        expected="a session that nobody removes while it begins",
+        found=f"subscriber {printable(name)!r} was removed each time it was added",
     )
 
 
 def end_session(storage: WritableStorage, metastore: MetastoreFile, file: CheckpointFile) -> None:
-    """Remove a session's subscriber, while it is held: but not one that was added under its name after somebody else
-    had removed it."""
+    """Remove a held session subscriber, but not one that was added under its name after somebody removed it."""
     with locked(metastore.file):
         if file.file.is_current():
             storage.remove(file.file.name)
@@ -76,16 +74,13 @@ def _take_over(
     if is_over(storage, checkpoint_name(name)) is False:
         raise SubscriberExists(
             storage.root,
-            found=f"subscriber {printable(name)!r}, open in a process",
-            expected="a session that is not open",
-            hint="choose a name for each session, such as '~tail-' and the process number",
+            found=f"session subscriber {printable(name)!r} is already open in a process",
+            hint="give each session its own name, such as '~tail-' and the process id",
         )
     file = _held(storage, name)
     if file is None:
         return None
-    _log.warning(
-        "%s: the session of subscriber %s ended without closing it; it begins anew", storage.root, printable(name)
-    )
+    _log.warning("%s: session subscriber %s was not closed; starting it again", storage.root, printable(name))
     try:
         address = find_place()
         file.write(address, sync=sync)
@@ -96,7 +91,7 @@ def _take_over(
 
 
 def _held(storage: WritableStorage, name: str) -> CheckpointFile | None:
-    """``None`` where it is gone: who removes a subscriber takes no lock for it."""
+    """Open and hold it; ``None`` if it is gone, because removing a subscriber takes no lock."""
     try:
         file = CheckpointFile(storage, name)
     except UnknownSubscriber:

@@ -1,11 +1,11 @@
-"""An open subscriber, as the one for loops and the one for asyncio share it: where it is, what is done, what was read.
+"""An open subscriber, shared by the loop and the asyncio interface: its position, what is consumed, what was read.
 
-| of a message | means |
+| state of a message | meaning |
 | --- | --- |
-| read | it is in memory, to be given; lost with the process, and read again by the next |
-| given | it is in the caller's hand |
-| done | the caller said so, or, with ``checkpoint_every``, asked for the next one |
-| checkpointed | done, and the checkpoint says so: it is not given again |
+| read | in memory, not given yet; lost with the process, and read again by the next one |
+| given | passed to the caller |
+| done | consumed: the caller said so, or, with ``checkpoint_every``, requested the next one |
+| checkpointed | done, and recorded in the checkpoint: not given again |
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ from typing import TYPE_CHECKING
 from everlog.core.batch import Batch
 from everlog.core.columns import pick
 from everlog.core.forking import OpenObjects
+from everlog.core.options import check_type
 from everlog.core.report import Fault
-from everlog.errors import SubscriberExists, UnknownSubscriber, UsageError
+from everlog.errors import Closed, SubscriberExists, UnknownSubscriber, UsageError
 from everlog.jlog.format.addresses import Address
 from everlog.jlog.format.message import COLUMNS as MESSAGE_COLUMNS
 from everlog.jlog.format.message import Message, messages_of
 from everlog.jlog.format.names import checkpoint_name
+from everlog.jlog.options import StartPlace
 from everlog.jlog.reading.journal import COLUMNS
 from everlog.jlog.subscribing.checkpointing import Checkpointer
 from everlog.jlog.subscribing.cursor import Cursor, Request
@@ -42,36 +44,38 @@ if TYPE_CHECKING:
 
 READ_AHEAD_ROWS = 4096
 READ_AHEAD_BYTES = 1 << 20
-"""What a loop over messages reads at once."""
+"""Bounds of one read-ahead of a message loop."""
 MAX_ROWS = 1 << 20
 MAX_BYTES = 1 << 30
-"""A batch is never larger, whatever is asked for, but for a single message."""
+"""Upper bounds of a batch, whatever is requested; a single message may be larger."""
 Place = Message | str | int
-"""A message, an address, its number or its text."""
+"""A message, or an address as number or text."""
 _log = logging.getLogger("everlog.jlog")
 
 
 def log_fault(fault: Fault) -> None:
-    """The default for damage: a warning in the log."""
+    """Default for damage: log a warning."""
     _log.warning("%s", fault)
 
 
 class Subscription:
-    """See :class:`everlog.jlog.subscribing.subscriber.Subscriber` for the arguments and errors. Methods may be called
-    in any thread; one at a time reads."""
+    """Arguments and errors are those of :class:`everlog.jlog.subscribing.subscriber.Subscriber`. Any thread may call
+    the methods; one reads at a time."""
 
     def __init__(
         self,
         journal: JournalPath,
         name: str | bytes,
         *,
-        create: str | None,
+        create: StartPlace | None,
         checkpoint_every: int | None,
         sync: bool,
         on_fault: Callable[[Fault], None] | None,
     ) -> None:
         if create not in (None, BEGINNING, END):
             raise UsageError("create", found=repr(create), expected="'beginning', 'end' or None")
+        if checkpoint_every is not None:
+            check_type("checkpoint_every", checkpoint_every, int, "an integer or None")
         if checkpoint_every is not None and checkpoint_every < 1:
             raise UsageError("checkpoint_every", found=str(checkpoint_every), expected="at least 1, or None")
         self.storage = storage_of(journal)
@@ -84,16 +88,16 @@ class Subscription:
         self._lock = threading.RLock()
         self._owner = os.getpid()
         self._is_forked = False
-        # In a forked child: where the checkpoint was when it opened its own files.
+        # In a forked child: the checkpoint when it reopened the files.
         self._reopened_at = Address(0)
-        # Messages that were read and are to be given; and whether a batch was read, but not handed out.
+        # Messages read but not given yet; and whether a batch was read but not marked as given.
         self._pending: list[Message] = []
         self.waiting: Iterator[Message] = iter(self._pending)
         self._is_ahead = False
         self._messages = Request(pick(COLUMNS, MESSAGE_COLUMNS), READ_AHEAD_ROWS, READ_AHEAD_BYTES)
         self._request = self._messages
         self._open_files(create)
-        # The last that was given, or where reading began, and the last that is done. What is between is in hand.
+        # The last message given (or the start), and the last one done. Those in between are with the caller.
         self.last: Message | Address = self._checkpointer.address
         self.done: Message | Address = self.last
         self.done_count = 0
@@ -102,7 +106,7 @@ class Subscription:
 
     # Files
 
-    def _open_files(self, create: str | None) -> None:
+    def _open_files(self, create: StartPlace | None) -> None:
         self._metastore = MetastoreFile(self.storage)
         try:
             file, address = self._open_checkpoint(create)
@@ -115,7 +119,7 @@ class Subscription:
         )
         self._cursor.seek(address)
 
-    def _open_checkpoint(self, create: str | None) -> tuple[CheckpointFile, Address]:
+    def _open_checkpoint(self, create: StartPlace | None) -> tuple[CheckpointFile, Address]:
         if is_session(self.subscriber) and os.getpid() == self._owner:
             return begin_session(self.storage, self._metastore, self.subscriber, create)
         try:
@@ -123,7 +127,7 @@ class Subscription:
         except UnknownSubscriber:
             if create is None:
                 raise
-            with suppress(SubscriberExists):  # somebody else has added it this moment
+            with suppress(SubscriberExists):  # another process has just added it
                 add_subscriber(self.storage, self.subscriber, at=create)
             file = CheckpointFile(self.storage, self.subscriber)
         try:
@@ -133,10 +137,10 @@ class Subscription:
             raise
 
     def check_open(self) -> None:
-        """Raises :class:`UsageError` when it is closed. In a forked child, open the files anew."""
+        """Raises :class:`Closed` after :meth:`close`. In a forked child, reopens the files."""
         if self.is_closed:
-            raise UsageError("subscriber", found="a closed one", expected="an open one")
-        if self._is_forked:  # not asked under the lock: an event loop asks, too, while a thread reads
+            raise Closed("subscriber")
+        if self._is_forked:  # checked without the lock: an event loop checks while a thread reads
             with self._lock:
                 if self._is_forked:
                     before = self._checkpointer
@@ -144,11 +148,11 @@ class Subscription:
                     self._checkpointer.remember(before)
                     self._reopened_at = self._checkpointer.address
                     self._is_forked = False
-                    self._is_ahead = True  # the cursor is where the checkpoint is
+                    self._is_ahead = True  # the cursor is at the checkpoint
 
     def leave_to_parent(self) -> None:
-        """In a forked child: another thread may have held the lock, and locks of files belong to the open file, which
-        the parent has too."""
+        """In a forked child: replace the locks, which another thread may have held, and close the files, whose locks
+        the parent shares."""
         was_closing = self.closing.is_set()
         self._lock, self.closing = threading.RLock(), threading.Event()
         if was_closing:
@@ -162,7 +166,7 @@ class Subscription:
         self._metastore.close()
 
     def close(self, *, is_clean: bool) -> None:
-        """Give the files back; ``is_clean``: write the checkpoint for what is done. A second call does nothing."""
+        """Close the files. ``is_clean`` writes the checkpoint for what is done. A second call does nothing."""
         self.closing.set()
         with self._lock:
             if self.is_closed:
@@ -173,7 +177,7 @@ class Subscription:
                     self._checkpointer.remove_consumed()
             finally:
                 self.is_closed = True
-                self._pending.clear()  # which ends the loop that gives them
+                self._pending.clear()  # ends the loop that gives them
                 try:
                     if is_session(self.subscriber) and os.getpid() == self._owner:
                         end_session(self.storage, self._metastore, self._checkpointer.file)
@@ -183,12 +187,12 @@ class Subscription:
     # Reading
 
     def read_messages(self) -> bool:
-        """Read messages, for ``waiting`` to give; False when there are none now, or it is closed."""
+        """Read messages into ``waiting``. False if none is available now, or it is closed."""
         with self._lock:
             if self.is_closed:
                 return False
             self.check_open()
-            if length_hint(self.waiting):  # those of a reading that was cancelled
+            if length_hint(self.waiting):  # left by a cancelled read
                 return True
             batch = self._read(self._messages)
             self._is_ahead = False
@@ -199,24 +203,24 @@ class Subscription:
             return True
 
     def read_ahead(self, max_rows: int, max_bytes: int, columns: Sequence[str] | None) -> Batch | None:
-        """Read a batch. Its messages are given by :meth:`hand_out`; without that they are read again."""
+        """Read a batch. :meth:`mark_given` marks its messages as given; otherwise they are read again."""
         with self._lock:
             self.check_open()
             wanted = pick(COLUMNS, columns)
             if max_rows < 1 or max_bytes < 1:
-                raise UsageError("batch bounds", found=f"{max_rows} rows, {max_bytes} bytes", expected="at least 1")
+                raise UsageError("max_rows and max_bytes", found=f"{max_rows} and {max_bytes}", expected="at least 1")
             rows, size = min(max_rows, MAX_ROWS), min(max_bytes, MAX_BYTES)
             if (wanted, rows, size) != (self._request.columns, self._request.max_rows, self._request.max_bytes):
                 self._request = Request(wanted, rows, size)
-            if self.ask_next():
+            if self.finish_given():
                 self.write_done()
             if length_hint(self.waiting):
                 self._pending.clear()
                 self._is_ahead = True
             return self._read(self._request)
 
-    def hand_out(self, batch: Batch | None) -> None:
-        """The batch that was read is given."""
+    def mark_given(self, batch: Batch | None) -> None:
+        """Mark the batch that was read as given."""
         self._is_ahead = False
         if batch is not None:
             self.last, self._last_count = self._cursor.given, batch.row_count
@@ -224,7 +228,7 @@ class Subscription:
     def _read(self, request: Request) -> Batch | None:
         if self._is_ahead:
             place = self.position
-            if self._reopened_at.log > place.log:  # the segment was done with, and may be gone
+            if self._reopened_at.log > place.log:  # that segment was consumed and may be gone
                 place = self._reopened_at
             self._cursor.rewind(place)
         self._is_ahead = True
@@ -236,8 +240,8 @@ class Subscription:
         return batch
 
     def _begin_at_end(self, address: Address) -> None:
-        """The place to go on behind is above what the segment has: messages were lost, as in a power cut."""
-        self._checkpointer.go_back(address, self._on_fault)
+        """The start position is above the segment's last message: messages were lost, as in a power cut."""
+        self._checkpointer.rewind_to_end(address, self._on_fault)
         self.last = self.done = address
         self.done_count = 0
 
@@ -245,12 +249,12 @@ class Subscription:
 
     @property
     def position(self) -> Address:
-        """Of the last message that was given."""
+        """Address of the last message given."""
         last = self.last
         return last.address if isinstance(last, Message) else last
 
     def seek(self, place: Place) -> None:
-        """Go on behind a place."""
+        """Continue after a place."""
         with self._lock:
             self.check_open()
             address = _address_of(place)
@@ -262,7 +266,7 @@ class Subscription:
             self.last = self.done = address
 
     def checkpoint(self, place: Place | None) -> None:
-        """Write the checkpoint: ``place`` and all before it are done; ``None``: the last that was given."""
+        """Write the checkpoint: ``place`` and all before it are done; ``None`` means the last message given."""
         with self._lock:
             self.check_open()
             address = self.position if place is None else _address_of(place)
@@ -271,17 +275,18 @@ class Subscription:
                 self.done, self.done_count = self.last, 0
 
     def lag(self) -> Lag:
-        """What waits behind the last message given."""
+        """The backlog after the last message given."""
         from everlog.jlog.format.checkpoints import Checkpoint
         from everlog.jlog.monitoring.lag import measure_lags
         from everlog.jlog.reading.journal import Journal
 
+        self.check_open()
         place, subscriber = self.position, self.subscriber
         here = Checkpoint(subscriber, checkpoint_name(subscriber), 8, place.log, place.marker)
         return measure_lags(Journal.read(self.storage), [here], time.time_ns())[0]
 
-    def ask_next(self) -> bool:
-        """The next message is asked for: what is in hand is done. Whether :meth:`write_done` is due."""
+    def finish_given(self) -> bool:
+        """The next message is requested, so the given ones are done. Returns whether :meth:`write_done` is due."""
         if self.done is not self.last:
             self.done = self.last
             self.done_count += self._last_count
@@ -289,7 +294,7 @@ class Subscription:
         return self.every is not None and self.done_count >= self.every
 
     def write_done(self) -> None:
-        """With ``checkpoint_every``: write the checkpoint for what is done, unless it is closed, which wrote it."""
+        """With ``checkpoint_every``: write the checkpoint for what is done, unless closing has already done so."""
         with self._lock:
             if self.every is not None and self.done_count and not self.is_closed:
                 self.check_open()

@@ -1,1 +1,1 @@
-"""Checking a journal: one report with every fault."""
+"""Verifies a journal: one report with every fault."""

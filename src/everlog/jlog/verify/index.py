@@ -1,4 +1,4 @@
-"""Checking an index against the messages of its segment."""
+"""Verifies an index against the messages of its segment."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from everlog.jlog.format.faults import fault, note
 from everlog.jlog.format.index import ENTRY, SegmentIndex
 from everlog.jlog.format.names import index_name
 
-_DELETE = "delete the index; readers make it anew"
-_STUCK = "nothing here; the original's readers of this segment fail, or are given wrong places"
+_DELETE = "delete the index; readers recreate it"
+_STUCK = "nothing here; the C library's readers of this segment fail, or get wrong offsets"
 
 
 class IndexCheck:
@@ -23,7 +23,7 @@ class IndexCheck:
         self._wrong = False
 
     def compare(self, batch: Batch) -> None:
-        """The messages of a batch against their entries; only the first difference is reported."""
+        """Compare a batch's messages with their entries; reports only the first difference."""
         markers, offsets = batch.column("marker").values, batch.column("offset").values
         first, last = markers[0], markers[batch.row_count - 1]
         self.last = last
@@ -50,12 +50,12 @@ class IndexCheck:
                 return
 
     def finish(self, *, is_written: bool, end: int) -> None:
-        """The index as a whole. ``is_written``: the segment is the one that is written now; ``end``: the number behind
-        its last message, lost ones counted."""
+        """Verify the index as a whole. ``is_written``: it belongs to the current segment; ``end``: the number after its
+        last message, including lost ones."""
         index, name = self.index, index_name(self.index.log)
         if index.byte_count < 0:
             if end > 1:
-                self.report.add(note("index-missing", name, None, "no file", "an index; readers make it"))
+                self.report.add(note("index-missing", name, None, "no file", "an index; readers create it"))
             return
         if index.byte_count % ENTRY:
             self.report.add(
@@ -82,9 +82,9 @@ class IndexCheck:
                     "index-closed-early",
                     name,
                     index.byte_count - ENTRY,
-                    f"a closing entry behind {count}",
+                    f"a closing entry after {count} others",
                     "none: the segment is still written" if is_written else f"{self.last} entries before it",
-                    loses="nothing here; the original's readers go to the next segment too early",
+                    loses="nothing here; the C library's readers move to the next segment too early",
                     repair=_DELETE,
                 )
             )
@@ -93,14 +93,14 @@ class IndexCheck:
 
     def _report_past_end(self, name: str, count: int) -> None:
         entries = self.index.entries
-        there = f", the first one says {entries[self.last]}" if self.last < len(entries) else ""
+        there = f", the first extra one with offset {entries[self.last]}" if self.last < len(entries) else ""
         self.report.add(
             fault(
                 "index-past-end",
                 name,
                 self.last * ENTRY,
                 f"{count} entries{there}",
-                f"{self.last}: no whole message is behind them in {self.index.data_bytes} bytes",
+                f"{self.last}, the number of whole messages in {self.index.data_bytes} bytes",
                 loses=_STUCK,
                 repair=_DELETE,
             )

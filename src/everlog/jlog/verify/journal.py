@@ -1,5 +1,4 @@
-"""Checking a whole journal: one report with every fault. At least as sharp as ``jlogctl data -d``, and never changing a
-byte."""
+"""Verifies a whole journal: one report with every fault. At least as strict as ``jlogctl data -d``, and read-only."""
 
 from __future__ import annotations
 
@@ -39,8 +38,8 @@ from everlog.kernel.columns import RowSink
 
 @dataclass(slots=True)
 class Verification:
-    """The state of one check. ``ends`` gives, for each segment that was read, the number behind its last message;
-    ``byte_count`` are the bytes of all segments."""
+    """The state of one verification. ``ends`` maps each segment read to the number after its last message;
+    ``byte_count`` is the size of all segments."""
 
     journal: Journal
     report: Report
@@ -55,12 +54,12 @@ class Verification:
 
     @property
     def written_log(self) -> int:
-        """The segment that is written now, as far as it is known: no finished one."""
+        """The current segment as far as known: not a finished one."""
         return max(self.journal.metastore.storage_log or 0, self.journal.last_log or 0)
 
 
 def verify_journal(journal: Journal, progress: Progress | None = None) -> Report:
-    """Check everything; never raises for damage."""
+    """Verify everything; never raises for damage."""
     report = Report(journal.storage.root, "jlog", stream_count=1)
     check = Verification(journal, report, progress, find_witness(journal))
     report.faults.extend(journal.metastore.faults)
@@ -75,7 +74,7 @@ def verify_journal(journal: Journal, progress: Progress | None = None) -> Report
             _check_segment(check, segment)
         except EverlogError as error:
             if journal.is_gone(segment.log):
-                continue  # deleted since the folder was listed: no segment of the journal any more
+                continue  # deleted since the folder was listed
             report.add(_unreadable(segment_name(segment.log), error, "all messages of the segment"))
     check_subscribers(journal, check.ends, report)
     check_pre_commit(journal, check.witness, report)
@@ -89,7 +88,7 @@ def _check_storage_log(check: Verification) -> None:
     if last is None:
         if stored:
             check.report.add(
-                note("storage-log-high", METASTORE, 0, f"segment {stored:08x}", "a segment that is there", repair=_NONE)
+                note("storage-log-high", METASTORE, 0, f"segment {stored:08x}", "an existing segment", repair=_NONE)
             )
     elif stored == last - 1 and not check.journal.segments[-1].byte_count:
         check.report.add(
@@ -98,8 +97,8 @@ def _check_storage_log(check: Verification) -> None:
                 METASTORE,
                 0,
                 f"segment {stored:08x}",
-                f"{last:08x}, which is there and empty: a writer is going on to it this moment, or was killed in that",
-                repair="none needed: the next append goes on",
+                f"{last:08x}, which exists and is empty: a writer is moving to it, or was killed doing so",
+                repair="none needed: the next append moves on",
             )
         )
     elif stored < last:
@@ -109,8 +108,8 @@ def _check_storage_log(check: Verification) -> None:
                 METASTORE,
                 0,
                 f"segment {stored:08x}",
-                f"{last:08x}, the last one there is",
-                loses="nothing here; the original's readers stop at that segment, its writers append to a finished one",
+                f"{last:08x}, the last existing one",
+                loses="nothing here; the C library's readers stop there, and its writers append to a finished segment",
                 repair=f"set storage_log to {last}",
             )
         )
@@ -121,8 +120,8 @@ def _check_storage_log(check: Verification) -> None:
                 METASTORE,
                 0,
                 f"segment {stored:08x}",
-                f"{last:08x}, the last one there is",
-                loses="what segments behind the last one held",
+                f"{last:08x}, the last existing one",
+                loses="the messages of segments after the last one",
                 repair=f"create an empty segment {stored:08x}",
             )
         )
@@ -139,7 +138,7 @@ def _check_names(check: Verification) -> None:
         of_index, of_segment = parse_index_name(name), parse_segment_name(name)
         if known or of_index is not None or of_segment is not None:
             if not entry.is_file:
-                check.report.add(_unreadable(name, "no regular file", "what it should hold"))
+                check.report.add(_unreadable(name, "not a regular file", "its contents"))
             elif of_index is not None and of_index not in logs:
                 check.report.add(
                     note("index-without-segment", name, None, "no such segment", "its segment", repair="delete it")
@@ -152,16 +151,18 @@ def _check_names(check: Verification) -> None:
                         None,
                         repr(name),
                         "cp. and two hex digits for each byte of a name",
-                        loses="nothing here; the original lists a subscriber with a wrong name",
+                        loses="nothing here; the C library lists a subscriber with a wrong name",
                         repair="delete it",
                     )
                 )
         else:
-            check.report.add(note("unknown-file", name, None, "a name that no journal has", "no such file"))
+            check.report.add(
+                note("unknown-file", name, None, "a name that is not part of a journal", "only files of the journal")
+            )
 
 
 def _unreadable(name: str, error: object, loses: str) -> Fault:
-    return fault("unreadable-file", name, None, str(error), "a readable file", loses=loses, repair="give access to it")
+    return fault("unreadable-file", name, None, str(error), "a readable file", loses=loses, repair="grant access to it")
 
 
 def _check_segment(check: Verification, segment: Segment) -> None:
@@ -227,7 +228,7 @@ def _check_empty_messages(check: Verification, batch: Batch, reader: SegmentRead
                 "null-provider-empty-message",
                 reader.file.name,
                 batch.column("offset").values[row],
-                f"{lengths.count(0)} empty messages with stored bytes, the first one here",
+                f"{lengths.count(0)} empty messages with stored bytes, the first of them here",
                 "0 bytes",
             )
         )
@@ -243,6 +244,6 @@ def _check_length(check: Verification, segment: Segment, size: int) -> None:
                 size,
                 f"{size} bytes",
                 f"at least {limit}, the limit at which a segment is finished",
-                loses="whole messages at its end, unless the limit was raised or the segment was repaired since",
+                loses="messages at its end, unless the limit was raised or the segment was repaired since",
             )
         )

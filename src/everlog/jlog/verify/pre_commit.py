@@ -1,8 +1,8 @@
-"""Checking the pre-commit buffer: its size, what is in use of it, and what was there before.
+"""Verifies the pre-commit buffer: its size, its used part, and what it held before.
 
-What was flushed last is still there behind the first field, until the buffer is filled again. So it can be seen whether
-a flush reached the journal: the original, when a message larger than the buffer comes, flushes and then writes that
-message over what it has flushed.
+The last flushed messages remain after the first field until the buffer is filled again. They show whether a flush
+reached the journal: when a message is larger than the buffer, the C library flushes and then writes that message over
+the flushed ones.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from everlog.kernel.columns import RowSink
 
 @dataclass(slots=True)
 class Witness:
-    """The first message in the buffer, in use or left there, which is looked for in the journal. ``earliest_us``
-    becomes the time of the journal's first message."""
+    """The first message in the buffer, used or left over, which is searched for in the journal. ``earliest_us`` becomes
+    the time of the journal's first message."""
 
     header: Header
     frame: bytes
@@ -36,7 +36,7 @@ class Witness:
     earliest_us: int | None = None
 
     def observe(self, batch: Batch, file: ReadableFile) -> None:
-        """Compare a batch's messages (columns ``timestamp_ns``, ``length``, ``offset``)."""
+        """Compare with a batch's messages (columns ``timestamp_ns``, ``length``, ``offset``)."""
         times = batch.column("timestamp_ns").values
         if self.earliest_us is None:
             self.earliest_us = times[0] // 1000
@@ -52,7 +52,7 @@ class Witness:
 
 
 def find_witness(journal: Journal) -> Witness | None:
-    """The first message in the buffer, if there is a whole one."""
+    """The first message in the buffer, if it is whole."""
     state = journal.pre_commit()
     if state is None or state.byte_count <= START:
         return None
@@ -61,7 +61,7 @@ def find_witness(journal: Journal) -> Witness | None:
             data = SegmentData(file, START, file.size())
             framing = journal.framing_of(file, START, data.end)
             if framing == LEGACY and journal.preferred not in (None, LEGACY):
-                return None  # a flush put zeros over the mark of the first message: what remains looks like no other
+                return None  # a flush zeroed the magic of the first message: the rest matches nothing
             header = data.header(START, framing)
             if header is None or header.end > data.end:
                 return None
@@ -71,7 +71,7 @@ def find_witness(journal: Journal) -> Witness | None:
 
 
 def check_pre_commit(journal: Journal, witness: Witness | None, report: Report) -> None:
-    """The buffer, after ``witness`` has looked at the whole journal."""
+    """Verify the buffer, after ``witness`` has seen the whole journal."""
     state = journal.pre_commit()
     if state is None:
         return
@@ -79,7 +79,7 @@ def check_pre_commit(journal: Journal, witness: Witness | None, report: Report) 
         if state.byte_count:
             report.add(fault("pre-commit-size", PRE_COMMIT, None, f"{state.byte_count} bytes", f"at least {START}"))
         else:
-            report.add(note("pre-commit-size", PRE_COMMIT, None, "0 bytes", f"{START}; the next writer fills it"))
+            report.add(note("pre-commit-size", PRE_COMMIT, None, "0 bytes", f"{START}; the next writer initialises it"))
         return
     if state.used > state.capacity:
         report.add(
@@ -89,7 +89,7 @@ def check_pre_commit(journal: Journal, witness: Witness | None, report: Report) 
                 JlogPreCommit.used.offset,  # type: ignore[attr-defined]
                 f"{state.used} bytes in use",
                 f"at most {state.capacity}",
-                loses="nothing here; the original's next flush writes memory behind the buffer into the journal",
+                loses="nothing here; the C library's next flush writes memory after the buffer into the journal",
                 repair="set it to the end of the last whole message",
             )
         )
@@ -101,10 +101,10 @@ def check_pre_commit(journal: Journal, witness: Witness | None, report: Report) 
                 "pre-commit-lost",
                 PRE_COMMIT,
                 START,
-                f"a flushed message of {len(witness.frame)} bytes, which is not in the journal",
-                "it to be in a segment",
-                loses="this message, and those flushed with it",
-                repair="none by itself: the messages can be copied from here while they are there",
+                f"a flushed message of {len(witness.frame)} bytes that is not in the journal",
+                "the message in a segment",
+                loses="this message and those flushed with it",
+                repair="none automatic: copy the messages from here before they are overwritten",
             )
         )
 
@@ -138,8 +138,8 @@ def _check_waiting(journal: Journal, state: PreCommit, witness: Witness | None, 
                 PRE_COMMIT,
                 START,
                 f"{count} messages in {state.readable} bytes",
-                "none, when no writer is open",
-                loses="nothing, but readers see them only when they are flushed",
+                "none while no writer is open",
+                loses="nothing, but readers see them only after a flush",
                 repair="the next writer that opens and closes flushes them",
             )
         )
@@ -149,8 +149,8 @@ def _check_waiting(journal: Journal, state: PreCommit, witness: Witness | None, 
                 "pre-commit-duplicate",
                 PRE_COMMIT,
                 START,
-                f"a message that is in {witness.seen_at} too",
-                "only messages that are not in the journal",
+                f"a message that is also in {witness.seen_at}",
+                "only messages not in the journal",
                 loses="nothing, but readers get these messages twice after the next flush",
                 repair="set the bytes in use to 0",
             )
@@ -158,7 +158,7 @@ def _check_waiting(journal: Journal, state: PreCommit, witness: Witness | None, 
 
 
 def _covers(journal: Journal, witness: Witness) -> bool:
-    """Whether the segments there are reach back to the witness, so that it would have to be there."""
+    """Whether the existing segments reach back to the witness, so that they must contain it."""
     logs = [segment.log for segment in journal.segments]
     if not logs or logs != list(range(logs[0], logs[0] + len(logs))):
         return False

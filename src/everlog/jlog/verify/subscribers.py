@@ -1,4 +1,4 @@
-"""Checking checkpoints against the segments there are."""
+"""Verifies checkpoints against the existing segments."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from everlog.jlog.format.faults import fault
 from everlog.jlog.format.layouts import JlogCheckpoint
 from everlog.jlog.reading.journal import Journal
 
-_SET = "set the checkpoint where the subscriber is to go on"
+_SET = "set the checkpoint to where the subscriber is to continue"
 
 
 def check_subscribers(journal: Journal, ends: Mapping[int, int], report: Report) -> None:
-    """Every checkpoint. ``ends``: for each segment that was read, the number behind its last message, lost ones
-    counted."""
+    """Verify every checkpoint. ``ends`` maps each segment read to the number after its last message, including lost
+    ones."""
     for checkpoint in read_checkpoints(journal.storage, journal.storage.names()):
         _check(checkpoint, journal, ends, report)
 
@@ -24,7 +24,7 @@ def _check(checkpoint: Checkpoint, journal: Journal, ends: Mapping[int, int], re
     file, name = checkpoint.file, checkpoint.name
     if checkpoint.error is not None:
         report.add(
-            fault("unreadable-file", file, None, checkpoint.error, "a readable file", repair="give access to it")
+            fault("unreadable-file", file, None, checkpoint.error, "a readable file", repair="grant access to it")
         )
     elif checkpoint.log is None or checkpoint.marker is None:
         code = "checkpoint-size" if checkpoint.byte_count else "checkpoint-empty"
@@ -35,7 +35,7 @@ def _check(checkpoint: Checkpoint, journal: Journal, ends: Mapping[int, int], re
                 None,
                 f"{checkpoint.byte_count} bytes",
                 f"{JlogCheckpoint.size} bytes",
-                loses=f"the place of subscriber {name}; the original may delete segments that it needs",
+                loses=f"the place of subscriber {name}; the C library may delete segments that it needs",
                 repair=_SET,
             )
         )
@@ -60,7 +60,7 @@ def _check_place(
                 JlogCheckpoint.log.offset,  # type: ignore[attr-defined]
                 f"segment {log:08x}",
                 f"{first:08x} or a later one",
-                loses=f"what was between, for subscriber {name}; the original's repair skips segment {first:08x} too",
+                loses=f"the messages in between, for subscriber {name}; the C library's repair skips {first:08x} too",
                 repair=_SET,
                 address=address,
             )
@@ -78,7 +78,7 @@ def _check_place(
                 address=address,
             )
         )
-    elif marker >= ends.get(log, marker + 1) and (ends[log] > 1 or log == last):  # an emptied one is reported itself
+    elif marker >= ends.get(log, marker + 1) and (ends[log] > 1 or log == last):  # an emptied segment has its own fault
         report.add(
             fault(
                 "checkpoint-past-end",
@@ -86,7 +86,7 @@ def _check_place(
                 JlogCheckpoint.marker.offset,  # type: ignore[attr-defined]
                 f"message {marker}",
                 f"at most {ends[log] - 1}",
-                loses=f"the rest of segment {log:08x} for subscriber {name}, as far as it had not read it",
+                loses=f"the rest of segment {log:08x} that subscriber {name} had not read",
                 repair=_SET,
                 address=address,
             )

@@ -1,1 +1,1 @@
-"""Appending to a journal, beside other writers."""
+"""Creates journals and appends to them, together with other writers."""

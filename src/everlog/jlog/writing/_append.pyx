@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Compiled appending to local files; :mod:`everlog.jlog.writing.append_twin` says what it does."""
+"""Compiled appender for local files; :mod:`everlog.jlog.writing.append_twin` documents it."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -62,7 +62,7 @@ cdef extern from *:
     #else
     #define EVERLOG_SETLKW F_SETLKW
     #endif
-    /* The whole file, as the C library locks it. 0, or an errno. */
+    /* Locks the whole file, as the C library does. Returns 0 or an errno. */
     static int everlog_lock(int fd, int take) {
         struct flock lock;
         memset(&lock, 0, sizeof lock);
@@ -70,7 +70,7 @@ cdef extern from *:
         lock.l_whence = SEEK_SET;
         return fcntl(fd, EVERLOG_SETLKW, &lock) == 0 ? 0 : errno;
     }
-    /* All of head and body at an offset. 0, or an errno; a part may then be there. */
+    /* Writes all of head and body at an offset. Returns 0, or an errno; a part may then be written. */
     static int everlog_write(int fd, const void* head, size_t head_bytes, const void* body, size_t body_bytes, int64_t at) {
         struct iovec parts[2];
         int first = head_bytes ? 0 : 1;
@@ -97,7 +97,7 @@ cdef extern from *:
         }
         return 0;
     }
-    /* Bytes read, fewer only at the end of the file; or minus an errno. */
+    /* Returns the bytes read, fewer only at the end of the file, or minus an errno. */
     static int64_t everlog_read(int fd, void* buffer, size_t bytes, int64_t at) {
         size_t have = 0;
         while (have < bytes) {
@@ -123,12 +123,12 @@ cdef extern from *:
         return 0;
     }
     static void everlog_unmap(void* base, int64_t bytes) { munmap(base, (size_t)bytes); }
-    /* What was stored before is there when this is. */
+    /* A release store: earlier stores are visible before this one. */
     static void everlog_publish(void* base, uint32_t used, uint32_t magic) {
         __atomic_store_n((uint64_t*)base, (uint64_t)magic << 32 | used, __ATOMIC_RELEASE);
     }
-    /* Bytes, -1 with errno, or -2 when the file has no name any more. Not by fstat: who asks for the times makes the next
-       write give the file new ones, which costs more than the write. */
+    /* The size, -1 with errno, or -2 if the file is unlinked. Avoids fstat: reading the times makes the next write update
+       them, which costs more than the write. */
     static int64_t everlog_size(int fd) {
         struct stat status;
     #ifdef STATX_NLINK
@@ -149,7 +149,7 @@ cdef extern from *:
         file->inode = status.st_ino;
         return 0;
     }
-    /* Whether the path still is the file's, also as far as this process may not tell. Not by the times: see above. */
+    /* Whether the path still names the file; true if unknown. Avoids reading the times: see above. */
     static int everlog_is_named(const char* path, const everlog_identity* file) {
         struct stat status;
     #ifdef STATX_INO
@@ -161,7 +161,7 @@ cdef extern from *:
         if (lstat(path, &status) != 0) return errno != ENOENT && errno != ENOTDIR;
         return status.st_ino == file->inode && status.st_dev == file->device;
     }
-    /* A number that is another one every few milliseconds. */
+    /* A counter that changes every few milliseconds. */
     static int64_t everlog_tick(void) {
         struct timespec now;
     #ifdef CLOCK_MONOTONIC_COARSE
@@ -189,7 +189,7 @@ cdef extern from *:
 
 
 cdef int failed(int error, name) except -1:
-    """Raise what the operating system said."""
+    """Raise the operating system's error."""
     raise OSError(error, os.strerror(error), name)
 
 
@@ -223,7 +223,7 @@ cdef int check_length(int64_t stored, int64_t length) except -1:
 
 
 cdef int check_messages(list payloads, Py_ssize_t start, list timestamps_us, list lengths) except -1:
-    """What can't be written is told before anything is."""
+    """Raise for any message that can't be written, before writing one."""
     cdef Py_buffer view
     cdef Py_ssize_t at
     for at in range(start, len(payloads)):
@@ -288,7 +288,7 @@ cdef class Appender:
             PyThread_free_lock(self.mutex)
 
     cdef int enter(self) except -1:
-        """One thread at a time from here: two that use one open file do not exclude each other by its lock."""
+        """Serialise threads: a file lock does not exclude threads that share the open file."""
         if PyThread_acquire_lock(self.mutex, NOWAIT_LOCK):
             return 0
         cdef int got = 0
@@ -384,7 +384,7 @@ cdef class Appender:
                 failed(error, self.segment.name)
             if status != DONE:
                 return status, 0, 0
-            size = self.end  # of what is written and framed; `self.end` is behind what is written
+            size = self.end  # end of the written and framed messages; `self.end` is the end of the written ones
             try:
                 for at in range(start, len(payloads)):
                     time_us = now_us if timestamps_us is None else checked_time(timestamps_us[at])
@@ -443,7 +443,7 @@ cdef class Appender:
         return status
 
     cdef int enter_locked(self) except -1:
-        """As :meth:`enter`, and with the file's lock."""
+        """Like :meth:`enter`, and take the file's lock."""
         self.enter()
         try:
             self.take_lock()
@@ -482,8 +482,8 @@ cdef class Appender:
         return ENDED if self.end >= self.limit else DONE
 
     cdef Py_ssize_t keep_whole(self) noexcept nogil:
-        """After a write of several messages that failed: readers may have those which are whole. Cut what is behind
-        them; how many there are."""
+        """After a failed write: keep its whole messages, which readers may have, and truncate the rest. Returns how many
+        were kept."""
         cdef int64_t size = everlog_size(self.fd), marker = self.marker
         cdef int error = 0
         if size > self.end:
@@ -492,15 +492,15 @@ cdef class Appender:
         return self.marker - marker
 
     cdef int prepare(self, int* error) noexcept nogil:
-        """Under the lock: whether this is the place to write to."""
+        """Under the lock: check that this segment can be written."""
         cdef int64_t size = everlog_size(self.fd), log, tick = everlog_tick()
-        if size == -2:  # deleted: what is written there nobody reads
+        if size == -2:  # deleted: it has no readers
             return MOVED
         if size < 0:
             error[0] = errno
             return UNKNOWN
-        # One that was deleted but for another link to it has a name, though not this one. To look for that costs a
-        # quarter of an append: so not each of them does. Whoever deletes a segment takes no lock that would wait for it.
+        # A deleted segment may have another link. Checking its path costs a quarter of an append, so it is done once per
+        # tick: deleting a segment takes no lock, so no check could be exact.
         if tick != self.looked_at:
             if not everlog_is_named(self.c_path, &self.identity):
                 return MOVED
@@ -526,7 +526,7 @@ cdef class Appender:
         return u32_at(head + JLOG_METASTORE_STORAGE_LOG)
 
     cdef bint follow(self, int64_t size, int* error) noexcept nogil:
-        """Go on over what others wrote, as far as it is whole; False when that is not all."""
+        """Advance over whole messages of other writers. Returns False if they end before ``size``."""
         cdef int64_t at = self.end, marker = self.marker, base = at, filled = 0, stored, want
         while at < size:
             if size - at < self.header_bytes:
@@ -548,7 +548,7 @@ cdef class Appender:
 
 
 cdef class BufferAppender:
-    """See the twin. The file is mapped: nobody cuts it while this writer has its lock, and its blocks are there."""
+    """See the twin. Maps the file: nobody cuts it while this writer has its lock, and its blocks are allocated."""
 
     cdef readonly int64_t used, capacity, count
     cdef int fd, header_bytes
@@ -594,7 +594,7 @@ cdef class BufferAppender:
                 return False
             frame = self.base + JLOG_PRE_COMMIT_SIZE + self.used
             length = stored if length < 0 else length
-            # The first message's magic is stored together with the bytes in use.
+            # The first message's magic is stored together with the used size.
             put_header(frame, self.magic if self.used else 0, self.header_bytes, time_us, length, stored)
             memcpy(frame + self.header_bytes, view.buf, stored)
         finally:

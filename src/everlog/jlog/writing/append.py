@@ -1,12 +1,12 @@
-"""Appending: compiled on local files, else its twin :mod:`everlog.jlog.writing.append_twin`, which says what it
-does."""
+"""Selects the compiled appender on local files, else its twin :mod:`everlog.jlog.writing.append_twin`, which documents
+both."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from everlog.core.files.writable import WritableFile
-from everlog.errors import UsageError
+from everlog.errors import UsageError, WrongType
 from everlog.jlog.format.framing import MAX_MESSAGE_BYTES
 from everlog.jlog.writing import append_twin as twin
 from everlog.jlog.writing.append_twin import AS_STORED as AS_STORED
@@ -44,13 +44,22 @@ def _is_local(file: WritableFile) -> bool:
 
 
 def microseconds_of(timestamp_ns: int) -> int:
-    """A timestamp as it is kept. Raises :class:`UsageError` for one before 1970."""
-    if timestamp_ns < 0:
-        raise UsageError("timestamp_ns", found=str(timestamp_ns), expected="at least 0")
-    return timestamp_ns // 1000
+    """Converts a timestamp to the microseconds that a header stores. Raises :class:`UsageError` before 1970, and
+    :class:`WrongType` if it is not an integer."""
+    try:
+        if timestamp_ns < 0:
+            raise UsageError("timestamp_ns", found=str(timestamp_ns), expected="at least 0")
+        return timestamp_ns // 1000
+    except TypeError as error:
+        raise WrongType("timestamp_ns", found=repr(timestamp_ns), expected="an integer") from error
 
 
 def check_length(length: int) -> None:
-    """Raises :class:`UsageError` for a payload that is too long."""
+    """Raises :class:`UsageError` if a payload is too long."""
     if length > MAX_MESSAGE_BYTES:
-        raise UsageError("message", found=f"{length} bytes", expected=f"at most {MAX_MESSAGE_BYTES}")
+        raise UsageError(
+            "message",
+            found=f"{length} bytes",
+            expected=f"at most {MAX_MESSAGE_BYTES}",
+            message=f"message has {length} bytes; at most {MAX_MESSAGE_BYTES} are allowed",
+        )

@@ -1,17 +1,17 @@
-"""Appending to one segment, under its lock: what a writer does for each message.
+"""Appends to one segment under its lock: the work done for each message.
 
-Many writers, of this process and others, the C library's too, append to the same segment. Each append
+Any number of writers append to the same segment: threads, processes, and the C library. Each append
 
-1. locks the segment's file, asks for its size, and looks at the metastore whether the journal has gone on to another
-   segment: after the limit was lowered others may have done so without writing to this one, and readers are past it;
-2. where the file has grown since this writer last saw it, follows what others wrote, header by header;
-3. writes header and payload at the end, in one call, and gives the lock back.
+1. locks the segment file, reads its size, and checks in the metastore whether the journal has moved to another segment.
+After the limit was lowered, others may move on without writing to this segment, and readers are past it; 2. if the file
+has grown since this writer's last append, follows the new messages header by header; 3. writes header and payload at
+the end in one call and releases the lock.
 
-A write that fails is cut away before the lock is given back. A crash in the middle of it leaves a torn message, which
-the next append finds in step 2 and does not write behind: it answers ``UNKNOWN``, and :mod:`everlog.jlog.writing.tail`
-decides.
+A write that fails is truncated before the lock is released. A crash during the write leaves a torn message. The next
+append finds it in step 2, writes nothing and returns ``UNKNOWN``; :mod:`everlog.jlog.writing.tail` then repairs the
+end.
 
-This is the readable twin of ``_append.pyx``; it also runs on storages that are no local folder.
+This is the readable twin of ``_append.pyx``. It also runs on storages that are not local folders.
 """
 
 from __future__ import annotations
@@ -28,21 +28,20 @@ from everlog.jlog.format.framing import MAX_MESSAGE_BYTES, Framing
 from everlog.jlog.format.layouts import JlogMetastore, JlogPreCommit
 
 DONE, ENDED, FULL, UNKNOWN, MOVED = range(5)
-"""``DONE``: written. ``ENDED``: written, and the segment is finished now. Nothing was written: ``FULL``: the segment is
-finished; ``UNKNOWN``: what is behind the last known message is no message; ``MOVED``: the journal has gone on to
+"""``DONE``: written. ``ENDED``: written, and the segment is now full. The others wrote nothing. ``FULL``: the segment
+is full; ``UNKNOWN``: the bytes after the last known message are not a message; ``MOVED``: the journal has moved to
 another segment."""
 MAX_TIME_US = (1 << 32) * 1_000_000 - 1
-"""Seconds have 32 bits."""
+"""A header stores seconds in 32 bits."""
 NOW = -1
-"""As a timestamp: the time of the append."""
+"""Timestamp argument: use the time of the append."""
 AS_STORED = -1
-"""As a length: the payload is stored as it is."""
+"""Length argument: the payload is stored uncompressed."""
 MAGIC_BYTES = 4
 
 
 def frame(framing: Framing, payload: Any, timestamp_us: int, length: int) -> tuple[bytes, bytes]:
-    """Header and stored payload of a message. Raises :class:`OverflowError` for a time or a length that it can't
-    hold."""
+    """Header and stored payload of a message. Raises :class:`OverflowError` if the time or a length does not fit."""
     body = memoryview(payload).tobytes()
     if max(length, len(body)) > MAX_MESSAGE_BYTES:
         raise OverflowError(f"{max(length, len(body))} bytes")
@@ -53,8 +52,8 @@ def frame(framing: Framing, payload: Any, timestamp_us: int, length: int) -> tup
 
 
 class Appender:
-    """Appends to the segment ``log`` of which ``end`` bytes are known to be whole messages, the last of them numbered
-    ``marker - 1``. Several threads may append.
+    """Appends to segment ``log``, whose first ``end`` bytes are known to be whole messages, the last one numbered
+    ``marker - 1``. Thread-safe.
 
     ``last`` is the address of the last message written. Calls raise :class:`OSError` or :class:`WriteFailed`, and
     :class:`OverflowError` for a payload or a time that is too large; then nothing was written.
@@ -72,18 +71,18 @@ class Appender:
         self._segment = segment
         self._metastore = metastore
         self._framing = Framing(magic)
-        self._mutex = threading.Lock()  # two threads that use one open file do not exclude each other by its lock
+        self._mutex = threading.Lock()  # a file lock does not exclude threads that share the open file
         self._is_retired = False
         self._refresh()
 
     def retire(self) -> None:
-        """When it returns, no thread is in :meth:`append_inside`, and none gets anywhere there any more."""
+        """Returns once no thread is in :meth:`append_inside`; later calls of it return ``None``."""
         with self._mutex:
             self._is_retired = True
 
     def append_inside(self, payload: Any) -> Address | None:
-        """One message, now, if it is ``bytes`` and nothing is to be done but to write it: its address. ``None`` where
-        nothing was written: it would end the segment, or what :meth:`append` answers is needed."""
+        """Append one ``bytes`` message if it does not end the segment, and return its address. Returns ``None``, with
+        nothing written, if :meth:`append` is needed."""
         if type(payload) is not bytes:
             return None
         message = b"".join(frame(self._framing, payload, NOW, AS_STORED))
@@ -94,8 +93,8 @@ class Appender:
             return Address(self.last)
 
     def append(self, payload: Any, timestamp_us: int = NOW, length: int = AS_STORED) -> tuple[int, int]:
-        """One message; ``length`` is that of the payload before it was compressed. The status, and its address, if it
-        was written."""
+        """Append one message. ``length`` is its payload's length before compression. Returns the status, and the
+        address if it was written."""
         message = b"".join(frame(self._framing, payload, timestamp_us, length))
         with self._mutex, locked(self._segment):
             status = self._prepare()
@@ -110,8 +109,9 @@ class Appender:
         timestamps_us: Sequence[int] | None = None,
         lengths: Sequence[int] | None = None,
     ) -> tuple[int, int, int]:
-        """``payloads[start:]``, as many as go into this segment; the status, how many were written, and the address of
-        the last. Raises as :meth:`append`; but readers may have some of them already: those stay, ``kept`` of them."""
+        """Append as many of ``payloads[start:]`` as fit into this segment. Returns the status, their number, and the
+        address of the last one. Raises as :meth:`append` does; the ``kept`` whole messages, which readers may already
+        have, then stay."""
         self.kept = 0
         framed = []
         for at in range(start, len(payloads)):
@@ -130,31 +130,31 @@ class Appender:
             return status, count, self.last
 
     def append_framed(self, data: Any, count: int) -> int:
-        """``count`` whole messages, as they are to be on disk."""
+        """Append ``count`` whole messages that are framed already."""
         with self._mutex, locked(self._segment):
             status = self._prepare()
             return status if status != DONE else self._write(data, count)
 
     def _prepare(self) -> int:
-        """Under the lock: whether this is the place to write to."""
+        """Under the lock: check that this segment can be written."""
         size = self._segment.size()
-        if self._refresh() != self.log or not self._segment.is_current():  # of a deleted one nobody reads
+        if self._refresh() != self.log or not self._segment.is_current():  # a deleted file has no readers
             return MOVED
         if size != self.end and not self._follow(size):
             return UNKNOWN
         return FULL if self.end >= self.limit else DONE
 
     def _refresh(self) -> int:
-        """The segment that is written now, and the limit."""
+        """Reload the limit; returns the current segment."""
         head = self._metastore.read_at(0, JlogMetastore.size)
         if len(head) != JlogMetastore.size:
-            raise WriteFailed(self._metastore.name, found=f"{len(head)} bytes", expected="16 bytes")
+            raise WriteFailed(self._metastore.name, found=f"the file has only {len(head)} bytes", expected="16 bytes")
         values = JlogMetastore.unpack_from(head)
         self.limit = max(1, values.unit_limit)
         return values.storage_log
 
     def _follow(self, size: int) -> bool:
-        """Go on over what others wrote, up to ``size``, as far as it is whole; False when that is not all."""
+        """Advance over whole messages of other writers, up to ``size``. Returns False if they end before ``size``."""
         while self.end < size:
             header = self._framing.parse(self._segment.read_at(self.end, self._framing.header_bytes), 0, self.end)
             if header is None or header.end > size:
@@ -174,8 +174,8 @@ class Appender:
         return ENDED if self.end >= self.limit else DONE
 
     def _keep_whole(self) -> int:
-        """After a write that failed: readers may have the messages that are whole. Cut what is behind them; how many
-        there are."""
+        """After a failed write: keep its whole messages, which readers may have, and truncate the rest. Returns how
+        many were kept."""
         marker = self.marker
         try:
             size = self._segment.size()
@@ -183,17 +183,17 @@ class Appender:
                 self._follow(size)
                 self._segment.truncate(self.end)
         except (OSError, EverlogError):
-            pass  # the next append finds what is torn
+            pass  # the next append finds the torn message
         return self.marker - marker
 
 
 class BufferAppender:
-    """Appends to the pre-commit file of which ``used`` bytes behind its first field are in use. Not for several threads
-    at once. ``count`` are the messages that were appended since it was empty.
+    """Appends to the pre-commit file, whose first field is followed by ``used`` bytes of messages. Not thread-safe.
+    ``count`` is the number of messages appended since the buffer was empty.
 
-    The message is written behind what is in use, then it is made part of it, by one write of 8 bytes: those in use, and
-    the first message's magic, which is not there before. A crash between leaves the buffer as it was; an empty one does
-    not begin with a message. The compiled one maps the file and stores there.
+    A message is written after the used bytes, and then added to them by one write of 8 bytes: the used size and the
+    first message's magic, which is absent until then. A crash in between leaves the buffer unchanged, and an empty
+    buffer never starts with a message. The compiled version maps the file and stores there.
     """
 
     def __init__(self, file: WritableFile, magic: int, used: int, capacity: int) -> None:
@@ -204,8 +204,8 @@ class BufferAppender:
         self._framing = Framing(magic)
 
     def append(self, payload: Any, timestamp_us: int = NOW, length: int = AS_STORED) -> bool:
-        """One message; False when it does not fit behind what is in use. Raises :class:`OSError` or
-        :class:`WriteFailed`; then the buffer is as it was."""
+        """Append one message. Returns False if it does not fit. Raises :class:`OSError` or :class:`WriteFailed`; the
+        buffer is then unchanged."""
         head, body = frame(self._framing, payload, timestamp_us, length)
         if self.used + len(head) + len(body) > self.capacity:
             return False
@@ -219,11 +219,11 @@ class BufferAppender:
         return True
 
     def clear(self) -> None:
-        """Say that nothing is in use."""
+        """Mark the buffer as empty."""
         self._file.write_at(0, bytes(min(JlogPreCommit.size + MAGIC_BYTES, self._file.size())))
         self.used = 0
         self.count = 0
 
     def close(self) -> None:
-        """Let go of the file; nothing fits any more."""
+        """Release the file. Nothing fits afterwards."""
         self.capacity = 0

@@ -1,5 +1,4 @@
-"""Writing out what a writer that died, or a flush that failed, left in the pre-commit buffer, without writing a message
-twice."""
+"""Flushes what a dead writer or a failed flush left in the pre-commit buffer, writing each message once."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from everlog.jlog.format.layouts import JlogFlushNote
 from everlog.jlog.format.names import PRE_COMMIT, parse_segment_name, segment_name
 from everlog.jlog.reading.message_scan import whole_messages
 from everlog.jlog.reading.recovery import SegmentData, detect_framing
-from everlog.jlog.writing.buffer import PreCommitBuffer, Waiting
+from everlog.jlog.writing.buffer import LeftMessages, PreCommitBuffer
 
 _log = logging.getLogger("everlog.jlog")
 
@@ -23,65 +22,65 @@ _log = logging.getLogger("everlog.jlog")
 def write_out(
     storage: WritableStorage, buffer: PreCommitBuffer, framing: Framing, append: Callable[[bytes, int], None]
 ) -> int:
-    """Give the whole messages that wait to ``append``, but for those that are in the journal already; then say that
-    nothing waits. The number given. Bytes between and behind them that are no messages are kept in a file first, unless
-    nobody acknowledged them. Raises as :meth:`PreCommitBuffer.waiting`; then all is as it was.
+    """Pass the whole messages in the buffer to ``append``, except those already in the journal, and empty the buffer.
+    Returns how many were passed. Bytes that are not messages are first saved to a file, unless they were never
+    acknowledged. Raises as :meth:`PreCommitBuffer.left_messages`; nothing is changed then.
 
-    A crash in it leaves the messages waiting; ``append`` notes where it writes, so that those which were written are
-    found again.
+    A crash leaves the messages in the buffer. ``append`` records where it writes, so that the messages written before
+    the crash are found.
     """
     if not buffer.used:
         return 0
-    waiting = buffer.waiting()
-    if waiting.odd:
-        _set_aside(storage, waiting, mode=buffer.mode())
+    left = buffer.left_messages()
+    if left.stray:
+        _set_aside(storage, left, mode=buffer.mode())
     note = buffer.flush_note()
-    skip = 0 if note is None else count_written(waiting, _messages_behind(storage, note, framing))
-    if skip < waiting.count:
-        append(waiting.data[waiting.starts[skip] :], waiting.count - skip)
+    skip = 0 if note is None else count_written(left, _messages_from(storage, note, framing))
+    if skip < left.count:
+        append(left.data[left.starts[skip] :], left.count - skip)
     buffer.empty()
-    return waiting.count - skip
+    return left.count - skip
 
 
-def _set_aside(storage: WritableStorage, waiting: Waiting, *, mode: int) -> None:
+def _set_aside(storage: WritableStorage, left: LeftMessages, *, mode: int) -> None:
     kept = ""
-    if waiting.odd_code:
-        for kept in _names(f"cut.{PRE_COMMIT}.{waiting.odd_at}"):
-            if storage.publish(kept, waiting.odd, replace=False, mode=mode, sync=True):
+    if left.stray_code:
+        for kept in _names(f"cut.{PRE_COMMIT}.{left.stray_at}"):
+            if storage.publish(kept, left.stray, replace=False, mode=mode, sync=True):
                 break
             with storage.open(kept) as file:
-                if file.size() == len(waiting.odd) and file.read_at(0, len(waiting.odd)) == waiting.odd:
-                    break  # kept before, by one that died before it had emptied the buffer
+                if file.size() == len(left.stray) and file.read_at(0, len(left.stray)) == left.stray:
+                    break  # saved by a writer that died before it emptied the buffer
     _log.warning(
-        "%s: leaving out bytes from offset %d on that are no message (%s)%s",
+        "%s: skipping bytes at offset %d that are not a message (%s)%s",
         PRE_COMMIT,
-        waiting.odd_at,
-        waiting.odd_code or "torn",
-        f", kept in {kept}" if kept else "",
+        left.stray_at,
+        left.stray_code or "torn",
+        f"; saved in {kept}" if kept else "",
     )
 
 
 def _names(first: str) -> Iterator[str]:
-    """Buffers begin at the same place each time, so that there may be such a file of another one."""
+    """Every buffer starts at the same offset, so an earlier one may have left a file of that name."""
     yield first
     yield from (f"{first}.{number}" for number in count(2))
 
 
-def count_written(waiting: Waiting, written: Iterator[bytes]) -> int:
-    """How many of the first messages that wait are among ``written``, framed, in their order. Messages of other writers
-    may lie between; one that is the same to the microsecond and the byte would be taken for ours."""
-    ends = (*waiting.starts[1:], len(waiting.data))
+def count_written(left: LeftMessages, written: Iterator[bytes]) -> int:
+    """How many of the buffer's first messages are in ``written`` (framed), in order. Messages of other writers may lie
+    between. A message that is identical to the microsecond and byte is counted as ours."""
+    ends = (*left.starts[1:], len(left.data))
     found = 0
     for message in written:
-        if found == waiting.count:
+        if found == left.count:
             break
-        found += message == waiting.data[waiting.starts[found] : ends[found]]
+        found += message == left.data[left.starts[found] : ends[found]]
     return found
 
 
-def _messages_behind(storage: WritableStorage, note: JlogFlushNote, framing: Framing) -> Iterator[bytes]:
-    """The messages, framed, from the noted place on, past damage, over all segments that follow; also those that may be
-    whole though reading takes others inside for real: who knows what was to be written there can tell."""
+def _messages_from(storage: WritableStorage, note: JlogFlushNote, framing: Framing) -> Iterator[bytes]:
+    """The framed messages from the noted place on, past damage, through all later segments. Includes messages that may
+    be whole although reading prefers the ones inside them: the caller knows what was to be written."""
     logs = sorted(log for log in map(parse_segment_name, storage.names()) if log is not None and log >= note.log)
     for log in logs:
         try:
@@ -89,7 +88,7 @@ def _messages_behind(storage: WritableStorage, note: JlogFlushNote, framing: Fra
         except StoreUnavailable:
             if storage.exists(segment_name(log)):
                 raise
-            continue  # a process of the C library has removed it
+            continue  # a C library process removed it
         with opened as file:
             data = SegmentData(file, 0, file.size())
             at = note.offset if log == note.log else 0
@@ -98,12 +97,14 @@ def _messages_behind(storage: WritableStorage, note: JlogFlushNote, framing: Fra
             found = detect_framing(data, 0, framing) or framing
             torn: list[Header] = []
 
-            def told(fault: Fault, data: SegmentData = data, torn: list[Header] = torn, found: Framing = found) -> None:
+            def collect_torn(
+                fault: Fault, data: SegmentData = data, torn: list[Header] = torn, found: Framing = found
+            ) -> None:
                 header = None if fault.offset is None else data.header(fault.offset, found)
                 if header is not None and header.end <= data.end:
                     torn.append(header)
 
-            for header in whole_messages(file, 0, data.end, found, told, at=at):
+            for header in whole_messages(file, 0, data.end, found, collect_torn, at=at):
                 while torn:
                     yield _bytes_of(data, torn.pop(0))
                 yield _bytes_of(data, header)

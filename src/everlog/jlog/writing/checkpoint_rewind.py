@@ -1,8 +1,8 @@
-"""Checkpoints past the last message there is.
+"""Resets checkpoints that are past the last message.
 
-A power cut may take messages that a subscriber was done with, and leave its checkpoint. What is written next gets their
-numbers: the subscriber would never see it. So before a writer's first append such checkpoints are set back to the last
-message there is, as subscribers, and the C library's, do with their own.
+A power cut may lose messages that a subscriber has consumed while its checkpoint survives. New messages then reuse
+their numbers, and the subscriber would skip them. Before its first append a writer therefore resets such checkpoints to
+the last message, as subscribers and the C library do with their own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from everlog.jlog.format.framing import Framing
 from everlog.jlog.format.names import printable
 from everlog.jlog.writing.checkpoint_file import CheckpointFile
 from everlog.jlog.writing.metastore_file import MetastoreFile
-from everlog.jlog.writing.tail import Tail, settle
+from everlog.jlog.writing.tail import Tail, recover_tail
 
 _log = logging.getLogger("everlog.jlog")
 
@@ -26,12 +26,12 @@ _log = logging.getLogger("everlog.jlog")
 def rewind_checkpoints(
     storage: WritableStorage, metastore: MetastoreFile, log: int, file: WritableFile, framing: Framing, known: Tail
 ) -> Tail:
-    """Set checkpoints that are past the end of segment ``log``, the one that is written, back to its end. ``known`` is
-    where the segment is known to go on; where it does.
+    """Reset checkpoints past the end of ``log``, the current segment, to its end. ``known`` is the known tail of the
+    segment; returns its actual tail.
 
-    A crash in it leaves some of them to the next writer. One that can't be set back is told in the log.
+    A crash leaves some of them for the next writer. A checkpoint that can't be reset is logged.
     """
-    # Checkpoints first: those of subscribers at work follow the messages, so that only others are behind the end then.
+    # Read the checkpoints first: active subscribers follow the messages, so only stale ones can be past the end.
     places = {
         found.subscriber: Address.of(found.log, found.marker)
         for found in read_checkpoints(storage, storage.names())
@@ -39,9 +39,9 @@ def rewind_checkpoints(
     }
     if not any(place >= Address.of(log, known.marker) for place in places.values()):
         return known
-    tail = settle(storage, log, file, framing)
+    tail = recover_tail(storage, log, file, framing)
     end = Address.of(log, tail.marker - 1)
-    with metastore.locked() as values:  # so that nobody goes on to the next segment, and what is behind `end` stays
+    with metastore.locked() as values:  # nobody may move to the next segment meanwhile
         if values.storage_log == log:
             for subscriber, place in places.items():
                 if place > end:
@@ -52,16 +52,16 @@ def rewind_checkpoints(
 def _try_to_set_back(storage: WritableStorage, subscriber: str, place: Address, end: Address) -> None:
     try:
         with closing(CheckpointFile(storage, subscriber)) as file:
-            if file.read() != place:  # somebody has moved it meanwhile
+            if file.read() != place:  # moved since it was read
                 return
             file.write(end, sync=True)
-    except UnknownSubscriber:  # it has been removed meanwhile
+    except UnknownSubscriber:  # removed since it was listed
         return
-    except EverlogError as error:  # a subscriber of another user must not keep this one from writing
-        _log.warning("%s: a checkpoint past the end can't be set back: %s", storage.root, error)
+    except EverlogError as error:  # another user's subscriber must not stop this writer
+        _log.warning("%s: can't reset a checkpoint that is past the last message: %s", storage.root, error)
         return
     _log.warning(
-        "%s: the checkpoint of subscriber %s was %s; it is set back to %s, the last message there is",
+        "%s: reset the checkpoint of subscriber %s from %s to %s, the last message",
         storage.root,
         printable(subscriber),
         place,

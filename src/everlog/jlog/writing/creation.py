@@ -1,4 +1,4 @@
-"""Making a journal, and changing its settings."""
+"""Creates a journal and changes its settings."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ import contextlib
 import os
 
 from everlog.core.files.writable import DRAFT_PREFIX, LocalWritableStorage, WritableStorage, write_failed
-from everlog.errors import EverlogError, StoreExists, UsageError
+from everlog.core.options import check_type
+from everlog.errors import EverlogError, StoreExists, UsageError, WrongType
 from everlog.jlog.format.framing import LZ4, NULL, PLAIN
 from everlog.jlog.format.layouts import JlogMetastore, JlogPreCommit
 from everlog.jlog.format.metastore import DEFAULT_UNIT_LIMIT, SAFETY
 from everlog.jlog.format.names import METASTORE, PRE_COMMIT
 from everlog.jlog.format.pre_commit import read_pre_commit
+from everlog.jlog.options import Compression, Safety
 from everlog.jlog.writing.metastore_file import MetastoreFile
 from everlog.jlog.writing.opening import JournalPath, storage_of
 
 MAX_SEGMENT_BYTES = 0xFFFF_FFFF
-"""The metastore has 32 bits for the limit."""
+"""The metastore stores the limit in 32 bits."""
 MAX_BUFFER_BYTES = 1 << 30
 FILE_MODE = 0o640
 COMPRESSIONS = {None: PLAIN.magic, "off": PLAIN.magic, "none": PLAIN.magic, "lz4": LZ4.magic, "null": NULL.magic}
@@ -27,23 +29,22 @@ def create(
     path: str | os.PathLike[str],
     *,
     segment_bytes: int = DEFAULT_UNIT_LIMIT,
-    safety: str = "almost_safe",
-    compression: str | None = None,
+    safety: Safety = "almost_safe",
+    compression: Compression | None = None,
     buffer_bytes: int = 0,
     mode: int = FILE_MODE,
     exist_ok: bool = False,
 ) -> None:
-    """Make an empty journal: a folder that the C library opens as its own.
+    """Create an empty journal: a folder that the C library can open too.
 
-    ``segment_bytes``: a segment is finished when it has at least so many. ``safety``: ``unsafe``, ``almost_safe`` or
-    ``safe`` (see ``docs/durability.md``). ``compression``: ``None``, ``lz4``, or ``null`` (stored as it is, with the
-    longer header). ``buffer_bytes``: of the pre-commit buffer, 0 for none. ``mode``: of the files; the folder gets the
-    same and may be entered by all who may read.
+    ``segment_bytes``: a segment is finished when it has at least this many bytes. ``safety``: see
+    ``docs/durability.md``. ``compression``: ``None``, ``"lz4"``, or ``"null"`` (uncompressed, with the longer header).
+    ``buffer_bytes``: size of the pre-commit buffer, 0 for none. ``mode``: permission bits of the files; the folder gets
+    the same, and whoever may read it may enter it.
 
-    With ``exist_ok`` a journal that is there is left as it is. Raises :class:`StoreExists`, :class:`UsageError`,
-    :class:`WriteFailed`; then nothing is left, or a whole journal that a power cut may take. What is made is on disk on
-    return. A crash in it leaves an empty folder, or one with an empty buffer, which a call with ``exist_ok`` makes a
-    journal.
+    With ``exist_ok`` an existing journal is left unchanged. Raises :class:`StoreExists`, :class:`UsageError` and
+    :class:`WriteFailed`; then nothing is left, or a complete journal that a power cut may lose. On return everything is
+    on disk. A crash leaves an empty folder, or one with an empty buffer; calling again with ``exist_ok`` completes it.
     """
     metastore = JlogMetastore.pack(
         storage_log=0,
@@ -52,7 +53,8 @@ def create(
         magic=_magic(compression),
     )
     _check_buffer(buffer_bytes)
-    root = os.fspath(path)
+    check_type("mode", mode, int, "permission bits, such as 0o640")
+    root = _path(path)
     is_new = _make_folder(root, mode, exist_ok=exist_ok)
     storage = LocalWritableStorage(root)
     try:
@@ -61,18 +63,30 @@ def create(
         if is_new:
             _unmake(storage)
         raise
-    with contextlib.suppress(EverlogError):  # a parent that may not be read
+    with contextlib.suppress(EverlogError):  # the parent may be unreadable
         LocalWritableStorage(os.path.dirname(os.path.abspath(root))).sync_folder()
 
 
+def _path(path: str | os.PathLike[str]) -> str:
+    if not isinstance(path, str | os.PathLike):
+        raise WrongType("path", found=type(path).__name__, expected="a path")
+    return os.fspath(path)
+
+
 def _make_folder(root: str, mode: int, *, exist_ok: bool) -> bool:
-    """Whether there was none."""
+    """Returns False if the folder existed."""
     try:
         os.mkdir(root)
         os.chmod(root, mode | (mode & 0o444) >> 2)
     except FileExistsError as error:
         if not exist_ok:
-            raise StoreExists(root, found="a file or folder of that name", expected="none") from error
+            raise StoreExists(
+                root,
+                found="it exists",
+                expected="a new path",
+                hint="exist_ok keeps an existing journal",
+                message=f"already exists: {root}",
+            ) from error
         return False
     except OSError as error:
         raise write_failed(root, error) from error
@@ -87,7 +101,7 @@ def _unmake(storage: WritableStorage) -> None:
 
 
 def fill_folder(storage: WritableStorage, metastore: bytes, *, buffer_bytes: int, mode: int) -> None:
-    """Make an empty folder a journal; the metastore comes last. One that is a journal stays as it is."""
+    """Turn an empty folder into a journal, writing the metastore last. A folder that is a journal stays unchanged."""
     names = storage.names()
     if METASTORE in names:
         return
@@ -95,7 +109,9 @@ def fill_folder(storage: WritableStorage, metastore: bytes, *, buffer_bytes: int
     strangers = [name for name in names if name != PRE_COMMIT and not name.startswith(DRAFT_PREFIX)]
     if strangers or (left is not None and left.used):
         raise StoreExists(
-            storage.root, found="a folder with other files", expected="a journal, an empty folder or none"
+            storage.root,
+            found="the folder holds other files",
+            expected="a journal, an empty folder or none",
         )
     if buffer_bytes:
         storage.publish(PRE_COMMIT, bytes(JlogPreCommit.size + buffer_bytes), replace=False, mode=mode)
@@ -106,13 +122,13 @@ def alter(
     journal: JournalPath,
     *,
     segment_bytes: int | None = None,
-    safety: str | None = None,
+    safety: Safety | None = None,
     buffer_bytes: int | None = None,
 ) -> None:
-    """Change settings of a journal; what is ``None`` stays. A new segment size and safety reach writers that are open;
-    the buffer must not be in use, and what waits in it is written to the journal first.
+    """Change settings of a journal; ``None`` keeps a setting. Open writers notice a new segment size and safety. The
+    buffer can only be resized while no writer uses it; messages in it are written to the journal first.
 
-    Raises :class:`UsageError`, :class:`WriteFailed`, :class:`NotAStore`, :class:`CorruptData`.
+    Raises :class:`UsageError`, :class:`WriteFailed`, :class:`NotAStore` and :class:`CorruptData`.
     """
     unit_limit = None if segment_bytes is None else _segment_bytes(segment_bytes)
     level = None if safety is None else _safety(safety)
@@ -142,11 +158,11 @@ def _resize_buffer(storage: WritableStorage, buffer_bytes: int, mode: int) -> No
     if found is not None and found.capacity == buffer_bytes:
         return
     if storage.is_open_elsewhere(PRE_COMMIT):
-        raise _in_use("a writer that has it open")
-    # Its lock until the new one is there: what a writer that comes meanwhile puts into the old one would be lost.
+        raise _in_use("a writer has it open")
+    # Hold the lock until the new buffer is in place: messages that a new writer puts into the old one would be lost.
     with storage.open_writable(PRE_COMMIT) as file:
         if not file.lock(wait=False) or not file.is_current():
-            raise _in_use("a writer that has it open")
+            raise _in_use("a writer has it open")
         head = file.read_at(0, JlogPreCommit.size)
         _refuse_used(JlogPreCommit.unpack_from(head).used if len(head) == JlogPreCommit.size else 0)
         storage.publish(PRE_COMMIT, new, replace=True, mode=mode)
@@ -154,31 +170,39 @@ def _resize_buffer(storage: WritableStorage, buffer_bytes: int, mode: int) -> No
 
 def _refuse_used(used: int) -> None:
     if used:
-        raise _in_use("a buffer in use by a writer")
+        raise _in_use("a writer uses it")
 
 
 def _in_use(found: str) -> UsageError:
-    return UsageError(PRE_COMMIT, found=found, expected="none: close the writers first")
+    return UsageError(
+        PRE_COMMIT,
+        found=found,
+        expected="no open writer",
+        hint="close the writers first",
+        message=f"the pre-commit buffer can't be resized: {found}",
+    )
 
 
 def _segment_bytes(value: int) -> int:
+    check_type("segment_bytes", value, int, "an integer")
     if not 1 <= value <= MAX_SEGMENT_BYTES:
-        raise UsageError("segment_bytes", found=str(value), expected=f"1 to {MAX_SEGMENT_BYTES}")
+        raise UsageError("segment_bytes", found=str(value), expected=f"from 1 to {MAX_SEGMENT_BYTES}")
     return value
 
 
-def _safety(name: str) -> int:
+def _safety(name: Safety) -> int:
     if name not in _SAFETY_NUMBERS:
-        raise UsageError("safety", found=repr(name), expected=", ".join(_SAFETY_NUMBERS))
+        raise UsageError("safety", found=repr(name), expected="'unsafe', 'almost_safe' or 'safe'")
     return _SAFETY_NUMBERS[name]
 
 
-def _magic(compression: str | None) -> int:
+def _magic(compression: Compression | None) -> int:
     if compression not in COMPRESSIONS:
         raise UsageError("compression", found=repr(compression), expected="None, 'lz4' or 'null'")
     return COMPRESSIONS[compression]
 
 
 def _check_buffer(value: int) -> None:
+    check_type("buffer_bytes", value, int, "an integer")
     if not 0 <= value <= MAX_BUFFER_BYTES:
-        raise UsageError("buffer_bytes", found=str(value), expected=f"0 to {MAX_BUFFER_BYTES}")
+        raise UsageError("buffer_bytes", found=str(value), expected=f"from 0 to {MAX_BUFFER_BYTES}")

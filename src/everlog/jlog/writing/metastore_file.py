@@ -1,8 +1,7 @@
-"""The metastore, open for writing: which segment is written now, and the settings.
+"""The metastore, open for writing: the current segment and the settings.
 
-The C library maps the file; here it is read and written with system calls, which its processes see at once all the
-same. Every change is one write of the bytes that change, under the file's lock; a crash leaves the old value or the new
-one.
+The C library maps the file. everlog uses system calls, whose effect those processes see immediately. Every change is
+one write of the changed bytes under the file's lock; a crash leaves the old or the new value.
 """
 
 from __future__ import annotations
@@ -19,19 +18,19 @@ from everlog.jlog.format.names import MAX_LOG, METASTORE, parse_segment_name, se
 
 SAFE = 2
 """The safety level at which metastore and checkpoints are synced."""
-_HINT = "everlog repair writes it anew"
+_HINT = "everlog repair rewrites it"
 
 
 class MetastoreFile:
-    """Raises :class:`NotAStore` without a metastore, :class:`CorruptData` for one that a writer must not use."""
+    """Raises :class:`NotAStore` if the metastore is missing, and :class:`CorruptData` if a writer must not use it."""
 
     def __init__(self, storage: WritableStorage) -> None:
-        if not storage.exists(METASTORE) and METASTORE not in storage.names():  # who may not look is told so
+        if not storage.exists(METASTORE) and METASTORE not in storage.names():  # names() raises if access is denied
             raise NotAStore(
                 storage.root,
                 found="no metastore",
                 expected="a JLog journal",
-                hint="everlog.jlog.create makes a journal; everlog repair writes a lost metastore anew",
+                hint="everlog.jlog.create creates a journal; everlog repair rewrites a lost metastore",
             )
         self._storage = storage
         self.file: WritableFile = storage.open_writable(METASTORE)
@@ -43,29 +42,31 @@ class MetastoreFile:
             raise
 
     def read(self) -> JlogMetastore:
-        """The fields, now."""
+        """The current fields."""
         size = self.file.size()
         if size != JlogMetastore.size:
-            raise CorruptData(METASTORE, found=f"{size} bytes", expected=f"{JlogMetastore.size} bytes", hint=_HINT)
+            raise CorruptData(
+                METASTORE, found=f"the file has {size} bytes", expected=f"{JlogMetastore.size} bytes", hint=_HINT
+            )
         values = JlogMetastore.unpack_from(self.file.read_at(0, JlogMetastore.size))
         if not is_valid_magic(values.magic) or not values.unit_limit or values.safety not in SAFETY:
             raise CorruptData(
                 METASTORE,
                 found=f"magic {values.magic:#010x}, segment limit {values.unit_limit}, safety {values.safety}",
-                expected="a known magic, a limit of at least 1, a safety of 0, 1 or 2",
+                expected="a known magic, a limit of at least 1 and a safety of 0, 1 or 2",
                 hint=_HINT,
             )
         return values
 
     @contextmanager
     def locked(self) -> Iterator[JlogMetastore]:
-        """Around a change: the fields, under the lock."""
+        """Context manager for a change: holds the lock and gives the fields."""
         with locked(self.file):
             yield self.read()
 
     def open_segment(self, *, sync: bool) -> tuple[int, WritableFile]:
-        """The segment that is written now, made where it is not there yet. With ``sync`` its name, and the metastore,
-        are on disk on return, whoever made them."""
+        """Open the current segment, creating it if missing. With ``sync`` its name and the metastore are on disk on
+        return, whoever created them."""
         with self.locked() as values:
             file = self._storage.open_writable(segment_name(values.storage_log), create=True, mode=self.mode)
             if sync:
@@ -73,21 +74,23 @@ class MetastoreFile:
             return values.storage_log, file
 
     def sync_names(self) -> None:
-        """Return when the segments' names and the metastore are on disk, whoever made them."""
+        """Sync the folder's names and the metastore, whoever wrote them."""
         self._storage.sync_folder()
         self.file.sync()
 
     def advance(self, log: int, *, sync: bool) -> int:
-        """Go on to the segment behind ``log``, unless somebody has already; the segment that is written now.
+        """Move to the segment after ``log``, unless another process has done so; returns the current segment.
 
-        A crash after the new segment was made and before the metastore says so leaves an empty segment, which the next
-        call, or :meth:`catch_up`, takes.
+        A crash between creating the segment and updating the metastore leaves an empty segment, which the next call or
+        :meth:`catch_up` uses.
         """
         with self.locked() as values:
             if values.storage_log != log:
                 return values.storage_log
             if log == MAX_LOG:
-                raise CorruptData(METASTORE, found=f"segment {log:08x}", expected="a number that has a next one")
+                raise CorruptData(
+                    METASTORE, found=f"segment {log:08x} is the last possible one", hint="migrate to a new journal"
+                )
             self._storage.open_writable(segment_name(log + 1), create=True, mode=self.mode).close()
             if sync:
                 self._storage.sync_folder()
@@ -97,9 +100,9 @@ class MetastoreFile:
             return log + 1
 
     def catch_up(self) -> int:
-        """Make the highest segment there is the one that is written; that segment. A crash in going on, or a power cut
-        that takes the metastore's last change back, leaves it behind: readers take a segment for finished when a later
-        one is there, and those of the original see nothing behind a finished one."""
+        """Make the highest existing segment the current one, and return it. The metastore lags after a crash in
+        :meth:`advance`, or a power cut that loses its last change. Readers treat a segment as finished when a later one
+        exists, and the C library's readers see nothing appended to a finished one."""
         with self.locked() as values:
             return self._catch_up(values.storage_log)
 
@@ -113,9 +116,9 @@ class MetastoreFile:
         return highest
 
     def alter(self, *, unit_limit: int | None = None, safety: int | None = None) -> None:
-        """Change settings; processes that have the journal open see them with their next append."""
+        """Change settings. Processes that have the journal open see them at their next append."""
         with self.locked() as values:
-            self._catch_up(values.storage_log)  # else a larger limit would make a finished segment one that is written
+            self._catch_up(values.storage_log)  # else a larger limit could reopen a finished segment
             if unit_limit is not None:
                 self._set(JlogMetastore.unit_limit.offset, unit_limit)  # type: ignore[attr-defined]
             if safety is not None:
@@ -127,5 +130,5 @@ class MetastoreFile:
         self.file.write_at(offset, value.to_bytes(4, "little"))
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
         self.file.close()

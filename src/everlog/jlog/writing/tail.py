@@ -1,8 +1,8 @@
-"""The end of the segment that is written: where the next message goes.
+"""The end of the current segment, where the next message goes.
 
-A writer that was killed, or a power cut, leaves a torn message at the end. What is written behind it, readers can't
-tell from it: so it is cut away first, under the segment's lock. A torn message was never acknowledged, nor were zeros.
-Bytes that are neither are kept in a file beside the segment before they are cut.
+A killed writer or a power cut leaves a torn message at the end. Readers could not separate it from messages appended
+after it, so a writer first truncates it under the segment's lock. A torn message was never acknowledged, nor were
+zeros. Any other bytes are saved to a file next to the segment before they are cut.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from everlog.jlog.format.framing import Framing
 from everlog.jlog.format.index import ENTRY, read_index
 from everlog.jlog.format.names import index_name
 from everlog.jlog.reading.journal import SOURCES
-from everlog.jlog.reading.message_scan import check_framing, check_no_other
+from everlog.jlog.reading.message_scan import check_framing, check_no_other_framing
 from everlog.jlog.reading.recovery import TORN, SegmentData, holds_header
 from everlog.jlog.reading.segments import SegmentReader
 from everlog.kernel.columns import RowSink
 
 TRIM_BYTES = 1 << 16
-"""An index is trimmed in blocks of that size."""
+"""An index is trimmed in blocks of this size."""
 _log = logging.getLogger("everlog.jlog")
 
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """Where the next message goes: at offset ``end``, as number ``marker``."""
+    """The next message goes to offset ``end`` and gets number ``marker``."""
 
     end: int
     marker: int
 
 
 def known_tail(storage: WritableStorage, log: int, file: WritableFile, framing: Framing) -> Tail:
-    """Where to begin to follow a segment: behind the last message that its index has, if that is sound, else at the
+    """Where to start following a segment: after the last message in its index if that is sound, else at the
     beginning."""
     index = read_index(storage, log, file.size(), framing.header_bytes)
     if index.is_sound and index.good and not index.closed:
@@ -52,12 +52,12 @@ def known_tail(storage: WritableStorage, log: int, file: WritableFile, framing: 
     return Tail(0, 1)
 
 
-def settle(storage: WritableStorage, log: int, file: WritableFile, framing: Framing) -> Tail:
-    """Read the whole segment, cut away what is behind its last message, and say where that ends.
+def recover_tail(storage: WritableStorage, log: int, file: WritableFile, framing: Framing) -> Tail:
+    """Read the whole segment, truncate whatever follows its last message, and return the new tail.
 
-    Locks the index before the segment, in the order in which the C library's readers do when they mend a segment. A
-    crash in it leaves the bytes that were to be cut, or not. Raises :class:`WriteFailed`, and :class:`CorruptData`,
-    with nothing cut, where messages are stored in another way than ``framing`` says: by that, they would be none.
+    Locks the index before the segment, in the order of the C library's readers when they repair a segment. A crash
+    leaves the segment cut or uncut. Raises :class:`WriteFailed`, and :class:`CorruptData` with nothing cut if the
+    messages' framing differs from ``framing``, by which they would not be messages.
     """
     with _locked_index(storage, log) as index, locked(file):
         size = file.size()
@@ -67,7 +67,7 @@ def settle(storage: WritableStorage, log: int, file: WritableFile, framing: Fram
         tail, found = _read(storage, log, there, framing, faults, is_live=False)
         dead: set[int] = set()
         if any(_count_to_end(there, fault.offset or 0, found, dead) for fault in faults):
-            # What may be whole to the last byte is not cut, though reading takes it for torn: it may be acknowledged.
+            # Keep a message that may be whole, even if reading calls it torn: it may be acknowledged.
             known, found = _read(storage, log, there, framing, [], is_live=True)
             count = _count_to_end(there, known.end, found, set())
             if count:
@@ -76,7 +76,7 @@ def settle(storage: WritableStorage, log: int, file: WritableFile, framing: Fram
             code = faults[-1].code if faults else "torn-record"
             is_torn = code in TORN and not holds_header(there, tail.end + 1, found)
             if not is_torn:
-                check_no_other(there, tail.end, found)
+                check_no_other_framing(there, tail.end, found)
             _set_aside(storage, log, file, tail.end, size, "" if is_torn else code)
             if index is not None:
                 _trim(index, tail.end)
@@ -87,7 +87,7 @@ def settle(storage: WritableStorage, log: int, file: WritableFile, framing: Fram
 def _read(
     storage: WritableStorage, log: int, data: SegmentData, framing: Framing, faults: list[Fault], *, is_live: bool
 ) -> tuple[Tail, Framing]:
-    """Where the last message that reading gives ends, and how messages are framed there."""
+    """The end of the last message that reading gives, and the framing there."""
     sink = RowSink([(name, "q", SOURCES[name]) for name in ("marker", "offset")], MAX_BATCH_ROWS, MAX_BATCH_BYTES)
     reader = SegmentReader(data.file, log, 0, data.end, framing, sink, faults.append, is_live=is_live)
     reader.load_index = lambda: read_index(storage, log, data.end, framing.header_bytes)
@@ -103,8 +103,8 @@ def _read(
 
 
 def _count_to_end(data: SegmentData, at: int, framing: Framing, dead: set[int]) -> int:
-    """How many messages, one behind the other by their lengths, lead from an offset to right where the data ends; 0
-    where they don't. ``dead`` are headers from which none do; more are added."""
+    """How many contiguous messages lead from an offset exactly to the end of the data; 0 if they don't. ``dead``
+    collects headers that don't lead there."""
     path: list[int] = []
     header = data.header(at, framing)
     while header is not None and header.offset not in dead:
@@ -125,32 +125,32 @@ def _take(sink: RowSink) -> tuple[int, int] | None:
 
 
 def _set_aside(storage: WritableStorage, log: int, file: WritableFile, end: int, size: int, code: str) -> None:
-    """Keep what is cut, unless it is nothing but a torn message or zeros (``code`` is empty)."""
+    """Save the bytes to cut, unless they are only a torn message or zeros (``code`` is empty)."""
     kept = ""
     if code:
         if size - end > MAX_SMALL_FILE_BYTES:
             raise LimitExceeded(
                 file.name,
                 offset=end,
-                found=f"{size - end} bytes that are no messages",
+                found=f"{size - end} bytes are not messages",
                 expected=f"at most {MAX_SMALL_FILE_BYTES}",
-                hint="everlog repair",
+                hint="everlog repair cuts them",
             )
         kept = f"cut.{log:08x}.{end}"
         storage.publish(kept, file.read_at(end, size - end), replace=True, mode=file.mode(), sync=True)
     _log.warning(
-        "%s: cutting %d bytes at offset %d that are no message (%s)%s",
+        "%s: cutting %d bytes at offset %d that are not a message (%s)%s",
         file.name,
         size - end,
         end,
         code or "torn",
-        f", kept in {kept}" if kept else "",
+        f"; saved in {kept}" if kept else "",
     )
 
 
 @contextmanager
 def _locked_index(storage: WritableStorage, log: int) -> Iterator[WritableFile | None]:
-    """The segment's index, locked, if it has one. One that is made meanwhile holds whole messages only."""
+    """The segment's index, locked, if it exists. One created meanwhile contains whole messages only."""
     name = index_name(log)
     if not storage.exists(name):
         yield None
@@ -160,7 +160,7 @@ def _locked_index(storage: WritableStorage, log: int) -> Iterator[WritableFile |
 
 
 def _trim(index: WritableFile, end: int) -> None:
-    """Entries behind the end would stop the C library's readers for good."""
+    """Remove entries past the end, which would permanently stop the C library's readers."""
     size = index.size()
     keep = size // ENTRY * ENTRY if end else 0
     while keep:

@@ -1,4 +1,4 @@
-"""Writing to a journal: any number of writers, in any number of processes, the C library's among them."""
+"""Appends to a journal. Any number of writers, in any number of processes, may do so, including the C library's."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Self, get_args
 
 from everlog.core.files.durability import Durability
 from everlog.core.files.writable import WritableFile, write_failed
 from everlog.core.forking import OpenObjects
 from everlog.core.group_commit import GroupCommit, Round
-from everlog.errors import EverlogError, UnsupportedVersion, UsageError, WriteFailed
+from everlog.core.options import check_type
+from everlog.errors import Closed, EverlogError, UnsupportedVersion, UsageError, WriteFailed, WrongType
 from everlog.jlog.format.addresses import Address
 from everlog.jlog.format.compression import lz4_encoder
 from everlog.jlog.format.framing import MAX_MESSAGE_BYTES, Framing, Provider
+from everlog.jlog.options import DurabilityName
 from everlog.jlog.writing.append import (
     AS_STORED,
     ENDED,
@@ -32,48 +34,64 @@ from everlog.jlog.writing.append import (
 )
 from everlog.jlog.writing.buffer import (
     DEFAULT_BUFFER_BYTES,
+    LOCK_TIMEOUT_S,
     MAX_BUFFER_BYTES,
-    SECONDS_FOR_THE_LOCK,
     PreCommitBuffer,
-    left_buffer,
+    open_abandoned_buffer,
 )
 from everlog.jlog.writing.buffer_recovery import write_out
 from everlog.jlog.writing.checkpoint_rewind import rewind_checkpoints
 from everlog.jlog.writing.metastore_file import SAFE, MetastoreFile
 from everlog.jlog.writing.opening import JournalPath, storage_of
-from everlog.jlog.writing.tail import Tail, known_tail, settle
+from everlog.jlog.writing.tail import Tail, known_tail, recover_tail
 
 _log = logging.getLogger("everlog.jlog")
 
 
 class Writer:
-    """Appends messages to a journal. For many threads at once, but not for signal handlers.
+    """Appends messages to a journal. Thread-safe, but not for use in signal handlers.
 
-    ``durability`` is one of :class:`Durability`, or ``None``: ``synced`` where the journal's safety is ``safe``, else
-    ``written``. ``buffer_bytes`` is the size of the buffer of ``buffered``; ``None``: what the journal has, else 1 MiB.
+    ``durability`` is a value of :class:`Durability`. ``None`` means ``synced`` if the journal's safety is ``safe``,
+    else ``written``. ``buffer_bytes`` is the buffer size for ``buffered``; ``None`` keeps the journal's buffer size, or
+    1 MiB if it has none.
 
-    Opening writes nothing, but for what a writer that died left in the buffer, which goes to the journal. Raises
-    :class:`NotAStore`, :class:`CorruptData`, :class:`StoreUnavailable`, :class:`UnsupportedVersion`,
-    :class:`UsageError`.
+    Opening writes nothing, except messages that a dead writer left in the buffer: they go to the journal. Raises
+    :class:`NotAStore`, :class:`CorruptData`, :class:`StoreUnavailable`, :class:`UnsupportedVersion` and
+    :class:`UsageError`. Every use after :meth:`close` raises :class:`Closed`.
     """
 
-    def __init__(self, journal: JournalPath, *, durability: str | None = None, buffer_bytes: int | None = None) -> None:
-        if durability is not None and durability not in list(Durability):
-            raise UsageError("durability", found=repr(durability), expected=", ".join(Durability))
+    def __init__(
+        self,
+        journal: JournalPath,
+        *,
+        durability: Durability | DurabilityName | None = None,
+        buffer_bytes: int | None = None,
+    ) -> None:
+        if durability is not None and durability not in get_args(DurabilityName):
+            raise UsageError("durability", found=repr(durability), expected="'buffered', 'written' or 'synced'")
         if buffer_bytes is not None and durability != Durability.BUFFERED:
-            raise UsageError("buffer_bytes", found=f"durability {durability}", expected="durability 'buffered'")
+            raise UsageError(
+                "buffer_bytes",
+                found=f"durability {durability}",
+                expected="durability 'buffered'",
+                message="buffer_bytes needs durability='buffered'",
+            )
+        if buffer_bytes is not None:
+            check_type("buffer_bytes", buffer_bytes, int, "an integer")
         if buffer_bytes is not None and not 1 <= buffer_bytes <= MAX_BUFFER_BYTES:
-            raise UsageError("buffer_bytes", found=str(buffer_bytes), expected=f"1 to {MAX_BUFFER_BYTES}")
+            raise UsageError("buffer_bytes", found=str(buffer_bytes), expected=f"from 1 to {MAX_BUFFER_BYTES}")
         self._storage = storage_of(journal)
         self._lock = threading.Lock()
         self._group = GroupCommit()
         self._segment: WritableFile | None = None
         self._appender: Appender | None = None
-        self._plain: Appender | None = None  # the same, where an append is nothing but that
+        self._fast_appender: Appender | None = (
+            None  # the same, if appends need nothing else (no encoding, buffer or sync)
+        )
         self._buffer: PreCommitBuffer | None = None
         self._is_closed = False
         self._failed_sync: EverlogError | None = None
-        self._has_looked = False  # for checkpoints past the end
+        self._has_rewound = False  # checkpoints that are past the end
         self._pid = os.getpid()
         self._metastore = MetastoreFile(self._storage)
         try:
@@ -98,34 +116,36 @@ class Writer:
     def _encoder(self) -> Callable[[Any], bytes] | None:
         if self._framing.provider is Provider.UNKNOWN:
             raise UnsupportedVersion(
-                self._storage.root, found=f"magic {self._framing.magic:#010x}", expected="provider 0 (null) or 1 (LZ4)"
+                self._storage.root,
+                found=f"unknown compression provider in magic {self._framing.magic:#010x}",
+                expected="0 (null) or 1 (LZ4)",
             )
         return lz4_encoder() if self._framing.provider is Provider.LZ4 else None
 
     # The buffer
 
     def _open_buffer(self, buffer_bytes: int | None) -> None:
-        buffer = PreCommitBuffer(self._storage, self._framing, self._metastore.mode, wait_s=SECONDS_FOR_THE_LOCK)
+        buffer = PreCommitBuffer(self._storage, self._framing, self._metastore.mode, wait_s=LOCK_TIMEOUT_S)
         self._buffer = buffer
-        self._take_over(buffer)
+        self._flush_leftovers(buffer)
         buffer.begin(buffer_bytes or min(buffer.capacity, MAX_BUFFER_BYTES) or DEFAULT_BUFFER_BYTES)
 
     def _rescue_buffer(self) -> None:
-        """Write out what a dead writer left in the buffer; one that lives keeps it."""
-        buffer = left_buffer(self._storage, self._framing, self._metastore.mode)
+        """Flush a dead writer's buffer; a live writer keeps its own."""
+        buffer = open_abandoned_buffer(self._storage, self._framing, self._metastore.mode)
         if buffer is not None:
             try:
-                self._take_over(buffer)
+                self._flush_leftovers(buffer)
             finally:
                 buffer.close()
 
-    def _take_over(self, buffer: PreCommitBuffer) -> None:
+    def _flush_leftovers(self, buffer: PreCommitBuffer) -> None:
         count = self._write_out(buffer)
         if count:
-            _log.warning("%s: wrote %d messages out that a writer had left in pre_commit", self._storage.root, count)
+            _log.warning("%s: flushed %d messages that a dead writer had left in pre_commit", self._storage.root, count)
 
     def _write_out(self, buffer: PreCommitBuffer) -> int:
-        """Write what of the buffer's messages is not in the journal yet."""
+        """Write those of the buffer's messages that are not in the journal yet."""
         count = write_out(
             self._storage, buffer, self._framing, lambda data, count: self._append_framed(buffer, data, count)
         )
@@ -133,40 +153,41 @@ class Writer:
         return count
 
     def _append_framed(self, buffer: PreCommitBuffer, data: bytes, count: int) -> None:
-        current = self._at_end()  # the next writer reads from there on: not what is there before
+        current = self._at_end()  # the next writer's search starts here
         buffer.note_flush(current.log, current.end)
         while (status := current.append_framed(data, count)) > ENDED:
-            self._resolve(status)
+            self._prepare_retry(status)
             current = self._open_appender()
         if self._is_synced:
             self._group.settle(self._sync_segment)
 
     def _end_full_segment(self) -> None:
-        """Only after the buffer says that nothing waits: this takes time, and a writer of the C library that came after
-        this process died in it would write the same messages again."""
+        """Call only after the buffer is marked as empty. This takes time, and if the process died here first, a C
+        library writer would write the same messages again."""
         if self._appender is not None and self._appender.end >= self._appender.limit:
             self._end_segment()
 
     # Appending
 
     def append(self, payload: Any, timestamp_ns: int | None = None) -> Address | None:
-        """Append one message: ``bytes``, or anything with a contiguous buffer, at most ``MAX_MESSAGE_BYTES``.
+        """Append one message: ``bytes`` or any object with a contiguous buffer, at most ``MAX_MESSAGE_BYTES``.
 
-        ``timestamp_ns`` is its time (microseconds are kept), by default now. Returns its address, or ``None`` while it
-        is in the buffer. When it raises, nothing was appended: :class:`WriteFailed` (disk full, an I/O error; with
-        ``synced`` the message may be there all the same), :class:`UsageError`.
+        ``timestamp_ns`` is its time, kept to the microsecond; by default now. Returns its address, or ``None`` while
+        the message is in the buffer. If it raises, nothing was appended. Raises :class:`WriteFailed` (disk full, an I/O
+        error; with ``synced`` the message may be present all the same), :class:`UsageError`, and :class:`WrongType` if
+        the payload has no contiguous buffer.
 
-        A process that is killed meanwhile leaves the message or nothing that a reader takes for one.
+        A process that is killed during the call leaves the whole message, or nothing that readers take for one.
         """
-        plain = self._plain
+        plain = self._fast_appender
         try:
             if plain is not None and timestamp_ns is None:
                 address = plain.append_inside(payload)
                 if address is not None:
                     return address
             return self._append(payload, timestamp_ns)
-        except (OSError, OverflowError) as error:
-            self._refuse(error)
+        except (OSError, OverflowError, TypeError, BufferError) as error:
+            self._reraise(error, payloads=(payload,))
 
     def _append(self, payload: Any, timestamp_ns: int | None) -> Address | None:
         timestamp_us = NOW if timestamp_ns is None else microseconds_of(timestamp_ns)
@@ -184,7 +205,7 @@ class Writer:
                 status, last = current.append(payload, timestamp_us, length)
                 if status <= ENDED:
                     break
-                self._resolve(status)
+                self._prepare_retry(status)
             if self._is_synced:
                 joined = self._group.join()
             if status == ENDED:
@@ -194,21 +215,24 @@ class Writer:
         return Address(last)
 
     def append_many(self, payloads: Iterable[Any], timestamps_ns: Sequence[int] | None = None) -> Address | None:
-        """Append messages, in order, with as few writes as can be; the address of the last, or ``None`` for no message,
-        or where they are in the buffer.
+        """Append messages in order, with as few writes as possible. Returns the address of the last one, or ``None`` if
+        there is none or they are in the buffer.
 
-        When it raises, the first ones may be there, as after a crash; the ``appended`` of :class:`WriteFailed` says how
-        many. What can't be a message (:class:`TypeError`, :class:`UsageError`) is told before any is.
+        If it raises, a prefix may have been appended, as after a crash; :class:`WriteFailed` reports its length as
+        ``appended``. Invalid messages (:class:`WrongType`, :class:`UsageError`) are reported before anything is
+        appended.
         """
-        listed = list(payloads)  # one of our own: the caller's may change meanwhile
+        if self._is_closed:
+            raise Closed("writer")
+        listed = list(payloads)  # a copy: the caller's list may change during the call
         times = None if timestamps_ns is None else [microseconds_of(time_ns) for time_ns in timestamps_ns]
         if times is not None and len(times) != len(listed):
-            raise UsageError("timestamps_ns", found=f"{len(times)} times", expected=f"{len(listed)}, one a message")
+            raise UsageError(
+                "timestamps_ns", found=str(len(times)), expected=f"{len(listed)} times, one for each message"
+            )
         lengths: list[int] | None = None
         if self._encode is not None:
-            lengths = [memoryview(payload).nbytes for payload in listed]
-            check_length(max(lengths, default=0))
-            listed = [self._encode(payload) for payload in listed]
+            listed, lengths = self._encoded(listed)
         done = 0
         try:
             if self._buffer is not None:
@@ -228,7 +252,7 @@ class Writer:
                         raise
                     done += count
                     if status > ENDED:
-                        self._resolve(status)
+                        self._prepare_retry(status)
                         continue
                     last = Address(at)
                     if self._is_synced:
@@ -237,22 +261,32 @@ class Writer:
                         self._end_segment()
             if joined is not None:
                 self._group.wait(joined, self._sync_segment)
-        except (OSError, OverflowError, EverlogError) as error:
-            self._refuse(error, done)
+        except (OSError, OverflowError, TypeError, BufferError, EverlogError) as error:
+            self._reraise(error, done, payloads=listed)
         return last
+
+    def _encoded(self, payloads: list[Any]) -> tuple[list[Any], list[int]]:
+        """The payloads as stored, and their own lengths."""
+        assert self._encode is not None
+        try:
+            lengths = [memoryview(payload).nbytes for payload in payloads]
+            check_length(max(lengths, default=0))
+            return [self._encode(payload) for payload in payloads], lengths
+        except (TypeError, BufferError) as error:
+            self._reraise(error, payloads=payloads)
 
     def _append_one(self, payload: Any, timestamp_us: int, length: int) -> None:
         with self._lock:
             if self._put_in_buffer(payload, timestamp_us, length):
                 return
             while (status := self._open_appender().append(payload, timestamp_us, length)[0]) > ENDED:
-                self._resolve(status)
+                self._prepare_retry(status)
             if status == ENDED:
                 self._end_segment()
 
     def _put_in_buffer(self, payload: Any, timestamp_us: int, length: int) -> bool:
-        """Whether the message is in the buffer now; one that is larger than it goes to the journal itself, behind what
-        waits."""
+        """Whether the message is in the buffer now. One larger than the buffer goes to the journal, after the buffered
+        messages."""
         assert self._buffer is not None
         self._check_open()
         if self._buffer.append(payload, timestamp_us, length):
@@ -260,11 +294,19 @@ class Writer:
         self._flush_buffer()
         return self._buffer.append(payload, timestamp_us, length)
 
-    def _refuse(self, error: OSError | OverflowError | EverlogError, appended: int = 0) -> NoReturn:
-        """Raise it as an error of ours."""
+    def _reraise(
+        self,
+        error: OSError | OverflowError | TypeError | BufferError | EverlogError,
+        appended: int = 0,
+        payloads: Iterable[Any] = (),
+    ) -> NoReturn:
+        """Raise the error as an :class:`EverlogError`. ``payloads`` are the messages of the call."""
         if isinstance(error, OverflowError):
             expected = f"at most {MAX_MESSAGE_BYTES} bytes, a time from 1970 to 2106"
-            raise UsageError("message", found=str(error), expected=expected) from error
+            message = f"message or time out of range: {error}; expected {expected}"
+            raise UsageError("message", found=str(error), expected=expected, message=message) from error
+        if isinstance(error, TypeError | BufferError) and not isinstance(error, EverlogError):
+            raise (_wrong_message(payloads) or error) from error
         if isinstance(error, OSError):
             failed = write_failed(str(error.filename or self._storage.root), error)
             failed.appended = appended
@@ -277,41 +319,41 @@ class Writer:
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise UsageError("writer", found="a closed one", expected="an open one")
+            raise Closed("writer")
         if self._pid != os.getpid():
             self._after_fork()
 
     def _open_appender(self) -> Appender:
-        """The appender on the segment that is written now, opened where it must be."""
+        """The appender on the current segment, opened if needed."""
         self._check_open()
         if self._appender is None:
-            if not self._has_looked:
+            if not self._has_rewound:
                 self._metastore.catch_up()
             log, self._segment = self._metastore.open_segment(sync=self._is_synced)
             tail = known_tail(self._storage, log, self._segment, self._framing)
-            if not self._has_looked:
+            if not self._has_rewound:
                 tail = rewind_checkpoints(self._storage, self._metastore, log, self._segment, self._framing, tail)
-                self._has_looked = True
+                self._has_rewound = True
             self._begin(log, self._segment, tail)
         assert self._appender is not None
         return self._appender
 
     def _at_end(self) -> Appender:
-        """The appender, behind what others wrote until this moment."""
+        """The appender, advanced past everything that others have written so far."""
         while True:
             current = self._open_appender()
             status, _, _ = current.append_many([], 0)
             if status <= ENDED:
                 return current
-            self._resolve(status)
+            self._prepare_retry(status)
 
     def _begin(self, log: int, segment: WritableFile, tail: Tail) -> None:
         self._appender = appender(segment, self._metastore.file, log, self._framing.magic, tail.end, tail.marker)
         if self.durability is Durability.WRITTEN and self._encode is None:
-            self._plain = self._appender
+            self._fast_appender = self._appender
 
-    def _resolve(self, status: int) -> None:
-        """After an append that wrote nothing: make it possible."""
+    def _prepare_retry(self, status: int) -> None:
+        """After an append that wrote nothing: make the next attempt possible."""
         current = self._open_appender()
         self._retire()
         if status == FULL:
@@ -321,35 +363,35 @@ class Writer:
             self._leave_segment()
         else:
             assert self._segment is not None
-            tail = settle(self._storage, current.log, self._segment, self._framing)
+            tail = recover_tail(self._storage, current.log, self._segment, self._framing)
             self._begin(current.log, self._segment, tail)
 
     def _end_segment(self) -> None:
-        """After an append that finished the segment. The message is there, so that what fails now is tried again by the
-        next append; but for a sync that somebody waits for."""
+        """After an append that filled the segment. The message is stored, so the next append retries whatever fails
+        here, except a sync that a caller waits for."""
         try:
             self._roll()
         except EverlogError as error:
             if self._is_synced:
                 raise
-            _log.warning("%s: the next segment could not be begun yet: %s", self._storage.root, error)
+            _log.warning("%s: can't start the next segment yet: %s", self._storage.root, error)
 
     def _roll(self) -> None:
-        """Sync the segment, and go on to the next one."""
+        """Sync the segment and move to the next one."""
         current = self._open_appender()
         self._group.settle(self._sync_segment)
         self._metastore.advance(current.log, sync=self._is_synced)
         self._leave_segment()
 
     def _retire(self) -> None:
-        """Keep other threads out of the appender: its file is about to be used otherwise, or closed."""
-        self._plain = None
+        """Keep other threads out of the appender before its file is used otherwise or closed."""
+        self._fast_appender = None
         if self._appender is not None:
             self._appender.retire()
 
     def _leave_segment(self) -> None:
-        self._plain = None
-        # Not closed here: a thread may be syncing it. It closes when the last one lets go of it.
+        self._fast_appender = None
+        # Not closed here, because a thread may be syncing it. It closes with its last reference.
         self._segment = None
         self._appender = None
 
@@ -359,23 +401,22 @@ class Writer:
             if segment is not None:
                 segment.sync()
         except EverlogError as error:
-            if not self._is_synced:  # else those whom it concerns are told
+            if not self._is_synced:  # else the callers that wait get the error
                 self._failed_sync = self._failed_sync or error
             raise
 
     # Flushing
 
     def flush(self) -> None:
-        """Write what waits in the buffer to the journal, where readers see it. Raises :class:`WriteFailed`; then it
-        still waits."""
+        """Write buffered messages to the journal, where readers see them. If it raises :class:`WriteFailed`, they stay
+        in the buffer."""
         with self._lock:
             self._check_open()
             self._flush_buffer()
 
     def sync(self) -> None:
-        """Return when everything that was appended is on disk, what waits in the buffer too. Raises
-        :class:`WriteFailed`, and from then on again: what an earlier sync failed for may be lost, and no later one
-        tells."""
+        """Return when everything appended, including buffered messages, is on disk. Raises :class:`WriteFailed`, then
+        again on every later call: what a failed sync covered may be lost, and no later sync detects that."""
         with self._lock:
             self._check_open()
             self._flush_buffer()
@@ -387,7 +428,7 @@ class Writer:
                 failed.where,
                 found=failed.found,
                 expected=failed.expected,
-                hint="a sync failed before: what was appended until then may be lost; append it with a new writer",
+                hint="an earlier sync failed: messages appended before it may be lost; append them with a new writer",
             )
 
     def _flush_buffer(self) -> None:
@@ -402,12 +443,12 @@ class Writer:
                 buffer.empty()
                 self._end_full_segment()
         except OSError as error:
-            self._refuse(error)
+            self._reraise(error)
 
     # The end
 
     def close(self) -> None:
-        """Flush, sync the segment, give the files back. A second call does nothing."""
+        """Flush, sync the segment, and close the files. A second call does nothing."""
         if self._is_closed:
             return
         with self._lock:
@@ -434,16 +475,21 @@ class Writer:
         self._leave_segment()
 
     def _after_fork(self) -> None:
-        """In a child process: open the files anew. The buffer stays the parent's."""
+        """In a child process: reopen the files. The buffer stays with the parent."""
         if self._buffer is not None:
             raise UsageError(
-                "writer", found="a buffered one, opened before the fork", expected="one opened in this process"
+                "writer",
+                found="a buffered one from before the fork",
+                expected="one opened in this process",
+                message="a buffered writer can't be used after a fork; open one in the child process",
             )
         self._metastore = MetastoreFile(self._storage)
         self._group = GroupCommit()
         self._pid = os.getpid()
 
     def __enter__(self) -> Self:
+        if self._is_closed:
+            raise Closed("writer")
         return self
 
     def __exit__(
@@ -453,7 +499,7 @@ class Writer:
 
 
 def _check_messages(payloads: list[Any], times_us: list[int] | None) -> None:
-    """Raise what appending one of them would."""
+    """Raise what appending each of them would."""
     for payload in payloads:
         view = memoryview(payload)
         if not view.c_contiguous:
@@ -464,9 +510,21 @@ def _check_messages(payloads: list[Any], times_us: list[int] | None) -> None:
             raise OverflowError(f"{time_us} microseconds since 1970")
 
 
+def _wrong_message(payloads: Iterable[Any]) -> WrongType | None:
+    """The error for the first payload that can't be a message; ``None`` if all can."""
+    for payload in payloads:
+        try:
+            is_contiguous = memoryview(payload).c_contiguous
+        except TypeError:
+            return WrongType("message", found=type(payload).__name__, expected="bytes")
+        if not is_contiguous:
+            return WrongType("message", found="strided memory", expected="a contiguous buffer")
+    return None
+
+
 def _leave_to_parent(writer: Writer) -> None:
     writer._lock = threading.Lock()  # another thread may have held it
-    # Locks belong to the open file: left open here, one would outlive the parent that is killed while it has it.
+    # Locks belong to the open file: left open here, one would outlive a parent that is killed while it holds it.
     writer._close_files()
 
 

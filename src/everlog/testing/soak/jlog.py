@@ -25,9 +25,10 @@ from typing import NoReturn
 
 from everlog.core.files.writable import LocalWritableStorage
 from everlog.jlog import Subscriber, Writer, add_subscriber, create, list_subscribers
+from everlog.jlog.options import DurabilityName
 from everlog.jlog.store import JlogStore
 
-DURABILITIES = ("written", "synced", "buffered")
+DURABILITIES: tuple[DurabilityName, ...] = ("written", "synced", "buffered")
 SUBSCRIBERS = ("one", "two", "three")
 MAX_PAUSE_S = 0.06
 SECONDS_WITHOUT_NEWS = 1.0
@@ -84,12 +85,12 @@ def write_messages(journal: str, number: int, start: int, news: int) -> NoReturn
         time.sleep(rng.random() * 0.002)
 
 
-def read_messages(journal: str, number: int, start: int, news: int, timeout: float | None = None) -> None:
+def read_messages(journal: str, number: int, start: int, news: int, timeout_s: float | None = None) -> None:
     """Read, tell each message, and write a checkpoint now and then."""
     rng = random.Random(f"{number}.{start}")
     every = (None, 1, 10)[number]
     with Subscriber(journal, SUBSCRIBERS[number], checkpoint_every=every) as subscriber:
-        for message in subscriber.follow(timeout):
+        for message in subscriber.follow(timeout_s):
             key = message.payload.split(b".", 3)[:3]
             is_whole = len(key) == 3 and message.payload == payload_of((int(key[0]), int(key[1]), int(key[2])))
             told = b" ".join(key) if is_whole else b"-1 -1 -1"
