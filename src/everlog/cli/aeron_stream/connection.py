@@ -29,7 +29,7 @@ def connection_options(command: F) -> F:
                 "--dir",
                 "folder",
                 metavar="DIR",
-                help="The driver's folder. Default: AERON_DIR, else /dev/shm/aeron-USER.",
+                help="The driver's folder. Default: AERON_DIR or /dev/shm/aeron-USER.",
             ),
             click.option(
                 "--channel",

@@ -28,13 +28,11 @@ VERBS = {
 
 @click.command(cls=VerbGroup, verbs=VERBS, package=__name__)
 @click.argument("folder", metavar="DIR")
-@click.option(
-    "--archive-dir", metavar="FOLDER", help="The node's archive, if not ../archive next to DIR or inside DIR."
-)
+@click.option("--archive-dir", metavar="FOLDER", help="The node's archive, if not next to DIR or inside it.")
 @click.pass_context
 def cluster(ctx: click.Context, folder: str, archive_dir: str | None) -> None:
-    """Inspect the cluster node in the folder DIR, with the verbs and the output of Aeron's ClusterTool, whether the node
-    is running or not.
+    """Inspect the cluster node in the folder DIR, with the verbs and the output of Aeron's ClusterTool. The node may be
+    running or not.
 
     Only the verbs marked Write change anything. They refuse while the node is running, show their plan with --dry-run,
     and keep the old file. everlog info DIR describes the node's state.

@@ -78,7 +78,7 @@ def require_mark(store: ClusterStore) -> ClusterMark:
 
 
 def service_marks(store: ClusterStore, own: ClusterMark | None) -> list[ClusterMark]:
-    """The services' mark files: in the node's folder, else in the folder that the consensus module's mark file names."""
+    """The services' mark files: in the node's folder, else in the folder that the module's mark file names."""
     storage: Storage = store.storage
     named = own.body.texts.get("services_cluster_dir", "") if own is not None else ""
     if named and not service_mark_names(storage.names()) and os.path.isdir(named):

@@ -15,7 +15,7 @@ from everlog.cli.text import json_line, printable
 @json_option
 @click.pass_obj
 def recording_log(node: Node, as_json: bool) -> int:
-    """Print leadership terms and snapshots in the order in which the node uses them. Exit code 1 if there are faults."""
+    """Print leadership terms and snapshots in the order in which the node uses them. Exit code 1 for faults."""
     faults = FaultPrinter()
     with node.open() as store:
         log = require_recording_log(store, faults)
