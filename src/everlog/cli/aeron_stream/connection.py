@@ -12,6 +12,7 @@ import click
 from everlog.aeron.transport.client.aeron import Aeron
 from everlog.aeron.transport.client.options import ClientOptions, default_folder
 from everlog.aeron.transport.format.cnc_file import CNC_NAME
+from everlog.errors import StoreUnavailable
 
 CHANNEL, STREAM_ID = "aeron:ipc", 1001
 """Aeron's samples use the same stream id, on a UDP channel."""
@@ -58,5 +59,7 @@ def connect(folder: str | None, wait_s: float) -> Aeron:
     end = time.monotonic() + wait_s
     while not (place / CNC_NAME).exists() and time.monotonic() < end:
         time.sleep(POLL_SECONDS)
-    timeout_ms = ClientOptions().driver_timeout_ms if (place / CNC_NAME).exists() else 1
-    return Aeron.connect(place, driver_timeout_ms=timeout_ms)
+    if not (place / CNC_NAME).exists():
+        text, hint = f"no media driver runs in {place}", "start one: everlog run driver"
+        raise StoreUnavailable(str(place), found="no media driver", hint=hint, message=text)
+    return Aeron.connect(place, driver_timeout_ms=ClientOptions().driver_timeout_ms)

@@ -94,13 +94,13 @@ def _check_marker(message: Message, stream: str, position: int, is_begun: bool) 
     if fields["type_id"] != CONSENSUS_MODULE_TYPE:
         expected = f"type {CONSENSUS_MODULE_TYPE}, the consensus module's"
     elif mark == "BEGIN" and is_begun:
-        expected = "an END marker after BEGIN"
+        expected = "a marker END after it"
     elif mark == "END" and not is_begun:
-        expected = "a BEGIN marker first"
+        expected = "a marker BEGIN first"
     elif mark == "BEGIN" and (unit or "MILLIS") not in UNITS:
         expected = f"a time unit of {', '.join(UNITS)}"
     if expected:
-        found = f"a {mark} marker of type {fields['type_id']} with time unit {unit}"
+        found = f"a marker {mark} of type {fields['type_id']} with time unit {unit}"
         raise CorruptData(stream, offset=position, found=found, expected=expected)
 
 

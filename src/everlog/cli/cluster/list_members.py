@@ -27,7 +27,7 @@ def list_members(node: Node, as_json: bool) -> None:
     leader = -1 if members.leader_member_id is None else members.leader_member_id
     click.echo(f"leaderMemberId={leader}, memberId={members.member_id}, activeMembers=[{shown}]")
     if not members.is_complete:
-        print_error("note: read from log and snapshots, which lack members that never led, and endpoints")
+        print_error("note: the log and snapshots show neither members that never led nor endpoints")
 
 
 def _member(members: Members, member_id: int) -> str:

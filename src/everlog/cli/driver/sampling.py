@@ -63,7 +63,7 @@ def open_cnc(folder: str) -> CncFile:
     try:
         return CncFile.open(storage)
     except StoreUnavailable as error:
-        if storage.exists(CNC_NAME):
+        if not isinstance(error.__cause__, FileNotFoundError):
             raise
         found = f"no {CNC_NAME}"
         text = f"no media driver here: {folder} has {found}"
