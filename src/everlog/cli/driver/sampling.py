@@ -59,9 +59,8 @@ def cnc_path(folder: str) -> str:
 
 def open_cnc(folder: str) -> CncFile:
     """Open the driver's ``cnc.dat``. Raises :class:`StoreUnavailable` for a folder without one."""
-    storage = storage_at(folder)
     try:
-        return CncFile.open(storage)
+        return CncFile.open(storage_at(folder))
     except StoreUnavailable as error:
         if not isinstance(error.__cause__, FileNotFoundError):
             raise
