@@ -171,7 +171,7 @@ def new_cursor(storage: Storage, metastore: ReadOnlyMetastore, faults: FaultPrin
 
 
 def _begin(journal: Journal, metastore: ReadOnlyMetastore, start: str | None, count: int | None) -> Address:
-    """The address after which to start. Raises :class:`UsageError` for a text that is no address."""
+    """The address after which to start. Raises :class:`UsageError` for a text that is not an address."""
     if count:
         return before_last(journal, count)
     if start == BEGINNING:
