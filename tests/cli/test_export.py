@@ -75,7 +75,7 @@ def test_a_pipe_is_no_file_to_replace(everlog, clean: Path, tmp_path: Path, forc
         result = everlog("export", clean, out, "--format", "jsonl", *force)
         assert (result.code, result.stderr.splitlines()[-1]) == (
             2,
-            f"everlog: {out}: found a device, a pipe or a socket, expected the name of a file",
+            f"everlog: {out} is a device, a pipe or a socket; name a file",
         )
     assert pipe.is_fifo()
     assert link.is_symlink()
@@ -99,7 +99,7 @@ def test_a_link_that_leads_nowhere_is_refused(everlog, clean: Path, tmp_path: Pa
     link.symlink_to("gone")
     result = everlog("export", clean, link, *force)
     assert result.code == 2
-    assert "found a link that leads nowhere" in result.stderr
+    assert "is a dangling link" in result.stderr
     assert link.is_symlink()
     assert not (tmp_path / "gone").exists()
 
@@ -180,7 +180,7 @@ def test_a_file_that_comes_meanwhile_is_not_replaced(
 
     monkeypatch.setattr(os, "link", late)
     result = everlog("export", clean, out)
-    said = f"everlog: {out}: found a file of that name, expected a new one (--force replaces it)\n"
+    said = f"everlog: {out} already exists (--force replaces it)\n"
     assert (result.code, result.stderr) == (2, said)
     assert out.read_text() == "theirs"
     assert list(tmp_path.glob(".*")) == []

@@ -102,7 +102,8 @@ def test_nats_keys_come_from_file_environment_or_option(
     (tmp_path / "key").write_text("mykey\n")
     plain = [row["crc32"] for row in call("read", store, "--json", "--encryption-key-file", tmp_path / "key")[1]]
     code, rows, error = call("read", store, "--json")
-    assert (code, "note: enc.ch: encrypted: found 6 of 6 payloads that look encrypted" in error) == (0, True)
+    assert (code, error.count("note: enc.ch: encrypted: ")) == (0, 1)
+    assert "6 of 6 payloads that look encrypted" in error
     sealed = [row["crc32"] for row in rows]
     code, rows, error = call("read", store, "--json", "--encryption-key", "mykey")
     assert [row["crc32"] for row in rows] == plain != sealed

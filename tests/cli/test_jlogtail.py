@@ -19,7 +19,7 @@ import pytest
 
 import tests
 from everlog.cli.faults import FaultPrinter
-from everlog.cli.jlogtail import TAIL_COLUMNS, SeenMetastore, batches, new_cursor
+from everlog.cli.jlogtail import TAIL_COLUMNS, ReadOnlyMetastore, batches, new_cursor
 from everlog.core.files.storage import LocalStorage
 from everlog.jlog.options import JlogOptions
 from everlog.jlog.store import JlogStore
@@ -289,7 +289,7 @@ def test_elsewhere_nobody_writes_on(small: Path) -> None:
     (small / "metastore").write_bytes(struct.pack("<IIII", 1, 4096, 1, PLAIN))
     append(small / "00000001", message(b"torn")[:-2])
     storage = MemoryStorage.of_folder(small)
-    cursor = new_cursor(storage, SeenMetastore(storage), FaultPrinter())
+    cursor = new_cursor(storage, ReadOnlyMetastore(storage), FaultPrinter())
     found: list[bytes] = []
     for batch in batches(cursor, is_following=False, columns=TAIL_COLUMNS):
         found += batch.to_list("payload")

@@ -59,7 +59,7 @@ def test_a_full_disk_is_one_line(large: Path) -> None:
 
 def test_version_and_help() -> None:
     assert command("--version").stdout.decode() == f"everlog, version {package.__version__}\n"
-    assert re.search(rb"verify +Check everything; report every fault\.", command("--help").stdout)
+    assert re.search(rb"verify +Check everything in a store and report every fault\.", command("--help").stdout)
 
 
 def test_completion_scripts_are_there() -> None:
@@ -156,4 +156,4 @@ def test_a_closed_stdin_is_nobody_to_ask(tmp_path: Path) -> None:
     script = f'"{sys.executable}" -m everlog repair "$1" <&-'
     done = subprocess.run(["bash", "-c", script, "bash", str(journal)], capture_output=True, check=False, timeout=60)
     assert done.returncode == 2
-    assert done.stderr == b"everlog: nothing was changed: pass --yes to repair without being asked\n"
+    assert done.stderr == b"everlog: nothing was changed; pass --yes to repair without a question\n"

@@ -105,11 +105,11 @@ def test_long_text_is_shortened_at_a_character() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--json", "--raw"], "--json and --raw: expected one of them"),
-        (["--raw", "--no-payload"], "--no-payload: expected not with --raw or --hex"),
-        (["--delimiter", "x"], "--delimiter: expected with --raw"),
-        (["--from", "x"], "address: found 'x', expected a number"),
-        (["--stream", "nope"], "stream: found 'nope', expected the name of a .toy file"),
+        (["--json", "--raw"], "--json and --raw exclude each other"),
+        (["--raw", "--no-payload"], "--no-payload and --raw exclude each other"),
+        (["--delimiter", "x"], "--delimiter needs --raw"),
+        (["--from", "x"], "address must be a number, not 'x'"),
+        (["--stream", "nope"], "'nope'"),
         (["--limit", "-1"], "Invalid value for '--limit'"),
     ],
 )
@@ -117,7 +117,8 @@ def test_wrong_usage_of_read_is_one_line(everlog, clean: Path, arguments: list[s
     result = everlog("read", clean, *arguments)
     assert result.code == 2
     assert result.stdout == b""
-    assert result.stderr.startswith(f"everlog: {message}")
+    assert result.stderr.startswith("everlog: ")
+    assert message in result.stderr
     assert result.stderr.count("\n") == 1
 
 

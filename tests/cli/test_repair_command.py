@@ -66,7 +66,7 @@ def test_without_a_terminal_and_without_yes_nothing_is_changed(jlog, unpack) -> 
     result = jlog("repair", journal)
     assert result.code == 2
     assert result.text.startswith("step 1  00000002\n")
-    assert result.stderr == "everlog: nothing was changed: pass --yes to repair without being asked\n"
+    assert result.stderr == "everlog: nothing was changed; pass --yes to repair without a question\n"
     assert snapshot(journal) == before
 
 
@@ -85,7 +85,7 @@ def test_a_repair_keeps_what_it_takes_out_and_verifies(jlog, unpack) -> None:
     result = jlog("repair", journal, "--yes")
     assert (result.code, result.stderr) == (0, "")
     (kept,) = backups(journal)
-    assert f"kept what was taken out in {kept}\n" in result.text
+    assert f"removed bytes are kept in {kept}\n" in result.text
     assert result.text.splitlines()[-1].startswith("ok: ")
     assert sorted(file.name for file in kept.iterdir()) == ["00000002@1342", "plan.json"]
     now = (journal / "00000002").read_bytes()
@@ -140,7 +140,7 @@ def test_a_backup_inside_of_the_journal_is_refused(jlog, unpack, tmp_path, place
     before = snapshot(journal)
     folder = tmp_path / place if place.startswith("link") else journal / place
     result = jlog("repair", journal, "--yes", "--backup", folder)
-    said = f"everlog: --backup: found {folder}, which is inside of {journal}, expected a folder outside of it\n"
+    said = f"everlog: --backup must be a folder outside the store, not {folder}, inside {journal}\n"
     assert (result.code, result.stdout, result.stderr) == (2, b"", said)
     assert snapshot(journal) == before
 
@@ -155,7 +155,7 @@ def test_who_interrupts_a_repair_is_told_where_the_backup_is(jlog, unpack, monke
     journal = unpack("e_cp_short")
     result = jlog("repair", journal, "--yes")
     (kept,) = backups(journal)
-    said = f"the repair did not come to its end; what it took out is in {kept}; repair again"
+    said = f"the repair was interrupted; repair again to finish it (removed bytes are kept in {kept})"
     assert (result.code, result.stderr.rstrip()) == (130, f"everlog: warning: {said}")
 
 

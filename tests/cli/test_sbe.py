@@ -105,17 +105,20 @@ def test_an_export_of_one_message_has_no_other_records(
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["read", "STORE", "--sbe-schema", "SCHEMA", "--raw"], "--sbe-schema: expected not with --raw or --hex"),
+        (["read", "STORE", "--sbe-schema", "SCHEMA", "--raw"], "--sbe-schema and --raw exclude each other"),
         (["read", "STORE", "--sbe-schema", "SCHEMA", "--frames"], "a fragment is no message"),
-        (["read", "STORE", "--sbe-schema", "STORE/s.toy"], "s.toy line 1: found"),
-        (["read", "STORE", "--sbe-schema", "STORE/none.xml"], "none.xml: found no such file or directory"),
-        (["export", "STORE", "OUT.parquet", "--sbe-message", "Small"], "--sbe-message: expected with --sbe-schema"),
+        (["read", "STORE", "--sbe-schema", "STORE/s.toy"], "s.toy line 1: "),
+        (["read", "STORE", "--sbe-schema", "STORE/none.xml"], "no such file or directory"),
+        (["export", "STORE", "OUT.parquet", "--sbe-message", "Small"], "--sbe-message needs --sbe-schema"),
         (
             ["export", "STORE", "OUT.parquet", "--sbe-schema", "SCHEMA", "--sbe-only"],
-            "--sbe-only: expected with --sbe-m",
+            "--sbe-only needs --sbe-message",
         ),
         (["export", "STORE", "OUT.parquet", "--sbe-schema", "SCHEMA", "--sbe-message", "No"], "no message 'No'"),
-        (["export", "STORE", "OUT.jsonl", "--sbe-schema", "SCHEMA", "--sbe-message", "Small"], "found jsonl"),
+        (
+            ["export", "STORE", "OUT.jsonl", "--sbe-schema", "SCHEMA", "--sbe-message", "Small"],
+            "does not apply to jsonl",
+        ),
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_code_2(

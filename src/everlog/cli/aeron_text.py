@@ -1,4 +1,4 @@
-"""Lines as Aeron's Java tools print them: times, SBE messages, error logs."""
+"""Formats times, SBE messages and error logs as Aeron's Java tools print them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from everlog.errors import EverlogError
 
 
 def clock_text(start_ms: int, activity_ms: int) -> str:
-    """``06:08:53 (start: 2026-11-21 06:08:52, activity: 1969-12-31 23:59:59)``: now, and when the component was started
-    and last alive; -1 is the last second before 1970."""
+    """``06:08:53 (start: 2026-11-21 06:08:52, activity: 1969-12-31 23:59:59)``: the time now, and the times when the
+    component started and was last active. -1 is the last second before 1970."""
     now = local_time(time.time_ns() // 1_000_000)
     return f"{now:%H:%M:%S} (start: {second_text(start_ms)}, activity: {second_text(activity_ms)})"
 
@@ -40,8 +40,8 @@ def sbe_text(
     block_length: tuple[int, int],
     fields: Mapping[str, Any],
 ) -> str:
-    """A message as generated decoders print it. ``version`` and ``block_length``: the writer's, and the schema's own.
-    Text is quoted, names are in camel case."""
+    """A message as generated SBE decoders print it. ``version`` and ``block_length`` are pairs: the writer's value and
+    the schema's own. Texts are quoted, names are in camel case."""
     head = "|".join(
         (
             f"sbeTemplateId={template_id}",
@@ -60,7 +60,7 @@ def _acting(pair: tuple[int, int]) -> str:
 
 
 class Name(str):
-    """A name of an enumeration, which is printed without quotes."""
+    """The name of an enumeration's value, which is printed without quotes."""
 
 
 def _value(value: Any) -> str:
@@ -68,7 +68,7 @@ def _value(value: Any) -> str:
 
 
 def error_log_lines(errors: Iterable[DistinctError]) -> Iterator[str]:
-    """A distinct error log."""
+    """The lines of a distinct error log: each error with its number of observations, then the number of errors."""
     count = 0
     for error in errors:
         count += 1
@@ -81,9 +81,10 @@ def error_log_lines(errors: Iterable[DistinctError]) -> Iterator[str]:
 
 
 def load_driver_errors(folder: str) -> list[DistinctError] | None:
-    """The driver's distinct errors; ``None``, and a line on stderr, where its folder is not here, as for a copy."""
+    """The driver's distinct errors. ``None``, after a line on stderr, if its folder can't be read, as for a copy of
+    the archive on another machine."""
     try:
         return driver_errors(storage_at(folder))
     except EverlogError as error:
-        print_error(f"the media driver's errors can't be told: {error}")
+        print_error(f"can't read the media driver's errors: {error}")
         return None

@@ -1,4 +1,4 @@
-"""The command group and what surrounds every command: exit codes, one-line errors, a closed pipe."""
+"""The ``everlog`` command group, and what surrounds every command: exit codes, one-line errors, closed pipes."""
 
 from __future__ import annotations
 
@@ -15,53 +15,53 @@ from everlog.cli.text import print_error, say
 from everlog.errors import EverlogError
 
 COMMANDS = {
-    "aeron": ("everlog.cli.aeron_stream", "Publish to an Aeron stream from stdin, or print what is published there."),
-    "archive": ("everlog.cli.archive", "Look at an Aeron archive or change it, as Aeron's ArchiveTool does."),
-    "cluster": ("everlog.cli.cluster", "Look at an Aeron Cluster node, as Aeron's ClusterTool does."),
-    "driver": ("everlog.cli.driver", "Look at an Aeron media driver: counters, errors, loss, streams, log buffers."),
+    "aeron": ("everlog.cli.aeron_stream", "Publish stdin to an Aeron stream, or print a stream's messages."),
+    "archive": ("everlog.cli.archive", "Inspect or change an Aeron archive, as Aeron's ArchiveTool does."),
+    "cluster": ("everlog.cli.cluster", "Inspect an Aeron Cluster node, as Aeron's ClusterTool does."),
+    "driver": ("everlog.cli.driver", "Inspect an Aeron media driver: counters, errors, loss, streams, log buffers."),
     "export": ("everlog.cli.export", "Write records to a Parquet, Arrow or JSON lines file."),
     "info": ("everlog.cli.listing", "Show the store's state: descriptors, subscriptions, clients, ..."),
-    "jlogctl": ("everlog.cli.jlogctl", "Look at, set up, clean and repair a JLog journal, as JLog's jlogctl does."),
+    "jlogctl": ("everlog.cli.jlogctl", "Inspect, set up, clean and repair a JLog journal, as JLog's jlogctl does."),
     "jlogtail": ("everlog.cli.jlogtail", "Print a JLog journal's messages as they are written."),
     "ls": ("everlog.cli.listing", "List the streams of a store."),
     "metrics": ("everlog.cli.metrics", "Serve a store's state to Prometheus."),
     "read": ("everlog.cli.read", "Print records."),
-    "repair": ("everlog.cli.repair", "Repair a store: show what is to be changed, ask, do it, verify."),
+    "repair": ("everlog.cli.repair", "Repair a store: show the plan, ask, carry it out, verify."),
     "run": ("everlog.cli.run", "Run a server: an Aeron media driver."),
-    "spark": ("everlog.cli.spark", "Pipelines over many stores on Spark: verify, export, compare, ..."),
-    "verify": ("everlog.cli.verify", "Check everything; report every fault."),
+    "spark": ("everlog.cli.spark", "Run pipelines over many stores on Spark: verify, export, compare, ..."),
+    "verify": ("everlog.cli.verify", "Check everything in a store and report every fault."),
 }
-"""Command name to its module, which is imported when the command runs, and the line that ``--help`` shows."""
+"""Maps a command's name to its module, which is imported when the command runs, and to its line in ``--help``."""
 
 INTERRUPTED = 130
 EXIT_USAGE = 2
 
 
 class OutputClosed(Exception):
-    """The reader of stdout has gone away, as ``head`` does."""
+    """The reader of stdout closed its end of the pipe, as ``head`` does."""
 
 
 class Commands(click.Group):
-    """A group that imports a command when it is run."""
+    """A command group that imports a command's module only when the command runs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """All names, sorted."""
+        """All command names, sorted."""
         return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command, or ``None``."""
+        """Import a command; ``None`` for an unknown name."""
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = getattr(importlib.import_module(COMMANDS[cmd_name][0]), cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The table of ``--help``."""
+        """Write the table of commands in ``--help``, without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in sorted(COMMANDS.items())])
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run, and tell a closed pipe from other errors before click turns it into exit code 1."""
+        """Run the command. A closed pipe becomes :class:`OutputClosed`, before click turns it into exit code 1."""
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
@@ -81,12 +81,12 @@ def cli() -> None:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run one command line (``sys.argv`` by default); the exit code."""
+    """Run one command line (``sys.argv`` by default) and return its exit code."""
     _replace_closed_streams()
     warnings.showwarning = lambda message, *rest, **more: print_error(f"warning: {message}")
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # a terminal that can't show a character is no error
+            stream.reconfigure(errors="backslashreplace")  # characters that the terminal can't show are escaped
     try:
         result = cli.main(args=arguments, prog_name="everlog", standalone_mode=False)
         code = result if isinstance(result, int) else 0
@@ -125,15 +125,15 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _replace_closed_streams() -> None:
-    # For each that was closed (2>&-) Python has none: what goes to stderr would be printed on stdout, and the next file
-    # that is opened, one of a store perhaps, would get its number. Writing to such a stdout fails, as it must.
+    # For a closed stream (2>&-) Python has None, and the next opened file, perhaps one of a store, would get its
+    # descriptor. stdout is opened read-only, so that writing to a closed stdout still fails.
     for name, flags, mode in (("stdin", os.O_RDONLY, "r"), ("stdout", os.O_RDONLY, "w"), ("stderr", os.O_WRONLY, "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, flags), mode))
 
 
 def _discard_stdout() -> None:
-    # What is still buffered must not fail again when the interpreter exits.
+    # Buffered output must not fail again when the interpreter exits.
     try:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""Commands that change something go on where nobody reads their output any more."""
+"""Lets commands that change something finish after the reader of their output has gone."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from typing import Any, TextIO, cast
 
 @contextlib.contextmanager
 def ignoring_broken_pipe() -> Iterator[None]:
-    """A block whose work does not end where stdout's reader goes away, as ``head`` does: what it would print from then
-    on is dropped, and the exit code is that of the work. Reading commands end there instead."""
+    """Within the block, a closed stdout (``| head``) does not end the work: further output is dropped, and the exit
+    code is that of the work. Commands that only read end at a closed pipe instead."""
     before = sys.stdout
-    sys.stdout = cast(TextIO, _Unread(before))
+    sys.stdout = cast(TextIO, _DroppingStream(before))
     try:
         yield
     finally:
         sys.stdout = before
 
 
-class _Unread:
-    """A text stream that drops what its reader does not take."""
+class _DroppingStream:
+    """A text stream that drops its output once its reader has gone."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """As :meth:`TextIO.write`."""
+        """See :meth:`TextIO.write`."""
         with self._dropping():
             return self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        """As :meth:`TextIO.flush`."""
+        """See :meth:`TextIO.flush`."""
         with self._dropping():
             self._stream.flush()
 
@@ -43,7 +43,7 @@ class _Unread:
         try:
             yield
         except BrokenPipeError:
-            # What is still buffered, and all that follows, goes nowhere: it must not fail again.
+            # Buffered and later output goes to /dev/null, so that it does not fail again.
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, self._stream.fileno())
             os.close(null)

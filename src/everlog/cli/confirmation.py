@@ -1,5 +1,5 @@
-"""Questions before something is changed: asked on a terminal, or answered by a line of what stdin brings, so that
-``echo y | everlog archive DIR compact`` does what it does with the original. Source: ArchiveTool.readContinueAnswer."""
+"""Questions before a change: asked on a terminal, or answered by a line of stdin, so that
+``echo y | everlog archive DIR compact`` works as with the original. Source: ArchiveTool.readContinueAnswer."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import click
 
 from everlog.cli.text import is_terminal, say
 
-MAX_ANSWER_LETTERS = 1024
-"""Of a line that is longer, the rest answers the next question."""
+MAX_ANSWER_CHARACTERS = 1024
+"""The rest of a longer line answers the next question."""
 
 
 def confirmed(question: str) -> bool | None:
-    """Whether the answer is yes; ``None`` when there is none: stdin has ended, or has an empty line. The original takes
-    that for yes; here it may as well come from a list that some loop reads."""
+    """Ask, and return whether the answer is yes; ``None`` without an answer: stdin has ended, or its line is empty.
+    The original takes an empty line as yes; here it may be a stray line of the input that a shell loop reads."""
     if is_terminal(sys.stdin):
         return click.confirm(question, err=True)
     try:
-        answer = sys.stdin.readline(MAX_ANSWER_LETTERS).strip()
-    except (OSError, ValueError):  # closed; bytes that are no text
+        answer = sys.stdin.readline(MAX_ANSWER_CHARACTERS).strip()
+    except (OSError, ValueError):  # stdin is closed, or not text
         answer = ""
     if not answer:
         return None

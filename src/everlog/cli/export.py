@@ -1,4 +1,4 @@
-"""``everlog export``: records into one file of a common format, batch by batch."""
+"""``everlog export``: writes records to one Parquet, Arrow or JSON lines file, batch by batch."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ FORMATS = ("parquet", "arrow", "jsonl")
 SUFFIXES = {".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 ROW_GROUP_ROWS = 256 << 10
 ROW_GROUP_BYTES = 64 << 20
-"""A Parquet row group closes at one of these: readers want large groups, memory wants small ones."""
+"""A Parquet row group is closed at either limit: readers prefer large groups, memory use prefers small ones."""
 
 NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
-"""What file systems without hard links say, such as those of memory cards and some of networks."""
+"""Errors of file systems without hard links, such as those of memory cards and some network file systems."""
 
 Sink = Callable[[str, Batch], None]
 
@@ -40,19 +40,19 @@ Sink = Callable[[str, Batch], None]
 @click.command
 @store_arguments
 @click.argument("out")
-@click.option("--format", "kind", type=click.Choice(FORMATS), help="Default: by the name's ending, else parquet.")
-@click.option("--stream", "streams", multiple=True, help="A stream; may be given again. Default: all.")
-@click.option("--from", "start", metavar="ADDRESS", help="First address.")
-@click.option("--to", "end", metavar="ADDRESS", help="Address to stop before.")
-@click.option("--frames", is_flag=True, help="Fragments as they are on disk instead of whole messages.")
-@click.option("--all", "include_all", is_flag=True, help="Streams that are marked as deleted too.")
+@click.option("--format", "kind", type=click.Choice(FORMATS), help="Default: from OUT's ending, else parquet.")
+@click.option("--stream", "streams", multiple=True, help="Export this stream; repeatable. Default: all streams.")
+@click.option("--from", "start", metavar="ADDRESS", help="Start at this address.")
+@click.option("--to", "end", metavar="ADDRESS", help="Stop before this address.")
+@click.option("--frames", is_flag=True, help="Export fragments as they are on disk instead of whole messages.")
+@click.option("--all", "include_all", is_flag=True, help="Include streams that are marked as deleted.")
 @click.option("--no-payload", is_flag=True, help="Leave payloads out.")
 @click.option("--force", is_flag=True, help="Replace OUT if it exists.")
 @sbe_schema_option
-@click.option("--sbe-message", metavar="NAME", help="With --sbe-schema: this message's fields as columns of their own.")
+@click.option("--sbe-message", metavar="NAME", help="With --sbe-schema: add a column for each field of this message.")
 @click.option("--sbe-only", is_flag=True, help="With --sbe-message: leave out all other records.")
 def export(path: str, family: str | None, out: str, kind: str | None, **given: Any) -> int:
-    """Write the records of the store at PATH to the file OUT, with every column. It gets its name when it is
+    """Write the records of the store at PATH to the file OUT, with every column. OUT appears only when it is
     complete."""
     kind = kind or SUFFIXES.get(Path(out).suffix.lower(), "parquet")
     target = _target(path, out, given["force"])
@@ -69,8 +69,8 @@ def export(path: str, family: str | None, out: str, kind: str | None, **given: A
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What the file gets: ``columns``, of which ``scanned`` come from the store and ``sbe`` makes the others. A
-    ``formatter`` takes batches as they are scanned."""
+    """The file's ``columns``: the ``scanned`` ones come from the store, ``sbe`` decodes the others. A ``formatter``
+    (JSON lines) takes batches as they are scanned."""
 
     level: Level
     columns: tuple[Column, ...]
@@ -78,8 +78,8 @@ class Table:
     sbe: SbeColumns | None
     formatter: JsonLines | None = None
 
-    def made(self, batch: Batch) -> Batch:
-        """The batch with the file's columns."""
+    def with_columns(self, batch: Batch) -> Batch:
+        """A scanned batch with the file's columns."""
         if self.sbe is None or self.formatter is not None:
             return batch
         batch = self.sbe.extend(batch, {column.name for column in self.columns})
@@ -89,13 +89,14 @@ class Table:
 def _sbe(kind: str, given: dict[str, Any]) -> SbeColumns | None:
     message = given["sbe_message"]
     if given["sbe_only"] and message is None:
-        raise UsageError("--sbe-only", expected="with --sbe-message")
+        raise UsageError("--sbe-only", message="--sbe-only needs --sbe-message")
     if given["sbe_schema"] is None:
         if message is not None:
-            raise UsageError("--sbe-message", expected="with --sbe-schema")
+            raise UsageError("--sbe-message", message="--sbe-message needs --sbe-schema")
         return None
     if kind == "jsonl" and message is not None:
-        raise UsageError("--sbe-message", found="jsonl", expected="parquet or arrow: jsonl has all of every message")
+        text = "--sbe-message does not apply to jsonl, which has every field of every message"
+        raise UsageError("--sbe-message", found="jsonl", expected="parquet or arrow", message=text)
     return sbe_columns(given, message, only=given["sbe_only"])
 
 
@@ -112,31 +113,33 @@ def _table(store: Store, kind: str, given: dict[str, Any], sbe: SbeColumns | Non
 
 
 def _target(path: str, out: str, force: bool) -> Path:
-    """Where the file is to be: of a link, where that leads. Raises :class:`UsageError` for what is there and is no
-    file: it would be replaced, a device as well as a pipe."""
+    """The path to write to; a link is followed. Raises :class:`UsageError` for a folder, a device or a pipe, which
+    must never be replaced, for an existing file without ``force``, and for a path inside the store."""
     if out == "-":
-        raise UsageError("OUT", found="-", expected="the name of a file", hint="everlog read --json prints records")
+        hint = "everlog read --json prints records"
+        raise UsageError("OUT", found="-", expected="a file name", hint=hint)
     target = Path(out)
     if target.is_symlink() and not target.exists():
-        raise UsageError(out, found="a link that leads nowhere", expected="the name of a file")
+        raise UsageError(out, found="a dangling link", message=f"{out} is a dangling link; name a file")
     if target.is_dir():
-        raise UsageError(out, found="a folder", expected="the name of a file")
+        raise UsageError(out, found="a folder", message=f"{out} is a folder; name a file")
     if target.exists() and not target.is_file():
-        raise UsageError(out, found="a device, a pipe or a socket", expected="the name of a file")
+        raise UsageError(out, found="not a file", message=f"{out} is a device, a pipe or a socket; name a file")
     if target.exists() and not force:
-        raise _is_there(out)
+        raise _already_exists(out)
     target = Path(os.path.realpath(target)) if target.is_symlink() else target
     folder = target.parent.resolve()
     if os.path.isdir(path) and folder.is_relative_to(Path(path).resolve()):
-        raise UsageError(out, found="a file inside the store", expected="one outside: reading changes no store")
+        text = f"{out} is inside the store; exporting never changes a store, so name a file outside of it"
+        raise UsageError(out, found="a file inside the store", expected="a file outside", message=text)
     return target
 
 
 @contextmanager
 def _named_when_complete(target: Path, force: bool) -> Iterator[BinaryIO]:
-    """A file beside ``target`` that takes its name at the end. A crash before that leaves ``.NAME.PID.part`` behind and
-    ``target`` as it was; after it, the whole file, for it is synced first. Raises :class:`UsageError` for a file that
-    has come there meanwhile, without ``force``.
+    """A file next to ``target`` that is synced, then renamed to it at the end of the block. A crash before the rename
+    leaves ``.NAME.PID.part`` and ``target`` unchanged; a crash after it leaves the whole file. Raises
+    :class:`UsageError` if another process has created ``target`` since, without ``force``.
     """
     part, file = _new_part(target)
     try:
@@ -154,7 +157,7 @@ def _named_when_complete(target: Path, force: bool) -> Iterator[BinaryIO]:
 
 
 def _new_part(target: Path) -> tuple[Path, BinaryIO]:
-    """A file that nobody else writes: in containers, every process may have the same number."""
+    """Create a file that no other process writes. In containers, several processes may have the same id."""
     number = 1
     while True:
         part = target.with_name(f".{target.name}.{os.getpid()}{'' if number == 1 else f'-{number}'}.part")
@@ -165,23 +168,24 @@ def _new_part(target: Path) -> tuple[Path, BinaryIO]:
 
 
 def _name_new(part: Path, target: Path) -> None:
-    """Give ``part`` its name, which no other file may have. Unlike a rename, a link never replaces one; where the file
-    system has no links, one that comes between the look and the rename would be."""
+    """Rename ``part`` to ``target``, which must not exist. A hard link, unlike a rename, never replaces a file. On file
+    systems without links, a file created between the check and the rename is replaced."""
     try:
         os.link(part, target)
         part.unlink()
     except FileExistsError:
-        raise _is_there(str(target)) from None
+        raise _already_exists(str(target)) from None
     except OSError as error:
         if error.errno not in NO_LINKS:
             raise
         if os.path.lexists(target):
-            raise _is_there(str(target)) from None
+            raise _already_exists(str(target)) from None
         os.rename(part, target)
 
 
-def _is_there(out: str) -> UsageError:
-    return UsageError(out, found="a file of that name", expected="a new one", hint="--force replaces it")
+def _already_exists(out: str) -> UsageError:
+    text = f"{out} already exists"
+    return UsageError(out, found="an existing file", expected="a new file", hint="--force replaces it", message=text)
 
 
 def _copy(store: Store, table: Table, given: dict[str, Any], sink: Sink, faults: FaultPrinter) -> int:
@@ -192,7 +196,7 @@ def _copy(store: Store, table: Table, given: dict[str, Any], sink: Sink, faults:
         sizes = {info.name: info.byte_count for info in store.streams(include_all=every)} if progress.is_shown else {}
         total = sum(sizes.get(name, 0) for name in names)
         for name in names:
-            with faults.of(name):
+            with faults.reading(name):
                 scan = store.scan(
                     name,
                     columns=table.scanned,
@@ -203,7 +207,7 @@ def _copy(store: Store, table: Table, given: dict[str, Any], sink: Sink, faults:
                 )
                 before = done
                 for batch in scan:
-                    made = table.made(batch)
+                    made = table.with_columns(batch)
                     sink(name, made)
                     count += made.row_count
                     if "length" in batch.data:
@@ -217,14 +221,14 @@ def _copy(store: Store, table: Table, given: dict[str, Any], sink: Sink, faults:
 def _jsonl(file: BinaryIO, table: Table) -> Iterator[Sink]:
     formatter = table.formatter
     assert formatter is not None
-    yield lambda stream, batch: void(file.write(formatter.lines(stream, batch)))
+    yield lambda stream, batch: _discard(file.write(formatter.lines(stream, batch)))
 
 
 @contextmanager
 def _arrow(file: BinaryIO, table: Table) -> Iterator[Sink]:
     pa = _pyarrow()
     with pa.ipc.new_file(file, _arrow_schema(pa, table)) as writer:
-        yield lambda stream, batch: void(writer.write_batch(pa.record_batch(batch)))
+        yield lambda stream, batch: _discard(writer.write_batch(pa.record_batch(batch)))
 
 
 @contextmanager
@@ -259,8 +263,8 @@ def _parquet(file: BinaryIO, table: Table) -> Iterator[Sink]:
 WRITERS = {"parquet": _parquet, "arrow": _arrow, "jsonl": _jsonl}
 
 
-def void(_: object) -> None:
-    """A sink returns nothing."""
+def _discard(_: object) -> None:
+    """Drop a writer's result: a sink returns nothing."""
 
 
 def _pyarrow() -> Any:
@@ -268,9 +272,8 @@ def _pyarrow() -> Any:
         import pyarrow
         import pyarrow.ipc
     except ImportError as error:
-        raise MissingDependency(
-            "export", found="pyarrow not installed", hint="pip install 'everlog[arrow]', or --format jsonl"
-        ) from error
+        text = "everlog export needs pyarrow: pip install 'everlog[arrow]', or use --format jsonl"
+        raise MissingDependency("everlog export", found="pyarrow is not installed", message=text) from error
     return pyarrow
 
 

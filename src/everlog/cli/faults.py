@@ -1,4 +1,4 @@
-"""Faults met while reading: a warning each, and exit code 1."""
+"""Prints faults met while reading: a warning for each, and exit code 1 at the end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from everlog.core.report import Fault, Severity
 from everlog.errors import CorruptData, StoreUnavailable
 
 MAX_WARNINGS = 50
-"""More faults than this are counted, not printed."""
+"""Further faults are counted, not printed."""
 
 
 class FaultPrinter:
@@ -22,7 +22,7 @@ class FaultPrinter:
         self._unprinted = 0
 
     def __call__(self, fault: Fault) -> None:
-        """Print it, unless it was printed before."""
+        """Print a fault, unless it was printed before."""
         if fault.severity is Severity.FAULT:
             self.exit_code = 1
         key = fault.code, fault.file, fault.offset
@@ -38,9 +38,9 @@ class FaultPrinter:
             print_error(f"note: {fault}")
 
     @contextmanager
-    def of(self, stream: str) -> Iterator[None]:
-        """Around the reading of one stream: damage that ends it, or a file that the system does not let be read, is a
-        warning, and the others are read."""
+    def reading(self, stream: str) -> Iterator[None]:
+        """Wraps the reading of one stream. Damage that ends the stream, or a file that can't be read, becomes a
+        warning, so that the other streams are still read."""
         try:
             yield
         except (CorruptData, StoreUnavailable) as error:
@@ -48,17 +48,18 @@ class FaultPrinter:
             warn(f"stream {stream}: {error}")
 
     def close(self) -> None:
-        """Say how many were not printed."""
+        """Print how many faults were only counted."""
         if self._unprinted:
             warn(f"{self._unprinted} more faults; everlog verify lists all")
             self._unprinted = 0
 
 
 def print_warnings(faults: Iterable[Fault]) -> None:
-    """What a store warns of, a line each: what was found and what can be done. The exit code is not concerned."""
+    """Print a store's warnings, a line each: what was found, what was expected and what can be done. They do not change
+    the exit code."""
     found = list(faults)
     for fault in found[:MAX_WARNINGS]:
-        text = f"{fault.file}: {fault.code}: found {fault.found}, expected {fault.expected} ({fault.repair})"
+        text = f"{fault.file}: {fault.code}: {fault.found}; expected {fault.expected} ({fault.repair})"
         if fault.severity is Severity.FAULT:
             warn(text)
         else:

@@ -1,7 +1,7 @@
-"""``everlog jlogtail``: a journal's messages on stdout, as they are written.
+"""``everlog jlogtail``: prints a journal's messages as they are written.
 
-It is no subscriber: no file is made, no segment is held back. A segment that every subscriber is done with may be
-deleted before its last messages were printed; then a warning says so.
+It is not a subscriber: it creates no file and holds no segment. A segment that every subscriber is done with may be
+deleted before its last messages are printed; a warning reports that.
 """
 
 from __future__ import annotations
@@ -41,32 +41,33 @@ from everlog.jlog.subscribing.subscriptions import BEGINNING, END, find_beginnin
 from everlog.jlog.writing.metastore_file import MetastoreFile
 
 EMPTY = b"... empty message ...\n"
-"""What the original prints for a message without a byte."""
+"""What the original prints for an empty message."""
 TAIL_COLUMNS = tuple(column for column in COLUMNS if column.name == "payload")
 
 
 @click.command
 @click.argument("given_path", metavar="PATH", required=False)
-@click.option("-j", "--journal", metavar="PATH", help="The journal's folder, another way to say PATH.")
-@click.option("--from", "start", metavar="ADDRESS", help="Begin at this message, at beginning or at end (the default).")
-@click.option("-n", "--lines", type=click.IntRange(min=0), metavar="N", help="Begin with the last N messages.")
-@click.option("--no-follow", is_flag=True, help="Stop at the end; with --from or -n.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, as read --json prints it.")
+@click.option("-j", "--journal", metavar="PATH", help="The journal's folder; another way to give PATH.")
+@click.option("--from", "start", metavar="ADDRESS", help="Start at this address, at 'beginning' or at 'end' (default).")
+@click.option("-n", "--lines", type=click.IntRange(min=0), metavar="N", help="Start with the last N messages.")
+@click.option("--no-follow", is_flag=True, help="With --from or -n: stop at the end.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line, as read --json does.")
 def jlogtail(
     given_path: str | None, journal: str | None, start: str | None, lines: int | None, no_follow: bool, as_json: bool
 ) -> int:
-    """Print the messages of the JLog journal at PATH as they are written, from the end on, until interrupted.
+    """Print new messages of the JLog journal at PATH as they are written, until interrupted.
 
-    Payloads as they are, each on a line of its own. Nothing in the journal's folder changes, and nothing is held back.
+    Payloads are printed unchanged, each on a line of its own. Nothing in the journal's folder changes, and no segment
+    is held.
     """
     path = _one_path(given_path, journal)
     if start is not None and lines is not None:
-        raise UsageError("--from and -n", expected="one of them")
+        raise UsageError("--from", message="--from and -n exclude each other")
     if no_follow and start is None and lines is None:
-        raise UsageError("--no-follow", expected="with --from or -n")
+        raise UsageError("--no-follow", message="--no-follow needs --from or -n")
     found = open_journal(path)
     faults = FaultPrinter()
-    metastore = SeenMetastore(found.storage)
+    metastore = ReadOnlyMetastore(found.storage)
     cursor = new_cursor(found.storage, metastore, faults)
     try:
         with closing(cursor):
@@ -82,19 +83,21 @@ def jlogtail(
 
 def _one_path(argument: str | None, option: str | None) -> str:
     if (argument is None) == (option is None):
-        raise UsageError("PATH", found="two" if argument else "none", expected="one journal, as PATH or with -j")
+        raise UsageError(
+            "PATH", message="PATH and -j exclude each other" if argument else "give the journal's folder, as PATH or -j"
+        )
     return cast(str, argument or option)
 
 
-class SeenMetastore:
-    """The metastore for those who only read: what it does not say, or says wrongly, is told from the segments."""
+class ReadOnlyMetastore:
+    """The metastore as a reader needs it: missing or wrong fields are derived from the segments."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self._last: int | None = None
 
     def _find_last(self) -> int:
-        """The last segment: listed once, then looked for behind the one that was the last."""
+        """The last segment: listed once; later calls only check for segments after it."""
         last = self._last
         if last is None or not self._storage.exists(segment_name(last)):
             logs = [log for log in map(parse_segment_name, self._storage.names()) if log is not None]
@@ -105,7 +108,7 @@ class SeenMetastore:
         return last
 
     def read(self) -> JlogMetastore:
-        """The fields, now."""
+        """Read the current fields."""
         found = read_metastore(self._storage)
         log = self._find_last() if found.storage_log is None else found.storage_log
         return JlogMetastore.unpack_from(
@@ -118,57 +121,57 @@ class SeenMetastore:
         )
 
 
-class QuietStorage:
-    """A folder that is not on this machine, as a cursor asks for it: no file of it is written on, or locked."""
+class ReadOnlyStorage:
+    """A folder that is not on this machine, in the form that a cursor needs: no file of it is written or locked."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self.root = storage.root
 
     def exists(self, name: str) -> bool:
-        """Whether there is a file of that name."""
+        """Whether a file of that name exists."""
         return self._storage.exists(name)
 
     def names(self, folder: str = "") -> list[str]:
-        """Names in the folder."""
+        """The names in the folder."""
         return self._storage.names(folder)
 
     def size(self, name: str) -> int:
-        """Bytes of a file, now."""
+        """A file's current size in bytes."""
         return self._storage.size(name)
 
     def open(self, name: str) -> ReadableFile:
-        """A file, to be read."""
+        """Open a file for reading."""
         return self._storage.open(name)
 
     def read_all(self, name: str) -> bytes:
-        """A small file's content."""
+        """Read a small file whole."""
         return self._storage.read_all(name)
 
     def may_be_written(self, name: str, quiet_s: float) -> bool:
-        """See :class:`WritableStorage`."""
+        """Always false: nobody appends in place to a folder that is not local."""
         return False
 
     def open_writable(self, name: str) -> WritableFile:
-        """ArchiveError with :class:`WriteFailed`: who can't write has no lock to ask for."""
-        raise WriteFailed(name, found="a store that is not on this machine", expected="a local folder")
+        """Raises :class:`WriteFailed`: files that are not local can't be locked."""
+        raise WriteFailed(name, message=f"can't open {name} for writing: the store is not a local folder")
 
 
-def new_cursor(storage: Storage, metastore: SeenMetastore, faults: FaultPrinter) -> Cursor:
-    """A cursor that only reads. Of a local folder it asks the system, too, who has a segment open or locked; of another
-    one nobody can tell, and there nobody appends in place."""
+def new_cursor(storage: Storage, metastore: ReadOnlyMetastore, faults: FaultPrinter) -> Cursor:
+    """A cursor that only reads. For a local folder it also asks the system which processes have a segment open or
+    locked. Other folders have no such information, and nobody appends to them in place."""
     is_local = isinstance(storage, LocalStorage)
     return Cursor(
-        LocalWritableStorage(storage.root) if is_local else cast(WritableStorage, QuietStorage(storage)),
+        LocalWritableStorage(storage.root) if is_local else cast(WritableStorage, ReadOnlyStorage(storage)),
         cast(MetastoreFile, metastore),
         faults,
         lambda done, log: None,
-        lambda address: print_error(f"note: there is no such message yet; going on behind {address}"),
+        lambda address: print_error(f"note: no such message yet; continuing after {address}"),
     )
 
 
-def _begin(journal: Journal, metastore: SeenMetastore, start: str | None, count: int | None) -> Address:
-    """The address to go on behind. Raises :class:`UsageError`."""
+def _begin(journal: Journal, metastore: ReadOnlyMetastore, start: str | None, count: int | None) -> Address:
+    """The address after which to start. Raises :class:`UsageError` for a text that is not an address."""
     if count:
         return before_last(journal, count)
     if start == BEGINNING:
@@ -180,8 +183,8 @@ def _begin(journal: Journal, metastore: SeenMetastore, start: str | None, count:
 
 
 def before_last(journal: Journal, count: int) -> Address:
-    """Before the last ``count`` messages there are. Counted by reading, a segment at a time from the last one on, for
-    numbers may be missing."""
+    """The address before the last ``count`` messages. Messages are counted by reading, a segment at a time from the
+    last one backwards, because numbers may be missing."""
     walk = Walk(journal, ScanRequest(columns=(LOG, MARKER), on_fault=lambda _: None), pre_commit=False)
     found: deque[Address] = deque()
     for segment in reversed(journal.segments):
@@ -194,12 +197,12 @@ def before_last(journal: Journal, count: int) -> Address:
         if len(found) >= count:
             break
     if not found:
-        return find_beginning(journal.storage, SeenMetastore(journal.storage).read())
+        return find_beginning(journal.storage, ReadOnlyMetastore(journal.storage).read())
     return Address.of(found[0].log, found[0].marker - 1)
 
 
 def batches(cursor: Cursor, *, is_following: bool, columns: tuple[Any, ...]) -> Iterator[Batch]:
-    """What there is, and then what comes."""
+    """The existing messages; then, if ``is_following``, new ones as they arrive."""
     request = Request(columns, MAX_BATCH_ROWS, MAX_BATCH_BYTES)
     backoff = Backoff()
     while True:
@@ -214,19 +217,19 @@ def batches(cursor: Cursor, *, is_following: bool, columns: tuple[Any, ...]) -> 
 
 
 def write_lines(batch: Batch) -> None:
-    """Each payload, and a line break unless it ends with one."""
+    """Write each payload to stdout, with a line break unless it ends with one."""
     sys.stdout.buffer.write(b"".join(map(line_of, batch.to_list("payload"))))
 
 
 def line_of(payload: bytes) -> bytes:
-    """A message as the original prints it."""
+    """A message as the original prints it, with its line break."""
     if not payload:
         return EMPTY
     return payload if payload.endswith(b"\n") else payload + b"\n"
 
 
 def json_writer(storage: Storage) -> Callable[[Batch], None]:
-    """What writes batches with all columns as ``read --json`` does."""
+    """A function that writes batches with all columns as ``read --json`` does."""
     store = JlogStore(storage, JlogOptions())
     lines = JsonLines(store, Level.RECORD, payload=True)
     wanted = pick(store.schema(), lines.columns)

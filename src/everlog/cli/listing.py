@@ -1,4 +1,4 @@
-"""``everlog ls`` and ``everlog info``: what is in a store."""
+"""``everlog ls`` and ``everlog info``: list a store's streams, and show its state."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ LAG_NUMBERS = frozenset({2, 3, 4})
 
 @click.command
 @store_arguments
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line for each stream.")
-@click.option("--count", is_flag=True, help="Count records by reading them, where the store does not know the number.")
-@click.option("--all", "include_all", is_flag=True, help="List streams that are marked as deleted too.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line for each stream.")
+@click.option("--count", is_flag=True, help="If the store does not know the number of records, count them by reading.")
+@click.option("--all", "include_all", is_flag=True, help="Include streams that are marked as deleted.")
 def ls(path: str, family: str | None, as_json: bool, count: bool, include_all: bool, **options: Any) -> int:
     """List the streams of the store at PATH: first and last address, records, bytes."""
     faults = FaultPrinter()
@@ -48,9 +48,9 @@ def ls(path: str, family: str | None, as_json: bool, count: bool, include_all: b
 
 @click.command
 @store_arguments
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def info(path: str, family: str | None, as_json: bool, **options: Any) -> None:
-    """Show the state of the store at PATH: descriptors, subscriptions, clients, ..., as far as its family has them."""
+    """Show the state of the store at PATH: descriptors, subscriptions, clients, ..., whatever its family has."""
     with open_given(path, family, options) as store:
         state = store.info()
         warnings = store.warnings()
@@ -62,12 +62,12 @@ def info(path: str, family: str | None, as_json: bool, **options: Any) -> None:
 
 
 def warnings_of(warnings: list[Fault] | None) -> dict[str, Any]:
-    """What JSON says of them: nothing where the family has no such checks."""
+    """The ``warnings`` entry for JSON; nothing for a family without such checks."""
     return {} if warnings is None else {"warnings": [fault.to_dict() for fault in warnings]}
 
 
 def print_lags(infos: list[StreamInfo]) -> None:
-    """A table of what waits for each subscriber, where streams have any."""
+    """Print a table of each subscriber's lag, if the streams have subscribers."""
     rows = [
         [subscriber["name"], subscriber["checkpoint"] or "-", *(scalar(subscriber[key]) for key in LAGS)]
         for item in infos
@@ -94,7 +94,7 @@ def as_dict(item: StreamInfo) -> dict[str, Any]:
 
 
 def count_records(store: Store, infos: list[StreamInfo], faults: FaultPrinter) -> list[StreamInfo]:
-    """The list with record counts, and first and last addresses, filled in by a scan where they were not known."""
+    """Fill in unknown record counts, and first and last addresses, by scanning."""
     with ProgressLine() as progress:
         found = []
         for number, item in enumerate(infos):
@@ -107,7 +107,7 @@ def count_records(store: Store, infos: list[StreamInfo], faults: FaultPrinter) -
 
 def _counted(store: Store, item: StreamInfo, faults: FaultPrinter) -> StreamInfo:
     count, first, last = 0, item.first, item.last
-    with faults.of(item.name):
+    with faults.reading(item.name):
         for batch in store.scan(item.name, columns=["address"], on_fault=faults):
             if not batch.row_count:
                 continue
@@ -124,7 +124,7 @@ def _cells(item: StreamInfo) -> list[str]:
 
 
 def _details(item: StreamInfo) -> str:
-    """The first details, as far as a line has room; ``--json`` and ``info`` have all."""
+    """As many details as fit on a line; ``--json`` and ``info`` show all of them."""
     text = ""
     for key, value in item.details.items():
         if value is None or isinstance(value, dict | list | tuple):

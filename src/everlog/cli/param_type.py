@@ -1,4 +1,4 @@
-"""Kinds of values on the command line: what they are derived from."""
+"""The base class of everlog's own value types on the command line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 else:
 
     class ParamType(click.ParamType):
-        """click's, which before 8.4 takes no kind in brackets."""
+        """click's class, made subscriptable: before click 8.4 it is not generic."""
 
         def __class_getitem__(cls, kind: Any) -> type[Self]:
             return cls

@@ -1,4 +1,4 @@
-"""A line of progress on stderr: only on a terminal, at most ten times a second."""
+"""A progress line on stderr, drawn only on a terminal, at most ten times a second."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ BAR_WIDTH = 24
 
 
 class ProgressLine:
-    """``progress(what, done, total)`` draws; leaving the ``with`` block wipes the line. Silent where no person
-    looks."""
+    """``progress(what, done, total)`` draws the line; leaving the ``with`` block wipes it. Draws nothing unless stderr
+    is a terminal."""
 
     def __init__(self) -> None:
         self._shown = is_terminal(sys.stderr)
@@ -25,11 +25,11 @@ class ProgressLine:
 
     @property
     def is_shown(self) -> bool:
-        """Whether progress is drawn. If not, callers need not count the work ahead."""
+        """Whether progress is drawn. If not, callers need not compute the total in advance."""
         return self._shown
 
     def __call__(self, what: str, done: int, total: int) -> None:
-        """Units are the caller's; ``total`` 0 means unknown."""
+        """Draw the line, if it is time to. ``done`` and ``total`` are in any unit; ``total`` 0 means unknown."""
         if not self._shown or time.monotonic() < self._next:
             return
         self._next = time.monotonic() + SECONDS_BETWEEN
@@ -49,6 +49,6 @@ class ProgressLine:
 
 
 def _draw(text: str) -> None:
-    with contextlib.suppress(OSError):  # a terminal that was hung up ends no work
+    with contextlib.suppress(OSError):  # the work continues after the terminal has hung up
         sys.stderr.write(text)
         sys.stderr.flush()

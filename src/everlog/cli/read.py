@@ -1,4 +1,4 @@
-"""``everlog read``: records on stdout."""
+"""``everlog read``: prints records."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ SECONDS_BETWEEN_POLLS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which records: of which streams (all for none), from which address, up to which, how many."""
+    """Which records to print: of which ``streams`` (none given: all), from ``start`` to before ``end``, at most
+    ``limit``."""
 
     streams: tuple[str, ...]
     start: str | None
@@ -39,35 +40,35 @@ class Selection:
 
 @dataclass(slots=True)
 class Progress:
-    """How far reading has come: records still wanted, and for each stream the address after its last record."""
+    """How far reading has come: ``left`` records still wanted, and for each stream the address after its last one."""
 
     left: int | None
     next_address: dict[str, int] = field(default_factory=dict)
 
     @property
     def done(self) -> bool:
-        """Whether as many records as were asked for have been given."""
+        """Whether the limit is reached."""
         return self.left is not None and self.left <= 0
 
 
 @click.command
 @store_arguments
-@click.option("--stream", "streams", multiple=True, help="A stream; may be given again. Default: all.")
-@click.option("--from", "start", metavar="ADDRESS", help="First address.")
-@click.option("--to", "end", metavar="ADDRESS", help="Address to stop before.")
-@click.option("--limit", type=click.IntRange(min=0), help="At most so many records in all.")
+@click.option("--stream", "streams", multiple=True, help="Read this stream; repeatable. Default: all streams.")
+@click.option("--from", "start", metavar="ADDRESS", help="Start at this address.")
+@click.option("--to", "end", metavar="ADDRESS", help="Stop before this address.")
+@click.option("--limit", type=click.IntRange(min=0), help="Print at most this many records in all.")
 @click.option("--follow", is_flag=True, help="Wait for new records until interrupted.")
-@click.option("--frames", is_flag=True, help="Fragments as they are on disk instead of whole messages.")
-@click.option("--all", "include_all", is_flag=True, help="Streams that are marked as deleted too.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line; payloads in base64.")
-@click.option("--raw", is_flag=True, help="Payload bytes one after another, nothing between them.")
-@click.option("--delimiter", metavar="TEXT", help=r"With --raw: follows each payload; \n, \t, \0, \xHH are known.")
-@click.option("--hex", "as_hex", is_flag=True, help="A hex dump of each payload.")
+@click.option("--frames", is_flag=True, help="Print fragments as they are on disk instead of whole messages.")
+@click.option("--all", "include_all", is_flag=True, help="Include streams that are marked as deleted.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line, with payloads in base64.")
+@click.option("--raw", is_flag=True, help="Print the bare payload bytes, with nothing between them.")
+@click.option("--delimiter", metavar="TEXT", help=r"With --raw: print TEXT after each payload; \n, \t, \0, \xHH work.")
+@click.option("--hex", "as_hex", is_flag=True, help="Print a hex dump of each payload.")
 @click.option("--no-payload", is_flag=True, help="Leave payloads out.")
 @sbe_schema_option
 def read(path: str, family: str | None, **given: Any) -> int:
-    """Print records of the store at PATH, in address order. A fault is a warning: the records before and behind it are
-    printed, and the exit code is 1.
+    """Print records of the store at PATH, in address order. A fault is a warning: the intact records before and after
+    it are printed, and the exit code is 1.
     """
     _check(given)
     level = Level.FRAME if given["frames"] else Level.RECORD
@@ -89,7 +90,7 @@ def read(path: str, family: str | None, **given: Any) -> int:
             write_records(store, selection, formatter, progress, faults)
         while given["follow"] and not progress.done:
             time.sleep(SECONDS_BETWEEN_POLLS)
-            # Opened anew: a store knows its files as they were when it was opened.
+            # Open it again: a store lists its files when it is opened.
             with open_given(path, family, given, warn_of_key=False) as store:
                 write_records(store, selection, formatter, progress, faults)
     finally:
@@ -100,13 +101,16 @@ def read(path: str, family: str | None, **given: Any) -> int:
 def _check(given: dict[str, Any]) -> None:
     forms = [flag for flag, name in (("--json", "as_json"), ("--raw", "raw"), ("--hex", "as_hex")) if given[name]]
     if len(forms) > 1:
-        raise UsageError(" and ".join(forms), expected="one of them")
-    if given["no_payload"] and (given["raw"] or given["as_hex"]):
-        raise UsageError("--no-payload", expected="not with --raw or --hex")
-    if given["sbe_schema"] is not None and (given["raw"] or given["as_hex"]):
-        raise UsageError("--sbe-schema", expected="not with --raw or --hex")
+        raise UsageError(forms[0], message=f"{' and '.join(forms)} exclude each other")
+    if bare := [flag for flag in forms if flag != "--json"]:
+        for flag, is_given in (
+            ("--no-payload", given["no_payload"]),
+            ("--sbe-schema", given["sbe_schema"] is not None),
+        ):
+            if is_given:
+                raise UsageError(flag, message=f"{flag} and {bare[0]} exclude each other")
     if given["delimiter"] is not None and not given["raw"]:
-        raise UsageError("--delimiter", expected="with --raw")
+        raise UsageError("--delimiter", message="--delimiter needs --raw")
 
 
 def _formatter(store: Store, level: Level, given: dict[str, Any], sbe: SbeColumns | None) -> Formatter:
@@ -118,7 +122,7 @@ def _formatter(store: Store, level: Level, given: dict[str, Any], sbe: SbeColumn
 
 
 def unescaped(text: str) -> bytes:
-    r"""Bytes of a delimiter: UTF-8, with ``\n``, ``\t``, ``\r``, ``\0``, ``\\`` and ``\xHH`` understood."""
+    r"""The bytes of a delimiter: UTF-8, with the escapes ``\n``, ``\t``, ``\r``, ``\0``, ``\\`` and ``\xHH``."""
     import re
 
     known = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"0": b"\0", b"\\": b"\\"}
@@ -132,11 +136,11 @@ def unescaped(text: str) -> bytes:
 def write_records(
     store: Store, selection: Selection, formatter: Formatter, progress: Progress, faults: FaultPrinter
 ) -> None:
-    """Print the selected records that have not been printed yet. Faults go to ``faults``."""
+    """Print the selected records that have not been printed yet; report faults to ``faults``."""
     out = sys.stdout.buffer
     names = selection.streams or store.stream_names(include_all=selection.include_all)
     for stream in names:
-        with faults.of(stream):
+        with faults.reading(stream):
             for batch in batches(store, stream, selection, formatter, progress, faults):
                 out.write(formatter.lines(stream, batch))
         if progress.done:
@@ -147,11 +151,11 @@ def write_records(
 def batches(
     store: Store, stream: str, selection: Selection, formatter: Formatter, progress: Progress, faults: FaultPrinter
 ) -> Iterator[Batch]:
-    """Batches of one stream, the last one cut where the limit is reached."""
+    """One stream's batches; the last one is cut at the limit."""
     if progress.done:
         return
     columns = list(dict.fromkeys([*formatter.columns, *store.address_columns]))
-    # A small limit wants small batches: no work for records that are not printed.
+    # With a small limit read small batches, not records that are never printed.
     max_rows = MAX_BATCH_ROWS if progress.left is None else max(1, min(MAX_BATCH_ROWS, progress.left))
     scan = store.scan(
         stream,
@@ -176,15 +180,15 @@ def batches(
 
 
 def _end(store: Store, stream: str, selection: Selection) -> int | None:
-    """Where to stop. Who follows goes on behind the last record printed: what lies behind the place where a late
-    writer still appends waits for a later look, lest that writer's records be passed over."""
+    """The address to stop before. ``--follow`` continues after the last printed record, so it must not read past the
+    place where a slow writer still appends: that writer's records would be skipped."""
     end = None if selection.end is None else store.parse_address(selection.end)
     settled = store.settled_end(stream) if selection.is_following else None
     return min((bound for bound in (end, settled) if bound is not None), default=None)
 
 
 def cut(batch: Batch, row_count: int) -> Batch:
-    """The first rows of a batch. A column with nulls gets its count of them anew."""
+    """The first ``row_count`` rows of a batch. The nulls of each column are counted again."""
     data = {}
     for name, column in batch.data.items():
         nulls = column.null_count

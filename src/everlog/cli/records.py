@@ -1,7 +1,7 @@
-"""Batches to bytes: JSON lines, raw payloads, hex dumps and lines for people.
+"""Formats batches as JSON lines, raw payloads, hex dumps and lines for people.
 
-JSON lines are made column-wise: one ``%`` template for a batch's pattern of nulls, applied to tuples of column
-values. Only text columns are escaped, everything else is a number, hex or base64.
+JSON lines are made column-wise: a batch's pattern of nulls gives one ``%`` template, which is applied to tuples of
+column values. Only text columns are escaped; everything else is a number, hex or base64.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ HEX_WIDTH = 16
 
 
 class JsonLines:
-    """One JSON object a line: stream, address, timestamp_ns, length, crc32, payload, then the family's own columns, and
-    with ``sbe`` the decoded payload."""
+    """Formats a record as one JSON object a line: stream, address, timestamp_ns, length, crc32, payload, then the
+    family's own columns, and with ``sbe`` the decoded payload."""
 
     def __init__(self, store: Store, level: Level, *, payload: bool, sbe: SbeColumns | None = None) -> None:
         own = [c.name for c in store.family_columns(level) if c.name not in COMMON]
         common = [name for name in COMMON if payload or name != "payload"]
         self._columns = [*common, *own]
         self._schema = {column.name: column for column in store.schema(level=level)}
-        # Decimal and %08x:%08x addresses are printed from their integers: no text is made for a million records.
+        # Addresses (decimal, or %08x:%08x) are formatted from their integers, without a text column of addresses.
         self._address = store.address_columns
         self._sbe = sbe
         self.columns = list(dict.fromkeys([*self._address, *self._columns, *(["payload"] if sbe else [])]))
 
     def lines(self, stream: str, batch: Batch) -> bytes:
-        """The batch's lines."""
+        """Format a batch: one line for each record."""
         address = "%d" if len(self._address) == 1 else "%08x:%08x"
         template = ['{"stream": ', quoted(stream).replace("%", "%%"), f', "address": "{address}"']
         values: list[Iterable[Any]] = [batch.to_list(name) for name in self._address]
@@ -68,7 +68,7 @@ class JsonLines:
 
 
 def _json_form(column: Column) -> tuple[str, Callable[[Any], str] | None]:
-    """How a value is written: its part of the template, and what to do with it before."""
+    """How to write a column's values: the placeholder in the template, and a conversion to apply first."""
     if column.name == "crc32":
         return '"%08x"', None
     if column.type is ColumnType.BINARY:
@@ -94,7 +94,7 @@ def _or_null(column: list[Any], form: str, convert: Callable[[Any], str] | None)
 
 
 class RawPayloads:
-    """Payloads one after another, exactly; ``delimiter`` follows each."""
+    """Formats records as their bare payloads, each followed by ``delimiter``."""
 
     columns = ("address", "payload")
 
@@ -102,7 +102,7 @@ class RawPayloads:
         self._delimiter = delimiter
 
     def lines(self, stream: str, batch: Batch) -> bytes:
-        """The batch's payloads."""
+        """Format a batch: its payloads, concatenated."""
         if self._delimiter:
             return b"".join([payload + self._delimiter for payload in batch.to_list("payload")])
         data = batch.data["payload"]
@@ -110,12 +110,12 @@ class RawPayloads:
 
 
 class HexDumps:
-    """A heading and a hex dump for each record."""
+    """Formats each record as a heading and a hex dump."""
 
     columns = ("address", "timestamp_ns", "length", "payload")
 
     def lines(self, stream: str, batch: Batch) -> bytes:
-        """The batch's dumps."""
+        """Format a batch: a heading, a dump and an empty line for each record."""
         out = []
         for address, timestamp_ns, length, payload in _rows(batch, self.columns):
             out.append(f"{printable(stream)}  {address}  {time_text(timestamp_ns)}  {length} bytes")
@@ -131,14 +131,15 @@ def hex_line(offset: int, data: bytes) -> str:
 
 
 class Lines:
-    """For people: stream, address, time, length and the start of the payload, decoded where ``sbe`` can do that."""
+    """Formats a record as a line for people: stream, address, time, length and the start of the payload, decoded if
+    ``sbe`` can decode it."""
 
     def __init__(self, *, payload: bool, sbe: SbeColumns | None = None) -> None:
         self._sbe = sbe if payload else None
         self.columns = ("address", "timestamp_ns", "length") + (("payload",) if payload else ())
 
     def lines(self, stream: str, batch: Batch) -> bytes:
-        """The batch's lines."""
+        """Format a batch: one line for each record."""
         name = printable(stream)
         out = []
         decoded = repeat(None) if self._sbe is None else self._sbe.json_texts(batch)
@@ -151,7 +152,7 @@ class Lines:
 
 
 def shortened(payload: bytes) -> str:
-    """The start of a payload: as text where it is some, else in hex."""
+    """The start of a payload: as text if it is UTF-8, else in hex."""
     head = payload[:PREVIEW_BYTES]
     more = "..." if len(payload) > len(head) else ""
     try:

@@ -1,4 +1,4 @@
-"""``everlog repair``: the plan, a question, the repair, and what is left."""
+"""``everlog repair``: prints the plan, asks, repairs, and verifies the result."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ EXIT_FAULTS, EXIT_USAGE = 1, 2
 @store_arguments
 @click.option("--dry-run", is_flag=True, help="Print the plan and change nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--backup", metavar="FOLDER", help="Keep what is taken out here (default: PATH.repair-TIME).")
-@click.option("--no-backup", is_flag=True, help="Do not keep what is taken out.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object: the plan, what was done, the report after it.")
+@click.option("--backup", metavar="FOLDER", help="Keep removed bytes in FOLDER (default: PATH.repair-TIME).")
+@click.option("--no-backup", is_flag=True, help="Do not keep removed bytes.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object: plan, finished steps, final report.")
 def repair(
     path: str,
     family: str | None,
@@ -38,10 +38,10 @@ def repair(
     as_json: bool,
     **options: Any,
 ) -> int:
-    """Repair the store at PATH: print what is to be changed, ask, do it, verify again.
+    """Repair the store at PATH: print the plan, ask, carry it out, verify again.
 
-    No intact record is lost (but those behind a hole at the end of an archive that was killed), and no subscriber is
-    moved past one. Exit code 0 when there was nothing to do or nothing is wrong any more, 1 when faults remain.
+    Keeps every intact record, except those after a hole at the end of an archive that was killed, and moves no
+    subscriber past an intact record. Exit code 0 if there was nothing to do or no fault is left, 1 if faults remain.
     """
     if backup is not None and no_backup:
         raise click.UsageError("--backup and --no-backup exclude each other")
@@ -71,17 +71,17 @@ def repair(
 
 
 def check_backup(folder: str | None, store: str) -> None:
-    """Raises :class:`UsageError` for a backup inside of the store: what is kept there has names that a store's files
-    have, and is taken for some of its own."""
+    """Raises :class:`UsageError` for a backup inside the store: the kept files have names of store files, so they would
+    become part of the store."""
     if folder and Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(store)):
-        raise UsageError("--backup", found=f"{folder}, which is inside of {store}", expected="a folder outside of it")
+        raise UsageError("--backup", found=f"{folder}, inside {store}", expected="a folder outside the store")
 
 
 def _ask() -> int | None:
-    """``None`` to go on, else the exit code."""
+    """Ask whether to repair. ``None`` means yes, else the exit code."""
     answer = confirmed("Repair?")
     if answer is None:
-        print_error("nothing was changed: pass --yes to repair without being asked")
+        print_error("nothing was changed; pass --yes to repair without a question")
         return EXIT_USAGE
     if answer:
         return None
@@ -92,14 +92,14 @@ def _ask() -> int | None:
 def _apply(plan: RepairPlan, kept: FolderBackup | None, progress: ProgressLine) -> list[str]:
     try:
         return plan.apply(progress, backup=kept)
-    except BaseException:  # Ctrl-C, too: who pressed it wants to know what stands
+    except BaseException:  # Ctrl-C too: the user has to know that the repair is unfinished
         if kept is not None and kept.is_made:
-            warn(f"the repair did not come to its end; what it took out is in {kept.path}; repair again")
+            warn(f"the repair was interrupted; repair again to finish it (removed bytes are kept in {kept.path})")
         raise
 
 
 def print_plan(plan: RepairPlan) -> None:
-    """Each step in a few lines, then what nothing can be done about."""
+    """Print each step with before, after and loses, then the faults that can't be repaired."""
     for number, step in enumerate(plan.steps, 1):
         click.echo(f"{styled(f'step {number}', BOLD)}  {printable(step.file)}")
         for name in ("before", "after", "loses"):
@@ -115,7 +115,7 @@ def _print_result(done: list[str], place: str | None, report: Report) -> None:
     for line in done:
         click.echo(f"done: {printable(line)}")
     if place is not None:
-        click.echo(f"kept what was taken out in {printable(place)}")
+        click.echo(f"removed bytes are kept in {printable(place)}")
     for fault in report.faults:
         print_fault(fault)
     print_summary(report)

@@ -1,4 +1,4 @@
-"""A length of time on the command line."""
+"""A number of seconds as a value on the command line."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import click
 from everlog.cli.param_type import ParamType
 
 MAX_SECONDS = 1e9
-"""Some thirty years: the system's calls take no length of time without end."""
+"""Some thirty years: system calls take no infinite timeout."""
 
 
 class Seconds(ParamType[float]):
-    """A number of seconds, from ``least`` to ``MAX_SECONDS``: no ``nan``, which no range of click's leaves out, and no
-    ``inf``."""
+    """A number of seconds from ``least`` to ``MAX_SECONDS``. ``inf`` and ``nan`` are refused; click's own ranges accept
+    ``nan``."""
 
     name = "seconds"
 
@@ -22,11 +22,11 @@ class Seconds(ParamType[float]):
         self._least = least
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Parse and compare."""
+        """Parse the number and check its range."""
         try:
             seconds = float(value)
         except (TypeError, ValueError):
             seconds = float("nan")
         if not self._least <= seconds <= MAX_SECONDS:
-            self.fail(f"{value!r} is no number of seconds from {self._least:g} to {MAX_SECONDS:g}", param, ctx)
+            self.fail(f"{value!r} is not a number of seconds from {self._least:g} to {MAX_SECONDS:g}", param, ctx)
         return seconds

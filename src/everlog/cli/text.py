@@ -1,4 +1,4 @@
-"""Text for people: escaped, aligned, and in colour only where that is wanted."""
+"""Text for people: escaped for terminals, aligned in tables, in colour only if that is wanted."""
 
 from __future__ import annotations
 
@@ -13,58 +13,59 @@ from everlog.core.rfc3339 import rfc3339
 
 
 def printable(text: str) -> str:
-    """The text with everything escaped that could steer a terminal: control and format characters, line breaks."""
+    """Escape everything that could control a terminal: control and format characters, line breaks."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
 
 
 def say(text: str) -> None:
-    """Text, safe for a terminal already, and a line break on stderr. Where it can't be told (the reader has gone, the
-    disk is full) the work goes on without: what stdout gets, or what is changed, must not end midway for that."""
+    """Print text that is already safe for a terminal, and a line break, to stderr. If stderr can't be written (the
+    reader has gone, the disk is full) the line is dropped: it must not stop output on stdout, or a change, midway."""
     with contextlib.suppress(OSError):
         print(text, file=sys.stderr, flush=True)
 
 
 def print_error(message: str) -> None:
-    """One line on stderr."""
+    """Print one line to stderr, escaped, after ``everlog:``."""
     say(f"everlog: {printable(message)}")
 
 
 def warn(message: str) -> None:
-    """A warning on stderr."""
+    """Print one warning line to stderr."""
     print_error(f"warning: {message}")
 
 
 def is_terminal(stream: TextIO) -> bool:
-    """Whether a person is looking."""
+    """Whether the stream is a terminal."""
     return stream.isatty()
 
 
 def wants_colour(stream: TextIO) -> bool:
-    """A terminal, and NO_COLOR (https://no-color.org) not set."""
+    """Whether the stream is a terminal and ``NO_COLOR`` (https://no-color.org) is not set."""
     return is_terminal(stream) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def styled(text: str, code: str) -> str:
-    """The text in an SGR style, where stdout wants colour."""
+    """The text in an SGR style, if stdout wants colour."""
     return f"\x1b[{code}m{text}\x1b[0m" if wants_colour(sys.stdout) else text
 
 
 def json_line(value: Any) -> str:
-    """One line of JSON in ASCII: safe on every terminal, and for names that are no UTF-8."""
+    """One line of JSON in ASCII: safe for every terminal, and for names that are not UTF-8."""
     return json.dumps(value, ensure_ascii=True)
 
 
 def time_text(timestamp_ns: int | None) -> str:
-    """``2024-05-06T07:08:09.123456789Z``; ``-`` for none, the number for a time that no calendar has."""
+    """``2024-05-06T07:08:09.123456789Z``; ``-`` for ``None``, the bare number for a time outside the calendar."""
     if timestamp_ns is None:
         return "-"
     return rfc3339(timestamp_ns) or f"{timestamp_ns}ns"
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], right: frozenset[int]) -> None:
-    """A table: drawn by rich on a terminal, aligned plain text elsewhere. ``right`` are columns of numbers."""
+    """Print a table: drawn by rich on a terminal, else as aligned plain text. The columns ``right`` are
+    right-aligned."""
     safe = [[printable(cell) for cell in row] for row in rows]
     if is_terminal(sys.stdout):
         _print_rich_table(headers, safe, right)
@@ -91,7 +92,7 @@ def _print_rich_table(headers: Sequence[str], rows: Sequence[Sequence[str]], rig
 
 
 def outline(value: Any) -> Iterator[str]:
-    """Nested plain values as indented ``key: value`` lines, items of a list behind a dash."""
+    """Nested plain values as indented ``key: value`` lines; a list's items start with a dash."""
     if isinstance(value, Mapping) and value:
         for key, item in value.items():
             label = f"{printable(str(key))}:"
@@ -113,7 +114,7 @@ def _is_nested(value: Any) -> bool:
 
 
 def scalar(value: Any) -> str:
-    """A single value as people write it."""
+    """A single value for people: ``-`` for ``None``, ``yes`` or ``no`` for a boolean."""
     if value is None:
         return "-"
     if isinstance(value, bool):

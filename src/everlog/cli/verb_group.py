@@ -1,4 +1,4 @@
-"""A command whose verbs are modules of its package, each imported when it runs: ``everlog archive DIR VERB ...``."""
+"""A command whose verbs are modules of its package, each imported when it runs, as ``everlog archive DIR VERB``."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import click
 
 
 class VerbGroup(click.Group):
-    """``verbs``: name to the line that ``--help`` shows; module and command have the same name, with ``_``.
-    ``package``: where the modules are; those of ``more_verbs`` are in the packages that name them."""
+    """A group of verbs. ``verbs`` maps a verb to its line in ``--help``; its module in ``package`` and its command have
+    the same name, with ``_``. ``more_verbs`` maps further packages to their verbs."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class VerbGroup(click.Group):
         return sorted(self.verbs)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of a verb, or ``None``."""
+        """Import a verb's command; ``None`` for an unknown name."""
         if cmd_name not in self.verbs:
             return None
         name = cmd_name.replace("-", "_")
@@ -39,6 +39,6 @@ class VerbGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The table of ``--help``."""
+        """Write the table of verbs in ``--help``, without importing them."""
         with formatter.section("Verbs"):
             formatter.write_dl(sorted(self.verbs.items()))

@@ -1,4 +1,4 @@
-"""``everlog verify``: one report with every fault."""
+"""``everlog verify``: checks a store and reports every fault."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ RED, YELLOW, GREEN, BOLD = "31;1", "33", "32", "1"
 
 @click.command
 @store_arguments
-@click.option("--json", "as_json", is_flag=True, help="One JSON object with all faults.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with all faults.")
 def verify(path: str, family: str | None, as_json: bool, **options: Any) -> int:
-    """Check everything in the store at PATH and report every fault: where, found, expected, what a reader loses, how it
-    could be repaired. Exit code 1 when there is a fault; notes (what heals by itself) do not count.
+    """Check everything in the store at PATH and report every fault: where it is, what was found and expected, what a
+    reader loses, how to repair it. Exit code 1 if there are faults; notes (which heal by themselves) do not count.
     """
     with ProgressLine() as progress, open_given(path, family, options) as store:
         report = store.verify(progress)
@@ -33,7 +33,7 @@ def verify(path: str, family: str | None, as_json: bool, **options: Any) -> int:
 
 
 def print_fault(fault: Fault) -> None:
-    """A fault in a few lines."""
+    """Print a fault: where it is, then a line for each of found, expected, loses and repair."""
     is_fault = fault.severity is Severity.FAULT
     place = fault.file if fault.offset is None else f"{fault.file} at offset {fault.offset}"
     where = [f"stream {fault.stream}"] if fault.stream is not None else []
@@ -46,7 +46,7 @@ def print_fault(fault: Fault) -> None:
 
 
 def print_summary(report: Report) -> None:
-    """The closing line, with the counts."""
+    """Print the closing line with the counts."""
     faults = sum(fault.severity is Severity.FAULT for fault in report.faults)
     notes = len(report.faults) - faults
     counts = [

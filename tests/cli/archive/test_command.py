@@ -190,7 +190,7 @@ def test_errors_says_that_the_driver_is_not_here(call: Call, unpack: Callable[[s
     code, lines, err = call("archive", unpack("archive-basic/archive"), "errors")
     assert code == 1
     assert lines[:5] == printed("archive-basic/tool-errors.txt")[:5]
-    assert "the media driver's errors can't be told" in err
+    assert "can't read the media driver's errors" in err
 
 
 def test_a_recording_that_is_none_and_a_folder_that_is_none_are_wrong_usage(
@@ -223,7 +223,7 @@ def test_a_segment_that_the_system_does_not_let_be_read_keeps_no_other_recording
     out = tmp_path / "out.jsonl"
     paths = {"PATH": folder, "OUT": out}
     code, lines, err = call(*(paths.get(word, word) for word in command.split()))
-    assert (code, err.count(f"{folder}/3-0.rec: found a FIFO, expected a regular file")) == (1, 1)
+    assert (code, err.count(f"{folder}/3-0.rec"), err.count("a FIFO")) == (1, 1, 1)
     assert err.startswith(
         "everlog: warning: stream 3: " if "archive" not in command else "everlog: warning: recording 3 "
     )

@@ -162,14 +162,14 @@ def test_damage_before_the_time_stops_the_purge(call: Call, folder: Path) -> Non
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        ((), "found no limit, expected --before, --keep-bytes, or both"),
-        (("--before", "soon"), "found 'soon', expected a position, or a time such as 2024-05-06T07:08:09Z"),
-        (("--before", "2024-01-01"), "expected --timestamp-from with it"),
-        (("--before", "5", "--timestamp-from", "reserved_value:ns"), "--timestamp-from: expected with --before TIME"),
-        (("--before", "5", "--to", "x", "--archive-script", "y"), "--to and --archive-script: expected one of them"),
-        (("--before", "5", "--archive-script", "'y"), "found no closing quotation"),
-        (("--before", "5", "--archive-script", " "), "expected a program and its arguments"),
-        (("--before", "5", "--script-timeout", "5"), "--script-timeout: expected with --archive-script"),
+        ((), "purge needs --before, --keep-bytes, or both"),
+        (("--before", "soon"), "--before must be a position, or a time such as 2024-05-06T07:08:09Z, not 'soon'"),
+        (("--before", "2024-01-01"), "--before TIME needs --timestamp-from"),
+        (("--before", "5", "--timestamp-from", "reserved_value:ns"), "--timestamp-from needs --before TIME"),
+        (("--before", "5", "--to", "x", "--archive-script", "y"), "--to and --archive-script exclude each other"),
+        (("--before", "5", "--archive-script", "'y"), "a program and its arguments: no closing quotation"),
+        (("--before", "5", "--archive-script", " "), "a program and its arguments"),
+        (("--before", "5", "--script-timeout", "5"), "--script-timeout needs --archive-script"),
     ],
 )
 def test_a_purge_that_is_not_clear_is_refused(call: Call, folder: Path, arguments: tuple[str, ...], why: str) -> None:
@@ -220,7 +220,8 @@ def test_another_file_of_the_name_is_not_overwritten_and_the_segment_stays(
     (target / "0-65536.rec").write_bytes(b"mine")
     code, lines, err = call("archive", folder, "purge", 0, "--before", 3 * SEGMENT, "--to", target)
     assert (code, lines) == (2, ["recording 0: 1 segment freed, starts at 65536"])
-    assert "found another file of that name" in err
+    assert "kept/0-65536.rec" in err
+    assert "another file" in err
     assert content(target)["0-65536.rec"] == b"mine"
     assert messages(folder) == list(range(64, 224))
 
@@ -256,9 +257,9 @@ def test_no_shell_looks_at_the_script(call: Call, folder: Path, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        ("sys.exit(3 if sys.argv[3:] == ['0', '65536', '131072'] else 0)", "found exit code 3"),
-        ("os.kill(os.getpid(), 15 if sys.argv[4] == '65536' else 0)", "found signal 15"),
-        ("time.sleep(60 if sys.argv[4] == '65536' else 0)", "found no end within 1.5 s"),
+        ("sys.exit(3 if sys.argv[3:] == ['0', '65536', '131072'] else 0)", "exit code 3"),
+        ("os.kill(os.getpid(), 15 if sys.argv[4] == '65536' else 0)", "signal 15"),
+        ("time.sleep(60 if sys.argv[4] == '65536' else 0)", "1.5 s"),
     ],
 )
 def test_a_script_that_fails_keeps_its_segment_and_those_behind_it(
@@ -271,7 +272,8 @@ def test_a_script_that_fails_keeps_its_segment_and_those_behind_it(
     )
     assert time.monotonic() - began < 30
     assert (code, lines) == (2, ["recording 0: 1 segment freed, starts at 65536"])
-    assert f"{why}, expected exit code 0 for 0-65536.rec (0-65536.rec was not freed)" in err
+    assert why in err
+    assert "0-65536.rec was not " in err
     assert messages(folder) == list(range(64, 224))
     code, lines, _ = call(
         "archive", folder, "purge", 0, "--keep-bytes", 0, "--archive-script", sys.executable + " -cpass"
@@ -283,7 +285,8 @@ def test_a_script_that_is_not_there_frees_nothing(call: Call, folder: Path) -> N
     before = segments(folder)
     code, lines, err = call("archive", folder, "purge", 0, "--keep-bytes", 0, "--archive-script", "/no/such/program")
     assert (code, lines, segments(folder)) == (2, [], before)
-    assert "/no/such/program: found no such file or directory" in err
+    assert "/no/such/program" in err
+    assert "no such file or directory" in err
 
 
 # Looking first
@@ -379,11 +382,11 @@ def test_the_segments_of_two_recordings_that_adjoin_become_those_of_one(call: Ca
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (("truncate", 0, 100), "found position 100, expected the end of a frame from 0 to 229376"),
+        (("truncate", 0, 100), "the end of a frame from 0 to 229376"),
         (("truncate", 0, 1056), "inside of a frame"),
-        (("detach", 0, 1024), "expected the beginning of a segment from 65536 to 196608"),
-        (("migrate-segments", 0, 1), "stream id 10, expected stream id 11"),
-        (("purge-recording", 7), "found no recording"),
+        (("detach", 0, 1024), "a segment from 65536 to 196608"),
+        (("migrate-segments", 0, 1), "stream id 10"),
+        (("purge-recording", 7), "no recording "),
     ],
 )
 def test_what_an_archive_refuses_is_told_with_the_reason_also_in_a_dry_run(

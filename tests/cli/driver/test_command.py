@@ -173,7 +173,7 @@ def test_an_overrunning_frame_is_a_warning_not_a_crash(call: Call, made: Callabl
     done = call(made(log=log_buffer({0: data}, 9)), "log-inspect", "publications/9", "--limit", 4)
     assert done.code == 1
     assert "frame-length=1073741824" in done.out
-    assert "found frame length 1073741824, expected a frame within its term" in done.err
+    assert "frame length 1073741824; expected a frame within its term" in done.err
 
 
 @pytest.mark.parametrize("form", [[], ["--json"]])
@@ -185,10 +185,10 @@ def test_a_log_buffer_that_can_not_be_read_keeps_none_of_the_others(
     (path / "publications" / "10.logbuffer").symlink_to("nowhere")
     done = call(path, "log-inspect", "--limit", 0, *form)
     assert (done.code, done.out.count("publications/9.logbuffer")) == (1, 1)
-    assert [line.partition(": found ")[0] for line in done.err.splitlines()] == [
-        "everlog: warning: publications/8.logbuffer at offset 0",
-        f"everlog: warning: {path}",
-    ]
+    cut, dangling = done.err.splitlines()
+    assert cut.startswith("everlog: warning: publications/8.logbuffer at offset 0: ")
+    assert dangling.startswith("everlog: warning: ")
+    assert "publications/10" in dangling
     done = call(path, "log-inspect", "publications/9", "publications/11")
     assert (done.code, len(done.err.splitlines())) == (2, 1)
 
@@ -287,13 +287,13 @@ def test_every_stat_can_be_watched_and_waits_for_a_driver_that_starts(
 def test_what_is_damaged_is_left_out_with_a_warning(call: Call, made: Callable[..., Path]) -> None:
     whole = cnc()
     cut = call(made(cnc=whole[:4000]), "stat")
-    assert (cut.code, "warning: cnc.dat: found 4000 bytes of" in cut.err) == (1, True)
+    assert (cut.code, "warning: cnc.dat: 4000 bytes of" in cut.err) == (1, True)
     assert cut.lines[-1] == "--"
     key = stream_key(9)
     broken = whole.replace(key, key[:16] + (200).to_bytes(4, "little") + key[20:], 1)
     for verb in ("stream-stat", "backlog-stat"):
         done = call(made(cnc=broken), verb)
-        assert (done.code, "counter 1: its key is damaged" in done.err) == (1, True)
+        assert (done.code, "counter 1 has a damaged key and is left out" in done.err) == (1, True)
     lost = call(made(loss=losses()[:80]), "loss-stat")
     assert (lost.code, lost.lines[-1]) == (1, "0 loss entries")
 
@@ -340,7 +340,7 @@ def test_a_driver_that_does_not_run_is_not_asked_to_end(call: Call, golden: Path
     before = snapshot(golden)
     asked = call(golden, "terminate")
     assert asked.code == 2
-    assert "no driver that runs" in asked.err
+    assert "no media driver runs in" in asked.err
     assert snapshot(golden) == before
 
 

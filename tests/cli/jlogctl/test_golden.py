@@ -64,12 +64,12 @@ STDERR: dict[tuple[str, str], tuple[str | None, str]] = {
     ("precommit_unflushed", "data -j log -d -v"): ("", NOT_FLUSHED),
     ("empty_init", "data -j log -d -v"): ("", NOT_CREATED),
     ("empty_init", "clean -j log"): (
-        "everlog: note: log: no subscribers, so nothing is deleted (a subscriber says what is not needed any more)\n",
+        "everlog: note: log: no subscribers, so nothing is deleted (subscribers decide what is no longer needed)\n",
         "the original deletes every segment when nobody has said what is not needed any more",
     ),
     ("precommit_big_message_loses_data", "repair -j log -v"): (None, "what the original lost is told"),
 }
-UNKNOWN_SUBSCRIBER = "everlog: log: found no subscriber '{}', expected one that was added\n"
+UNKNOWN_SUBSCRIBER = "everlog: log: no subscriber '{}' (jlogctl subscriber -l lists them)\n"
 """Ours for ``error opening 'log': JLOG_ERR_INVALID_SUBSCRIBER``, with exit code 1; the original's is 0."""
 
 AGAIN = "a subscriber whose place is not known begins anew; the original sets it to the end, past what it had not read"

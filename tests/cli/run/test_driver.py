@@ -52,7 +52,7 @@ def driver(folder: str) -> Iterator[subprocess.Popen[bytes]]:
     allowing = ("-D", "aeron.driver.termination.validator=allow", "-D", "aeron.dir.delete.on.shutdown=true")
     process = subprocess.Popen(command("run", "driver", "--dir", folder, *SMALL, *allowing), stderr=subprocess.PIPE)
     assert process.stderr is not None
-    assert process.stderr.readline() == b"everlog: media driver %d serves in %s\n" % (process.pid, folder.encode())
+    assert process.stderr.readline() == b"everlog: media driver %d is running in %s\n" % (process.pid, folder.encode())
     yield process
     process.kill()
     process.wait()
@@ -87,7 +87,7 @@ def test_a_driver_ends_by_a_signal_and_tidies_up(
     driver.send_signal(number)
     assert driver.wait(SECONDS) == 0
     assert driver.stderr is not None
-    assert driver.stderr.read() == b"everlog: media driver ended\n"
+    assert driver.stderr.read() == b"everlog: media driver stopped\n"
     assert not os.path.exists(folder)
 
 
@@ -96,13 +96,14 @@ def test_a_driver_ends_when_it_is_asked_to(folder: str, driver: subprocess.Popen
     assert driver.wait(SECONDS) == 0
     gone = everlog("driver", folder, "terminate")
     assert gone.returncode == 2
-    assert b"no such file" in gone.stderr
+    assert b"no media driver here: %s" % folder.encode() in gone.stderr
 
 
 def test_a_second_driver_is_one_line_and_exit_code_2(folder: str, driver: subprocess.Popen[bytes]) -> None:
     second = everlog("run", "driver", "--dir", folder)
     assert second.returncode == 2
-    assert second.stderr.startswith(b"everlog: %s: found an active media driver" % folder.encode())
+    assert folder.encode() in second.stderr
+    assert b"active media driver" in second.stderr
     assert second.stderr.count(b"\n") == 1
     assert driver.poll() is None
 
@@ -124,14 +125,16 @@ def test_all_properties_can_be_printed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["-D", "aeron.mtu.length=7"], "aeron.mtu.length: found 7, expected 64 to 65504"),
-        (["-D", "aeron.mtu.length"], "command line: found 'aeron.mtu.length', expected NAME=VALUE"),
-        (["/nowhere/x.properties"], "/nowhere/x.properties: found no such file or directory"),
+        (["-D", "aeron.mtu.length=7"], "aeron.mtu.length must be "),
+        (["-D", "aeron.mtu.length"], "NAME=VALUE"),
+        (["/nowhere/x.properties"], "no such file or directory"),
     ],
 )
 def test_what_is_wrong_is_one_line_and_exit_code_2(given: list[str], said: str) -> None:
     done = everlog("run", "driver", *given)
-    assert (done.returncode, done.stderr.decode()) == (2, f"everlog: {said}\n")
+    assert (done.returncode, done.stderr.decode().count("\n")) == (2, 1)
+    assert said in done.stderr.decode()
+    assert given[-1].partition("=")[0] in done.stderr.decode()
 
 
 def test_lines_that_are_published_are_the_lines_that_are_printed(folder: str, driver: subprocess.Popen[bytes]) -> None:
@@ -184,7 +187,7 @@ def test_what_was_published_before_a_message_that_is_too_long_is_told(
     assert pub.returncode == 2
     told, reason = pub.stderr.decode().splitlines()
     assert told == "everlog: 2 messages published"
-    assert "expected at most 8192 bytes" in reason
+    assert "at most 8192 bytes" in reason
     assert sub.printed() == b"1\n2\n"
 
 
@@ -216,19 +219,20 @@ def test_a_length_of_time_is_one_that_can_be_waited_for(
 ) -> None:
     assert run([*command_line, length]) == 2
     err = capsys.readouterr().err
-    assert err.startswith(f"everlog: Invalid value for '{command_line[-1]}': '{length}' is no number of seconds from")
+    assert err.startswith(
+        f"everlog: Invalid value for '{command_line[-1]}': '{length}' is not a number of seconds from"
+    )
     assert err.count("\n") == 1
 
 
 def test_who_waits_in_vain_says_for_what(folder: str, driver: subprocess.Popen[bytes]) -> None:
     pub = everlog("aeron", "pub", "--dir", folder, "--wait", "0.2", stdin=b"x\n")
     assert pub.returncode == 2
-    assert pub.stderr.decode() == (
-        "everlog: aeron:ipc: found no subscriber, expected a subscriber within 0.2 s (--wait waits longer)\n"
-    )
+    said = "everlog: no subscriber on aeron:ipc within 0.2 s (--wait SECONDS waits longer)\n"
+    assert pub.stderr.decode() == said
     sub = everlog("aeron", "sub", "--dir", folder, "--timeout", "0.2")
     assert (sub.returncode, sub.stdout) == (1, b"")
-    assert sub.stderr == b"everlog: nothing came for 0.2 s\neverlog: 0 messages printed\n"
+    assert sub.stderr == b"everlog: no message for 0.2 s\neverlog: 0 messages printed\n"
 
 
 def test_without_a_driver_there_is_one_line(folder: str) -> None:
@@ -236,7 +240,8 @@ def test_without_a_driver_there_is_one_line(folder: str) -> None:
     for verb in ("pub", "sub"):
         done = everlog("aeron", verb, "--dir", folder, "--wait", "0.3")
         assert done.returncode == 2
-        assert done.stderr.startswith(b"everlog: media driver %s: found " % folder.encode())
+        assert b"no media driver runs in %s" % folder.encode() in done.stderr
+        assert b"everlog run driver" in done.stderr
         assert done.stderr.count(b"\n") == 1
     assert time.monotonic() - begun < 10
 

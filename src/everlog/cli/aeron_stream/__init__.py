@@ -1,4 +1,4 @@
-"""``everlog aeron``: publish to a stream of a running media driver, or print what is published there."""
+"""``everlog aeron``: publishes to a stream of a running media driver, or prints a stream's messages."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import click
 from everlog.cli.verb_group import VerbGroup
 
 VERBS = {
-    "pub": "Publish lines, or blocks, of stdin.",
-    "sub": "Print what is published, until interrupted.",
+    "pub": "Publish each line, or block, of stdin.",
+    "sub": "Print a stream's messages until interrupted.",
 }
-"""Verb, whose module and command have the same name, and the line that ``--help`` shows."""
+"""Maps a verb, which is also the name of its module and command, to its line in ``--help``."""
 
 
 @click.command(cls=VerbGroup, verbs=VERBS, package=__name__)
 def aeron() -> None:
-    """Publish to an Aeron stream from stdin, or print what is published there. A media driver must run: everlog run
-    driver, or Aeron's own."""
+    """Publish stdin to an Aeron stream, or print a stream's messages. Needs a running media driver: everlog run driver,
+    or Aeron's own."""

@@ -1,4 +1,4 @@
-"""``everlog aeron pub``: stdin, published."""
+"""``everlog aeron pub``: publishes stdin."""
 
 from __future__ import annotations
 
@@ -26,11 +26,18 @@ POLL_SECONDS = 0.001
 
 @click.command
 @connection_options
-@click.option("--delimiter", metavar="TEXT", help=r"What ends a message instead of \n; \t, \0, \xHH are known.")
-@click.option("--block", type=click.IntRange(min=1), metavar="BYTES", help="Messages of so many bytes, of any content.")
-@click.option("--count", type=click.IntRange(min=0), metavar="N", help="At most so many messages.")
+@click.option("--delimiter", metavar="TEXT", help=r"End messages with TEXT instead of \n; \t, \0, \xHH work.")
 @click.option(
-    "--wait", "seconds", type=Seconds(), default=WAIT_SECONDS, show_default=True, help="For driver and subscriber."
+    "--block", type=click.IntRange(min=1), metavar="BYTES", help="Publish blocks of this many bytes, of any content."
+)
+@click.option("--count", type=click.IntRange(min=0), metavar="N", help="Stop after N messages.")
+@click.option(
+    "--wait",
+    "wait_s",
+    type=Seconds(),
+    default=WAIT_SECONDS,
+    show_default=True,
+    help="How long to wait for a driver, and for a subscriber.",
 )
 def pub(
     folder: str | None,
@@ -39,45 +46,46 @@ def pub(
     delimiter: str | None,
     block: int | None,
     count: int | None,
-    seconds: float,
+    wait_s: float,
 ) -> int:
-    """Publish each line of stdin as a message, without its line break. Nothing is sent before there is a subscriber,
-    and a subscriber that is slow is waited for.
+    """Publish each line of stdin as a message, without its line break. Waits for a first subscriber before sending, and
+    for a slow subscriber to catch up.
     """
     if block is not None and delimiter is not None:
         raise click.UsageError("--block and --delimiter exclude each other")
     ending = b"\n" if delimiter is None else unescaped(delimiter)
     if not ending:
-        raise click.UsageError("--delimiter needs a text")
+        raise click.UsageError("--delimiter must not be empty")
     stdin = sys.stdin.buffer
-    with connect(folder, seconds) as aeron, aeron.add_exclusive_publication(channel, stream_id) as publication:
+    with connect(folder, wait_s) as aeron, aeron.add_exclusive_publication(channel, stream_id) as publication:
         longest = publication.max_message_length
         if block is not None and block > longest:
             raise too_long(longest)
-        _await_subscriber(publication, seconds)
+        _await_subscriber(publication, wait_s)
         batches = blocks(stdin, block) if block is not None else lines(stdin, ending, longest)
-        _publish(publication, batches, count, seconds)
+        _publish(publication, batches, count, wait_s)
     return 0
 
 
-def _await_subscriber(publication: ExclusivePublication, seconds: float) -> None:
-    end = time.monotonic() + seconds
+def _await_subscriber(publication: ExclusivePublication, wait_s: float) -> None:
+    end = time.monotonic() + wait_s
     while not publication.is_connected:
         if time.monotonic() > end:
-            expected = f"a subscriber within {seconds:g} s"
-            raise UsageError(publication.channel, found="no subscriber", expected=expected, hint="--wait waits longer")
+            text = f"no subscriber on {publication.channel} within {wait_s:g} s"
+            hint = "--wait SECONDS waits longer"
+            raise UsageError(publication.channel, found="no subscriber", hint=hint, message=text)
         time.sleep(POLL_SECONDS)
 
 
 def _publish(
-    publication: ExclusivePublication, batches: Iterator[list[bytes]], count: int | None, seconds: float
+    publication: ExclusivePublication, batches: Iterator[list[bytes]], count: int | None, wait_s: float
 ) -> None:
-    """Publish, and tell how many messages were: also where one can't be."""
+    """Publish, and print how many messages were published, also if one fails."""
     sent = 0
     try:
         for batch in batches if count != 0 else ():
             messages = batch if count is None else batch[: count - sent]
-            publication.send_many(messages, timeout=seconds)
+            publication.send_many(messages, timeout=wait_s)
             sent += len(messages)
             if sent == count:
                 break
@@ -88,8 +96,8 @@ def _publish(
 
 
 def lines(stdin: BinaryIO, ending: bytes, longest: int) -> Iterator[list[bytes]]:
-    """What is there already, cut behind each ``ending``; what follows the last one is a message too. Raises
-    :class:`UsageError` for one of more than ``longest`` bytes before all of it is read: it may have no end."""
+    """Batches of the messages in each chunk of input, split at ``ending``; text after the last one is a message too.
+    Raises :class:`UsageError` for a message over ``longest`` bytes as soon as so much is read: it may have no end."""
     rest = b""
     while chunk := stdin.read1(CHUNK_BYTES):  # type: ignore[attr-defined]
         *found, rest = (rest + chunk).split(ending)
@@ -102,7 +110,7 @@ def lines(stdin: BinaryIO, ending: bytes, longest: int) -> Iterator[list[bytes]]
 
 
 def blocks(stdin: BinaryIO, length: int) -> Iterator[list[bytes]]:
-    """What is there already, ``length`` bytes each; the last one of all may be shorter."""
+    """Batches of the messages in each chunk of input, ``length`` bytes each; the very last one may be shorter."""
     rest = bytearray()
     while chunk := stdin.read1(CHUNK_BYTES):  # type: ignore[attr-defined]
         rest += chunk

@@ -1,4 +1,4 @@
-"""``everlog aeron sub``: what is published, on stdout."""
+"""``everlog aeron sub``: prints a stream's messages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 WAIT_SECONDS = 10.0
 FRAGMENTS = 1024
-"""Of a poll, at most."""
+"""The most fragments of one poll."""
 IDLE_SECONDS = 0.0005
 TIMED_OUT = 1
 
@@ -33,14 +33,20 @@ Format = Callable[[bytes, "Header"], bytes]
 
 @click.command
 @connection_options
-@click.option("--count", type=click.IntRange(min=0), metavar="N", help="End after so many messages.")
-@click.option("--until-end", is_flag=True, help="End when the publishers that came have gone.")
-@click.option("--timeout", type=Seconds(), metavar="SECONDS", help="Exit code 1 when nothing comes for so long.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line; payloads in base64.")
-@click.option("--raw", is_flag=True, help="Payload bytes one after another, nothing between them.")
-@click.option("--delimiter", metavar="TEXT", help=r"With --raw: follows each payload; \n, \t, \0, \xHH are known.")
+@click.option("--count", type=click.IntRange(min=0), metavar="N", help="Stop after N messages.")
+@click.option("--until-end", is_flag=True, help="Stop when all publishers have gone, once one was there.")
 @click.option(
-    "--wait", "seconds", type=Seconds(), default=WAIT_SECONDS, show_default=True, help="For a driver to be there."
+    "--timeout",
+    "timeout_s",
+    type=Seconds(),
+    metavar="SECONDS",
+    help="Stop with exit code 1 when no message comes for this long.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line, with payloads in base64.")
+@click.option("--raw", is_flag=True, help="Print the bare payload bytes, with nothing between them.")
+@click.option("--delimiter", metavar="TEXT", help=r"With --raw: print TEXT after each payload; \n, \t, \0, \xHH work.")
+@click.option(
+    "--wait", "wait_s", type=Seconds(), default=WAIT_SECONDS, show_default=True, help="How long to wait for a driver."
 )
 def sub(
     folder: str | None,
@@ -48,13 +54,13 @@ def sub(
     stream_id: int,
     count: int | None,
     until_end: bool,
-    timeout: float | None,
+    timeout_s: float | None,
     as_json: bool,
     raw: bool,
     delimiter: str | None,
-    seconds: float,
+    wait_s: float,
 ) -> int:
-    """Print each message on a line of its own, as it is, until interrupted. On a terminal, what could steer it is
+    """Print each message on a line of its own, unchanged, until interrupted. On a terminal, control characters are
     escaped.
     """
     if as_json and raw:
@@ -62,15 +68,15 @@ def sub(
     if delimiter is not None and not raw:
         raise click.UsageError("--delimiter needs --raw")
     printing = Printing(_format(as_json, raw, delimiter), count)
-    with connect(folder, seconds) as aeron, aeron.add_subscription(channel, stream_id) as subscription:
-        code = _follow(subscription, printing, until_end, timeout)
+    with connect(folder, wait_s) as aeron, aeron.add_subscription(channel, stream_id) as subscription:
+        code = _follow(subscription, printing, until_end, timeout_s)
     print_error(f"{printing.done} messages printed")
     return code
 
 
 @dataclass(slots=True)
 class Printing:
-    """Messages on their way to stdout; ``limit`` of them at most."""
+    """Formats messages and writes them to stdout, at most ``limit`` of them."""
 
     format: Format
     limit: int | None
@@ -79,24 +85,24 @@ class Printing:
 
     @property
     def is_enough(self) -> bool:
-        """Whether as many as were asked for have come."""
+        """Whether the limit is reached."""
         return self.limit is not None and self.done >= self.limit
 
     def take(self, payload: bytes, header: Header) -> None:
-        """A whole message; what is over the limit is left out."""
+        """Format a whole message, unless the limit is reached."""
         if not self.is_enough:
             self._waiting.append(self.format(payload, header))
             self.done += 1
 
     def flush(self) -> None:
-        """Writes what came."""
+        """Write the messages taken since the last flush."""
         if self._waiting:
             sys.stdout.buffer.write(b"".join(self._waiting))
             sys.stdout.buffer.flush()
             self._waiting.clear()
 
 
-def _follow(subscription: Subscription, printing: Printing, until_end: bool, timeout: float | None) -> int:
+def _follow(subscription: Subscription, printing: Printing, until_end: bool, timeout_s: float | None) -> int:
     assembler = FragmentAssembler(printing.take)
     was_connected = False
     last = time.monotonic()
@@ -110,8 +116,8 @@ def _follow(subscription: Subscription, printing: Printing, until_end: bool, tim
         if until_end and was_connected and not is_connected:
             break
         was_connected = was_connected or is_connected
-        if timeout is not None and time.monotonic() - last > timeout:
-            print_error(f"nothing came for {timeout:g} s")
+        if timeout_s is not None and time.monotonic() - last > timeout_s:
+            print_error(f"no message for {timeout_s:g} s")
             return TIMED_OUT
         time.sleep(IDLE_SECONDS)
     return 0
@@ -129,7 +135,7 @@ def _format(as_json: bool, raw: bool, delimiter: str | None) -> Format:
 
 
 def _json(payload: bytes, header: Header) -> bytes:
-    """The fields of ``everlog read --json`` that a message in flight has."""
+    """The message with those fields of ``everlog read --json`` that a message in flight has."""
     return (
         f'{{"session_id": {header.session_id}, "stream_id": {header.stream_id}, "end_position": {header.position}, '
         f'"term_id": {header.term_id}, "reserved_value": {header.reserved_value}, "length": {len(payload)}, '

@@ -1,4 +1,4 @@
-"""``everlog archive DIR attach``."""
+"""``everlog archive DIR attach``: re-attaches earlier segment files to a recording."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from everlog.cli.archive.maintenance import counted, maintenance_options, perfor
 @maintenance_options
 @click.pass_obj
 def attach(folder: str, recording: int, dry_run: bool, as_json: bool) -> int:
-    """Let a recording start where the files in DIR begin that lie right before its start. They are read first, frame by
-    frame; a foreign or damaged one is refused, and nothing changed.
+    """Re-attach the segment files in DIR that end where a recording starts: it then starts where they begin. They are
+    checked first, frame by frame; a foreign or damaged file is refused, and nothing is changed.
     """
 
     def act(maintenance: Maintenance) -> tuple[str, dict[str, Any]]:

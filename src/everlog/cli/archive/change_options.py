@@ -1,4 +1,4 @@
-"""What the verbs that write share: ``--dry-run``, the question, the backup, progress, and what is said about them."""
+"""The parts that all writing verbs share: ``--dry-run``, the question, the backup, progress and the result."""
 
 from __future__ import annotations
 
@@ -10,16 +10,14 @@ from typing import Any, TypeVar
 
 import click
 
-from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.archive.tool.folder import alone
+from everlog.cli.archive.recordings import local_archive
 from everlog.cli.confirmation import confirmed
 from everlog.cli.progress import ProgressLine
 from everlog.cli.repair import check_backup, print_plan
 from everlog.cli.text import json_line, print_error, warn
-from everlog.core.files.storage import Storage
 from everlog.core.repair import FolderBackup, RepairPlan
-from everlog.errors import NotAStore, UsageError
-from everlog.stores import storage_of
+from everlog.errors import UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
 EXIT_REFUSED = 2
@@ -28,7 +26,7 @@ EXIT_NOT_DONE = 1
 
 @dataclass(frozen=True, kw_only=True)
 class ChangeOptions:
-    """How a change is to be done. ``yes`` is ``None`` for verbs that do not ask."""
+    """How to make a change. ``yes`` is ``None`` for verbs that do not ask."""
 
     dry_run: bool
     no_backup: bool
@@ -39,11 +37,11 @@ class ChangeOptions:
     def __post_init__(self) -> None:
         if self.backup is not None and self.no_backup:
             raise click.UsageError("--backup and --no-backup exclude each other")
-        if self.backup is not None and os.path.lexists(self.backup) and _holds_something(self.backup):
-            raise UsageError("--backup", found=f"{self.backup}, which is not empty", expected="a new or empty folder")
+        if self.backup is not None and os.path.lexists(self.backup) and _is_not_empty(self.backup):
+            raise UsageError("--backup", found=self.backup, expected="a new or empty folder")
 
     def folder(self, archive: str) -> FolderBackup | None:
-        """Where to keep what goes: a folder of this change only, so that it says what to undo."""
+        """The backup folder, ``None`` with ``--no-backup``. Each change has its own, so that it can be undone alone."""
         if self.no_backup:
             return None
         if self.backup is not None:
@@ -56,17 +54,19 @@ class ChangeOptions:
         return FolderBackup(path)
 
 
-def _holds_something(path: str) -> bool:
+def _is_not_empty(path: str) -> bool:
     return not os.path.isdir(path) or bool(os.listdir(path))
 
 
 def change_options(command: F) -> F:
-    """Decorator: what all verbs that write take."""
+    """Decorator that adds ``--dry-run``, ``--backup``, ``--no-backup`` and ``--json``."""
     for option in (
-        click.option("--json", "as_json", is_flag=True, help="One JSON object: the plan, what was done, the backup."),
-        click.option("--no-backup", is_flag=True, help="Do not keep what is removed or written over."),
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON object: plan, finished steps, backup."),
+        click.option("--no-backup", is_flag=True, help="Do not keep what is removed or overwritten."),
         click.option(
-            "--backup", metavar="FOLDER", help="Keep it here, in a new or empty folder (default: beside DIR)."
+            "--backup",
+            metavar="FOLDER",
+            help="Keep it in FOLDER, which must be new or empty (default: DIR.repair-TIME).",
         ),
         click.option("--dry-run", is_flag=True, help="Print what would change, and change nothing."),
     ):
@@ -77,18 +77,10 @@ def change_options(command: F) -> F:
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
-def local_archive(folder: str) -> Storage:
-    """The folder. Raises :class:`NotAStore`."""
-    storage = storage_of(folder)
-    if not ArchiveStore.detect(storage):
-        raise NotAStore(folder, found="no catalog and no segments", expected="an Aeron archive's folder")
-    return storage
-
-
 @dataclass(slots=True)
 class Change:
-    """A verb's change of a folder. ``done`` has a line for each step, ``kept`` is the backup's folder, where anything
-    was kept; ``is_done`` says whether the plan was carried out, or was empty."""
+    """A verb's change of a folder. ``done`` has a line for each finished step; ``kept`` is the backup's folder,
+    ``None`` if nothing had to be kept; ``is_done`` is set once the plan was carried out, or was empty."""
 
     verb: str
     folder: str
@@ -99,8 +91,8 @@ class Change:
     is_done: bool = False
 
     def perform(self, question: str = "") -> int:
-        """Print the plan, or ask where the verb does, and do it; the exit code. Raises as the plan, and
-        :class:`UsageError` for a backup inside of the folder."""
+        """Ask if the verb asks, and carry out the plan; with ``--dry-run`` only print it. Returns the exit code. Raises
+        what the plan raises, and :class:`UsageError` for a backup inside the folder."""
         check_backup(self.options.backup, self.folder)
         if self.options.dry_run:
             if not self.options.as_json:
@@ -116,19 +108,19 @@ class Change:
         return 0
 
     def print_json(self, **more: Any) -> None:
-        """With ``--json``: all of it, with what the verb has to add."""
+        """With ``--json``, print the change as one object, with the verb's own entries ``more``."""
         if self.options.as_json:
             undo = None if self.kept is None else _undo(self.folder, self.kept)
             found = {"changed": bool(self.done), "plan": self.plan.to_dict(), "done": self.done, "backup": self.kept}
             click.echo(json_line(found | {"undo": undo} | more))
 
     def _ask(self, question: str) -> int | None:
-        """``None`` to go on, else the exit code."""
+        """Ask whether to go on. ``None`` means yes, else the exit code."""
         if self.options.yes is not False:
             return None
         answer = confirmed(f"{question} Continue?")
         if answer is None:
-            print_error(f"{question} Nothing was changed: pass --yes to go on, --dry-run to look first")
+            print_error(f"{question} Nothing was changed; pass --yes to go on, --dry-run to see the plan")
             return EXIT_REFUSED
         if answer:
             return None
@@ -148,14 +140,14 @@ class Change:
             try:
                 with alone(local_archive(self.folder)):
                     self.done = self.plan.apply(progress, backup=kept)
-            except BaseException:  # Ctrl-C, too: who pressed it wants to know what stands
+            except BaseException:  # Ctrl-C too: the user has to know that the change is unfinished
                 if kept is not None and kept.is_made:
-                    text = f"{begun} of {len(self.plan.steps)} steps were done, the next one at most in part"
-                    warn(f"{text}: run {self.verb} again to go on; to undo: {_undo(self.folder, kept.path)}")
+                    text = f"interrupted after {begun} of {len(self.plan.steps)} steps, perhaps within the next one"
+                    warn(f"{text}; run {self.verb} again to finish; to undo: {_undo(self.folder, kept.path)}")
                 raise
         if kept is not None and kept.is_made:
             self.kept = kept.path
-            print_error(f"kept what was there before in {kept.path}; to undo: {_undo(self.folder, kept.path)}")
+            print_error(f"backup: {kept.path}; to undo: {_undo(self.folder, kept.path)}")
 
 
 def _undo(folder: str, place: str) -> str:

@@ -1,4 +1,4 @@
-"""``everlog archive DIR delete-detached-segments``."""
+"""``everlog archive DIR delete-detached-segments``: deletes segment files before a recording's start."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from everlog.cli.archive.maintenance import counted, maintenance_options, perfor
 @maintenance_options
 @click.pass_obj
 def delete_detached_segments(folder: str, recording: int, dry_run: bool, as_json: bool) -> int:
-    """Delete the files that lie before a recording's start: those that were detached, or that a purge left which was
-    killed.
-    """
+    """Delete the segment files before a recording's start: detached ones, and those that a killed purge left."""
 
     def act(maintenance: Maintenance) -> tuple[str, dict[str, Any]]:
         count = maintenance.delete_detached_segments(recording)

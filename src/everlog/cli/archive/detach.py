@@ -1,4 +1,4 @@
-"""``everlog archive DIR detach``."""
+"""``everlog archive DIR detach``: moves a recording's start to a later segment."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from everlog.cli.archive.maintenance import maintenance_options, perform, positi
 @maintenance_options
 @click.pass_obj
 def detach(folder: str, recording: int, position: int, dry_run: bool, as_json: bool) -> int:
-    """Let a recording start at POSITION, where a segment begins. The files before it stay in DIR: they may be moved
-    away, attached again, or deleted.
+    """Move a recording's start to POSITION, where a segment must begin. The files before it stay in DIR: move them
+    away, attach them again, or delete them.
     """
 
     def act(maintenance: Maintenance) -> tuple[str, dict[str, Any]]:

@@ -1,5 +1,5 @@
-"""What the verbs of maintenance share: the archive, opened for writing or only looked at, and what was done, as text or
-JSON."""
+"""The parts that all maintenance verbs share: opening the archive, for writing or for a dry run, and printing the
+result as text or JSON."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def maintenance_options(command: F) -> F:
-    """Decorator: ``--dry-run`` and ``--json``."""
-    command = click.option("--json", "as_json", is_flag=True, help="One JSON object for each recording.")(command)
+    """Decorator that adds ``--dry-run`` and ``--json``."""
+    command = click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each recording.")(command)
     text = "Print what would be done, and change nothing."
     return click.option("--dry-run", is_flag=True, help=text)(command)
 
@@ -36,8 +36,8 @@ position_argument = click.argument("position", metavar="POSITION", type=click.In
 
 @contextmanager
 def open_maintenance(folder: str, dry_run: bool) -> Iterator[Maintenance]:
-    """The archive, whose changes are on disk when a verb ends; with ``dry_run`` one that only tells. What opening it
-    put in order is told."""
+    """Open the archive as its owner; changes are on disk when a verb ends. Prints what opening it recovered. With
+    ``dry_run``, an object that only records what it would do."""
     with open_archive(folder) as store:
         if dry_run:
             yield DryRun(store.folder)
@@ -56,15 +56,15 @@ def _open(folder: str, checksum: str) -> Archive:
 
 
 def _entry_checksum(store: ArchiveStore) -> str:
-    """Which checksum the catalog's entries have, so that it is renewed where they change."""
+    """The kind of checksum in the catalog's entries, so that changed entries get a new one of the same kind."""
     entries = [] if store.folder.catalog is None else store.folder.catalog.entries
     return next((kind for kind in map(kind_of, entries) if kind not in (None, "none")), None) or "none"
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What a verb did to a recording: a line for people, ``values`` for programs. With a dry run ``steps`` are those
-    that would be done."""
+    """What a verb did to a recording: a line for people and ``values`` for programs. After a dry run, ``steps`` are the
+    steps it would have taken."""
 
     verb: str
     text: str
@@ -72,7 +72,7 @@ class Outcome:
     steps: list[str] = field(default_factory=list)
 
     def print(self, *, as_json: bool, dry_run: bool) -> None:
-        """On stdout."""
+        """Print it to stdout."""
         if as_json:
             steps = {"dry_run": True, "steps": self.steps} if dry_run else {"dry_run": False}
             click.echo(json_line({"verb": self.verb, **self.values, **steps}))
@@ -83,14 +83,20 @@ class Outcome:
 
 
 def perform(
-    folder: str, verb: str, recording_id: int, act: Callable[[Maintenance], tuple[str, dict[str, Any]]], **flags: bool
+    folder: str,
+    verb: str,
+    recording_id: int,
+    act: Callable[[Maintenance], tuple[str, dict[str, Any]]],
+    *,
+    dry_run: bool,
+    as_json: bool,
 ) -> int:
-    """Do something to one recording and print it; the exit code. ``flags``: ``dry_run``, ``as_json``."""
-    with open_maintenance(folder, flags["dry_run"]) as maintenance:
+    """Run ``act`` on the archive and print its outcome for one recording; returns the exit code."""
+    with open_maintenance(folder, dry_run) as maintenance:
         text, values = act(maintenance)
         steps = maintenance.lines if isinstance(maintenance, DryRun) else []
     outcome = Outcome(verb, f"recording {recording_id}: {text}", {"recording_id": recording_id, **values}, steps)
-    outcome.print(**flags)
+    outcome.print(as_json=as_json, dry_run=dry_run)
     return 0
 
 

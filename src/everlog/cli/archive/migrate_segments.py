@@ -1,4 +1,4 @@
-"""``everlog archive DIR migrate-segments``."""
+"""``everlog archive DIR migrate-segments``: moves a recording's segments to an adjoining recording."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from everlog.cli.archive.maintenance import counted, maintenance_options, perfor
 @maintenance_options
 @click.pass_obj
 def migrate_segments(folder: str, source: int, target: int, dry_run: bool, as_json: bool) -> int:
-    """Move all segments of the stopped recording SRC to recording DST of the same stream, which begins where SRC stops,
-    or stops where SRC begins. SRC is empty then.
+    """Move all segments of the stopped recording SRC to recording DST of the same stream, which must start where SRC
+    stops, or stop where SRC starts. SRC is empty afterwards.
     """
 
     def act(maintenance: Maintenance) -> tuple[str, dict[str, Any]]:

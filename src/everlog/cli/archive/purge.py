@@ -1,4 +1,4 @@
-"""``everlog archive DIR purge``."""
+"""``everlog archive DIR purge``: deletes recordings' oldest segments, after handing them over."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What stays: all from a position or a time on, the last bytes. ``times``: how the store finds times."""
+    """What a purge must keep: everything from a position or a time on, and the last ``keep_bytes``. ``times`` are the
+    store's options for finding messages' times."""
 
     position: int | None
     time_ns: int | None
@@ -37,7 +38,7 @@ class Limits:
     times: dict[str, Any]
 
     def target(self, folder: str, maintenance: Maintenance, recording_id: int) -> int:
-        """Where the recording may start then."""
+        """The latest position at which the recording may start after the purge."""
         before = self.position
         if before is None and self.time_ns is not None:
             furthest = maintenance.purge_position(recording_id, 1 << 62, self.keep_bytes)
@@ -48,25 +49,26 @@ class Limits:
 
 @click.command
 @click.argument("recordings", metavar="RECORDING...", nargs=-1, required=True, type=click.IntRange(min=0))
-@click.option("--before", metavar="POSITION|TIME", help="Keep what is at this position, or as new as this time.")
+@click.option("--before", metavar="POSITION|TIME", help="Keep everything from this position or time on.")
 @click.option("--keep-bytes", type=click.IntRange(min=0), metavar="N", help="Keep the last N bytes.")
-@click.option("--to", "folder_to", metavar="FOLDER", help="Copy each segment there before it is freed.")
-@click.option("--archive-script", metavar="CMD", help="Run CMD FILE RECORDING START END before a segment is freed.")
+@click.option("--to", "folder_to", metavar="FOLDER", help="Copy each segment to FOLDER before deleting it.")
+@click.option("--archive-script", metavar="CMD", help="Run CMD FILE RECORDING START END before deleting a segment.")
 @click.option(
     "--script-timeout",
     type=Seconds(MIN_TIMEOUT_S),
     metavar="SECONDS",
     help=f"Kill a script that runs longer, and keep the segment (default: {DEFAULT_TIMEOUT_S:g}).",
 )
-@click.option("--timestamp-from", metavar="SOURCE", help="Where a message's time is, as for read; TIME needs it.")
+@click.option("--timestamp-from", metavar="SOURCE", help="With --before TIME: where messages' times are, as in read.")
 @sbe_schema_option
 @maintenance_options
 @click.pass_obj
 def purge(folder: str, /, recordings: tuple[int, ...], dry_run: bool, as_json: bool, **given: Any) -> int:
-    """Free the oldest segments of recordings, whole ones only, never past the limits. With --to or --archive-script
-    each one is handed over first, and stays where that fails. TIME is ISO 8601, in UTC unless it says otherwise.
+    """Delete the oldest segments of recordings: only whole segments, never past the limits. With --to or
+    --archive-script each segment is handed over first, and stays if that fails. TIME is ISO 8601, in UTC unless it
+    names a zone.
     """
-    limits, segment_sink = _limits(given), _hand_over(given)
+    limits, segment_sink = _limits(given), _segment_sink(given)
     with ignoring_broken_pipe(), open_maintenance(folder, dry_run) as maintenance:
         for recording_id in dict.fromkeys(recordings):
             target = limits.target(folder, maintenance, recording_id)
@@ -78,20 +80,20 @@ def purge(folder: str, /, recordings: tuple[int, ...], dry_run: bool, as_json: b
 def _limits(given: dict[str, Any]) -> Limits:
     text, source = given["before"], given["timestamp_from"]
     if text is None and given["keep_bytes"] is None:
-        raise UsageError("purge", found="no limit", expected="--before, --keep-bytes, or both")
+        raise UsageError("purge", found="no limit", message="purge needs --before, --keep-bytes, or both")
     position = int(text) if text is not None and text.isascii() and text.isdecimal() and len(text) < 20 else None
     time_ns = None if text is None or position is not None else parse_time(text)
     if time_ns is not None and source is None:
-        hint = "such as reserved_value:ns"
-        raise UsageError("--before", found="a time", expected="--timestamp-from with it", hint=hint)
+        hint = "such as --timestamp-from reserved_value:ns"
+        raise UsageError("--before", found="a time", hint=hint, message="--before TIME needs --timestamp-from")
     if time_ns is None and source is not None:
-        raise UsageError("--timestamp-from", expected="with --before TIME")
+        raise UsageError("--timestamp-from", message="--timestamp-from needs --before TIME")
     times = {"timestamp_from": source, "sbe_schema": given["sbe_schema"]}
     return Limits(position, time_ns, given["keep_bytes"], {k: v for k, v in times.items() if v is not None})
 
 
 def parse_time(text: str) -> int:
-    """Nanoseconds since 1970 of a time in ISO 8601, in UTC where it names no zone. Raises :class:`UsageError`."""
+    """Parse an ISO 8601 time, in UTC unless it names a zone, to nanoseconds since 1970. Raises :class:`UsageError`."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -102,25 +104,24 @@ def parse_time(text: str) -> int:
     return ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * 1000
 
 
-def _hand_over(given: dict[str, Any]) -> SegmentSink | None:
+def _segment_sink(given: dict[str, Any]) -> SegmentSink | None:
     script, folder, timeout_s = given["archive_script"], given["folder_to"], given["script_timeout"]
     if script is not None and folder is not None:
-        raise UsageError("--to and --archive-script", expected="one of them")
+        raise UsageError("--to", message="--to and --archive-script exclude each other")
     if script is None:
         if timeout_s is not None:
-            raise UsageError("--script-timeout", expected="with --archive-script")
+            raise UsageError("--script-timeout", message="--script-timeout needs --archive-script")
         return None if folder is None else ToFolder(folder)
     try:
         command = shlex.split(script)
     except ValueError as error:
-        raise UsageError(
-            "--archive-script", found=str(error).lower(), expected="a program and its arguments"
-        ) from error
+        text = f"--archive-script must be a program and its arguments: {str(error).lower()}"
+        raise UsageError("--archive-script", found=script, expected="a program", message=text) from error
     return Script(command, timeout_s or DEFAULT_TIMEOUT_S, print_error)
 
 
 class _Run:
-    """The purge of one recording, told when it ended, also by an error."""
+    """The purge of one recording. Prints what was deleted when it ends, also after an error."""
 
     def __init__(self, folder: str, maintenance: Maintenance, recording_id: int, target: int, *, as_json: bool) -> None:
         self.maintenance, self.recording_id, self.target, self.as_json = maintenance, recording_id, target, as_json
@@ -128,7 +129,7 @@ class _Run:
         self._freed: list[PurgedSegment] = []
 
     def dry_run(self) -> None:
-        """Tell what would go."""
+        """Print what a purge would delete."""
         assert isinstance(self.maintenance, DryRun)
         segments = self.maintenance.segments_before(self.recording_id, self.target)
         steps = [f"{name}: freed, positions {start} to {end}" for start, end, name in segments]
@@ -136,7 +137,7 @@ class _Run:
         outcome.print(as_json=self.as_json, dry_run=True)
 
     def purge(self, segment_sink: SegmentSink | None) -> None:
-        """Free what may go."""
+        """Hand over and delete the segments before the target."""
         storage = LocalStorage(self._folder)
         is_done = False
         try:
@@ -145,9 +146,9 @@ class _Run:
             is_done = True
         finally:
             if is_done or self._freed:
-                self._tell()
+                self._print()
 
-    def _tell(self) -> None:
+    def _print(self) -> None:
         count = len(self._freed)
         start = self._freed[-1].segment.end_position if self._freed else self.target
         segments = [

@@ -1,4 +1,4 @@
-"""``everlog archive DIR purge-recording``."""
+"""``everlog archive DIR purge-recording``: deletes a recording."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from everlog.cli.archive.maintenance import counted, maintenance_options, perfor
 @maintenance_options
 @click.pass_obj
 def purge_recording(folder: str, recording: int, dry_run: bool, as_json: bool) -> int:
-    """Delete a stopped recording and all its files. Its entry in the catalog stays, as DELETED, until compact takes it
-    out.
-    """
+    """Delete a stopped recording and all its files. Its catalog entry stays, as DELETED, until compact removes it."""
 
     def act(maintenance: Maintenance) -> tuple[str, dict[str, Any]]:
         count = maintenance.purge_recording(recording)

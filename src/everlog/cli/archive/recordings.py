@@ -1,4 +1,4 @@
-"""What the verbs share: the archive's folder, its mark file and its descriptors as lines, ``--json``."""
+"""The parts that ArchiveTool's verbs share: opening the archive, and printing its mark file and descriptors."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from everlog.aeron.mark_file import ARCHIVE_SCHEMA_ID, ARCHIVE_TEMPLATE_ID, Arch
 from everlog.cli.aeron_text import Name, clock_text, sbe_text
 from everlog.cli.faults import FaultPrinter
 from everlog.cli.text import printable
+from everlog.core.files.storage import Storage
 from everlog.errors import CorruptData, NotAStore, StoreUnavailable, UsageError
 from everlog.stores import storage_of
 
@@ -28,20 +29,26 @@ DESCRIPTOR_HEADER_ID, DESCRIPTOR_ID = 21, 22
 
 
 def json_option(command: F) -> F:
-    """Decorator: ``--json``."""
-    return click.option("--json", "as_json", is_flag=True, help="JSON, one object a line.")(command)
+    """Decorator that adds ``--json``."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")(command)
 
 
 def open_archive(folder: str, **options: Any) -> ArchiveStore:
-    """The store. Raises :class:`NotAStore`."""
+    """Open the archive in a folder. Raises :class:`NotAStore`."""
+    return ArchiveStore.open(local_archive(folder), options)
+
+
+def local_archive(folder: str) -> Storage:
+    """The storage of an archive's folder. Raises :class:`NotAStore`."""
     storage = storage_of(folder)
     if not ArchiveStore.detect(storage):
-        raise NotAStore(folder, found="no catalog and no segments", expected="an Aeron archive's folder")
-    return ArchiveStore.open(storage, options)
+        text = f"no Aeron archive here: {folder} has neither a catalog nor segment files"
+        raise NotAStore(folder, found="neither a catalog nor segment files", message=text)
+    return storage
 
 
 def require_catalog(store: ArchiveStore, faults: FaultPrinter) -> Catalog:
-    """The catalog; what is wrong in it is told. Raises :class:`CorruptData` where there is none."""
+    """The catalog, after reporting its faults. Raises :class:`CorruptData` if it can't be read."""
     if store.folder.catalog is None:
         fault = store.folder.catalog_fault
         assert fault is not None
@@ -52,23 +59,25 @@ def require_catalog(store: ArchiveStore, faults: FaultPrinter) -> Catalog:
 
 
 def require_mark(store: ArchiveStore) -> ArchiveMark:
-    """The mark file. Raises :class:`StoreUnavailable` where there is none."""
+    """The mark file. Raises :class:`StoreUnavailable` without one."""
     mark = load_mark(store.storage)
     if mark is None:
-        raise StoreUnavailable(f"{store.path}/{MARK_NAME}", found="no file", expected="a mark file")
+        path = f"{store.path}/{MARK_NAME}"
+        raise StoreUnavailable(path, found="no mark file", message=f"no mark file: {path}")
     return mark
 
 
 def entry_of(catalog: Catalog, recording_id: int) -> CatalogEntry:
-    """A recording's entry. Raises :class:`UsageError`."""
+    """A recording's catalog entry. Raises :class:`UsageError` for an unknown recording."""
     for entry in catalog.entries:
         if entry.recording_id == recording_id:
             return entry
-    raise UsageError("RECORDING", found=f"no recording {recording_id}", expected="one of the catalog's")
+    text = f"no recording {recording_id} in the catalog"
+    raise UsageError("RECORDING", found=str(recording_id), message=text, hint="describe-all lists the recordings")
 
 
 def mark_lines(store: ArchiveStore, mark: ArchiveMark) -> list[str]:
-    """The mark file: where it is, when it was written, what it says."""
+    """The mark file's path, times and content, as ArchiveTool prints them."""
     header = mark.header
     fields = {**header.as_dict(), **mark.texts}
     version = mark.schema_version if mark.header_offset else MARK_SCHEMA_VERSION
@@ -83,7 +92,7 @@ def mark_lines(store: ArchiveStore, mark: ArchiveMark) -> list[str]:
 
 
 def descriptor_text(entry: CatalogEntry) -> str:
-    """A recording's descriptor."""
+    """A recording's descriptor, as ArchiveTool prints it."""
     values = RecordingDescriptor(entry.values).as_dict()
     version, length = (SCHEMA_VERSION, SCHEMA_VERSION), (RecordingDescriptor.size, RecordingDescriptor.size)
     fields = {**values, **entry.texts}
@@ -91,7 +100,7 @@ def descriptor_text(entry: CatalogEntry) -> str:
 
 
 def descriptor_header_text(entry: CatalogEntry) -> str:
-    """The header of a recording's entry. Its last byte is reserved."""
+    """The header of a recording's entry, as ArchiveTool prints it. Its last byte is reserved."""
     reserved = int.from_bytes(entry.data[entry.offset + DescriptorHeader.size - 1 :][:1], "little", signed=True)
     fields = {"length": entry.length, "state": Name(entry.state), "checksum": entry.checksum, "reserved": reserved}
     version, length = (SCHEMA_VERSION, SCHEMA_VERSION), (DescriptorHeader.size, DescriptorHeader.size)
@@ -99,5 +108,5 @@ def descriptor_header_text(entry: CatalogEntry) -> str:
 
 
 def entry_json(entry: CatalogEntry) -> dict[str, Any]:
-    """A recording as one object."""
+    """A recording's entry as an object for JSON."""
     return {"recording_id": entry.recording_id, **recording_of(entry).details, "checksum": entry.checksum}

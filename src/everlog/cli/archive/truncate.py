@@ -1,4 +1,4 @@
-"""``everlog archive DIR truncate``."""
+"""``everlog archive DIR truncate``: cuts off the end of a recording."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from everlog.cli.archive.maintenance import counted, maintenance_options, perfor
 @maintenance_options
 @click.pass_obj
 def truncate(folder: str, recording: int, position: int, dry_run: bool, as_json: bool) -> int:
-    """Cut off everything of a stopped recording behind POSITION, where a frame must end; to its start position: all."""
+    """Cut off a stopped recording after POSITION, where a frame must end. Its start position cuts off everything."""
 
     def act(maintenance: Maintenance) -> tuple[str, dict[str, Any]]:
         count = maintenance.truncate_recording(recording, position)

@@ -1,4 +1,4 @@
-"""What the verbs that write share: ``--dry-run``, where the old file is kept, what is said of it, ``--json``."""
+"""The parts that all writing verbs share: ``--dry-run``, the backup of the old file, ``--json`` and the result."""
 
 from __future__ import annotations
 
@@ -23,14 +23,21 @@ from everlog.errors import EverlogError, UsageError
 F = TypeVar("F", bound=Callable[..., Any])
 UNDO_VERB = "restore-recording-log"
 _FLAGS = (
-    ("--dry-run", {"is_flag": True, "help": "Print what would be changed, and change nothing."}),
-    ("--backup", {"metavar": "FOLDER", "help": "Keep the old file here, a new or empty folder (default: beside DIR)."}),
+    ("--dry-run", {"is_flag": True, "help": "Print what would change, and change nothing."}),
+    (
+        "--backup",
+        {
+            "metavar": "FOLDER",
+            "help": "Keep the old file in FOLDER, which must be new or empty (default: DIR.repair-TIME).",
+        },
+    ),
     ("--no-backup", {"is_flag": True, "help": "Do not keep the old file."}),
 )
 
 
 def change_options(command: F) -> F:
-    """Decorator: ``--dry-run``, ``--backup``, ``--no-backup``, ``--json``, which fill :class:`Choice`."""
+    """Decorator that adds ``--dry-run``, ``--backup``, ``--no-backup`` and ``--json``, which fill
+    :class:`ChangeOptions`."""
     command = json_option(command)
     for flag, settings in reversed(_FLAGS):
         command = click.option(flag, **settings)(command)
@@ -38,8 +45,8 @@ def change_options(command: F) -> F:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """What the user chose."""
+class ChangeOptions:
+    """How to make a change."""
 
     dry_run: bool
     backup: str | None
@@ -49,11 +56,11 @@ class Choice:
     def __post_init__(self) -> None:
         if self.backup is not None and self.no_backup:
             raise click.UsageError("--backup and --no-backup exclude each other")
-        if self.backup is not None and os.path.exists(self.backup) and _holds_something(self.backup):
-            raise UsageError("--backup", found=f"{self.backup}, which is not empty", expected="a new or empty folder")
+        if self.backup is not None and os.path.exists(self.backup) and _is_not_empty(self.backup):
+            raise UsageError("--backup", found=self.backup, expected="a new or empty folder")
 
     def folder(self, store: ClusterStore) -> FolderBackup | None:
-        """Where the old file goes: a folder of this change only, so that it says what to undo."""
+        """The backup folder, ``None`` with ``--no-backup``. Each change has its own, so that it can be undone alone."""
         if self.no_backup:
             return None
         if self.backup is not None:
@@ -67,7 +74,7 @@ class Choice:
 
 
 def given_recordings(store: ClusterStore) -> frozenset[int] | None:
-    """The recordings that the node's archive gives to it; ``None`` where its catalog is not here, or is damaged."""
+    """The recordings that the node's archive serves; ``None`` if its catalog is missing or damaged."""
     try:
         archive = store.folder.archive
         if archive is None or archive.catalog is None or archive.catalog.is_damaged:
@@ -78,48 +85,48 @@ def given_recordings(store: ClusterStore) -> frozenset[int] | None:
         return None
 
 
-def _holds_something(path: str) -> bool:
+def _is_not_empty(path: str) -> bool:
     return not os.path.isdir(path) or bool(os.listdir(path))
 
 
-def change(node: Node, choice: Choice, make_plan: Callable[[ClusterStore], RepairPlan], *, nothing: str) -> bool:
-    """Plan and apply, or show what would be done; whether there was anything to do, else ``nothing`` is said. Results
-    go to stderr: what the originals print on stdout is the verbs' own."""
+def change(
+    node: Node, options: ChangeOptions, make_plan: Callable[[ClusterStore], RepairPlan], *, nothing: str
+) -> bool:
+    """Plan a change and apply it; with ``--dry-run`` only print the plan. Returns whether there was anything to do; if
+    not, prints ``nothing``. Results go to stderr: on stdout the verbs print only what the original prints."""
     done: list[str] = []
     kept: FolderBackup | None = None
     with node.open() as store:
-        check_backup(choice.backup, store.path)
+        check_backup(options.backup, store.path)
         plan = make_plan(store)
-        if choice.dry_run:
-            _show(plan, choice)
+        if options.dry_run:
+            _show(plan, options)
         elif not plan.is_empty:
             if writable(store.storage).is_open_elsewhere(RECORDING_LOG_NAME) is None:
-                print_error(
-                    f"note: the system does not tell whether a process has {RECORDING_LOG_NAME} open; none should"
-                )
-            kept = choice.folder(store)
+                print_error(f"note: can't check whether another process has {RECORDING_LOG_NAME} open; none should")
+            kept = options.folder(store)
             done = _apply(plan, kept)
         undo = None if kept is None else _undo(store, kept)
-    if choice.as_json:
+    if options.as_json:
         place = None if kept is None else kept.path
         result = {"changed": bool(done), "plan": plan.to_dict(), "done": done, "backup": place, "undo": undo}
         click.echo(json_line(result))
     for line in done:
         print_error(line)
     for line in plan.loses if done else ():
-        print_error(f"what is lost: {line}")
+        print_error(f"loses: {line}")
     if kept is not None:
-        print_error(f"kept the old file in {kept.path}; to undo: {undo}")
+        print_error(f"the old file is kept in {kept.path}; to undo: {undo}")
     if plan.is_empty:
         print_error(nothing)
-    if choice.dry_run:
+    if options.dry_run:
         for step in plan.steps:
-            step.check()  # as the last thing, so that the plan is seen where it would be refused now
+            step.check()  # last, so that a plan that would be refused is still printed
     return not plan.is_empty
 
 
-def _show(plan: RepairPlan, choice: Choice) -> None:
-    if choice.as_json or plan.is_empty:
+def _show(plan: RepairPlan, options: ChangeOptions) -> None:
+    if options.as_json or plan.is_empty:
         return
     print_plan(plan)
     click.echo("dry run: nothing was changed")
@@ -128,9 +135,9 @@ def _show(plan: RepairPlan, choice: Choice) -> None:
 def _apply(plan: RepairPlan, kept: FolderBackup | None) -> list[str]:
     try:
         return plan.apply(backup=kept)
-    except BaseException:  # Ctrl-C, too: who pressed it wants to know what stands
+    except BaseException:  # Ctrl-C too: the user has to know that the change is unfinished
         if kept is not None and kept.is_made:
-            warn(f"the change did not come to its end; what was there before is in {kept.path}")
+            warn(f"the change was interrupted; the old file is kept in {kept.path}")
         raise
 
 

@@ -1,4 +1,4 @@
-"""``everlog cluster DIR compare``."""
+"""``everlog cluster DIR compare``: compares the folders of several members."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from everlog.cli.verify import print_fault, print_summary
 @json_option
 @click.pass_obj
 def compare(node: Node, others: tuple[str, ...], as_json: bool) -> int:
-    """Compare the folders of other members with this one: terms, logs message by message, snapshots. Each has its
-    archive beside it. Exit code 1 when two contradict each other; that one is behind is a note.
+    """Compare the folders of other members with this one: terms, logs message by message, snapshots. Each folder needs
+    its archive next to it or inside it. Exit code 1 if two members contradict each other; a member that lags is only a
+    note.
     """
     with ExitStack() as stack:
         stores = [stack.enter_context(node.open())]

@@ -1,4 +1,4 @@
-"""``everlog cluster DIR describe``."""
+"""``everlog cluster DIR describe``: prints the mark files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from everlog.cli.text import json_line
 @json_option
 @click.pass_obj
 def describe(node: Node, as_json: bool) -> None:
-    """Print the mark files of the consensus module and of the services."""
+    """Print the mark files of the consensus module and the services."""
     with node.open() as store:
         own = require_mark(store)
         services = service_marks(store, own)

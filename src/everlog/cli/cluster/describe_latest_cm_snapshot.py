@@ -1,4 +1,4 @@
-"""``everlog cluster DIR describe-latest-cm-snapshot``."""
+"""``everlog cluster DIR describe-latest-cm-snapshot``: prints the consensus module's latest snapshot."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 @json_option
 @click.pass_obj
 def describe_latest_cm_snapshot(node: Node, as_json: bool) -> int:
-    """Print what is in the consensus module's latest valid snapshot: sessions, timers, pending messages. With --json
-    one object for each message. Exit code 1 when there is none, or it is not whole.
+    """Print the consensus module's latest valid snapshot: sessions, timers, pending messages. With --json, print an
+    object for each message. Exit code 1 if the node has no valid snapshot, or it is incomplete.
     """
     faults = FaultPrinter()
     with node.open() as store:
@@ -54,7 +54,7 @@ def describe_latest_cm_snapshot(node: Node, as_json: bool) -> int:
         member_id = require_mark(store).header.member_id
     faults.close()
     if end is None:
-        print_error(f"recording {entry.recording_id}: found no end marker, expected a whole snapshot")
+        print_error(f"recording {entry.recording_id}: the snapshot is incomplete: it has no end marker")
         return NOT_DONE
     if not as_json:
         tail = f"memberId={member_id} recordingId={entry.recording_id} length={end}"
@@ -63,8 +63,8 @@ def describe_latest_cm_snapshot(node: Node, as_json: bool) -> int:
 
 
 def _messages(store: ClusterStore, entry: Entry, faults: FaultPrinter) -> Iterator[tuple[RawMessage, Message]]:
-    """Up to the end marker. What a node would not load raises :class:`CorruptData`; a template of another version is
-    passed over, as a node does, with a note."""
+    """A snapshot's messages up to the end marker. Messages of unknown templates are skipped with a note, as a node
+    skips them. Raises :class:`CorruptData` for a snapshot that a node would refuse to load."""
     stream = snapshot_stream(entry.recording_id)
     context = store.folder.context(stream)
     if context is None or store.folder.place is None:
@@ -76,9 +76,9 @@ def _messages(store: ClusterStore, entry: Entry, faults: FaultPrinter) -> Iterat
         if message is None:
             header = SbeMessageHeader.unpack_from(raw.data)
             if header.schema_id != SCHEMA_ID:
-                found, expected = f"a message of schema {header.schema_id}", f"the cluster's, {SCHEMA_ID}"
+                found, expected = f"a message of schema {header.schema_id}", f"the cluster's schema, {SCHEMA_ID}"
                 raise CorruptData(stream, offset=raw.position, found=found, expected=expected)
-            print_error(f"note: {stream} at {raw.position}: a message of template {header.template_id} was passed over")
+            print_error(f"note: {stream} at {raw.position}: skipped a message of unknown template {header.template_id}")
             continue
         if message.kind == "snapshot-marker":
             _check_marker(message, stream, raw.position, is_begun)
@@ -94,9 +94,9 @@ def _check_marker(message: Message, stream: str, position: int, is_begun: bool) 
     if fields["type_id"] != CONSENSUS_MODULE_TYPE:
         expected = f"type {CONSENSUS_MODULE_TYPE}, the consensus module's"
     elif mark == "BEGIN" and is_begun:
-        expected = "its end: it has begun already"
+        expected = "a marker END after it"
     elif mark == "END" and not is_begun:
-        expected = "its begin first"
+        expected = "a marker BEGIN first"
     elif mark == "BEGIN" and (unit or "MILLIS") not in UNITS:
         expected = f"a time unit of {', '.join(UNITS)}"
     if expected:
@@ -149,7 +149,7 @@ def _or(value: int | None, null: int) -> int:
 
 
 def hex_lines(data: bytes) -> Iterator[str]:
-    """The original's hex dump, and the empty line behind it; what could steer a terminal is a space."""
+    """A hex dump in the original's format, and the empty line after it. Control characters become spaces."""
     for at in range(0, len(data), HEX_WIDTH):
         row = data[at : at + HEX_WIDTH]
         text = _UNSAFE.sub(" ", row.decode("utf-8", "replace"))

@@ -1,4 +1,4 @@
-"""``everlog cluster DIR errors``."""
+"""``everlog cluster DIR errors``: prints the distinct errors of a node's components and its media driver."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from everlog.cli.text import json_line, printable
 
 
 @click.command
-@click.option("--aeron-dir", metavar="FOLDER", help="The media driver's folder, where it is not where the node says.")
+@click.option("--aeron-dir", metavar="FOLDER", help="The driver's folder, if not the one that the mark file names.")
 @json_option
 @click.pass_obj
 def errors(node: Node, aeron_dir: str | None, as_json: bool) -> int:
-    """Print the distinct errors of the consensus module, of its media driver and of the services. Exit code 1 when the
-    driver's are not to be had.
+    """Print the distinct errors of the consensus module, its media driver and the services. Exit code 1 if the driver's
+    can't be read.
     """
     with node.open() as store:
         own = require_mark(store)

@@ -1,4 +1,4 @@
-"""``everlog cluster DIR invalidate-latest-snapshot``."""
+"""``everlog cluster DIR invalidate-latest-snapshot``: marks the latest snapshot as invalid."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 from everlog.aeron.cluster.store import ClusterStore
 from everlog.aeron.cluster.tool.recording_log_plans import plan_invalidate
-from everlog.cli.cluster.change_options import Choice, change, change_options, given_recordings
+from everlog.cli.cluster.change_options import ChangeOptions, change, change_options, given_recordings
 from everlog.cli.cluster.node import NOT_DONE, Node
 from everlog.core.repair import RepairPlan
 from everlog.errors import EverlogError
@@ -18,12 +18,12 @@ from everlog.errors import EverlogError
 @change_options
 @click.pass_obj
 def invalidate_latest_snapshot(node: Node, /, **given: Any) -> int:
-    """Mark the latest snapshot as invalid, so that a start uses the one before, or the log alone. The node must not
-    run. Exit code 1 when there is no valid snapshot.
+    """Mark the latest snapshot as invalid: the next start uses the one before it, or only the log. The node must not be
+    running. Exit code 1 if the node has no valid snapshot.
     """
-    choice = Choice(**given)
-    is_done = change(node, choice, _plan, nothing="there is no valid snapshot")
-    if not choice.as_json and not choice.dry_run:
+    options = ChangeOptions(**given)
+    is_done = change(node, options, _plan, nothing="no valid snapshot")
+    if not options.as_json and not options.dry_run:
         click.echo(f" invalidate latest snapshot: {'true' if is_done else 'false'}")
     return 0 if is_done else NOT_DONE
 
@@ -33,7 +33,7 @@ def _plan(store: ClusterStore) -> RepairPlan:
 
 
 def _log_start(store: ClusterStore) -> int:
-    """Where the log's recording begins; 0 where the archive can't tell."""
+    """The start position of the log's recording; 0 if the archive can't be read."""
     try:
         recording_id = store.folder.log_recording_id
         recording = None if recording_id is None else store.folder.recording_of(recording_id)

@@ -1,4 +1,4 @@
-"""``everlog cluster DIR is-leader``."""
+"""``everlog cluster DIR is-leader``: whether the node is the leader now."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from everlog.cli.text import json_line, print_error
 from everlog.errors import EverlogError
 
 NODE_ROLE, ELECTION_STATE = 201, 207
-"""Types of counters."""
+"""Type ids of the counters."""
 LEADER, ELECTION_CLOSED = 2, 17
 ROLES = ("FOLLOWER", "CANDIDATE", "LEADER")
 
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What the node's counters say; ``None`` where its driver is not here, or has none."""
+    """The values of the node's counters; ``None`` if its driver can't be read, or has no such counter."""
 
     role: int | None = None
     election_state: int | None = None
 
     @property
     def is_leader(self) -> bool:
-        """Whether it leads, and no election is going on."""
+        """Whether the node leads and no election is running."""
         return self.role == LEADER and self.election_state == ELECTION_CLOSED
 
 
 @click.command
-@click.option("--aeron-dir", metavar="FOLDER", help="The media driver's folder, where it is not where the node says.")
+@click.option("--aeron-dir", metavar="FOLDER", help="The driver's folder, if not the one that the mark file names.")
 @json_option
 @click.pass_obj
 def is_leader(node: Node, aeron_dir: str | None, as_json: bool) -> int:
-    """Exit code 0 if the node leads, by the counters in its media driver's folder, else 1. A node whose driver does not
-    run leads nothing; with --aeron-dir, the counters in that folder are taken as they are.
+    """Exit with code 0 if the node is the leader by the counters in its media driver's folder, else with 1. Without a
+    running driver a node is not the leader; with --aeron-dir the driver need not be running.
     """
     with node.open() as store:
         mark = require_mark(store)
@@ -55,7 +55,7 @@ def _read_role(folder: str, cluster_id: int, *, must_run: bool) -> Role:
     try:
         with CncFile.open(storage_at(folder)) as cnc:
             if must_run and not cnc.is_live(now_ms()):
-                print_error(f"{folder}: the media driver does not run: its node leads nothing")
+                print_error(f"no media driver runs in {folder}, so its node is not the leader")
                 return Role()
             found = {
                 counter.type_id: counter.value
@@ -63,6 +63,6 @@ def _read_role(folder: str, cluster_id: int, *, must_run: bool) -> Role:
                 if ClusterKey.unpack_from(counter.key).cluster_id == cluster_id
             }
     except EverlogError as error:
-        print_error(f"no media driver of the node: {error}")
+        print_error(f"can't read the node's media driver: {error}")
         return Role()
     return Role(found.get(NODE_ROLE), found.get(ELECTION_STATE))

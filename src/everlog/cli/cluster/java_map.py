@@ -1,5 +1,5 @@
-"""In which order the original prints a map: that of an open-addressing hash table. Source: Agrona, Long2LongHashMap,
-Hashing."""
+"""The order in which the original prints a map: the iteration order of an open-addressing hash table. Source: Agrona,
+Long2LongHashMap, Hashing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LOAD_FACTOR = 0.65
 
 
 def java_map_order(keys: Iterable[int]) -> list[int]:
-    """The keys, which were put in in this order, in the order of iteration."""
+    """The keys in iteration order, after inserting them in the given order."""
     capacity = _MIN_CAPACITY
     table: list[int | None] = [None] * capacity
     for size, key in enumerate(keys, 1):
@@ -22,7 +22,7 @@ def java_map_order(keys: Iterable[int]) -> list[int]:
             for kept in old:
                 if kept is not None:
                     _put(table, kept)
-    # Iteration goes down from the first free place, around the end of the table; from the end if that place is free.
+    # Iteration goes down from the first free slot and wraps around; from the end if the last slot is free.
     start = capacity if table[capacity - 1] is None else table.index(None)
     slots = (table[(start - 1 - step) % capacity] for step in range(capacity))
     return [key for key in slots if key is not None]
@@ -36,7 +36,7 @@ def _put(table: list[int | None], key: int) -> None:
 
 
 def _hash(key: int) -> int:
-    """Half of the even hash, which counts keys and values."""
+    """Half of Agrona's even hash, which indexes keys and values in one array."""
     x = key & _MASK
     x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9 & _MASK
     x = (x ^ (x >> 27)) * 0x94D049BB133111EB & _MASK

@@ -1,4 +1,4 @@
-"""``everlog cluster DIR list-members``."""
+"""``everlog cluster DIR list-members``: prints the leader and the known members."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from everlog.cli.text import json_line, print_error, printable
 @json_option
 @click.pass_obj
 def list_members(node: Node, as_json: bool) -> None:
-    """Print the leader of the latest term and the members, as far as log and snapshots name them: this one, each that
-    led a term, and, in folders of older versions, all with their endpoints.
+    """Print the leader of the latest term and the members that the log and snapshots name: this node, each leader of a
+    term, and, in folders of older versions, all members with their endpoints.
     """
     with node.open() as store:
         members = read_members(store.folder, require_mark(store).header.member_id)
@@ -27,7 +27,7 @@ def list_members(node: Node, as_json: bool) -> None:
     leader = -1 if members.leader_member_id is None else members.leader_member_id
     click.echo(f"leaderMemberId={leader}, memberId={members.member_id}, activeMembers=[{shown}]")
     if not members.is_complete:
-        print_error("note: from log and snapshots: members that never led are missing, and endpoints are not on disk")
+        print_error("note: the log and snapshots show neither members that never led nor endpoints")
 
 
 def _member(members: Members, member_id: int) -> str:

@@ -1,4 +1,4 @@
-"""What the verbs share: the node's folder, its mark files as lines, ``--json``."""
+"""The parts that all verbs share: opening a node's folder, and printing its mark files."""
 
 from __future__ import annotations
 
@@ -34,48 +34,51 @@ NOT_DONE = 1
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A folder on the command line."""
+    """A node's folder and its archive, as given on the command line."""
 
     folder: str
     archive_dir: str | None = None
 
     def open(self) -> ClusterStore:
-        """Its store. Raises :class:`NotAStore`."""
+        """Open the node. Raises :class:`NotAStore`."""
         return open_node(self.folder, self.archive_dir)
 
 
 def open_node(folder: str, archive_dir: str | None = None) -> ClusterStore:
-    """The store of a cluster folder. Raises :class:`NotAStore`."""
+    """Open a cluster node's folder. Raises :class:`NotAStore`."""
     storage = storage_of(folder)
     if not ClusterStore.detect(storage):
-        raise NotAStore(folder, found="no recording log and no mark file", expected="a cluster node's folder")
+        found = "neither a recording log nor a mark file"
+        raise NotAStore(folder, found=found, message=f"no cluster node here: {folder} has {found}")
     return ClusterStore.open(storage, {"archive_dir": archive_dir})
 
 
 def json_option(command: F) -> F:
-    """Decorator: ``--json``."""
-    return click.option("--json", "as_json", is_flag=True, help="One JSON object.")(command)
+    """Decorator that adds ``--json``."""
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")(command)
 
 
 def require_recording_log(store: ClusterStore, faults: FaultPrinter) -> RecordingLog:
-    """The recording log; what can't be read of it is told. Raises :class:`StoreUnavailable` where there is none."""
+    """The recording log, after reporting its faults. Raises :class:`StoreUnavailable` without one."""
     if not store.folder.has_recording_log:
-        raise StoreUnavailable(f"{store.path}/{RECORDING_LOG_NAME}", found="no file", expected="a recording log")
+        path = f"{store.path}/{RECORDING_LOG_NAME}"
+        raise StoreUnavailable(path, found="no recording log", message=f"no recording log: {path}")
     for fault in store.folder.recording_log.faults:
         faults(fault)
     return store.folder.recording_log
 
 
 def require_mark(store: ClusterStore) -> ClusterMark:
-    """The consensus module's mark file. Raises :class:`StoreUnavailable`."""
+    """The consensus module's mark file. Raises :class:`StoreUnavailable` without one."""
     mark = store.folder.mark()
     if mark is None:
-        raise StoreUnavailable(f"{store.path}/{MARK_NAME}", found="no file", expected="a mark file")
+        path = f"{store.path}/{MARK_NAME}"
+        raise StoreUnavailable(path, found="no mark file", message=f"no mark file: {path}")
     return mark
 
 
 def service_marks(store: ClusterStore, own: ClusterMark | None) -> list[ClusterMark]:
-    """The services' mark files: beside the consensus module's, else in the folder that it names."""
+    """The services' mark files: in the node's folder, else in the folder that the module's mark file names."""
     storage: Storage = store.storage
     named = own.body.texts.get("services_cluster_dir", "") if own is not None else ""
     if named and not service_mark_names(storage.names()) and os.path.isdir(named):
@@ -96,7 +99,7 @@ def heading(mark: ClusterMark) -> str:
 
 
 def mark_text(mark: ClusterMark) -> str:
-    """The header and its texts."""
+    """A mark file's header and texts, as ClusterTool prints them."""
     fields: dict[str, Any] = {**mark.header.as_dict(), **mark.body.texts}
     fields["component_type"] = Name(mark.component)
     body = mark.body
@@ -106,5 +109,5 @@ def mark_text(mark: ClusterMark) -> str:
 
 
 def exists_text(mark: ClusterMark) -> str:
-    """What the original says of each service's mark file before it opens it."""
+    """The line that the original prints before it opens a service's mark file."""
     return f"INFO: mark file exists: {printable(os.path.abspath(mark.path))}"

@@ -1,4 +1,4 @@
-"""``everlog cluster DIR pid``."""
+"""``everlog cluster DIR pid``: prints the consensus module's process id."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from everlog.cli.text import json_line
 @json_option
 @click.pass_obj
 def pid(node: Node, as_json: bool) -> None:
-    """Print the process id of the consensus module, as its mark file says; the process may be gone."""
+    """Print the consensus module's process id from its mark file; the process may have ended."""
     with node.open() as store:
         number = require_mark(store).header.pid
     click.echo(json_line({"pid": number}) if as_json else str(number))

@@ -1,4 +1,4 @@
-"""``everlog cluster DIR recording-log``."""
+"""``everlog cluster DIR recording-log``: prints leadership terms and snapshots."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from everlog.cli.text import json_line, printable
 @json_option
 @click.pass_obj
 def recording_log(node: Node, as_json: bool) -> int:
-    """Print leadership terms and snapshots, in the order in which the node uses them. Exit code 1 for faults."""
+    """Print leadership terms and snapshots in the order in which the node uses them. Exit code 1 for faults."""
     faults = FaultPrinter()
     with node.open() as store:
         log = require_recording_log(store, faults)
@@ -28,7 +28,7 @@ def recording_log(node: Node, as_json: bool) -> int:
         }
         click.echo(json_line(found))
     else:
-        # The original keeps where in the list each term's entry is, and prints that, too.
+        # The original also prints its cache of each term's index in the list.
         index = {e.leadership_term_id: i for i, e in enumerate(log.entries) if e.type == TERM and e.is_valid}
         cache = ", ".join(f"{term}={index[term]}" for term in java_map_order(list(index)))
         entries = ", ".join(map(entry_text, log.entries))

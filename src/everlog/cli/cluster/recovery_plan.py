@@ -1,4 +1,4 @@
-"""``everlog cluster DIR recovery-plan``."""
+"""``everlog cluster DIR recovery-plan``: prints what the node would load and replay when it starts."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from everlog.errors import StoreUnavailable
 @json_option
 @click.pass_obj
 def recovery_plan(node: Node, services: int | None, as_json: bool) -> int:
-    """Print which snapshots a start would load, and which part of the log it would replay. SERVICE_COUNT: by default as
-    many as there are mark files and snapshots of. Exit code 1 when the node could not start so, or where the recording
-    log can't be read in part.
+    """Print which snapshots the node would load when it starts, and which part of the log it would replay.
+    SERVICE_COUNT defaults to the number of services with mark files and snapshots. Exit code 1 if the node could not
+    start that way, or part of the recording log can't be read.
     """
     faults = FaultPrinter()
     with node.open() as store:
         log = require_recording_log(store, faults)
         if store.folder.archive is None:
-            expected, hint = "the node's archive beside it", "--archive-dir"
-            raise StoreUnavailable(store.path, found="no archive", expected=expected, hint=hint)
+            text, hint = f"no archive next to {store.path} or inside it", "--archive-dir FOLDER names it"
+            raise StoreUnavailable(store.path, found="no archive", hint=hint, message=text)
         count = (
             services if services is not None else service_count(store.folder, len(store.folder.service_mark_names()))
         )

@@ -1,4 +1,4 @@
-"""``everlog cluster DIR restore-recording-log``."""
+"""``everlog cluster DIR restore-recording-log``: undoes a change of the recording log."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from everlog.aeron.cluster.tool.recording_log_plans import plan_restore
-from everlog.cli.cluster.change_options import Choice, change, change_options
+from everlog.cli.cluster.change_options import ChangeOptions, change, change_options
 from everlog.cli.cluster.node import Node
 from everlog.core.files.storage import LocalStorage
 
@@ -17,8 +17,9 @@ from everlog.core.files.storage import LocalStorage
 @change_options
 @click.pass_obj
 def restore_recording_log(node: Node, /, kept: str, **given: Any) -> None:
-    """Undo what another verb changed: bring the recording log back that it kept in the folder BACKUP. ArchiveError when
-    the node, or another change, wrote to it since. The node must not run. The original has no such verb."""
-    choice, folder = Choice(**given), LocalStorage(kept)
-    nothing = "the recording log is that of the backup already"
-    change(node, choice, lambda store: plan_restore(store.storage, folder), nothing=nothing)
+    """Undo another verb's change: restore the recording log that it kept in the folder BACKUP. Refuses if the node or
+    another change has written to the recording log since. The node must not be running. The original has no such
+    verb."""
+    options, folder = ChangeOptions(**given), LocalStorage(kept)
+    nothing = "the recording log is already the same as the backup"
+    change(node, options, lambda store: plan_restore(store.storage, folder), nothing=nothing)

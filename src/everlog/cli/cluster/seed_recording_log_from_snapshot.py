@@ -1,4 +1,4 @@
-"""``everlog cluster DIR seed-recording-log-from-snapshot``."""
+"""``everlog cluster DIR seed-recording-log-from-snapshot``: makes a recording log that starts from a snapshot."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 from everlog.aeron.cluster.store import ClusterStore
 from everlog.aeron.cluster.tool.recording_log_plans import plan_seed
-from everlog.cli.cluster.change_options import Choice, change, change_options, given_recordings
+from everlog.cli.cluster.change_options import ChangeOptions, change, change_options, given_recordings
 from everlog.cli.cluster.node import Node
 from everlog.core.repair import RepairPlan
 
@@ -18,13 +18,13 @@ from everlog.core.repair import RepairPlan
 @change_options
 @click.pass_obj
 def seed_recording_log_from_snapshot(node: Node, /, services: int | None, **given: Any) -> None:
-    """Make a new recording log that has the latest valid snapshot only, at position 0: the node starts from it with a
-    new log. The node must not run. SERVICE_COUNT: of how many services the snapshot must have parts; by default as many
-    as there are mark files and valid snapshots of.
+    """Make a new recording log with only the latest valid snapshot, at position 0: the node starts from it with a new
+    log. The node must not be running. SERVICE_COUNT is the number of services that the snapshot must cover; by default
+    the number with mark files and valid snapshots.
     """
-    nothing = "the recording log has nothing but the latest snapshot already"
+    nothing = "the recording log already has only the latest snapshot"
 
     def plan(store: ClusterStore) -> RepairPlan:
         return plan_seed(store.storage, service_count=services, given=given_recordings(store))
 
-    change(node, Choice(**given), plan, nothing=nothing)
+    change(node, ChangeOptions(**given), plan, nothing=nothing)

@@ -1,4 +1,4 @@
-"""``everlog cluster DIR sort-recording-log``."""
+"""``everlog cluster DIR sort-recording-log``: sorts the recording log's entries."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from everlog.aeron.cluster.tool.recording_log_plans import plan_sort
-from everlog.cli.cluster.change_options import Choice, change, change_options
+from everlog.cli.cluster.change_options import ChangeOptions, change, change_options
 from everlog.cli.cluster.node import NOT_DONE, Node
 
 
@@ -15,9 +15,9 @@ from everlog.cli.cluster.node import NOT_DONE, Node
 @change_options
 @click.pass_obj
 def sort_recording_log(node: Node, /, **given: Any) -> int:
-    """Put the entries of the recording log in the order in which a node uses them. The node must not run. Exit code 1
-    when they are in order already.
+    """Sort the entries of the recording log in the order in which a node uses them. The node must not be running. Exit
+    code 1 if they are already sorted.
     """
-    nothing = "the recording log is in order"
-    is_done = change(node, Choice(**given), lambda store: plan_sort(store.storage), nothing=nothing)
+    nothing = "the recording log is already sorted"
+    is_done = change(node, ChangeOptions(**given), lambda store: plan_sort(store.storage), nothing=nothing)
     return 0 if is_done else NOT_DONE

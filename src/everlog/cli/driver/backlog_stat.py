@@ -1,4 +1,4 @@
-"""``everlog driver DIR backlog-stat``: who is behind whom on each stream."""
+"""``everlog driver DIR backlog-stat``: prints the backlog of each stream's senders and subscribers."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from everlog.cli.text import json_line, printable
 @stat_options
 @click.pass_obj
 def backlog_stat(folder: str, watch: float | None, as_json: bool) -> int:
-    """Print for each stream where its publisher, sender, receiver and subscribers are, and how many bytes are between
-    them."""
+    """Print the positions of each stream's publisher, sender, receiver and subscribers, and the bytes between them."""
 
     def once() -> int:
         counters, code = load_counters(folder)

@@ -1,10 +1,10 @@
-"""``everlog driver DIR error-stat``: the driver's distinct errors."""
+"""``everlog driver DIR error-stat``: prints the driver's distinct errors."""
 
 from __future__ import annotations
 
 import click
 
-from everlog.cli.driver.sampling import cnc_path, date_text, open_cnc, repeat, stat_options, tell_problem
+from everlog.cli.driver.sampling import cnc_path, date_text, open_cnc, repeat, report_problem, stat_options
 from everlog.cli.text import json_line, printable
 
 
@@ -12,12 +12,12 @@ from everlog.cli.text import json_line, printable
 @stat_options
 @click.pass_obj
 def error_stat(folder: str, watch: float | None, as_json: bool) -> int:
-    """Print the driver's distinct errors: how often, from when to when, and the stack trace."""
+    """Print the driver's distinct errors: how often each occurred, first and last time, and its stack trace."""
 
     def once() -> int:
         with open_cnc(folder) as cnc:
             errors = cnc.errors()
-            code = tell_problem(cnc)
+            code = report_problem(cnc)
         if as_json:
             click.echo(json_line({"errors": [error.to_dict() for error in errors]}))
             return code
@@ -33,5 +33,5 @@ def error_stat(folder: str, watch: float | None, as_json: bool) -> int:
 
 
 def _shown(line: str) -> str:
-    """A line of a stack trace: its tabs are kept."""
+    """A line of a stack trace, escaped except for its tabs."""
     return "\t".join(printable(part) for part in line.split("\t"))

@@ -1,4 +1,4 @@
-"""``everlog driver DIR log-inspect``: log buffers, frame by frame, as LogInspector prints them."""
+"""``everlog driver DIR log-inspect``: prints log buffers frame by frame, as LogInspector does."""
 
 from __future__ import annotations
 
@@ -26,27 +26,29 @@ CHUNK_BYTES = 1 << 20
 
 
 @click.command
-@click.option("--json", "as_json", is_flag=True, help="One JSON object for each log buffer and each frame.")
-@click.option("--limit", type=click.IntRange(min=0), metavar="BYTES", help="Show so much of each payload at most.")
-@click.option("--format", "kind", type=click.Choice(["hex", "ascii"]), default="hex", help="How to show payloads.")
-@click.option("--skip-default-header", is_flag=True, help="Leave out the header that publishers copy.")
-@click.option("--scan-over-zeroes", is_flag=True, help="Go on behind room without frames, instead of printing it.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each log buffer and each frame.")
+@click.option("--limit", type=click.IntRange(min=0), metavar="BYTES", help="Print at most BYTES of each payload.")
+@click.option("--format", "kind", type=click.Choice(["hex", "ascii"]), default="hex", help="How to print payloads.")
+@click.option("--skip-default-header", is_flag=True, help="Leave out the default header, which publishers copy.")
+@click.option("--scan-over-zeroes", is_flag=True, help="Skip gaps without frames and continue after them.")
 @click.argument("logs", nargs=-1, metavar="[LOG]...")
 @click.pass_obj
 def log_inspect(folder: str, /, logs: tuple[str, ...], as_json: bool, **given: Any) -> int:
-    """Print log buffers: metadata, raw tails, every frame. LOG is a name as ls lists it, such as publications/9;
-    without any, all are printed. One that can't be read is a warning, and the others are printed."""
+    """Print log buffers: metadata, raw tails and every frame. LOG is a stream's name in everlog ls, such as
+    publications/9; by default all are printed. A log buffer that can't be read is a warning; the others are still
+    printed."""
     store = DriverStore(storage_at(folder), Options())
     names = [name.removesuffix(SUFFIX) for name in logs] or list_names(store.storage)
     if not names and not DriverStore.detect(store.storage):
-        raise NotAStore(folder, found=f"neither {CNC_NAME} nor log buffers", expected="a media driver's folder")
+        found = f"neither {CNC_NAME} nor log buffers"
+        raise NotAStore(folder, found=found, message=f"no media driver here: {folder} has {found}")
     code = 0
     for name in names:
         try:
             file, log = store.folder.open_log(name)
         except EverlogError as error:
             if logs and not isinstance(error, CorruptData):
-                raise  # it was asked for by a name that is wrong; else a driver that runs has just deleted it
+                raise  # a wrong LOG; a listed log that is gone was just deleted by the running driver
             warn(str(error))
             code = FAULTS_FOUND
             continue
@@ -58,7 +60,7 @@ def log_inspect(folder: str, /, logs: tuple[str, ...], as_json: bool, **given: A
 
 @dataclass(slots=True)
 class Step:
-    """A place in a term: a frame, or room without one, with what is shown of it (``shown`` bytes)."""
+    """A place in a term: a frame, or space without one, of which ``shown`` bytes are printed."""
 
     index: int
     offset: int
@@ -69,7 +71,7 @@ class Step:
 
 @dataclass(slots=True)
 class Inspection:
-    """One log buffer on its way to stdout."""
+    """Prints one log buffer."""
 
     file: ReadableFile
     log: LogBuffer
@@ -80,7 +82,7 @@ class Inspection:
     scan_over_zeroes: bool
 
     def print(self) -> int:
-        """LogInspector's lines; the exit code."""
+        """Print LogInspector's lines; returns the exit code."""
         for line in self._heading():
             print(line)
         code = 0
@@ -90,21 +92,21 @@ class Inspection:
                 print(f"{step.offset}: {header_text(step.header)}")
                 if step.shown >= 0:
                     self._print_payload(step)
-                code = max(code, self._tell_overrun(step))
+                code = max(code, self._report_overrun(step))
         return code
 
     def print_json(self) -> int:
-        """An object for the metadata and one for each frame; the exit code."""
+        """Print an object for the metadata and one for each frame; returns the exit code."""
         print(json_line({"kind": "log", "file": self.path, **self.log.to_dict()}))
         code = 0
         for index in range(TERM_COUNT):
             for step in self._steps(index):
                 if step.is_frame:
-                    is_data = step.header.type == TYPE_DATA  # padding may be very long, and says nothing
+                    is_data = step.header.type == TYPE_DATA  # padding has no content and may be very long
                     payload = self._payload(step, step.shown).hex() if is_data else None
                     place = {"kind": "frame", "stream": self.log.name, "index": index, "offset": step.offset}
                     print(json_line(place | step.header.as_dict() | {"payload_hex": payload}))
-                code = max(code, self._tell_overrun(step))
+                code = max(code, self._report_overrun(step))
         return code
 
     def _heading(self) -> Iterator[str]:
@@ -131,7 +133,7 @@ class Inspection:
             yield f"Index {index} Term Meta Data {values}"
 
     def _steps(self, index: int) -> Iterator[Step]:
-        """From frame to frame; a place without one ends a term."""
+        """A term's frames, in order. A place without a frame ends the term."""
         start, offset, room = index * self.log.term_length, 0, self.log.term_length
         chunk_at, chunk = 0, b""
         while offset < room:
@@ -153,12 +155,12 @@ class Inspection:
     def _limited(self, length: int) -> int:
         return length if self.limit is None else min(length, self.limit)
 
-    def _tell_overrun(self, step: Step) -> int:
-        """A warning for a frame that goes beyond its term, where LogInspector would fail; the exit code."""
+    def _report_overrun(self, step: Step) -> int:
+        """Warn of a frame that exceeds its term, at which LogInspector would fail; returns the exit code."""
         if not step.is_frame or step.offset + align(step.header.frame_length) <= self.log.term_length:
             return 0
         where = f"{self.log.file_name} at offset {step.index * self.log.term_length + step.offset}"
-        warn(f"{where}: found frame length {step.header.frame_length}, expected a frame within its term")
+        warn(f"{where}: frame length {step.header.frame_length}; expected a frame within its term")
         return FAULTS_FOUND
 
     def _payload(self, step: Step, length: int, skip: int = 0) -> bytes:
@@ -166,7 +168,7 @@ class Inspection:
         return self.file.read_at(at, length)
 
     def _print_payload(self, step: Step) -> None:
-        """In pieces: what is behind a term's last frame may be very long."""
+        """Print a payload in pieces: the space after a term's last frame may be very long."""
         for skip in range(0, step.shown, CHUNK_BYTES):
             data = self._payload(step, min(CHUNK_BYTES, step.shown - skip), skip)
             sys.stdout.write(data.hex().upper() if self.kind == "hex" else ascii_text(data))
@@ -183,5 +185,5 @@ def header_text(header: DataHeader) -> str:
 
 
 def ascii_text(data: bytes) -> str:
-    """ASCII, other bytes as 0, and what could steer a terminal escaped."""
+    """Bytes as ASCII, other bytes as 0, with control characters escaped."""
     return printable(bytes(byte if byte < 0x80 else 0 for byte in data).decode("ascii"))

@@ -1,4 +1,4 @@
-"""``everlog driver DIR loss-stat``: what was lost on each image."""
+"""``everlog driver DIR loss-stat``: prints the loss on each image."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ HEADER = "#OBSERVATION_COUNT,TOTAL_BYTES_LOST,FIRST_OBSERVATION,LAST_OBSERVATION
 @stat_options
 @click.pass_obj
 def loss_stat(folder: str, watch: float | None, as_json: bool) -> int:
-    """Print the loss report: a line of CSV for each image that lost something."""
+    """Print the loss report: a line of CSV for each image with losses."""
 
     def once() -> int:
         found = load_losses(storage_at(folder))
         if found is None:
-            raise StoreUnavailable(folder, found=f"no {LOSS_REPORT_NAME}", expected="a media driver's folder")
+            text = f"no media driver here: {folder} has no {LOSS_REPORT_NAME}"
+            raise StoreUnavailable(folder, found=f"no {LOSS_REPORT_NAME}", message=text)
         losses, problem = found
         if as_json:
             click.echo(json_line({"losses": [loss.to_dict() for loss in losses]}))
@@ -34,7 +35,7 @@ def loss_stat(folder: str, watch: float | None, as_json: bool) -> int:
             click.echo(f"{len(losses)} loss entries")
         if problem is None:
             return 0
-        warn(f"{LOSS_REPORT_NAME} at offset {problem.offset}: found {problem.found}, expected {problem.expected}")
+        warn(f"{LOSS_REPORT_NAME} at offset {problem.offset}: {problem.found}; expected {problem.expected}")
         return FAULTS_FOUND
 
     return repeat(watch, once)

@@ -1,4 +1,4 @@
-"""``everlog driver DIR pid``."""
+"""``everlog driver DIR pid``: prints the driver's process id."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from everlog.cli.text import json_line
 @json_option
 @click.pass_obj
 def pid(folder: str, as_json: bool) -> None:
-    """Print the process id of the driver, as cnc.dat says; the process may be gone."""
+    """Print the driver's process id from cnc.dat; the process may have ended."""
     with open_cnc(folder) as cnc:
         number = cnc.header.pid
     click.echo(json_line({"pid": number}) if as_json else str(number))

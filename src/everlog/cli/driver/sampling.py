@@ -1,4 +1,4 @@
-"""What the verbs share: the folder, ``--json`` and ``--watch``, times as Java's tools print them."""
+"""The parts that all verbs share: the folder, ``--json`` and ``--watch``, and times in the format of Java's tools."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def json_option(command: F) -> F:
-    """Decorator: ``--json``."""
-    return click.option("--json", "as_json", is_flag=True, help="One JSON object.")(command)
+    """Decorator that adds ``--json``."""
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")(command)
 
 
 def stat_options(command: F) -> F:
-    """Decorator: ``--json`` and ``--watch``."""
+    """Decorator that adds ``--json`` and ``--watch``."""
     command = click.option(
         "--watch",
         is_flag=False,
         flag_value=1.0,
         type=Seconds(MIN_WATCH_SECONDS),
         metavar="[SECONDS]",
-        help="Look again and again, each second or so many, until interrupted.",
+        help="Repeat every SECONDS (default: 1) until interrupted.",
     )(command)
-    return click.option("--json", "as_json", is_flag=True, help="One JSON object each time.")(command)
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object each time.")(command)
 
 
 def storage_at(folder: str) -> Storage:
-    """The driver's folder."""
+    """The storage of the driver's folder, which may be a URL."""
     if "://" in folder:
         from everlog.stores import storage_of
 
@@ -53,18 +53,24 @@ def storage_at(folder: str) -> Storage:
 
 
 def cnc_path(folder: str) -> str:
-    """Where its ``cnc.dat`` is, for people."""
+    """The path of the driver's ``cnc.dat``, for printing."""
     return os.path.join(folder, CNC_NAME)
 
 
 def open_cnc(folder: str) -> CncFile:
-    """``cnc.dat``, open."""
-    return CncFile.open(storage_at(folder))
+    """Open the driver's ``cnc.dat``. Raises :class:`StoreUnavailable` for a folder without one."""
+    try:
+        return CncFile.open(storage_at(folder))
+    except StoreUnavailable as error:
+        if not isinstance(error.__cause__, FileNotFoundError):
+            raise
+        found = f"no {CNC_NAME}"
+        text = f"no media driver here: {folder} has {found}"
+        raise StoreUnavailable(cnc_path(folder), found=found, message=text) from error
 
 
 def repeat(watch: float | None, once: Callable[[], int]) -> int:
-    """Run ``once``, with ``--watch`` again and again; the exit code. A driver that is gone or just starting is waited
-    for."""
+    """Run ``once`` and return its exit code; with ``--watch`` repeat it, also while the driver is gone or starting."""
     if watch is None:
         return once()
     while True:
@@ -78,11 +84,11 @@ def repeat(watch: float | None, once: Callable[[], int]) -> int:
         time.sleep(watch)
 
 
-def tell_problem(cnc: CncFile) -> int:
-    """A warning where the file was cut; the exit code."""
+def report_problem(cnc: CncFile) -> int:
+    """Warn of a truncated ``cnc.dat``; returns the exit code."""
     if cnc.problem is None:
         return 0
-    warn(f"{CNC_NAME}: found {cnc.problem}; what it says is not all")
+    warn(f"{CNC_NAME}: {cnc.problem}; the output is incomplete")
     return FAULTS_FOUND
 
 
@@ -92,7 +98,7 @@ def now_ms() -> int:
 
 
 def local_time(timestamp_ms: int) -> datetime | None:
-    """A time in the local zone; ``None`` for one that no calendar has."""
+    """A time in the local zone; ``None`` for one outside the calendar."""
     try:
         return datetime.fromtimestamp(timestamp_ms // MS, UTC).astimezone()
     except (OverflowError, ValueError, OSError):
@@ -100,7 +106,7 @@ def local_time(timestamp_ms: int) -> datetime | None:
 
 
 def date_text(timestamp_ms: int) -> str:
-    """``2026-11-21 06:21:18.964+0000``; the number for a time that no calendar has."""
+    """``2026-11-21 06:21:18.964+0000``; the bare number for a time outside the calendar."""
     moment = local_time(timestamp_ms)
     if moment is None:
         return f"{timestamp_ms}ms"

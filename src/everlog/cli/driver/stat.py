@@ -1,4 +1,4 @@
-"""``everlog driver DIR stat``: every counter."""
+"""``everlog driver DIR stat``: prints every counter."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from everlog.aeron.transport.format.counters import (
     SYSTEM,
     Counter,
 )
-from everlog.cli.driver.sampling import now_ms, open_cnc, repeat, stat_options, tell_problem
+from everlog.cli.driver.sampling import now_ms, open_cnc, repeat, report_problem, stat_options
 from everlog.cli.param_type import ParamType
 from everlog.cli.text import json_line, printable
 
@@ -36,19 +36,19 @@ class Pattern(ParamType[re.Pattern[str]]):
     name = "regex"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> re.Pattern[str]:
-        """Compile it."""
+        """Compile the expression."""
         try:
             return re.compile(str(value))
-        except (re.error, OverflowError) as error:  # of a repeat count with too many digits
-            self.fail(f"no regular expression: {error}", param, ctx)
+        except (re.error, OverflowError) as error:  # OverflowError: a repeat count with too many digits
+            self.fail(f"not a regular expression: {error}", param, ctx)
         except RecursionError:
-            self.fail("no regular expression: groups too deep in each other", param, ctx)
+            self.fail("not a regular expression: groups are nested too deeply", param, ctx)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which counters to show, by patterns that are found in a counter's type or key. What a counter does not have does
-    not leave it out, as in AeronStat."""
+    """Which counters to print: those whose type or key contains the patterns. As in AeronStat, a pattern for a field
+    that a counter lacks does not exclude it."""
 
     type_id: re.Pattern[str] | None = None
     identity: re.Pattern[str] | None = None
@@ -57,7 +57,7 @@ class Selection:
     channel: re.Pattern[str] | None = None
 
     def has(self, counter: Counter) -> bool:
-        """Whether a counter is shown."""
+        """Whether a counter is printed."""
         if not _fits(self.type_id, counter.type_id):
             return False
         key = counter.key_fields
@@ -80,21 +80,21 @@ def _fits(pattern: re.Pattern[str] | None, value: object) -> bool:
 
 @click.command
 @stat_options
-@click.option("--type", "type_id", type=Pattern(), help="Type ids that hold this pattern: 0 system, 1-5, 9 positions.")
-@click.option("--identity", type=Pattern(), help="Of system counters the number, of positions the registration id.")
-@click.option("--session", type=Pattern(), help="Session id of a position.")
-@click.option("--stream", type=Pattern(), help="Stream id of a position.")
-@click.option("--channel", type=Pattern(), help="Channel of a position or a channel's status.")
+@click.option("--type", "type_id", type=Pattern(), help="Match the type id: 0 for system counters, 1-5, 9 positions.")
+@click.option("--identity", type=Pattern(), help="Match a system counter's number, or a position's registration id.")
+@click.option("--session", type=Pattern(), help="Match a position's session id.")
+@click.option("--stream", type=Pattern(), help="Match a position's stream id.")
+@click.option("--channel", type=Pattern(), help="Match the channel of a position or a channel status.")
 @click.pass_obj
 def stat(folder: str, /, watch: float | None, as_json: bool, **patterns: re.Pattern[str] | None) -> int:
-    """Print every counter: id, value, label. The patterns are regular expressions."""
+    """Print every counter: id, value, label. The options that select counters take regular expressions."""
     selection = Selection(**patterns)
     show = _show_json if as_json else _show
 
     def once() -> int:
         with open_cnc(folder) as cnc:
             show(cnc, [counter for counter in cnc.counters() if selection.has(counter)], click.echo)
-            return tell_problem(cnc)
+            return report_problem(cnc)
 
     return repeat(watch, once)
 

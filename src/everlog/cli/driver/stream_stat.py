@@ -1,4 +1,4 @@
-"""``everlog driver DIR stream-stat``: positions and limits of each stream."""
+"""``everlog driver DIR stream-stat``: prints positions and limits of each stream."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import click
 
 from everlog.aeron.transport.folder.stats import damaged_keys, stream_states
 from everlog.aeron.transport.format.counters import Counter
-from everlog.cli.driver.sampling import FAULTS_FOUND, cnc_path, open_cnc, repeat, stat_options, tell_problem
+from everlog.cli.driver.sampling import FAULTS_FOUND, cnc_path, open_cnc, repeat, report_problem, stat_options
 from everlog.cli.text import json_line, printable, warn
 
 
@@ -33,11 +33,11 @@ def stream_stat(folder: str, watch: float | None, as_json: bool) -> int:
 
 
 def load_counters(folder: str) -> tuple[list[Counter], int]:
-    """The counters, and the exit code: warnings where the file was cut or a counter's key is damaged."""
+    """The counters and the exit code. Warns of a truncated file, and of counters with damaged keys."""
     with open_cnc(folder) as cnc:
         counters = cnc.counters()
-        code = tell_problem(cnc)
+        code = report_problem(cnc)
     for counter in damaged_keys(counters):
-        warn(f"counter {counter.counter_id}: its key is damaged; it is left out")
+        warn(f"counter {counter.counter_id} has a damaged key and is left out")
         code = FAULTS_FOUND
     return counters, code

@@ -1,4 +1,4 @@
-"""``everlog driver DIR``: which process it is, since when, alive when."""
+"""``everlog driver DIR``: prints the driver's process id, start and last heartbeat."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import time
 
 import click
 
-from everlog.cli.driver.sampling import cnc_path, local_time, now_ms, open_cnc, tell_problem
+from everlog.cli.driver.sampling import cnc_path, local_time, now_ms, open_cnc, report_problem
 from everlog.cli.text import json_line, printable
 
 
 def print_summary(folder: str, as_json: bool) -> int:
-    """The lines of DriverTool; the exit code."""
+    """Print the lines of DriverTool; returns the exit code."""
     with open_cnc(folder) as cnc:
         header, heartbeat = cnc.header, cnc.heartbeat_ms()
         state = {"file": cnc_path(folder), **cnc.to_dict(), "live": cnc.is_live(now_ms())}
-        code = tell_problem(cnc)
+        code = report_problem(cnc)
     if as_json:
         click.echo(json_line(state))
         return code

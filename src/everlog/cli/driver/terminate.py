@@ -1,4 +1,4 @@
-"""``everlog driver DIR terminate``: asks the driver to end."""
+"""``everlog driver DIR terminate``: asks the driver to terminate."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ from everlog.cli.driver.sampling import now_ms, open_cnc
 from everlog.errors import StoreUnavailable, WriteFailed
 
 NO_ANSWER = -1
-"""Correlation id of a command that the driver does not answer."""
+"""Correlation id of a command without a response."""
 
 
 @click.command
 @click.pass_obj
 def terminate(folder: str) -> None:
-    """Ask the driver to end. It does where its configuration allows that: aeron.driver.termination.validator. This is
-    the one verb that writes; it leaves the folder of a driver that does not run as it is."""
+    """Ask the driver to terminate. It does so if its configuration (aeron.driver.termination.validator) allows it. This
+    is the only verb that writes; it changes nothing in the folder of a driver that is not running."""
     with open_cnc(folder) as found:
         if not found.is_live(now_ms()):
+            text = f"no media driver runs in {folder}"
             where = f"{folder}/{CNC_NAME}"
-            raise StoreUnavailable(where, found="no driver that runs", expected="one", hint="nothing was changed")
+            raise StoreUnavailable(where, found="no running driver", hint="nothing was changed", message=text)
     cnc = CncMemory.map(Path(folder))
     commands = ManyToOneRingBuffer(cnc.to_driver)
     type_id, data = encode(TerminateDriver(commands.next_correlation_id(), NO_ANSWER, b""))
     if not commands.write(type_id, data):
-        raise WriteFailed(folder, found="a full buffer of commands", hint="does the driver live? everlog driver DIR")
+        text, hint = f"the command buffer of the driver in {folder} is full", "everlog driver DIR shows its heartbeat"
+        raise WriteFailed(folder, found="a full command buffer", hint=hint, message=text)

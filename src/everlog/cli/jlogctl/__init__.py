@@ -1,6 +1,6 @@
-"""``everlog jlogctl``: JLog's own command, with the same verbs, options and lines, and honest exit codes.
+"""``everlog jlogctl``: JLog's own command, with the same verbs, options and output, and correct exit codes.
 
-What is the same and what differs is in ``docs/jlogctl.md``. Looking changes no byte: those verbs use the reading side.
+``docs/jlogctl.md`` lists what is the same and what differs. Verbs that only show something change no byte.
 """
 
 from __future__ import annotations
@@ -15,37 +15,37 @@ from everlog.cli.text import warn
 VERBS = {
     "alter": "Change a journal's settings.",
     "clean": "Delete segments that every subscriber is done with.",
-    "create": "Make an empty journal.",
+    "create": "Create an empty journal.",
     "data": "List segments; check and repair them.",
-    "help": "This help, and that of every verb.",
+    "help": "Show this help and the help of every verb.",
     "meta": "Show the metastore.",
     "repair": "Repair the metastore and the checkpoints; with -f the segments too.",
     "subscriber": "List, add, move and erase subscribers.",
 }
-"""Verb, which is also the name of its module and its command, and the line that ``--help`` shows."""
+"""Maps a verb, which is also the name of its module and command, to its line in ``--help``."""
 OLD_STYLE = "old-style"
-"""What stands for a command line without a verb: ``jlogctl -s PATH``."""
+"""The verb for a command line without one: ``jlogctl -s PATH``."""
 
 
 class StderrLines(logging.Handler):
-    """Log records as warnings of the command."""
+    """Prints the library's log records as warnings."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print one."""
+        """Print a record."""
         warn(record.getMessage())
 
 
 class Verbs(click.Group):
-    """The verbs, each imported when it runs; a line that begins with an option is of the old style."""
+    """The verbs, each imported when it runs. A command line that begins with an option is in the old style."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Tell the two styles apart, as the original does."""
+        """Parse the line in its style, which its first word decides, as in the original."""
         if args and args[0].startswith("-") and args[0] not in ctx.help_option_names:
             args = [OLD_STYLE, *args]
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run; what the library has to tell is a line on stderr, as everything else."""
+        """Run a verb, with the library's log on stderr."""
         log = logging.getLogger("everlog")
         handler = StderrLines()
         log.addHandler(handler)
@@ -59,7 +59,7 @@ class Verbs(click.Group):
         return sorted(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of a verb, or ``None``."""
+        """Import a verb's command; ``None`` for an unknown name."""
         if cmd_name not in VERBS and cmd_name != OLD_STYLE:
             return None
         name = cmd_name.replace("-", "_")
@@ -67,15 +67,15 @@ class Verbs(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The table of ``--help``."""
+        """Write the table of verbs in ``--help``, without importing them."""
         with formatter.section("Verbs"):
             formatter.write_dl(sorted(VERBS.items()))
 
 
 @click.command(cls=Verbs, subcommand_metavar="VERB [OPTIONS]...")
 def jlogctl() -> None:
-    """Look at, set up, clean and repair a JLog journal, as JLog's own jlogctl does.
+    """Inspect, set up, clean and repair a JLog journal, as JLog's own jlogctl does.
 
-    Without a verb, the old style: jlogctl [OPTIONS] PATH...; jlogctl old-style --help tells its options. Exit codes: 0
-    fine, 1 faults found or not done, 2 wrong usage or no journal.
+    The old style works too: jlogctl [OPTIONS] PATH... (jlogctl old-style --help lists its options). Exit codes: 0 fine,
+    1 faults found or not done, 2 wrong usage or no journal.
     """

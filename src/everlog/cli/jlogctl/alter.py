@@ -1,4 +1,4 @@
-"""``jlogctl alter``: change a journal's settings."""
+"""``jlogctl alter``: changes a journal's settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from everlog.errors import UsageError
 from everlog.jlog.reading.journal import Journal
 
 SAME = {"on": ("lz4", "null"), "lz4": ("lz4",), "null": ("null",), "off": ("none",)}
-"""Word on the command line to what the journal's compression is called in ``meta --json``."""
+"""Maps a word on the command line to the names that the same compression has in ``meta --json``."""
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -26,12 +26,11 @@ def alter(
     compression: str | None,
     safety: str | None,
 ) -> int:
-    """Change settings; what is not given stays. The compression is that of the messages which are there: it can't be
-    changed."""
+    """Change settings; the others stay. The compression can't be changed: the journal's messages have it already."""
     from everlog.jlog.writing.creation import alter as change
 
     if segment_size is None and precommit is None and compression is None and safety is None:
-        raise UsageError("alter", found="nothing to change", expected="-s, -p, -c or --safety")
+        raise UsageError("alter", found="nothing to change", message="alter needs -s, -p, -c or --safety")
 
     def run() -> int:
         check_compression(open_journal(path), compression)
@@ -51,9 +50,5 @@ def check_compression(journal: Journal, word: str | None) -> None:
     """Raises :class:`UsageError` unless the journal has this compression already."""
     found = as_plain(journal)["compression"]
     if word is not None and found not in SAME[word]:
-        raise UsageError(
-            "-c",
-            found=f"{word} for a journal with compression {found}",
-            expected="what it has: messages of two kinds can't be in one journal",
-            hint="create another journal",
-        )
+        text = f"can't change the compression from {found} to {word}: all messages of a journal have the same"
+        raise UsageError("-c", found=word, expected=str(found), hint="create another journal", message=text)

@@ -1,4 +1,4 @@
-"""What the verbs share: their common options, what they print, how they end."""
+"""The parts that all verbs share: common options, printing, exit codes."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from everlog.stores import storage_of
 NAME_WIDTH = 32
 NOT_DONE = 1
 FAILURES = (StoreExists, SubscriberExists, UnknownSubscriber, WriteFailed)
-"""Asked for rightly, and not done: exit code 1, whatever the error's own is."""
+"""Errors of a correct command that could not be done: exit code 1, whatever the error's own is."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def journal_options(*, is_required: bool = False) -> Callable[[F], F]:
-    """Decorator: ``-j``, ``-v`` and ``--json``."""
+    """Decorator that adds ``-j``, ``-v`` and ``--json``."""
     settings: dict[str, Any] = {"required": True} if is_required else {"default": ".", "show_default": "this folder"}
 
     def decorate(command: F) -> F:
-        command = click.option("--json", "as_json", is_flag=True, help="JSON, one object a line.")(command)
-        command = click.option("-v", "--verbose", count=True, help="Tell more.")(command)
+        command = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")(command)
+        command = click.option("-v", "--verbose", count=True, help="Print more details.")(command)
         return click.option(
             "-j",
             "--journal",
@@ -54,11 +54,11 @@ def journal_options(*, is_required: bool = False) -> Callable[[F], F]:
 
 
 def repair_options(command: F) -> F:
-    """Decorator: how to repair."""
+    """Decorator that adds ``--dry-run`` and ``--no-backup``."""
     command = click.option(
-        "--no-backup", is_flag=True, help="Do not keep what is cut out or written over in a folder beside the journal."
+        "--no-backup", is_flag=True, help="Do not keep removed or overwritten bytes in PATH.repair-TIME."
     )(command)
-    return click.option("--dry-run", is_flag=True, help="Show what would be repaired, and change nothing.")(command)
+    return click.option("--dry-run", is_flag=True, help="Print what would be repaired, and change nothing.")(command)
 
 
 class AddressType(ParamType[Address]):
@@ -73,26 +73,26 @@ class AddressType(ParamType[Address]):
         try:
             return Address.parse(value)
         except UsageError as error:
-            self.fail(f"found {error.found}, expected {error.expected}", param, ctx)
+            self.fail(f"{value!r} is not {error.expected}" if error.expected else str(error), param, ctx)
 
 
 @dataclass(slots=True)
 class Printer:
-    """Lines on stdout, or an object for each with ``--json``; ``quiet`` prints neither."""
+    """Prints lines to stdout, or with ``--json`` an object for each; with ``quiet`` neither."""
 
     path: str
     as_json: bool = False
     quiet: bool = False
 
     def __call__(self, text: str, record: dict[str, Any]) -> None:
-        """Print one or the other. Text must be safe for a terminal already."""
+        """Print the text or the record. The text must already be safe for a terminal."""
         if not self.quiet:
             click.echo(json_line({"path": self.path} | record) if self.as_json else text)
 
 
 @dataclass(frozen=True, slots=True)
 class RepairOptions:
-    """How to repair: only show it, keep what is taken out beside the journal, tell more."""
+    """How to repair: only print the plan, keep removed bytes next to the journal, print more."""
 
     dry_run: bool = False
     backup: bool = True
@@ -100,24 +100,23 @@ class RepairOptions:
 
 
 def open_journal(path: str) -> Journal:
-    """Look at a journal, for reading. Raises :class:`NotAStore`, :class:`StoreUnavailable`,
-    :class:`UnsupportedVersion`."""
+    """Read a journal's state. Raises :class:`NotAStore`, :class:`StoreUnavailable`, :class:`UnsupportedVersion`."""
     storage = storage_of(path)
     if not JlogStore.detect(storage):
-        raise NotAStore(
-            path, found="neither a metastore nor segments", expected="a JLog journal", hint="jlogctl create makes one"
-        )
+        found = "neither a metastore nor segments"
+        text, hint = f"no JLog journal here: {path} has {found}", "jlogctl create makes one"
+        raise NotAStore(path, found=found, hint=hint, message=text)
     return Journal.read(storage)
 
 
 def shown(subscriber: str) -> str:
-    """A subscriber's name as text: bytes that are no UTF-8, and what could steer a terminal, escaped."""
+    """A subscriber's name for printing: bytes that are not UTF-8, and control characters, are escaped."""
     return escaped(printable(subscriber))
 
 
 def attempt(action: Callable[[], int]) -> int:
-    """Run; an error is one line on stderr. The exit code: 1 for what could not be done, 2 for wrong usage or no
-    journal."""
+    """Run an action and print its error as one line on stderr. Returns the exit code: 1 if it could not be done, 2 for
+    wrong usage or no journal."""
     try:
         return action()
     except EverlogError as error:

@@ -1,4 +1,4 @@
-"""``jlogctl create``: make a journal."""
+"""``jlogctl create``: creates a journal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from everlog.jlog.options import Compression, Safety
 from everlog.jlog.writing.creation import MAX_BUFFER_BYTES, MAX_SEGMENT_BYTES
 
 COMPRESSIONS: dict[str, Compression | None] = {"on": "lz4", "off": None, "lz4": "lz4", "null": "null"}
-"""Word on the command line to the name that everlog has for it."""
+"""Maps a word on the command line to everlog's name for the compression."""
 SAFETIES: dict[str, Safety] = {
     "unsafe": "unsafe",
     "almost_safe": "almost_safe",
@@ -25,7 +25,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def setting_options(command: F) -> F:
-    """Decorator: what can be set."""
+    """Decorator that adds a journal's settings."""
     command = click.option("--safety", type=click.Choice(list(SAFETIES)), help="What is synced to disk, and when.")(
         command
     )
@@ -37,14 +37,14 @@ def setting_options(command: F) -> F:
         "--precommit",
         type=click.IntRange(0, MAX_BUFFER_BYTES),
         metavar="BYTES",
-        help="Room for messages in the pre-commit buffer; 0 for none.",
+        help="Size of the pre-commit buffer; 0 for none.",
     )(command)
     return click.option(
         "-s",
         "--segment-size",
         type=click.IntRange(1, MAX_SEGMENT_BYTES),
         metavar="BYTES",
-        help="A segment is finished when it has at least so many.",
+        help="Finish a segment when it has at least BYTES.",
     )(command)
 
 
@@ -60,7 +60,7 @@ def create(
     compression: str | None,
     safety: str | None,
 ) -> int:
-    """Make an empty journal. A file or folder of that name must not be there."""
+    """Create an empty journal. PATH must not exist."""
     from everlog.jlog.writing.creation import create as make
 
     def run() -> int:

@@ -1,4 +1,4 @@
-"""``jlogctl help``: all of it on one page."""
+"""``jlogctl help``: prints the help of all verbs on one page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from everlog.cli.jlogctl import OLD_STYLE, VERBS
 @click.command
 @click.pass_context
 def help(ctx: click.Context) -> None:
-    """Show this help, and that of every verb."""
+    """Show this help and the help of every verb."""
     parent = ctx.parent
     assert parent is not None
     assert isinstance(parent.command, click.Group)

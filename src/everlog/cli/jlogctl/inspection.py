@@ -1,5 +1,5 @@
-"""Checking a segment as ``jlogctl data -d`` does: from header to header, up to the first one that is wrong. Its lines
-go to stderr, in the original's words."""
+"""Checks a segment as the original's ``jlogctl data -d`` does: from header to header, up to the first invalid one. The
+lines go to stderr, in the original's words."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NS, US = 1_000_000_000, 1_000
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A header on the way: the message's number and place, and what is ``wrong`` with it, if anything."""
+    """A message's header: its number and place, and what is ``wrong`` with it, if anything."""
 
     number: int
     offset: int
@@ -37,11 +37,11 @@ class Step:
         return f"Message {self.number} at [{self.offset}] of ({self.header_bytes}+{self.stored})"
 
     def text(self) -> str:
-        """The lines about an intact message; the time is local."""
+        """The lines for an intact message; the time is local."""
         return f"{self.heading()}\n\ttime: {time.strftime('%c', time.localtime(self.seconds))}\n\tmlen: {self.length}"
 
     def to_dict(self, log: int) -> dict[str, object]:
-        """Plain values."""
+        """The header as an object for JSON."""
         return {
             "segment": segment_name(log),
             "message": self.number,
@@ -54,8 +54,8 @@ class Step:
 
 
 def inspect_segment(journal: Journal, segment: Segment, out: Printer, *, verbose: bool) -> bool:
-    """Follow the headers of a segment, and tell of each with ``verbose``. Whether all is well. Raises
-    :class:`StoreUnavailable`."""
+    """Follow a segment's headers, and with ``verbose`` print each. Returns whether all are valid. Raises
+    :class:`StoreUnavailable` if the segment can't be read."""
     with journal.storage.open(segment_name(segment.log)) as file:
         size = file.size()
         framing = journal.preferred or journal.framing_of(file, 0, size)
@@ -71,13 +71,13 @@ def inspect_segment(journal: Journal, segment: Segment, out: Printer, *, verbose
 
 
 def follow_headers(data: SegmentData, framing: Framing) -> Iterator[Step]:
-    """The messages one after another; the last step may be wrong."""
+    """A segment's headers, in order. An invalid header is the last one."""
     layout = JlogHeader if framing.provider is Provider.PLAIN else JlogCompressedHeader
     at, number = 0, 0
     while at + layout.size <= data.end:
         raw = data.read(at, layout.size)
         if len(raw) < layout.size:
-            break  # cut meanwhile
+            break  # the file was truncated during the check
         number += 1
         magic, seconds, microseconds, length, *rest = layout.struct.unpack(raw)
         stored = rest[0] if rest else length

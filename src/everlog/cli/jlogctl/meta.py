@@ -1,4 +1,4 @@
-"""``jlogctl meta``: the metastore's fields."""
+"""``jlogctl meta``: prints the metastore's fields."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from everlog.jlog.format.metastore import SAFETY
 from everlog.jlog.reading.journal import Journal
 
 FLAGS = {
-    "-c": ("compression", "Only the compression."),
-    "-f": ("safety", "Only the safety."),
-    "-l": ("storagelog", "Only the segment that is written now."),
-    "-m": ("magic", "Only the magic of the messages' headers."),
-    "-p": ("precommit", "Only the bytes of the pre-commit buffer."),
-    "-s": ("segmentsize", "Only the bytes at which a segment is finished."),
+    "-c": ("compression", "Print only the compression."),
+    "-f": ("safety", "Print only the safety."),
+    "-l": ("storagelog", "Print only the segment that is being written."),
+    "-m": ("magic", "Print only the magic of the messages' headers."),
+    "-p": ("precommit", "Print only the size of the pre-commit buffer."),
+    "-s": ("segmentsize", "Print only the size at which a segment is finished."),
 }
 ORDER = ("magic", "storagelog", "compression", "safety", "precommit", "segmentsize")
 WORD_WIDTH = 15
 UNKNOWN = "unknown"
 WORDS = {Provider.PLAIN: "off", Provider.NULL: "on", Provider.LZ4: "lz4", Provider.UNKNOWN: UNKNOWN}
-"""The original says ``on`` for the null provider, and ``unknown`` for LZ4."""
+"""The original prints ``on`` for the null provider, and ``unknown`` for LZ4."""
 
 
 def _flags(command: Any) -> Any:
@@ -39,12 +39,11 @@ def _flags(command: Any) -> Any:
 @journal_options()
 @_flags
 def meta(path: str, verbose: int, as_json: bool, **flags: bool) -> int:
-    """Show the metastore: all fields with their names, or one of them."""
+    """Show the metastore: all fields with their names, or the value of one field."""
     names = [name for name, is_wanted in flags.items() if is_wanted]
     if len(names) > 1:
-        raise UsageError(
-            " and ".join(flag for flag, (name, _) in FLAGS.items() if name in names), expected="one of them"
-        )
+        given = [flag for flag, (name, _) in FLAGS.items() if name in names]
+        raise UsageError(given[0], message=f"{' and '.join(given)} exclude each other")
     journal = open_journal(path)
     out = Printer(path, as_json)
     for fault in journal.metastore.faults:
@@ -62,7 +61,7 @@ def meta(path: str, verbose: int, as_json: bool, **flags: bool) -> int:
 
 
 def texts(journal: Journal) -> dict[str, str]:
-    """The fields in the original's words; ``unknown`` for one that the metastore does not say, or says wrongly."""
+    """The fields in the original's words; ``unknown`` for a field that is missing or invalid."""
     found = journal.metastore
     provider = None if found.magic is None else Framing(found.magic).provider
     safety = None if found.safety is None else SAFETY[found.safety]
@@ -78,7 +77,7 @@ def texts(journal: Journal) -> dict[str, str]:
 
 
 def as_plain(journal: Journal) -> dict[str, Any]:
-    """The fields as everlog names their values; ``None`` for what is not known."""
+    """The fields with everlog's names for their values; ``None`` for a field that is missing or invalid."""
     found = journal.metastore
     plain = found.to_dict()
     return {
@@ -92,6 +91,6 @@ def as_plain(journal: Journal) -> dict[str, Any]:
 
 
 def buffer_bytes(journal: Journal) -> int:
-    """Room for messages in the pre-commit buffer; 0 where there is none."""
+    """The size of the pre-commit buffer in bytes; 0 without one."""
     buffer = journal.pre_commit()
     return 0 if buffer is None else buffer.capacity

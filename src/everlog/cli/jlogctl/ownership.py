@@ -1,5 +1,5 @@
-"""Whether all files of a journal belong to the folder's owner and group: else another process may not be able to go on
-with them."""
+"""Checks that all files of a journal belong to the folder's owner and group. If not, other processes may be unable to
+use them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from everlog.cli.text import printable, say
 
 
 def check_ownership(path: str) -> bool:
-    """Tell on stderr, in the original's words, which files belong to others; whether there are none. The exit code is
-    not concerned."""
+    """Print files with another owner or group to stderr, in the original's words. Returns whether none differ; the
+    exit code does not depend on it."""
     try:
         owner = os.stat(path)
         names = [".", *sorted(os.listdir(path))]
     except OSError:
-        return True  # gone, or a URL: whoever opened it has said so
+        return True  # gone, or a URL: an error was printed when it was opened
     lines = []
     for name in names:
         file = os.path.join(path, name)

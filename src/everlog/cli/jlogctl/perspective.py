@@ -1,5 +1,5 @@
-"""What a subscriber sees: where its checkpoint is, and which messages it gets next. The original moves the checkpoint
-when it tells this, and may delete segments; here nothing changes."""
+"""A subscriber's perspective: its checkpoint, and the messages it gets next. The original moves the checkpoint when it
+shows this, and may delete segments; here nothing changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ RULE = "-" * 20
 
 @dataclass(frozen=True, slots=True)
 class Perspective:
-    """``first`` and ``last`` of the next interval are equal to where the subscriber is when it holds nothing."""
+    """A subscriber's place and its next messages, from ``first`` to ``last``. If ``count`` is 0, both are the place
+    where it is."""
 
     subscriber: str
     checkpoint: Address
@@ -30,7 +31,7 @@ class Perspective:
     count: int
 
     def text(self) -> str:
-        """As the original prints it."""
+        """The lines that the original prints."""
         return "\n".join(
             (
                 RULE,
@@ -44,7 +45,7 @@ class Perspective:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """The perspective as an object for JSON."""
         return {
             "subscriber": shown(self.subscriber),
             "checkpoint": str(self.checkpoint),
@@ -56,7 +57,7 @@ class Perspective:
 
 
 def perspective(journal: Journal, subscriber: str, checkpoint: Address) -> Perspective:
-    """Look from a checkpoint. Raises :class:`StoreUnavailable` for a segment that can't be read."""
+    """The perspective of a subscriber at a checkpoint. Raises :class:`StoreUnavailable` if a segment can't be read."""
     written = journal.metastore.storage_log if journal.metastore.storage_log is not None else journal.last_log or 0
     ends: dict[int, int] = {}
 
@@ -72,8 +73,8 @@ def perspective(journal: Journal, subscriber: str, checkpoint: Address) -> Persp
 
 
 def _next(journal: Journal, checkpoint: Address, written: int, last_of: Any) -> tuple[Address, Address]:
-    """The last message done, in the segment where the next one is, and the last one there is in that segment."""
-    # The segment that is written may not be there before its first message.
+    """The last finished message, moved to the segment that has the next one, and that segment's last message."""
+    # The segment to write may not exist before its first message.
     logs = sorted({segment.log for segment in journal.segments} | {written})
     at = checkpoint
     number = bisect_left(logs, at.log)
@@ -90,13 +91,13 @@ def _next(journal: Journal, checkpoint: Address, written: int, last_of: Any) -> 
 
 
 def last_marker(journal: Journal, log: int) -> int:
-    """The number of a segment's last message, lost ones counted; 0 where there is none. Raises
-    :class:`StoreUnavailable`."""
+    """The number of a segment's last message, counting lost ones; 0 without messages. Raises :class:`StoreUnavailable`
+    if the segment can't be read."""
     number = bisect_left(journal.segments, log, key=lambda segment: segment.log)
     segment = journal.segments[number] if number < len(journal.segments) else None
     if segment is None or segment.log != log or not segment.byte_count:
         return 0
     summary = summarize_segments(replace(journal, segments=[Segment(log, segment.byte_count)]), budget=None)[0]
     if summary.following is None:
-        raise StoreUnavailable(segment_name(log), found="a segment that can't be read", expected="a readable file")
+        raise StoreUnavailable(segment_name(log), found="unreadable", message=f"can't read segment {segment_name(log)}")
     return summary.following - 1

@@ -1,7 +1,6 @@
-"""``jlogctl repair``: the metastore and the checkpoints, with ``-f`` the segments too.
+"""``jlogctl repair``: repairs the metastore and the checkpoints, with ``-f`` the segments too.
 
-What is done is :mod:`everlog.jlog.repair.planning`'s: no message that reading gives is lost, and no subscriber is moved
-past one."""
+:mod:`everlog.jlog.repair.planning` plans the repair: it loses no readable message, and moves no subscriber past one."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ from everlog.jlog.verify.journal import verify_journal
 
 
 class NotRepaired(StoreUnavailable):
-    """A process has a file open that must not be while it is repaired, or the system refuses."""
+    """Another process has a file open that is to be repaired, or the system refuses the change."""
 
     exit_code = NOT_DONE
 
@@ -48,7 +47,7 @@ RECONSTRUCTED = "Log file reconstructed, deleting the corresponding idx file."
 @click.option("-f", "--full", is_flag=True, help="Check and repair the segments and everything else too.")
 @repair_options
 def repair(path: str, verbose: int, as_json: bool, full: bool, dry_run: bool, no_backup: bool) -> int:
-    """Repair the metastore and the checkpoints; with -f the segments, too. No intact message is lost."""
+    """Repair the metastore and the checkpoints; with -f the segments, too. Keeps every intact message."""
     chosen = RepairOptions(dry_run=dry_run, backup=not no_backup, verbose=verbose > 0)
     out = Printer(path, as_json)
     with ignoring_broken_pipe():
@@ -58,31 +57,34 @@ def repair(path: str, verbose: int, as_json: bool, full: bool, dry_run: bool, no
 
 
 def repair_metadata(path: str, out: Printer, chosen: RepairOptions) -> int:
-    """The metastore and the checkpoints. The metastore of version 1.x says what the segments are, and stays as long as
-    they do."""
+    """Repair the metastore and the checkpoints. A metastore of version 1.x describes the segments' format, so it stays
+    until they are rewritten."""
     is_legacy = open_journal(path).metastore.byte_count == JlogLegacyMetastore.size
-    code = mend(path, METADATA - {"metastore"} if is_legacy else METADATA, out, chosen)
+    code = repair_parts(path, METADATA - {"metastore"} if is_legacy else METADATA, out, chosen)
     if code and not chosen.dry_run:
-        print_error(f"note: {path}: jlogctl repair -f repairs segments and indexes, too")
+        print_error(f"note: {path}: jlogctl repair -f also repairs segments and indexes")
     return code
 
 
 def repair_all(path: str, out: Printer, chosen: RepairOptions) -> int:
-    """The metastore and the checkpoints; then the segments are listed and checked; then the rest, in one plan.
+    """Repair the metastore and the checkpoints, list and check the segments, then repair the rest in one plan.
 
-    A journal of version 1.x is done in one plan: until its segments are rewritten, the metastore says what they are.
+    A journal of version 1.x is repaired in one plan: its metastore describes the segments' format until they are
+    rewritten.
     """
     journal = open_journal(path)
     done = Done()
     if not chosen.dry_run and journal.metastore.byte_count != JlogLegacyMetastore.size:
         apply(path, plan_repair(journal.storage, parts=METADATA), chosen, done)
     show_segments(path, Wanted(analyze=True, verbose=chosen.verbose), out)
-    return mend(path, PARTS, out, chosen, done)
+    return repair_parts(path, PARTS, out, chosen, done)
 
 
-def mend(path: str, parts: Collection[str], out: Printer, chosen: RepairOptions, done: Done | None = None) -> int:
-    """Repair some parts; ``done`` is what was done already. Exit code 1 for faults that are still there at the end, or
-    would be repaired without ``--dry-run``."""
+def repair_parts(
+    path: str, parts: Collection[str], out: Printer, chosen: RepairOptions, done: Done | None = None
+) -> int:
+    """Repair some parts; ``done`` has the steps already finished. Returns exit code 1 if faults remain, or if
+    ``--dry-run`` left any unrepaired."""
     done = done or Done()
     plan = plan_repair(open_journal(path).storage, parts=parts)
     unrepaired = plan.unrepaired
@@ -103,31 +105,33 @@ def mend(path: str, parts: Collection[str], out: Printer, chosen: RepairOptions,
 
 @dataclass(slots=True)
 class Done:
-    """What was done, a line for each step, and the folder that keeps what was there before."""
+    """The finished steps, a line for each, and the backup's folder."""
 
     lines: list[str] = field(default_factory=list)
     backup: str | None = None
 
 
 def apply(path: str, plan: RepairPlan, chosen: RepairOptions, done: Done) -> None:
-    """Do it, and tell on stderr what was done. Raises :class:`NotRepaired` where a step can't be done now."""
+    """Carry out the plan and print each step to stderr. Raises :class:`NotRepaired` if a step can't be done now."""
     backup = FolderBackup.beside(path) if chosen.backup else None
     try:
         lines = plan.apply(backup=backup)
     except StoreUnavailable as error:
-        raise NotRepaired(error.where, found=error.found, expected=error.expected, hint=error.hint) from error
+        raise NotRepaired(
+            error.where, found=error.found, expected=error.expected, hint=error.hint, message=error.message
+        ) from error
     finally:
         if backup is not None and backup.is_made:
             done.backup = backup.path
-            print_error(f"note: {path}: what was there before is kept in {backup.path}")
+            print_error(f"note: {path}: removed and overwritten bytes are kept in {backup.path}")
     done.lines += lines
     for step, text in zip(plan.steps, lines, strict=True):
         if chosen.verbose or isinstance(step, CutTail | RewriteSegment | DeleteSegment):
-            _tell_as_original(step)
+            _print_as_original(step)
         print_error(f"note: {path}: {text}")
 
 
-def _tell_as_original(step: RepairStep) -> None:
+def _print_as_original(step: RepairStep) -> None:
     lines = []
     if isinstance(step, WriteMetastore):
         lines.append("metastore integrity check failed")

@@ -1,4 +1,4 @@
-"""Segments as ``jlogctl data`` tells of them, who still needs them, and whether they are sound."""
+"""Lists segments as ``jlogctl data`` does: how many subscribers still need each, and whether it is intact."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FOUND_ERRORS = "One or more errors were found."
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is to be told of the segments."""
+    """What to print of the segments: indexes, faults, every message."""
 
     index: bool = False
     analyze: bool = False
@@ -37,7 +37,7 @@ class Wanted:
 
 
 def show_segments(path: str, wanted: Wanted, out: Printer) -> int:
-    """A line for each segment, and what else is wanted. Exit code 1 for faults that are still there at the end."""
+    """Print a line for each segment, and the other wanted details. Returns exit code 1 if there are faults."""
     journal = open_journal(path)
     readers = PendingReaders(read_holders(journal.storage))
     faults = _faults_by_log(journal) if wanted.analyze else {}
@@ -53,9 +53,9 @@ def show_segments(path: str, wanted: Wanted, out: Printer) -> int:
 def _show_segment(
     journal: Journal, segment: Segment, wanted: Wanted, pending: PendingReaders, faults: list[Fault], out: Printer
 ) -> bool:
-    """One segment. Whether nothing is wrong with it, as far as that was asked."""
+    """Print one segment. Returns whether it is intact, as far as it was checked."""
     name = segment_name(segment.log)
-    readers = pending.of(segment.log)
+    readers = pending.count(segment.log)
     text = f"\t{name} [{segment.byte_count:9} bytes] {readers} pending readers"
     record: dict[str, Any] = {"segment": name, "bytes": segment.byte_count, "pending_readers": readers}
     if wanted.index:
@@ -80,7 +80,7 @@ def _show_segment(
 
 
 def _faults_by_log(journal: Journal) -> dict[int, list[Fault]]:
-    """What a whole check finds in segments and indexes; it sees what following the headers can't."""
+    """The faults that a full check finds in segments and indexes: more than following the headers does."""
     found: dict[int, list[Fault]] = defaultdict(list)
     for fault in verify_journal(journal).faults:
         log = parse_segment_name(fault.file)
@@ -91,8 +91,8 @@ def _faults_by_log(journal: Journal) -> dict[int, list[Fault]]:
 
 
 def read_holders(storage: Storage) -> list[int | None]:
-    """The segment of each checkpoint; ``None`` for a file that does not say. Every file with a checkpoint's prefix
-    counts, as for the original's readers, which delete segments by them."""
+    """The segment of each checkpoint; ``None`` for an unreadable one. Every file with a checkpoint's prefix counts, as
+    in the original, whose readers delete segments by them."""
     found: list[int | None] = []
     for entry in storage.entries():
         if not entry.name.startswith(CHECKPOINT_PREFIX) or not entry.is_file:
@@ -107,18 +107,18 @@ def read_holders(storage: Storage) -> list[int | None]:
 
 
 class PendingReaders:
-    """How many subscribers may still need a segment: one whose checkpoint does not say where it is needs all."""
+    """Counts the subscribers that may still need a segment. A subscriber with an unreadable checkpoint needs all."""
 
     def __init__(self, holders: list[int | None]) -> None:
         self._logs = sorted(-1 if log is None else log for log in holders)
 
-    def of(self, log: int) -> int:
-        """Their count for one segment."""
+    def count(self, log: int) -> int:
+        """The number of subscribers that may still need the segment."""
         return bisect_right(self._logs, log)
 
 
 def index_details(storage: Storage, log: int) -> tuple[str, dict[str, Any]]:
-    """An index's state as the original tells it, by its size and its last entry."""
+    """An index's state, which its size and last entry give: the original's words, and an object for JSON."""
     name = index_name(log)
     if not storage.exists(name):
         return "none", {"state": "none", "messages": None}

@@ -1,4 +1,4 @@
-"""``jlogctl subscriber``: who reads, and how far each has come."""
+"""``jlogctl subscriber``: lists, adds, moves and erases subscribers."""
 
 from __future__ import annotations
 
@@ -32,9 +32,11 @@ UNREADABLE = "unreadable"
 @click.option("-a", "--add", metavar="SUB", help="Add a subscriber, at the beginning or at -C.")
 @click.option("-u", "--update", metavar="SUB", help="Move a subscriber to -C.")
 @click.option("-e", "--erase", metavar="SUB", help="Erase a subscriber.")
-@click.option("-l", "--list", "listed", is_flag=True, help="List subscribers; so without any of these.")
-@click.option("-p", "--perspective", "viewer", metavar="SUB", help="Show what a subscriber gets next.")
-@click.option("-C", "--checkpoint", type=AddressType(), metavar="8x:8x", help="The last message done, for -a and -u.")
+@click.option("-l", "--list", "listed", is_flag=True, help="List subscribers (default).")
+@click.option("-p", "--perspective", "viewer", metavar="SUB", help="Show which messages a subscriber gets next.")
+@click.option(
+    "-C", "--checkpoint", type=AddressType(), metavar="8x:8x", help="With -a or -u: the last finished message."
+)
 def subscriber(
     path: str,
     verbose: int,
@@ -46,13 +48,13 @@ def subscriber(
     viewer: str | None,
     checkpoint: Address | None,
 ) -> int:
-    """List, add, move and erase subscribers, or show what one gets next."""
+    """List, add, move and erase subscribers, or show which messages one gets next."""
     verbs = {"-a": add, "-e": erase, "-u": update, "-p": viewer, "-l": listed or None}
     given = [flag for flag, value in verbs.items() if value is not None]
     if len(given) > 1:
-        raise UsageError(" and ".join(given), expected="one of them")
+        raise UsageError(given[0], message=f"{' and '.join(given)} exclude each other")
     if checkpoint is not None and add is None and update is None:
-        raise UsageError("-C", expected="with -a or -u")
+        raise UsageError("-C", message="-C needs -a or -u")
     out = Printer(path, as_json)
 
     def run() -> int:
@@ -72,14 +74,14 @@ def subscriber(
 
 
 def show_all(path: str, out: Printer) -> int:
-    """A line for each subscriber. Exit code 1 when a checkpoint is no checkpoint."""
+    """Print a line for each subscriber. Returns exit code 1 if a checkpoint is unreadable."""
     journal = open_journal(path)
     code = 0
     for checkpoint in read_checkpoints(journal.storage, journal.storage.names()):
         name = shown(checkpoint.subscriber)
         address = _address(checkpoint)
         if address is None:
-            warn(f"{checkpoint.file}: found {_state(checkpoint)}, expected 8 bytes")
+            warn(f"{checkpoint.file}: {_state(checkpoint)}; expected 8 bytes")
             code = NOT_DONE
         # The original pads bytes, not characters.
         padding = " " * max(0, NAME_WIDTH - len(name.encode()))
@@ -88,7 +90,7 @@ def show_all(path: str, out: Printer) -> int:
 
 
 def show_perspective(path: str, name: str, out: Printer) -> int:
-    """The block of lines about a subscriber."""
+    """Print a subscriber's perspective. Raises :class:`CorruptData` if its checkpoint is unreadable."""
     journal = open_journal(path)
     checkpoint = checkpoint_of(journal, name)
     address = _address(checkpoint)
@@ -108,28 +110,26 @@ def checkpoint_of(journal: Journal, name: str) -> Checkpoint:
 
 
 def unknown(journal: Journal, name: str) -> UnknownSubscriber:
-    """The error for a name that no subscriber has."""
-    return UnknownSubscriber(
-        journal.storage.root, found=f"no subscriber '{shown(name)}'", expected="one that was added"
-    )
+    """The error for an unknown subscriber."""
+    found = f"no subscriber '{shown(name)}'"
+    return UnknownSubscriber(journal.storage.root, found=found, hint="jlogctl subscriber -l lists them")
 
 
 def check_place(journal: Journal, at: Address | None) -> None:
-    """Raises :class:`UsageError` for a checkpoint behind the last message: its subscriber would be given nothing, or
-    miss what is written next."""
+    """Raises :class:`UsageError` for a checkpoint after the last message: its subscriber would get nothing, or miss the
+    messages written next."""
     if at is None:
         return
     written = max(journal.metastore.storage_log or 0, journal.last_log or 0)
     is_there = any(segment.log == at.log for segment in journal.segments)
     last = Address.of(at.log, last_marker(journal, at.log)) if is_there or at.log == written else None
     if at.log > written or (last is not None and at > last):
-        raise UsageError(
-            "-C", found=str(at), expected=f"at most {last or Address.of(written, last_marker(journal, written))}"
-        )
+        most = last or Address.of(written, last_marker(journal, written))
+        raise UsageError("-C", found=str(at), expected=f"at most {most}, the last message")
 
 
 def add_one(path: str, name: str, at: Address | None, out: Printer) -> int:
-    """Add a subscriber; one that exists is not changed."""
+    """Add a subscriber. An existing one is an error and not changed."""
     from everlog.jlog.subscribing.subscriptions import add_subscriber
 
     check_place(open_journal(path), at)
@@ -142,7 +142,7 @@ def add_one(path: str, name: str, at: Address | None, out: Printer) -> int:
 
 
 def update_one(path: str, name: str, at: Address | None, out: Printer) -> int:
-    """Move a subscriber; what nobody needs any more is deleted, as when it moves by itself."""
+    """Move a subscriber. Segments that nobody needs any more are deleted, as when it moves by itself."""
     from everlog.jlog.subscribing.removal import remove_consumed
     from everlog.jlog.subscribing.subscriptions import write_checkpoint
 
@@ -169,7 +169,7 @@ def update_one(path: str, name: str, at: Address | None, out: Printer) -> int:
 
 
 def erase_one(path: str, name: str, out: Printer) -> int:
-    """Erase a subscriber. Exit code 1 when there is none of that name."""
+    """Erase a subscriber. Raises :class:`UnknownSubscriber`."""
     from everlog.jlog.subscribing.subscriptions import remove_subscriber
 
     journal = open_journal(path)

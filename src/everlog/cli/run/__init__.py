@@ -1,4 +1,4 @@
-"""``everlog run``: servers, each in this process until it is told to end."""
+"""``everlog run``: runs a server in this process, until SIGTERM or Ctrl-C."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import click
 
 from everlog.cli.verb_group import VerbGroup
 
-VERBS = {"driver": "A media driver, which Aeron's clients connect to."}
-"""Verb, whose module and command have the same name, and the line that ``--help`` shows."""
+VERBS = {"driver": "Run a media driver, which Aeron clients connect to."}
+"""Maps a verb, which is also the name of its module and command, to its line in ``--help``."""
 
 
 @click.command(cls=VerbGroup, verbs=VERBS, package=__name__, subcommand_metavar="SERVER [OPTIONS]...")

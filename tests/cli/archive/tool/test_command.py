@@ -272,7 +272,7 @@ def test_a_full_disk_is_told_with_what_stands_and_the_verb_goes_on_when_there_is
         call("archive", folder, "mark-invalid", "12", "--no-backup")
         code, _, err = call("archive", folder, "compact", "--yes")
     assert code == 2
-    assert "warning: 2 of 3 steps were done, the next one at most in part: run compact again to go on; to undo" in err
+    assert "interrupted after 2 of 3 steps, perhaps within the next one; run compact again to finish; to undo" in err
     assert "no space left on device" in err
     code, lines, _ = call("archive", folder, "compact", "--yes", "--no-backup")
     assert (code, lines[0]) == (0, "Compaction result: deleted 2 records and reclaimed 576 bytes")
@@ -284,9 +284,7 @@ def test_a_backup_inside_of_the_archive_is_refused(call: Call, unpack: Unpack) -
     for way in ([], ["--dry-run"]):
         code, lines, err = call("archive", folder, "mark-invalid", "12", "--backup", folder / "kept", *way)
         assert (code, lines) == (2, [""])
-        assert err == (
-            f"everlog: --backup: found {folder}/kept, which is inside of {folder}, expected a folder outside of it\n"
-        )
+        assert err == (f"everlog: --backup must be a folder outside the store, not {folder}/kept, inside {folder}\n")
     assert files(folder) == before
 
 
@@ -307,7 +305,7 @@ def test_who_interrupts_a_change_is_told_what_was_done_and_how_to_undo_it(
         patch.setattr(LocalWritableStorage, "publish", interrupt)
         code, _, err = call("archive", folder, "compact", "--yes")
     assert code == 130
-    assert "warning: 2 of 3 steps were done, the next one at most in part: run compact again to go on; to undo" in err
+    assert "interrupted after 2 of 3 steps, perhaps within the next one; run compact again to finish; to undo" in err
     assert len(files(folder)) < len(before)
     undo = shlex.split(err.rpartition("to undo: everlog ")[2])
     assert call(*undo)[0] == 0

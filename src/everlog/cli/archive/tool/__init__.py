@@ -1,1 +1,1 @@
-"""ArchiveTool's verbs."""
+"""The verbs of ``everlog archive`` that Aeron's ArchiveTool has, too."""

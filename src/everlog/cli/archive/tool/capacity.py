@@ -1,12 +1,12 @@
-"""``everlog archive DIR capacity``."""
+"""``everlog archive DIR capacity``: prints or increases the length of the catalog's file."""
 
 from __future__ import annotations
 
 import click
 
 from everlog.aeron.archive.tool.capacity import plan_capacity
-from everlog.cli.archive.change_options import Change, ChangeOptions, change_options, local_archive
-from everlog.cli.archive.recordings import open_archive, require_catalog
+from everlog.cli.archive.change_options import Change, ChangeOptions, change_options
+from everlog.cli.archive.recordings import local_archive, open_archive, require_catalog
 from everlog.cli.faults import FaultPrinter
 from everlog.cli.text import json_line
 
@@ -16,8 +16,8 @@ from everlog.cli.text import json_line
 @change_options
 @click.pass_obj
 def capacity(folder: str, size: int | None, dry_run: bool, backup: str | None, no_backup: bool, as_json: bool) -> int:
-    """Print how long the catalog's file is, in bytes; with BYTES lengthen it to that first, if it is shorter.
-    ArchiveTool documents this verb and does not have it.
+    """Print the length of the catalog's file in bytes. With BYTES, first lengthen it to that, if it is shorter.
+    ArchiveTool documents this verb but does not have it.
     """
     if size is None:
         return _print(folder, as_json)

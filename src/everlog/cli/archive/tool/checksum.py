@@ -1,4 +1,4 @@
-"""``everlog archive DIR checksum``."""
+"""``everlog archive DIR checksum``: writes checksums into frames and the catalog."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import os
 import click
 
 from everlog.aeron.archive.tool.checksum import FrameFault, checksum_kind, plan_checksum
-from everlog.cli.archive.change_options import EXIT_NOT_DONE, Change, ChangeOptions, change_options, local_archive
+from everlog.cli.archive.change_options import EXIT_NOT_DONE, Change, ChangeOptions, change_options
+from everlog.cli.archive.recordings import local_archive
 from everlog.cli.progress import ProgressLine
 from everlog.cli.text import printable
 
@@ -15,7 +16,7 @@ from everlog.cli.text import printable
 @click.command
 @click.argument("checksum_class", metavar="CLASS")
 @click.argument("recording", metavar="[RECORDING]", type=click.IntRange(min=0), required=False)
-@click.option("-a", "every", is_flag=True, help="All segment files, not only the last one of each recording.")
+@click.option("-a", "every", is_flag=True, help="Process all segment files, not only the last one of each recording.")
 @change_options
 @click.pass_obj
 def checksum(
@@ -28,9 +29,9 @@ def checksum(
     no_backup: bool,
     as_json: bool,
 ) -> int:
-    """Write checksums over the session ids of data frames, and into the catalog: of RECORDING, or of all. CLASS: Crc32
-    or Crc32c, as the archive's Java class or without its package. Exit code 1 when a file's frames can't be followed;
-    it stays as it is.
+    """Write checksums into the session id fields of data frames, and into the catalog: for RECORDING, or for all
+    recordings. CLASS is Crc32 or Crc32c, with or without the package of the Java class. Exit code 1 if a file's frames
+    can't be followed; that file is not changed.
     """
     options = ChangeOptions(dry_run=dry_run, no_backup=no_backup, backup=backup, as_json=as_json)
     kind = checksum_kind(checksum_class)

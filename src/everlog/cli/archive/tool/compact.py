@@ -1,13 +1,14 @@
-"""``everlog archive DIR compact``."""
+"""``everlog archive DIR compact``: removes invalid recordings and their files."""
 
 from __future__ import annotations
 
 import click
 
 from everlog.aeron.archive.tool.compaction import plan_compact
-from everlog.cli.archive.change_options import Change, ChangeOptions, change_options, local_archive, yes_option
+from everlog.cli.archive.change_options import Change, ChangeOptions, change_options, yes_option
+from everlog.cli.archive.recordings import local_archive
 
-QUESTION = "All recordings that are not VALID are taken out of the catalog, and their segment files removed."
+QUESTION = "This removes all recordings that are not VALID from the catalog, and deletes their segment files."
 
 
 @click.command
@@ -15,8 +16,8 @@ QUESTION = "All recordings that are not VALID are taken out of the catalog, and 
 @change_options
 @click.pass_obj
 def compact(folder: str, yes: bool, dry_run: bool, backup: str | None, no_backup: bool, as_json: bool) -> int:
-    """Take recordings that are INVALID or DELETED out of the catalog, and remove their segment files. Asks first; where
-    stdin is no terminal, a line of it answers (y or yes).
+    """Remove INVALID and DELETED recordings from the catalog, and delete their segment files. Asks first; if stdin is
+    not a terminal, a line of it is the answer (y or yes).
     """
     options = ChangeOptions(dry_run=dry_run, no_backup=no_backup, backup=backup, as_json=as_json, yes=yes)
     plan, result = plan_compact(local_archive(folder))

@@ -1,4 +1,4 @@
-"""``everlog archive DIR count-entries``."""
+"""``everlog archive DIR count-entries``: prints the number of valid recordings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from everlog.cli.text import json_line
 @json_option
 @click.pass_obj
 def count_entries(folder: str, as_json: bool) -> int:
-    """Print how many valid recordings the catalog has. Exit code 1 for faults of the catalog."""
+    """Print the number of valid recordings in the catalog. Exit code 1 if the catalog has faults."""
     faults = FaultPrinter()
     with open_archive(folder) as store:
         count = sum(entry.state == "VALID" for entry in require_catalog(store, faults).entries)

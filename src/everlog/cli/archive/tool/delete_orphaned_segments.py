@@ -1,11 +1,12 @@
-"""``everlog archive DIR delete-orphaned-segments``."""
+"""``everlog archive DIR delete-orphaned-segments``: removes segment files that belong to no recording."""
 
 from __future__ import annotations
 
 import click
 
 from everlog.aeron.archive.tool.orphans import plan_delete_orphans
-from everlog.cli.archive.change_options import Change, ChangeOptions, change_options, local_archive, yes_option
+from everlog.cli.archive.change_options import Change, ChangeOptions, change_options, yes_option
+from everlog.cli.archive.recordings import local_archive
 
 
 @click.command
@@ -22,13 +23,13 @@ def delete_orphaned_segments(
     no_backup: bool,
     as_json: bool,
 ) -> int:
-    """Remove segment files that begin before their recording's start position or behind its stop position, and those of
-    deleted recordings: of RECORDING, or of all. Asks first; where stdin is no terminal, a
-    line of it answers (y or yes).
+    """Remove segment files that begin before their recording's start position or after its stop position, and the
+    files of deleted recordings: for RECORDING, or for all recordings. Asks first; if stdin is not a terminal, a line of
+    it is the answer (y or yes).
     """
     options = ChangeOptions(dry_run=dry_run, no_backup=no_backup, backup=backup, as_json=as_json, yes=yes)
     change = Change("delete-orphaned-segments", folder, options, plan_delete_orphans(local_archive(folder), recording))
-    whose = "" if recording is None else f" of recording {recording}"
-    code = change.perform(f"All orphaned segment files{whose} are removed.")
+    suffix = "" if recording is None else f" of recording {recording}"
+    code = change.perform(f"This deletes all orphaned segment files{suffix}.")
     change.print_json()
     return code

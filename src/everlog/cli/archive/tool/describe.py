@@ -1,4 +1,4 @@
-"""``everlog archive DIR describe``."""
+"""``everlog archive DIR describe``: prints the mark file and recordings."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from everlog.cli.text import json_line
 @json_option
 @click.pass_obj
 def describe(folder: str, recording: int | None, as_json: bool) -> int:
-    """Print the mark file and the descriptors of the valid recordings; or the descriptor of one recording, valid or
-    not. With --json an object for each recording. Exit code 1 for faults of the catalog.
+    """Print the mark file and the descriptors of the valid recordings, or the descriptor of one recording, valid or
+    not. With --json, print an object for each recording. Exit code 1 if the catalog has faults.
     """
     faults = FaultPrinter()
     with open_archive(folder) as store:

@@ -1,4 +1,4 @@
-"""``everlog archive DIR describe-all``."""
+"""``everlog archive DIR describe-all``: prints the mark file and all recordings."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from everlog.cli.text import json_line
 @json_option
 @click.pass_obj
 def describe_all(folder: str, as_json: bool) -> int:
-    """Print the mark file and the descriptors of all recordings with their states. With --json an object for each
-    recording. Exit code 1 for faults of the catalog.
+    """Print the mark file and the descriptors of all recordings with their states. With --json, print an object for
+    each recording. Exit code 1 if the catalog has faults.
     """
     faults = FaultPrinter()
     with open_archive(folder) as store:

@@ -1,4 +1,4 @@
-"""``everlog archive DIR dump``."""
+"""``everlog archive DIR dump``: prints recordings frame by frame."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ RULE = "+--------+-------------------------------------------------+------------
 
 
 class Frame(NamedTuple):
-    """A frame, padding too. ``offset``: of its data, in its term."""
+    """A data or padding frame. ``offset`` is the offset of its data in its term."""
 
     position: int
     header: DataHeader
@@ -58,8 +58,8 @@ class Frame(NamedTuple):
 @json_option
 @click.pass_obj
 def dump(folder: str, limit: int, as_json: bool) -> int:
-    """Print each recording's descriptor and its first frames, FRAMES of each (all by default), with a hex dump. With
-    --json an object for each frame, its data in base64. Exit code 1 when a recording can't be read to its end.
+    """Print each recording's descriptor and its first FRAMES frames (default: all) with a hex dump. With --json, print
+    an object for each frame, with its data in base64. Exit code 1 if a recording can't be read to its end.
     """
     faults = FaultPrinter()
     code = 0
@@ -136,7 +136,7 @@ def _frame_lines(frame: Frame) -> Iterator[str]:
 
 
 def hex_lines(data: bytes) -> Iterator[str]:
-    """A hex dump as Agrona's; an empty line for no data."""
+    """A hex dump in Agrona's format; an empty line for no data."""
     if not data:
         yield ""
         return
@@ -152,7 +152,7 @@ def hex_lines(data: bytes) -> Iterator[str]:
 
 
 class _Frames:
-    """A recording's frames, one after the other, until its end or one that can't be."""
+    """Walks a recording's frames up to its end or the first invalid one."""
 
     def __init__(self, store: ArchiveStore, entry: CatalogEntry) -> None:
         self._store = store
@@ -160,7 +160,7 @@ class _Frames:
         self.exit_code = 0
 
     def walk(self) -> Iterator[Frame]:
-        """All of them. Where there is none although there should be, a warning says so, and the exit code is 1."""
+        """The frames, in order. A missing or invalid frame ends them with a warning and exit code 1."""
         recording = self._recording
         if recording.is_deleted or self._store.folder.is_purged(recording):
             return
@@ -190,10 +190,10 @@ class _Frames:
             reader.close()
 
     def _ends_at(self, position: int, found: str) -> None:
-        """The end of an active recording, or damage."""
+        """Report damage, unless this is the end of an active recording."""
         recording = self._recording
         if recording.stop_position is None and found == "no frame":
             return
         self.exit_code = NOT_DONE
         expected = "a frame" if recording.stop_position is None else f"frames up to {recording.stop_position}"
-        warn(f"recording {recording.recording_id} at position {position}: found {found}, expected {expected}")
+        warn(f"recording {recording.recording_id} at position {position}: {found}; expected {expected}")

@@ -1,4 +1,4 @@
-"""``everlog archive DIR errors``."""
+"""``everlog archive DIR errors``: prints the distinct errors of the archive and its media driver."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from everlog.cli.text import json_line, printable
 
 
 @click.command
-@click.option("--aeron-dir", metavar="FOLDER", help="The driver's folder, where it is not where the archive says.")
+@click.option("--aeron-dir", metavar="FOLDER", help="The driver's folder, if not the one that the mark file names.")
 @json_option
 @click.pass_obj
 def errors(folder: str, aeron_dir: str | None, as_json: bool) -> int:
-    """Print the distinct errors of the archive and of its media driver. Exit code 1 when the driver's are not to be
-    had.
-    """
+    """Print the distinct errors of the archive and of its media driver. Exit code 1 if the driver's can't be read."""
     with open_archive(folder) as store:
         mark = require_mark(store)
     driver = aeron_dir or mark.texts.get("aeron_directory", "")

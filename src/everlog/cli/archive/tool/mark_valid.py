@@ -1,4 +1,4 @@
-"""``everlog archive DIR mark-valid``."""
+"""``everlog archive DIR mark-valid``: marks an invalid recording as valid."""
 
 from __future__ import annotations
 
@@ -13,7 +13,5 @@ from everlog.cli.archive.tool.mark_invalid import mark
 @change_options
 @click.pass_obj
 def mark_valid(folder: str, recording: int, dry_run: bool, backup: str | None, no_backup: bool, as_json: bool) -> int:
-    """Mark a recording that was marked as invalid as valid: an archive serves it again. One that was deleted stays
-    so.
-    """
+    """Mark an invalid recording as valid: archives serve it again. A deleted recording stays deleted."""
     return mark(folder, recording, "VALID", dry_run=dry_run, backup=backup, no_backup=no_backup, as_json=as_json)

@@ -1,4 +1,4 @@
-"""``everlog archive DIR max-entries``."""
+"""``everlog archive DIR max-entries``: deprecated, as in ArchiveTool."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ import click
 @click.argument("count", metavar="[COUNT]", type=int, required=False)
 @click.pass_obj
 def max_entries(folder: str, count: int | None) -> None:
-    """Say that there is no limit of entries any more, as ArchiveTool does. Nothing is changed."""
+    """Deprecated: print ArchiveTool's message that refers to capacity. Changes nothing."""
     click.echo("max-entries is deprecated please use capacity.")

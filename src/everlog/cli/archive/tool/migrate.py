@@ -1,4 +1,4 @@
-"""``everlog archive DIR migrate``."""
+"""``everlog archive DIR migrate``: upgrades an old archive to the current format."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import os
 import click
 
 from everlog.aeron.archive.tool.migration import LATEST, Migration, full_version, plan_migrate
-from everlog.cli.archive.change_options import Change, ChangeOptions, change_options, local_archive, yes_option
+from everlog.cli.archive.change_options import Change, ChangeOptions, change_options, yes_option
+from everlog.cli.archive.recordings import local_archive
 from everlog.cli.text import printable
 
-QUESTION = "Segment files are renamed, catalog and mark file rewritten; older archives can't use them any more."
+QUESTION = "This renames segment files and rewrites catalog and mark file; older archives can't use them afterwards."
 
 
 @click.command
@@ -18,8 +19,8 @@ QUESTION = "Segment files are renamed, catalog and mark file rewritten; older ar
 @change_options
 @click.pass_obj
 def migrate(folder: str, yes: bool, dry_run: bool, backup: str | None, no_backup: bool, as_json: bool) -> int:
-    """Make an archive of Aeron 1.7 to 1.31 (catalog 0.x, 1.x, 2.x) one that today's opens. Asks first; where stdin is
-    no terminal, a line of it answers (y or yes). A migration that was broken off is taken up again.
+    """Upgrade an archive of Aeron 1.7 to 1.31 (catalog 0.x, 1.x, 2.x) to the current format. Asks first; if stdin is
+    not a terminal, a line of it is the answer (y or yes). Continues an interrupted migration.
     """
     options = ChangeOptions(dry_run=dry_run, no_backup=no_backup, backup=backup, as_json=as_json, yes=yes)
     plan, found = plan_migrate(local_archive(folder))

@@ -1,4 +1,4 @@
-"""``everlog archive DIR pid``."""
+"""``everlog archive DIR pid``: prints the archive's process id."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from everlog.cli.text import json_line
 @json_option
 @click.pass_obj
 def pid(folder: str, as_json: bool) -> None:
-    """Print the process id of the archive, as its mark file says; the process may be gone."""
+    """Print the archive's process id from its mark file; the process may have ended."""
     with open_archive(folder) as store:
         number = require_mark(store).header.pid
     click.echo(json_line({"pid": number}) if as_json else str(number))
