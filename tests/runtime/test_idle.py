@@ -11,7 +11,7 @@ import pytest
 
 from everlog.errors import UsageError
 from everlog.runtime.agent_runner import AgentRunner
-from everlog.runtime.doorbell import RungQueue
+from everlog.runtime.doorbell import DoorbellQueue
 from everlog.runtime.idle import (
     CONTROLLED_NOOP,
     CONTROLLED_PARK,
@@ -197,7 +197,7 @@ class Quiet(Counting):
 
     def __init__(self, name: str, notes: list[str]) -> None:
         super().__init__(name, notes)
-        self.queue: RungQueue[str] = RungQueue()
+        self.queue: DoorbellQueue[str] = DoorbellQueue()
         self.words = (self.queue.words,)
         self.is_busy = False
 
