@@ -116,7 +116,8 @@ class Backoff:
 
 
 class Controllable:
-    """Does what its counter says; tools and clients can set it. Sleeps while the counter has none of the known values."""
+    """Does what its counter says; tools and clients can set it. Sleeps while the counter has none of the known
+    values."""
 
     def __init__(self, counter: Number) -> None:
         self._counter = counter

@@ -740,7 +740,7 @@ def test_a_framer_is_not_made_for_what_aeron_would_refuse(framer_of: Callable[..
 
 def test_an_mtu_is_at_most_65504_bytes(framer_of: Callable[..., Any]) -> None:
     assert framer_of(term_length=1 << 20, mtu_length=65_504).max_payload_length == 65_472
-    with pytest.raises(UsageError, match="mtu_length must be .* not 65536"):
+    with pytest.raises(UsageError, match=r"mtu_length must be .* not 65536"):
         framer_of(term_length=1 << 20, mtu_length=65_536)
 
 

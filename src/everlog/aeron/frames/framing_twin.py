@@ -212,17 +212,17 @@ class Framer:
             if fault := self.framing.fault(header, position, at, source.nbytes - at):
                 raise fault
             frame_length, _, _, kind, *_ = _HEADER.unpack_from(header)
-            behind = align(frame_length)
+            after = align(frame_length)
             is_padded = kind == TYPE_PADDING
-            kept = HEADER_LENGTH if is_padded else behind
+            kept = HEADER_LENGTH if is_padded else after
             if self.capacity - length < kept:
                 break
             self._buffer[length : length + kept] = header + source[at + HEADER_LENGTH : at + kept]
             if not is_padded:
-                self._sign(length, behind)
+                self._sign(length, after)
             length += kept
-            position += behind
-            at = min(at + behind, source.nbytes)
+            position += after
+            at = min(at + after, source.nbytes)
         self.length, self.position, self._is_padded = length, position, is_padded
         return at
 
@@ -256,12 +256,12 @@ class Framer:
         header = _HEADER.pack(
             length, 0, flags, kind, term_offset, framing.session_id, framing.stream_id, term_id, reserved_value
         )
-        behind = align(HEADER_LENGTH + len(payload))
-        self._buffer[at : at + behind] = (header + payload).ljust(behind, b"\0")
+        after = align(HEADER_LENGTH + len(payload))
+        self._buffer[at : at + after] = (header + payload).ljust(after, b"\0")
         if kind == TYPE_DATA:
-            self._sign(at, behind)
-        self.length += behind
-        self.position += behind
+            self._sign(at, after)
+        self.length += after
+        self.position += after
 
     def _sign(self, at: int, length: int) -> None:
         if self._crc is not None:

@@ -119,27 +119,27 @@ class Walker:
                 self._stopped(status, at)
                 self.resume = resume if status == PADDING_DATA else at
                 return status
-            behind = at + align(length)
+            after = at + align(length)
             if kind == TYPE_PADDING or base + at < self.first:
                 self.skipping = self.skipping or kind != TYPE_PADDING
-                at = behind
+                at = after
                 continue
             if not self.assemble or flags & UNFRAGMENTED == UNFRAGMENTED:
                 if self.assemble and self._may_be_fragment(data, at, length, end, base):
-                    return self._incomplete(at, behind)
+                    return self._incomplete(at, after)
                 if not sink.has_room(length - HEADER_LENGTH):
                     return self._stopped(FULL, at)
                 self._add(sink, data, base, [(at, length, flags)])
                 self.skipping = False
             elif flags & FLAG_BEGIN:
-                status, behind = self._message(data, at, end, base, final, sink)
+                status, after = self._message(data, at, end, base, final, sink)
                 if status:
                     return status
                 self.skipping = False
             elif not self.skipping:
                 self.skipping = True
                 return self._stopped(ORPHAN, at)
-            at = behind
+            at = after
 
     def find(self, data: Readable, start: int, end: int, base: int) -> int:
         """The offset of the first intact frame in ``data[start:end]``, or -1. If the buffer does not hold all of a
@@ -168,29 +168,29 @@ class Walker:
         status = self._check(data, at, base)
         if status:
             return status, kind, flags, length
-        behind = at + align(length)
+        after = at + align(length)
         if kind == TYPE_PADDING:
-            checked = min(behind, at + HEADER_LENGTH + MAX_CHECKED_PADDING)
+            checked = min(after, at + HEADER_LENGTH + MAX_CHECKED_PADDING)
             if checked > end:
                 return NEED_MORE, kind, flags, length
             if any(data[at + HEADER_LENGTH : checked]):
-                self.resume = behind
+                self.resume = after
                 return PADDING_DATA, kind, flags, length
             return 0, kind, flags, length
-        if behind > end and self._swallows(data, at, end, base, length):
+        if after > end and self._swallows(data, at, end, base, length):
             return FRAME_LENGTH, kind, flags, length
-        if behind > end or (behind + HEADER_LENGTH > end and not final):
+        if after > end or (after + HEADER_LENGTH > end and not final):
             return NEED_MORE, kind, flags, length
         if self.crc is not None:
             if not self._has_checksum(data, at, end):
                 return CHECKSUM, kind, flags, length
-            if any(data[at + length : behind]):  # the checksum includes the padding, so it does not prove the length
+            if any(data[at + length : after]):  # the checksum includes the padding, so it does not prove the length
                 return FRAME_LENGTH, kind, flags, length
         elif self._swallows(data, at, end, base, length) or self._is_cut(data, at, end, base, length):
             return FRAME_LENGTH, kind, flags, length
-        elif self._is_torn(data, at, behind, end, base):
+        elif self._is_torn(data, at, after, end, base):
             return TORN, kind, flags, length
-        if 0 < self.geometry.mtu_length < length and not any(data[at + HEADER_LENGTH : behind]):
+        if 0 < self.geometry.mtu_length < length and not any(data[at + HEADER_LENGTH : after]):
             return FRAME_TYPE, kind, flags, length  # a padding frame whose type was damaged
         return 0, kind, flags, length
 
@@ -218,10 +218,10 @@ class Walker:
         """Whether the frame's checksum is right; true for padding, which has none, and for frames that end after the
         buffer."""
         length, _, _, kind, _, session_id, *_ = _HEADER.unpack_from(data, at)
-        behind = at + align(length)
-        if self.crc is None or kind == TYPE_PADDING or behind > end:
+        after = at + align(length)
+        if self.crc is None or kind == TYPE_PADDING or after > end:
             return True
-        checksum = self.crc.checksum(data, at + HEADER_LENGTH, behind)
+        checksum = self.crc.checksum(data, at + HEADER_LENGTH, after)
         return bool(checksum == session_id & 0xFFFFFFFF) or session_id in self.geometry.plain_sessions
 
     def _swallows(self, data: Readable, at: int, end: int, base: int, length: int) -> bool:
@@ -237,8 +237,8 @@ class Walker:
     def _is_cut(self, data: Readable, at: int, end: int, base: int, length: int) -> bool:
         """Whether a frame's length has one bit too few: no header follows it, but with the bit set the length leads to
         one, or to the end."""
-        behind = at + align(length)
-        if behind + HEADER_LENGTH > end or self._check(data, behind, base) == 0 or self._resembles(data, behind, base):
+        after = at + align(length)
+        if after + HEADER_LENGTH > end or self._check(data, after, base) == 0 or self._resembles(data, after, base):
             return False
         geometry = self.geometry
         room = geometry.term_length - term_offset_of(base + at, geometry.term_length)
@@ -248,20 +248,20 @@ class Walker:
             if align(longer) == align(length) or longer > longest:
                 continue
             other = at + align(longer)
-            if base + other == geometry.limit and any(data[behind : behind + HEADER_LENGTH]):
+            if base + other == geometry.limit and any(data[after : after + HEADER_LENGTH]):
                 return True
             if other + HEADER_LENGTH <= end and self._check(data, other, base) == 0:
                 return True
         return False
 
-    def _is_torn(self, data: Readable, at: int, behind: int, end: int, base: int) -> bool:
+    def _is_torn(self, data: Readable, at: int, after: int, end: int, base: int) -> bool:
         """Whether the last frame of a recording without a known end contains an empty page after the page of its
         header. The real archive does not start on such a frame."""
-        if self.geometry.limit >= 0 or (behind + HEADER_LENGTH <= end and any(data[behind : behind + 4])):
+        if self.geometry.limit >= 0 or (after + HEADER_LENGTH <= end and any(data[after : after + 4])):
             return False
         page = at + PAGE_SIZE - (base + at) % PAGE_SIZE
-        while page < behind:
-            if not any(data[page : min(page + PAGE_SIZE, behind)]):
+        while page < after:
+            if not any(data[page : min(page + PAGE_SIZE, after)]):
                 return True
             page += PAGE_SIZE
         return False
@@ -276,20 +276,20 @@ class Walker:
     def _may_be_fragment(self, data: Readable, at: int, length: int, end: int, base: int) -> bool:
         """Whether the end flag of the frame at ``at`` is likely wrong: the frame is as long as a fragment that is not
         the last, and a fragment follows."""
-        behind = at + align(length)
-        if length != self.geometry.mtu_length or behind + HEADER_LENGTH > end or self._check(data, behind, base):
+        after = at + align(length)
+        if length != self.geometry.mtu_length or after + HEADER_LENGTH > end or self._check(data, after, base):
             return False
-        _, _, flags, kind, *_ = _HEADER.unpack_from(data, behind)
-        return kind == TYPE_DATA and not flags & FLAG_BEGIN and self._may_share_message(data, at, behind, base)
+        _, _, flags, kind, *_ = _HEADER.unpack_from(data, after)
+        return kind == TYPE_DATA and not flags & FLAG_BEGIN and self._may_share_message(data, at, after, base)
 
-    def _may_share_message(self, data: Readable, at: int, behind: int, base: int) -> bool:
+    def _may_share_message(self, data: Readable, at: int, after: int, base: int) -> bool:
         """Whether two consecutive frames can belong to the same message: not across terms, and not if their sessions
         differ (a message was left without its end, and the recording was extended). A checksum hides the sessions; the
         frames' flags then decide alone."""
-        if term_offset_of(base + behind, self.geometry.term_length) == 0:
+        if term_offset_of(base + after, self.geometry.term_length) == 0:
             return False
         _, _, _, _, _, session_id, *_ = _HEADER.unpack_from(data, at)
-        _, _, _, _, _, other, *_ = _HEADER.unpack_from(data, behind)
+        _, _, _, _, _, other, *_ = _HEADER.unpack_from(data, after)
         return self.crc is not None or bool(session_id == other)
 
     def _message(self, data: Readable, at: int, end: int, base: int, final: bool, sink: RowSink) -> tuple[int, int]:
@@ -305,32 +305,32 @@ class Walker:
                 self._stopped(status, here)
                 self.resume = resume if status == PADDING_DATA else here
                 return status, here
-            behind = here + align(length)
+            after = here + align(length)
             if kind == TYPE_PADDING:
-                if term_offset_of(base + behind, self.geometry.term_length):
+                if term_offset_of(base + after, self.geometry.term_length):
                     return self._incomplete(at, here), here  # a lost part was replaced by padding
             else:
                 if pieces and flags & FLAG_BEGIN:
                     before, before_length, _ = pieces[-1]
                     goes_on = before_length == self.geometry.mtu_length  # then this frame's flags are wrong
                     lost = goes_on and self.crc is None and self._may_share_message(data, before, here, base)
-                    return self._incomplete(at, behind if lost else here), here
+                    return self._incomplete(at, after if lost else here), here
                 pieces.append((here, length, flags))
                 total += length - HEADER_LENGTH
-                if behind - at > MAX_MESSAGE_BYTES:
+                if after - at > MAX_MESSAGE_BYTES:
                     self.skipping = True
                     self._stopped(TOO_LONG, at)
-                    self.resume = behind
+                    self.resume = after
                     return TOO_LONG, here
                 if flags & FLAG_END:
                     break
-            here = behind
+            here = after
         if self._may_be_fragment(data, here, length, end, base):
-            return self._incomplete(at, behind), here
+            return self._incomplete(at, after), here
         if not sink.has_room(total):
             return self._stopped(FULL, at), at
         self._add(sink, data, base, pieces)
-        return 0, behind
+        return 0, after
 
     def _add(self, sink: RowSink, data: Readable, base: int, pieces: list[tuple[int, int, int]]) -> None:
         (first, _, first_flags), (last, last_length, last_flags) = pieces[0], pieces[-1]

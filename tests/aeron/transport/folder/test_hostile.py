@@ -76,7 +76,7 @@ def test_cnc_cut_at_every_byte_is_an_error_or_gives_what_is_left(series: Series)
     for end in series.points(range(len(whole))):
         storage = MemoryStorage({"cnc.dat": whole[:end]})
         if end < 128:
-            with pytest.raises(CorruptData, match=f"cnc.dat at offset 0: {end} bytes; expected"):
+            with pytest.raises(CorruptData, match=rf"cnc\.dat at offset 0: {end} bytes; expected"):
                 CncFile.open(storage)
             continue
         with CncFile.open(storage) as file:

@@ -16,8 +16,8 @@ class RecordHeader(
     type_id: int = i32(4, "of a command or event; -1: padding up to the buffer's end")
 
 
-# Commands. Texts (ASCII) or bytes follow a struct, each after its length (int32), which is at a multiple of 4 bytes from
-# the struct's start.
+# Commands. Texts (ASCII) or bytes follow a struct, each after its length (int32), which is at a multiple of 4 bytes
+# from the struct's start.
 
 
 class CorrelatedCommand(Layout, size=16, title="Command: keepalive, close", source="CorrelatedMessageFlyweight"):

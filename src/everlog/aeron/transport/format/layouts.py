@@ -138,8 +138,8 @@ class ServiceKey(Layout, size=8, title="Counter key: a clustered service", sourc
 
 
 class LossEntry(Layout, size=40, title="loss-report.dat: an entry", source="LossReport"):
-    """Loss observed on an image. Channel and source (ASCII) follow, each after its length (i32). The second length is at
-    a multiple of 4 bytes from this entry's start, the next entry at a multiple of 64."""
+    """Loss observed on an image. Channel and source (ASCII) follow, each after its length (i32). The second length is
+    at a multiple of 4 bytes from this entry's start, the next entry at a multiple of 64."""
 
     observation_count: int = i64(0, "written last; 0: no further entry")
     total_bytes_lost: int = i64(8)

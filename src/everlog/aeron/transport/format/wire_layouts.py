@@ -45,8 +45,8 @@ class StatusMessageFrame(
     title="Wire: status message",
     source="Aeron protocol specification, Status Message; StatusMessageFlyweight",
 ):
-    """The position of a receiver's consumers, and its window. A group tag (int64) may follow; the frame is then 44 bytes
-    long."""
+    """The position of a receiver's consumers, and its window. A group tag (int64) may follow; the frame is then 44
+    bytes long."""
 
     frame_length: int = i32(0, "36, or 44 with a group tag")
     version: int = u8(4)

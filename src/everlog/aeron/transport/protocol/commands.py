@@ -1,10 +1,9 @@
 """Encodes and decodes commands of clients to a media driver and its events to them. Source: ControlProtocolEvents and
 the flyweights named by each layout in :mod:`everlog.aeron.transport.format.command_layouts`.
 
-:func:`encode` returns type id and bytes for :class:`~everlog.aeron.transport.memory.ring_buffer.ManyToOneRingBuffer` and
-:class:`~everlog.aeron.transport.memory.broadcast.BroadcastTransmitter`; :func:`decode_command` and
-:func:`decode_event` read bytes of other processes and check every length.
-"""
+:func:`encode` returns type id and bytes for :class:`~everlog.aeron.transport.memory.ring_buffer.ManyToOneRingBuffer`
+and :class:`~everlog.aeron.transport.memory.broadcast.BroadcastTransmitter`; :func:`decode_command` and
+:func:`decode_event` read bytes of other processes and check every length."""
 
 from __future__ import annotations
 
