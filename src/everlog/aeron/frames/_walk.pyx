@@ -136,8 +136,8 @@ cdef struct Run:
 
 
 cdef int find_run(const Run* run, int64_t at, int64_t room, const uint8_t** found) noexcept nogil:
-    """How many frames from ``at`` on, up to ``room``, are each followed by a header that is equal but for its term offset.
-    A loop with nothing else in it: the processor need not wait for one header to find the next.
+    """Count the frames from ``at`` on, up to ``room``, that are each followed by a header equal except for its term
+    offset. The loop does nothing else, so that the processor need not wait for one header to find the next.
     """
     cdef const uint8_t* frame = run.data + at
     cdef const uint8_t* last = run.data + run.last
@@ -168,9 +168,9 @@ cdef int find_run(const Run* run, int64_t at, int64_t room, const uint8_t** foun
 cdef int copy_run(
     const Run* run, int64_t at, int64_t room, const uint8_t** found, char* out, int64_t payload, uint8_t* headers
 ) noexcept nogil:
-    """``find_run`` for large payloads, which are copied to ``out`` while they stream in, before anything else in the
-    frame is looked at, and the headers to ``headers``: to read them again later would wait for memory again. What was
-    copied of a frame that does not belong to the run is copied over.
+    """``find_run`` for large payloads: copies them to ``out`` while they stream in, before anything else in the frame is
+    read, and the headers to ``headers``, as reading them again later would wait for memory again. The copy of a frame
+    that does not belong to the run is overwritten.
     """
     cdef const uint8_t* frame = run.data + at
     cdef const uint8_t* behind
@@ -415,8 +415,8 @@ cdef class Walker:
             at = behind
 
     cdef int64_t plain(self, int64_t at, int64_t stop_at, RowSink sink) except -1 nogil:
-        """The common case of ``run``, in one tight loop: intact whole messages, each followed by another data frame of
-        the same term. Returns the place of the first frame that is anything else; nothing is decided here.
+        """Handle the common case of ``run`` in one tight loop: intact whole messages, each followed by another data
+        frame of the same term. Returns the offset of the first other frame, without judging it.
         """
         cdef const uint8_t* data = self.data
         cdef const uint8_t* readable_end = data + self.end
