@@ -71,7 +71,7 @@ def test_each_message_has_the_time_of_its_own_template(archive: Path) -> None:
 
 def test_without_a_unit_the_schema_says_which(archive: Path) -> None:
     assert times(archive, "sbe:stamp.at") == [None, 5_000_000, None]
-    with pytest.raises(UsageError, match="'at' in ns and s, expected one unit"):
+    with pytest.raises(UsageError, match=r"one unit.*'at' in ns and s"):
         times(archive, "sbe:at")
 
 
@@ -111,13 +111,13 @@ def test_a_schema_file_is_read_and_a_wrong_source_refused(archive: Path, tmp_pat
     with everlog.open_store(archive, timestamp_from="sbe:at:ns", sbe_schema=str(file)) as store:
         assert [record.timestamp_ns for record in store.read("0")] == [1_000, 7, None]
     for source, found in [
-        ("sbe:at", "without a schema"),
-        ("sbe:", "expected sbe:FIELD"),
-        ("sbe:at:hours", "expected sbe:FIELD"),
-        ("here", "or sbe:FIELD"),
+        ("sbe:at", "needs an SBE schema"),
+        ("sbe:", "sbe:FIELD"),
+        ("sbe:at:hours", "sbe:FIELD"),
+        ("here", "one of .*sbe:FIELD"),
     ]:
         with pytest.raises(UsageError, match=found):
             everlog.open_store(archive, timestamp_from=source)
     for source in ("sbe:text", "sbe:nothing", "sbe:stamp"):
-        with pytest.raises(UsageError, match="expected a whole number"):
+        with pytest.raises(UsageError, match="whole number"):
             everlog.open_store(archive, timestamp_from=source, sbe_schema=str(file))

@@ -84,7 +84,7 @@ def test_ordered_access_needs_an_aligned_place(kind: Any) -> None:
         lambda: memory.get_and_add_i64(4, 1),
         lambda: memory.compare_and_set_i32(1, 0, 1),
     ):
-        with pytest.raises(ValueError, match="no multiple of"):
+        with pytest.raises(ValueError, match="multiple of"):
             call()
 
 
@@ -124,7 +124,7 @@ def test_maps_of_a_file_see_each_other_and_the_file(kind: Any, tmp_path: Path) -
 def test_a_file_that_is_too_short_is_not_mapped(kind: Any, tmp_path: Path) -> None:
     path = tmp_path / "short"
     path.write_bytes(bytes(100))
-    with path.open("r+b") as file, pytest.raises(ValueError, match="of a file of 100"):
+    with path.open("r+b") as file, pytest.raises(ValueError, match="a file of 100"):
         kind.map(file.fileno(), 101)
 
 

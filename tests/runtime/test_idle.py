@@ -11,7 +11,7 @@ import pytest
 
 from everlog.errors import UsageError
 from everlog.runtime.agent_runner import AgentRunner
-from everlog.runtime.doorbell import RungQueue
+from everlog.runtime.doorbell import DoorbellQueue
 from everlog.runtime.idle import (
     CONTROLLED_NOOP,
     CONTROLLED_PARK,
@@ -132,7 +132,7 @@ def test_a_controllable_strategy_does_what_its_counter_says(monkeypatch: pytest.
 
 
 def test_an_unknown_strategy_is_refused() -> None:
-    with pytest.raises(UsageError, match="found 'nap', expected backoff, controllable, noop"):
+    with pytest.raises(UsageError, match=r"idle strategy must be one of backoff, controllable, noop.* not 'nap'"):
         idle_strategy("nap")
 
 
@@ -197,7 +197,7 @@ class Quiet(Counting):
 
     def __init__(self, name: str, notes: list[str]) -> None:
         super().__init__(name, notes)
-        self.queue: RungQueue[str] = RungQueue()
+        self.queue: DoorbellQueue[str] = DoorbellQueue()
         self.words = (self.queue.words,)
         self.is_busy = False
 

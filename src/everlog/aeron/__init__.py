@@ -1,5 +1,5 @@
-"""Aeron: its archive and cluster on disk, its transport between processes. :class:`Aeron` is a client of a media
-driver: ``from everlog.aeron import Aeron``."""
+"""Aeron: archives and clusters on disk, and transport between processes. :class:`Aeron` is a media driver's client:
+``from everlog.aeron import Aeron``."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ else:
         "Aeron": "everlog.aeron.transport.client.aeron",
         "ClientOptions": "everlog.aeron.transport.client.options",
     }
-    # Name to module: reading archives needs no client.
+    # Imported on first use: reading archives needs no client.
     __getattr__, __dir__, __all__ = lazy_names(__name__, _homes)

@@ -1,5 +1,5 @@
-"""Values of a channel's parameters; errors name the parameter, and what Java's driver throws. Source: Aeron,
-CommonContext; Agrona, SystemUtil (sizes and durations)."""
+"""Parses the values of channel parameters. Errors name the parameter and carry the exception that Java's driver throws.
+Source: Aeron, CommonContext; Agrona, SystemUtil (sizes and durations)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ MAX_INT32, MAX_INT64 = INT32[-1], INT64[-1]
 
 
 def wrong(parameter: str, found: str, expected: str, java: JavaException | None = None) -> InvalidChannel:
-    """An error for a parameter's value."""
+    """Make the error for a parameter's invalid value."""
     return InvalidChannel(f"channel parameter {parameter}", found=found, expected=expected, java=java)
 
 
 def parse_size(parameter: str, text: str, most: int = MAX_INT64) -> int:
-    """Bytes: digits, and perhaps k, m or g (1024, its square, its cube)."""
-    expected = "bytes, with k, m or g for more"
+    """Parse a number of bytes: digits, optionally followed by k, m or g (powers of 1024). Raises
+    :class:`InvalidChannel`."""
+    expected = "a size such as 64k: bytes, or with unit k, m or g"
     _check_not_negative(parameter, text, expected)
     if text[-1] in _DIGITS:
         size = _long(parameter, text, text, expected)
@@ -37,17 +38,17 @@ def parse_size(parameter: str, text: str, most: int = MAX_INT64) -> int:
         size *= unit
     if size > MAX_INT64:
         java = JavaException(NUMBER_FORMAT, f"{parameter} would overflow a long: {text}")
-        raise wrong(parameter, repr(text), f"{most} bytes at most", java)
+        raise wrong(parameter, repr(text), f"at most {most} bytes", java)
     if size > most:
         java = JavaException(ILLEGAL_ARGUMENT, f"Invalid {parameter} length: {size}")
-        raise wrong(parameter, repr(text), f"{most} bytes at most", java)
+        raise wrong(parameter, repr(text), f"at most {most} bytes", java)
     return size
 
 
 def parse_duration_ns(parameter: str, text: str, java_name: str | None = None) -> int:
-    """Nanoseconds: digits, and perhaps ns, us, ms or s. ``java_name``: what Java calls the parameter, where it does not
-    by its name."""
-    name, expected = java_name or parameter, "a time with ns, us, ms or s"
+    """Parse a duration into nanoseconds: digits, optionally followed by ns, us, ms or s. ``java_name`` is Java's name
+    of the parameter, if different. Raises :class:`InvalidChannel`."""
+    name, expected = java_name or parameter, "a time such as 5s, with unit ns, us, ms or s"
     _check_not_negative(parameter, text, expected, name)
     if text[-1] in _DIGITS:
         return _long(parameter, text, text, expected)
@@ -55,14 +56,14 @@ def parse_duration_ns(parameter: str, text: str, java_name: str | None = None) -
     if unit is None or len(text) == len(unit):
         java = JavaException(NUMBER_FORMAT, f"{name}: {text} should end with: s, ms, us, or ns.")
         raise wrong(parameter, repr(text), expected, java)
-    # Java's TimeUnit stops at the largest long; a time that long is for ever anyway.
+    # Java's TimeUnit saturates at the largest long.
     return min(_long(parameter, text, text[: -len(unit)], expected) * _NANOSECONDS[unit], MAX_INT64)
 
 
 def _check_not_negative(parameter: str, text: str, expected: str, name: str | None = None) -> None:
     if not text:
         java = JavaException(NUMBER_FORMAT, f"{name or parameter} must be non-empty: {text}")
-        raise wrong(parameter, "nothing", expected, java)
+        raise wrong(parameter, "empty", expected, java)
     if text.startswith("-"):
         java = JavaException(NUMBER_FORMAT, f"{name or parameter} must be positive: {text}")
         raise wrong(parameter, repr(text), expected, java)
@@ -76,13 +77,14 @@ def _long(parameter: str, text: str, digits: str, expected: str) -> int:
 
 
 def java_int(text: str, low: int = INT32[0], high: int = MAX_INT32) -> int | None:
-    """As ``Integer.parseInt``, or ``None``."""
+    """Parse a number as ``Integer.parseInt`` does; ``None`` if it would throw."""
     value = int(text) if _NUMBER.fullmatch(text) else None
     return value if value is not None and low <= value <= high else None
 
 
 def parse_number(parameter: str, text: str, within: range = INT64, java: JavaException | None = None) -> int:
-    """A decimal number. ``java``: what Java's driver throws, where it does not say ``For input string``."""
+    """Parse a decimal number. ``java`` is the exception of Java's driver, if not ``For input string``. Raises
+    :class:`InvalidChannel`."""
     value = java_int(text, within[0], within[-1])
     if value is None:
         expected = f"a number from {within[0]} to {within[-1]}"
@@ -91,13 +93,13 @@ def parse_number(parameter: str, text: str, within: range = INT64, java: JavaExc
 
 
 def duration_ns(uri: ChannelUri, parameter: str) -> int | None:
-    """A parameter's nanoseconds; ``None`` without it. Raises :class:`InvalidChannel`."""
+    """A parameter's duration in nanoseconds; ``None`` if it is missing. Raises :class:`InvalidChannel`."""
     text = uri.get(parameter)
     return None if text is None else parse_duration_ns(parameter, text)
 
 
 def int64(uri: ChannelUri, parameter: str) -> int | None:
-    """A parameter's number; ``None`` without it. Raises :class:`InvalidChannel`."""
+    """A parameter's number; ``None`` if it is missing. Raises :class:`InvalidChannel`."""
     text = uri.get(parameter)
     if text is None:
         return None

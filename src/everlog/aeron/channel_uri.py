@@ -1,5 +1,5 @@
-"""Aeron channel URIs: ``aeron:udp?endpoint=host:port|term-length=64k``, or one with ``aeron-spy:`` before it.
-Source: Aeron, ChannelUri."""
+"""Aeron channel URIs: ``aeron:udp?endpoint=host:port|term-length=64k``, optionally prefixed by ``aeron-spy:``. Source:
+Aeron, ChannelUri."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ MAX_URI_LENGTH = 4095
 
 
 class InvalidChannel(UsageError):
-    """A channel can't be used as it is; ``where`` names the parameter that is wrong, if it is one. ``java``: what
-    Aeron's Java driver throws."""
+    """A channel URI is invalid or can't be used. ``where`` names the invalid parameter, if it is one. ``java`` is the
+    exception that Aeron's Java driver throws."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class InvalidChannel(UsageError):
 
 @dataclass(frozen=True, slots=True)
 class ChannelUri:
-    """``media`` is ``ipc`` or ``udp``; ``params`` keep the order in which they were written."""
+    """A parsed channel. ``media`` is ``ipc`` or ``udp``; ``params`` keep their order in the text."""
 
     media: str
     params: Mapping[str, str] = field(default_factory=dict)
@@ -45,20 +45,20 @@ class ChannelUri:
 
     @classmethod
     def parse(cls, text: str) -> ChannelUri:
-        """Raises :class:`InvalidChannel` for what is no channel. A key that comes twice keeps its last value."""
+        """Parse a channel. The last value of a repeated key counts. Raises :class:`InvalidChannel`."""
         if len(text) > MAX_URI_LENGTH:
-            raise InvalidChannel("channel", found=f"{len(text)} letters", expected=f"{MAX_URI_LENGTH} at most")
+            raise InvalidChannel("channel", found=f"{len(text)}", expected=f"at most {MAX_URI_LENGTH} characters long")
         rest = text.removeprefix(SPY_PREFIX)
         if not rest.startswith(SCHEME):
             raise InvalidChannel("channel", found=repr(text), expected="aeron:MEDIA?KEY=VALUE|...")
         media, mark, query = rest.removeprefix(SCHEME).partition("?")
         if media not in MEDIA:
-            raise InvalidChannel("channel", found=f"media {media!r}", expected=" or ".join(MEDIA))
+            raise InvalidChannel("channel media", found=repr(media), expected=" or ".join(MEDIA))
         params: dict[str, str] = {}
         for part in query.split("|") if mark else ():
             key, equals, value = part.partition("=")
             if not key or not equals:
-                raise InvalidChannel("channel", found=f"{part!r}", expected="KEY=VALUE")
+                raise InvalidChannel("channel parameter", found=repr(part), expected="KEY=VALUE")
             params[key] = value
         return cls(media, params, rest is not text and text.startswith(SPY_PREFIX))
 
@@ -67,32 +67,32 @@ class ChannelUri:
         return (SPY_PREFIX if self.is_spy else "") + SCHEME + self.media + (f"?{query}" if query else "")
 
     def get(self, key: str, default: str | None = None) -> str | None:
-        """A parameter's text."""
+        """A parameter's text, or ``default`` if it is missing."""
         return self.params.get(key, default)
 
     def with_params(self, changes: Mapping[str, str | None]) -> ChannelUri:
-        """One with other parameters; ``None`` takes one out."""
+        """A copy with changed parameters; the value ``None`` removes one."""
         params = {key: value for key, value in {**self.params, **changes}.items() if value is not None}
         return ChannelUri(self.media, params, self.is_spy)
 
     @property
     def is_udp(self) -> bool:
-        """Whether it is a channel of the network."""
+        """Whether the channel goes over the network."""
         return self.media == UDP
 
     @property
     def is_ipc(self) -> bool:
-        """Whether it is a channel inside one machine."""
+        """Whether the channel stays within one machine."""
         return self.media == IPC
 
     @property
     def channel_tag(self) -> str | None:
-        """The first of ``tags``: names the channel, that is, its endpoint."""
+        """The first of ``tags``: it names the channel, that is, its endpoint."""
         return self._tag(0)
 
     @property
     def entity_tag(self) -> str | None:
-        """The second of ``tags``: names the publication or subscription."""
+        """The second of ``tags``: it names the publication or subscription."""
         return self._tag(1)
 
     def _tag(self, index: int) -> str | None:

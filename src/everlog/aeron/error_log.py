@@ -1,4 +1,4 @@
-"""The distinct error log that drivers, archives and clusters keep in their mark files. Source: Agrona,
+"""Reads the distinct error logs of drivers, archives and clusters, kept in their mark and CnC files. Source: Agrona,
 DistinctErrorLog."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ ENTRY_ALIGNMENT = 8
 
 @dataclass(frozen=True, slots=True)
 class DistinctError:
-    """An error with its stack trace, and how often and when (milliseconds since 1970) it was seen."""
+    """An error with its stack trace, its count, and the first and last time it was seen (milliseconds since 1970)."""
 
     observation_count: int
     first_observation_timestamp: int
@@ -22,7 +22,7 @@ class DistinctError:
     text: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """The fields as plain values."""
         return {
             "observation_count": self.observation_count,
             "first_observation_timestamp": self.first_observation_timestamp,
@@ -32,8 +32,8 @@ class DistinctError:
 
 
 def read_errors(data: Readable, start: int = 0, end: int | None = None) -> list[DistinctError]:
-    """The errors in ``data[start:end]``. An entry whose length is out of bounds ends the log; one that is still
-    being written (no time yet) is left out."""
+    """Read the errors in ``data[start:end]``. An entry with a length out of bounds ends the log; an entry that is still
+    being written (without a time) is skipped."""
     end = len(data) if end is None else min(end, len(data))
     errors = []
     at = start

@@ -1,5 +1,5 @@
-"""Exceptions as Aeron's Java driver names them. Programs and tools search its error log and its answers for texts,
-so ours writes the same. Source: Agrona, DistinctErrorLog; Aeron, AeronException, AeronEvent."""
+"""Exceptions under their names in Aeron's Java driver. Programs and tools search the driver's error log and responses
+for these texts, so ours writes the same. Source: Agrona, DistinctErrorLog; Aeron, AeronException, AeronEvent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AERON_EVENT = "io.aeron.exceptions.AeronEvent"
 
 @dataclass(frozen=True, slots=True)
 class JavaException:
-    """An exception's class and message; as text, what Java's ``toString`` gives."""
+    """An exception's class and message. Its text is that of Java's ``toString``."""
 
     name: str
     message: str
@@ -28,7 +28,7 @@ class JavaException:
 
 
 class AeronEvent(EverlogError):
-    """Something that stops nothing, as a warning in the driver's error log."""
+    """A warning in the driver's error log; nothing stops."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -39,16 +39,16 @@ class AeronEvent(EverlogError):
 
 
 def for_input(text: str) -> JavaException:
-    """What ``Integer.parseInt`` and ``Long.parseLong`` throw."""
+    """The exception of ``Integer.parseInt`` and ``Long.parseLong``."""
     return JavaException(NUMBER_FORMAT, f'For input string: "{text}"')
 
 
 def ascii_number(text: str, kind: str, at: int = 0) -> JavaException:
-    """What Agrona's ``AsciiEncoding`` throws for a text that is no number; ``kind``: ``int`` or ``long``; ``at``: where
-    the text begins."""
+    """The exception of Agrona's ``AsciiEncoding`` for a text that is no number. ``kind`` is ``int`` or ``long``, ``at``
+    the index at which the text begins."""
     if not text:
         return JavaException(ASCII_NUMBER_FORMAT, f"empty string: index={at} length=0")
     digits = text.removeprefix("-")
     is_number = digits.isascii() and digits.isdecimal()
-    said = f"{kind} overflow parsing: {text}" if is_number else f"error parsing {kind}: {text}"
-    return JavaException(ASCII_NUMBER_FORMAT, said)
+    message = f"{kind} overflow parsing: {text}" if is_number else f"error parsing {kind}: {text}"
+    return JavaException(ASCII_NUMBER_FORMAT, message)

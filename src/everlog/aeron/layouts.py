@@ -1,25 +1,25 @@
-"""Every struct of the Aeron family, declared once. All are little-endian."""
+"""Structs shared by Aeron's formats, each declared once. All are little-endian."""
 
 from __future__ import annotations
 
 from everlog.layout import Layout, gap, i8, i32, i64, u8, u16
 
 NULL_VALUE = -1
-"""Aeron's number for none."""
+"""Aeron's number for "no value"."""
 
 
 class DataHeader(Layout, size=32, title="Data frame header", source="Aeron protocol specification, Data Frame"):
-    """Header of each frame, on the wire, in term buffers and in recordings. Frames begin at multiples of 32 bytes."""
+    """Header of each frame on the wire, in term buffers and in recordings. Frames begin at multiples of 32 bytes."""
 
-    frame_length: int = i32(0, "header and payload, without the padding up to 32 bytes; 0 or negative: not written yet")
+    frame_length: int = i32(0, "header and payload, without the padding to 32 bytes; 0 or negative: not written yet")
     version: int = u8(4)
     flags: int = u8(5, "0x80 begin, 0x40 end of a message, 0x20 end of stream")
     type: int = u16(6, "0 padding, 1 data")
     term_offset: int = i32(8, "of this frame in its term")
-    session_id: int = i32(12, "a recording with checksums holds the frame's checksum here")
+    session_id: int = i32(12, "in a recording with checksums, the frame's checksum")
     stream_id: int = i32(16)
     term_id: int = i32(20, "initial term id + position / term length")
-    reserved_value: int = i64(24, "the publisher's own")
+    reserved_value: int = i64(24, "set by the publisher")
 
 
 class CatalogHeader(Layout, size=32, title="Catalog header", source="aeron-archive-codecs.xml, CatalogHeader"):
@@ -28,7 +28,7 @@ class CatalogHeader(Layout, size=32, title="Catalog header", source="aeron-archi
     version: int = i32(0, "major << 16 | minor << 8 | patch")
     length: int = i32(4, "32")
     next_recording_id: int = i64(8)
-    alignment: int = i32(16, "entries are padded to multiples of it: 64")
+    alignment: int = i32(16, "64; entries are padded to a multiple of it")
     _reserved = gap(20, 12)
 
 
@@ -40,7 +40,7 @@ class OldCatalogHeader(
 ):
     """At the start of ``archive.catalog``. Recording N has entry N: 1024 bytes at (N + 1) * 1024."""
 
-    version: int = i32(0, "major << 16 | minor << 8 | patch; up to Aeron 1.16 the number of its SBE schema, 0 or 2")
+    version: int = i32(0, "major << 16 | minor << 8 | patch; up to Aeron 1.16 the SBE schema's version, 0 or 2")
     entry_length: int = i32(4, "1024")
     _unused = gap(8, 1016)
 
@@ -52,7 +52,7 @@ class DescriptorHeader(
 
     length: int = i32(0, "bytes of the descriptor, padding included; 0: no further entry")
     state: int = i32(4, "0 invalid, 1 valid, 2 deleted")
-    checksum: int = i32(8, "of the descriptor with its padding; 0 where no checksum is configured")
+    checksum: int = i32(8, "of the descriptor with its padding; 0 if no checksum is configured")
     _reserved = gap(12, 20)
 
 
@@ -65,7 +65,7 @@ class OldDescriptorHeader(
     """Before each recording's descriptor in a catalog of version 0, 1 or 2."""
 
     length: int = i32(0, "bytes of the descriptor, without padding; 0: no further entry")
-    valid: int = i8(4, "0 invalid (purged recordings, too), 1 valid")
+    valid: int = i8(4, "0 invalid (also purged recordings), 1 valid")
     _unused = gap(5, 27, "Aeron 1.7 left an SBE message header in the last 8 bytes")
 
 
@@ -76,9 +76,9 @@ class RecordingDescriptor(
     source="aeron-archive-codecs.xml, RecordingDescriptor",
     var_data=("stripped_channel", "original_channel", "source_identity"),
 ):
-    """A recording. Times are milliseconds since 1970; -1 stands for a position or time that is not known yet."""
+    """A recording. Times are milliseconds since 1970; a position or time of -1 is not known yet."""
 
-    control_session_id: int = i64(0, "0 where the archive started the recording itself")
+    control_session_id: int = i64(0, "0 if the archive started the recording itself")
     correlation_id: int = i64(8)
     recording_id: int = i64(16)
     start_timestamp: int = i64(24)
@@ -88,15 +88,15 @@ class RecordingDescriptor(
     initial_term_id: int = i32(56)
     segment_file_length: int = i32(60)
     term_buffer_length: int = i32(64)
-    mtu_length: int = i32(68, "no data frame is longer")
-    session_id: int = i32(72, "of the last image that was recorded")
+    mtu_length: int = i32(68, "maximum length of a data frame")
+    session_id: int = i32(72, "of the last recorded image")
     stream_id: int = i32(76)
 
 
 class SbeMessageHeader(
     Layout, size=8, title="SBE message header", source="aeron-archive-mark-codecs.xml, messageHeader"
 ):
-    """Before an SBE message whose type is not known from its place."""
+    """Precedes an SBE message and identifies its type."""
 
     block_length: int = u16(0)
     template_id: int = u16(2)
@@ -111,18 +111,18 @@ class ArchiveMarkHeader(
     source="aeron-archive-mark-codecs.xml, MarkFileHeader",
     var_data=("control_channel", "local_control_channel", "events_channel", "aeron_directory"),
 ):
-    """Behind an SBE message header (template 200, schema 100); older archives wrote it without one, at offset 0. Aeron
+    """Follows an SBE message header (template 200, schema 100); older archives wrote it without one, at offset 0. Aeron
     1.7 and older had no mark file."""
 
     version: int = i32(0, "major << 16 | minor << 8 | patch; 0 while an archive is starting")
     _unused = gap(4, 4)
-    activity_timestamp: int = i64(8, "milliseconds since 1970, about once a second; -1 after a clean close")
+    activity_timestamp: int = i64(8, "milliseconds since 1970, updated about once a second; -1 after a clean close")
     start_timestamp: int = i64(16)
     pid: int = i64(24)
     control_stream_id: int = i32(32)
     local_control_stream_id: int = i32(36)
     events_stream_id: int = i32(40)
-    header_length: int = i32(44, "offset of the error log; 0 in the oldest files, which have none")
+    header_length: int = i32(44, "offset of the error log; 0 in the oldest files, which have no log")
     error_buffer_length: int = i32(48)
     _unused_2 = gap(52, 4)
     archive_id: int = i64(56, "since schema version 2; -1 unknown")
@@ -130,7 +130,7 @@ class ArchiveMarkHeader(
 
 
 class ErrorEntry(Layout, size=24, title="Distinct error log entry", source="Agrona, DistinctErrorLog"):
-    """An error and how often it was seen; its text (UTF-8) follows. Entries begin at multiples of 8 bytes."""
+    """An error and its number of observations; its text (UTF-8) follows. Entries begin at multiples of 8 bytes."""
 
     length: int = i32(0, "header and text; 0: no further entry")
     observation_count: int = i32(4)

@@ -1,8 +1,7 @@
-"""Mark files: who runs in a folder, since when, alive when; and the distinct errors it met. Source: ArchiveMarkFile,
-Agrona's MarkFile.
+"""Mark files: which process uses a folder, its start time, its last heartbeat, and its distinct errors. Source:
+ArchiveMarkFile, Agrona's MarkFile.
 
-Mark files of today begin with an SBE message header; older ones begin with the block itself. Both are told apart by
-the schema id.
+Current mark files begin with an SBE message header, older ones with the block itself; the schema id distinguishes them.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ from everlog.sbe.decode import decode_texts
 ARCHIVE_SCHEMA_ID = 100
 ARCHIVE_TEMPLATE_ID = 200
 LIVENESS_TIMEOUT_MS = 10_000
-"""A mark file whose activity is older than this belongs to nobody."""
+"""A mark file whose last activity is older than this has no live owner."""
 
 
 Clock = Callable[[], int]
-"""Milliseconds since 1970, as mark files have times."""
+"""Returns milliseconds since 1970, the unit of times in mark files."""
 
 
 def now_ms() -> int:
-    """The system's time."""
+    """The system time in milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 
@@ -39,8 +38,8 @@ H = TypeVar("H", bound=Layout)
 
 @dataclass(frozen=True, slots=True)
 class ArchiveMark:
-    """What an archive's mark file says. ``texts`` are the channels and the driver's folder, empty where they could
-    not be read (then ``problem`` says why)."""
+    """The content of an archive's mark file. ``texts`` has the channels and the driver's folder; it is empty if they
+    could not be read, and ``problem`` then says why."""
 
     header: ArchiveMarkHeader
     header_offset: int
@@ -51,15 +50,15 @@ class ArchiveMark:
 
     @property
     def version(self) -> str:
-        """Such as ``3.1.0``."""
+        """The version as text, for example ``3.1.0``."""
         return version_text(self.header.version)
 
     def is_live(self, now_ms: int) -> bool:
-        """Whether an archive said within the liveness timeout that it runs."""
+        """Whether the archive's last heartbeat is within the liveness timeout."""
         return abs(now_ms - self.header.activity_timestamp) <= LIVENESS_TIMEOUT_MS
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """The fields as plain values."""
         fields = self.header.as_dict()
         if self.schema_version < 2:
             fields["archive_id"] = None
@@ -68,8 +67,9 @@ class ArchiveMark:
 
 @dataclass(frozen=True, slots=True)
 class MarkBody(Generic[H]):
-    """A mark file of any kind: its block, where it begins, its writer's schema (version 0 and the layout's size where
-    no SBE header says so), texts and errors; ``problem`` says what could not be read."""
+    """The content of a mark file of any kind: its block and the block's offset, the writer's schema version and block
+    length (0 and the layout's size without an SBE header), texts and errors. ``problem`` says what could not be
+    read."""
 
     header: H
     header_offset: int
@@ -81,7 +81,7 @@ class MarkBody(Generic[H]):
 
 
 def read_archive_mark(data: bytes, name: str = "archive-mark.dat") -> ArchiveMark:
-    """Decode a mark file. Raises :class:`CorruptData` when not even its block can be read."""
+    """Decode an archive's mark file. Raises :class:`CorruptData` if not even its block can be read."""
     body = read_mark(data, name, ArchiveMarkHeader, ARCHIVE_SCHEMA_ID, ARCHIVE_TEMPLATE_ID)
     schema_version = body.schema_version
     if body.header_offset == 0:
@@ -93,8 +93,8 @@ def read_mark(
     data: bytes, name: str, layout: type[H], schema_id: int, template_id: int, texts_since: dict[str, int] | None = None
 ) -> MarkBody[H]:
     """Decode a mark file whose block is a ``layout`` with ``header_length`` and ``error_buffer_length``.
-    ``texts_since``: versions of the schema that brought some of its texts. Raises :class:`CorruptData` when not even
-    the block can be read."""
+    ``texts_since`` has the schema version that added a text, for texts that were added later. Raises
+    :class:`CorruptData` if not even the block can be read."""
     at, schema_version, block_length = 0, 0, layout.size
     if len(data) >= SbeMessageHeader.size:
         sbe = SbeMessageHeader.unpack_from(data)
@@ -108,7 +108,7 @@ def read_mark(
     problem, texts, errors = None, dict[str, str](), list[DistinctError]()
     log_start, log_end = header_length, header_length + error_length
     if header_length < 0 or error_length < 0 or log_end > len(data):
-        problem = f"an error log at {log_start} to {log_end} in a file of {len(data)} bytes"
+        problem = f"error log from {log_start} to {log_end} in a file of {len(data)} bytes"
     elif header_length:
         errors = read_errors(data, log_start, log_end)
     text_end = header_length if 0 < header_length <= len(data) else len(data)

@@ -1,4 +1,4 @@
-"""What followers share whose streams are addressed by positions in a log of bytes."""
+"""The common part of followers whose streams are addressed by byte positions in a log."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from everlog.core.store import Store
 
 
 class PositionalFollower(Follower):
-    """See :class:`Follower`. Positions only grow; a stream made anew is told by ``was_recreated``."""
+    """See :class:`Follower`. Positions only grow; ``was_recreated`` reports a recreated stream."""
 
     @property
     @abstractmethod
     def store(self) -> Store:
-        """The store, as it was when it last changed."""
+        """The store in the state of its last change."""
 
     def restart(self, address: int, extent: StreamExtent) -> int:
-        """A log that is shorter than it was has been truncated, and what is left of it was read."""
+        """Continue at the end: a log that became shorter was truncated, and its rest has been read."""
         return extent.end
 
     def byte_count(self, stream: str, start: int, end: int) -> int:
-        """Positions are bytes."""
+        """The difference: positions count bytes."""
         return end - start
 
     def parse_address(self, text: str) -> int:
-        """A position."""
+        """Parse a position."""
         return self.store.parse_address(text)
 
     def format_address(self, address: int) -> str:
-        """A position."""
+        """Format a position."""
         return self.store.format_address(address)

@@ -1,4 +1,4 @@
-"""What all stores of the Aeron family share: an address is a position."""
+"""The common part of the Aeron family's stores: an address is a position."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from everlog.core.store import Store
 from everlog.errors import UsageError
 
 MAX_DIGITS = 19
-"""Of a position; Python refuses to look at thousands of them."""
+"""Most digits of a position. Python refuses to parse thousands."""
 
 
 class PositionalStore(Store):
-    """A store whose records are found by their position, in decimal."""
+    """A store whose records are addressed by their decimal position."""
 
     @property
     def address_columns(self) -> tuple[str, ...]:
-        """The position."""
+        """The position's column."""
         return (POSITION.name,)
 
     def parse_address(self, text: str) -> int:
-        """A position: a decimal number of 0 or more. Raises :class:`UsageError`."""
+        """Parse a position: a decimal number, 0 or more. Raises :class:`UsageError`."""
         if not text.isascii() or not text.isdecimal() or len(text) > MAX_DIGITS or int(text) >= FOREVER:
-            raise UsageError("address", found=repr(text), expected="a position: a decimal number")
+            raise UsageError("address", found=repr(text), expected="a position, a decimal number")
         return int(text)
 
     def format_address(self, address: int) -> str:
-        """Decimal."""
+        """Format a position in decimal."""
         return str(address)

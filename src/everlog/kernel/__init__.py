@@ -1,7 +1,7 @@
-"""What all hot loops share. Each compiled module has a readable twin in plain Python, under the same tests.
+"""The hot loops' shared code. Each compiled module has a readable twin in plain Python that passes the same tests.
 
-``load`` picks the compiled module where it was built, else the twin, with one warning. ``EVERLOG_PURE_PYTHON=1``
-asks for the twins.
+``load`` imports the compiled module, or the twin, with one warning, if it was not built. ``EVERLOG_PURE_PYTHON=1``
+selects the twins.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _warned = False
 
 
 def load(compiled: str, twin: str) -> ModuleType:
-    """The module ``compiled``, or ``twin`` where it can't be imported."""
+    """Import the module ``compiled``, or ``twin`` if that fails."""
     global _warned
     if not PURE_PYTHON:
         try:
@@ -25,8 +25,8 @@ def load(compiled: str, twin: str) -> ModuleType:
             if not _warned:
                 _warned = True
                 warnings.warn(
-                    f"everlog runs without its compiled modules ({error}): results are the same, bulk reading is some "
-                    "50 times slower; reinstall with a C compiler present",
+                    f"everlog runs without its compiled modules ({error}): results are the same, but bulk reading is "
+                    "about 50 times slower; reinstall with a C compiler present",
                     RuntimeWarning,
                     stacklevel=2,
                 )

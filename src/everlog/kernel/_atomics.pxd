@@ -1,7 +1,8 @@
-"""Ordered and atomic access to memory that other processes share, as C11 has it. Agrona's names beside them: ``getVolatile`` is
-an acquiring load here (what readers of Aeron's buffers need), ``putOrdered`` a releasing store, ``getAndAdd`` and
-``compareAndSet`` are sequentially consistent. On x86-64 acquire and release cost nothing; on arm64 they are ldar and stlr, which order
-what Agrona's volatile and ordered access orders. A number is never torn: its address is a multiple of its size."""
+"""Ordered and atomic access to shared memory, in C11's terms. Agrona's names map as follows: ``getVolatile`` is an
+acquiring load here (which is what readers of Aeron's buffers need), ``putOrdered`` a releasing store; ``getAndAdd`` and
+``compareAndSet`` are sequentially consistent. On x86-64 acquire and release cost nothing; on arm64 they are ldar and stlr,
+which order what Agrona's volatile and ordered access orders. Reads and writes are never torn, as each address is a
+multiple of the number's size."""
 
 from libc.stdint cimport int32_t, int64_t
 

@@ -1,10 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Fixed blocks of SBE messages into columns; :mod:`everlog.kernel.blocks_twin` says what each part does.
+"""Decodes the fixed blocks of SBE messages into columns; :mod:`everlog.kernel.blocks_twin` documents each part.
 
-Headers are looked at once. Payloads from the first on whose headers have the same bytes are not taken apart again; where that is all of them,
-as it mostly is, nothing is kept for each but where its block starts. Where all payloads are whole messages of one template, and no writer's
-block is too short or too old for a field, the field is moved by a loop without a test; that its bytes are inside of the payload is known by
-then.
+Headers are read once. The leading payloads with identical headers are not decoded again; if that is all of them, as
+usual, only the start of each block is kept. If all payloads are whole messages of one template, and no block is too
+short or too old for a field, the field is copied by a loop without tests: its bytes are then known to be inside the
+payload.
 """
 
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -43,7 +43,7 @@ cdef extern from *:
     EVERLOG_MOVE(everlog_swap_i, uint32_t, uint32_t, __builtin_bswap32)
     EVERLOG_MOVE(everlog_swap_I, uint32_t, int64_t, __builtin_bswap32)
     EVERLOG_MOVE(everlog_swap_q, uint64_t, uint64_t, __builtin_bswap64)
-    /* How many payloads, from the first on, have the header of the first and a whole block behind it; where their blocks start. */
+    /* Counts the leading payloads that have the header of the first and a whole block after it; sets their blocks' starts. */
     static int64_t everlog_same_headers(const uint8_t* data, const int32_t* offsets, int64_t n, int64_t header, int64_t block, int32_t* starts) {
         const uint8_t* first = data + offsets[0];
         uint64_t head = 0, other;
@@ -72,7 +72,7 @@ cdef extern from *:
             default: return swap ? everlog_swap_q : everlog_move_q;
         }
     }
-    /* Bits of the values that are not null, and how many are null. The comparison is a macro's, so that it is inlined. */
+    /* Sets the bits of the values that are not null, and counts the nulls. The comparison is a macro so that it is inlined. */
     #define EVERLOG_VALID(NAME, TYPE, IS_NULL) \\
         static int64_t NAME(const void* from, int64_t n, TYPE null, uint8_t* bits) { \\
             const TYPE* v = (const TYPE*)from; \\
@@ -110,7 +110,7 @@ cdef extern from *:
 
 
 cdef struct Wanted:
-    # A field of a template, as it was picked.
+    # A picked field of a template.
     int64_t template_id
     int64_t offset
     int64_t end
@@ -142,7 +142,7 @@ cdef Wanted wanted(int64_t template_id, field):
 
 
 cdef inline uint64_t load(const uint8_t* at, int code, bint swap) noexcept nogil:
-    """A field's bits; a signed number's are extended."""
+    """A field's bits; those of a signed number are sign-extended."""
     cdef uint16_t two
     cdef uint32_t four
     cdef uint64_t eight
@@ -186,12 +186,12 @@ cdef class Blocks:
     cdef const uint8_t[::1] values
     cdef const uint8_t* data
     cdef Buffer starts_buffer, lengths_buffer, versions_buffer, templates_buffer, statuses_buffer
-    cdef int32_t* starts        # of blocks; 0 where there is none
-    cdef int64_t* lengths       # of blocks; -1 where there is none. This and the next three: NULL where all headers are the same
+    cdef int32_t* starts        # of blocks; 0 without one
+    cdef int64_t* lengths       # of blocks; -1 without one. This and the next three: NULL if all headers are the same
     cdef int64_t* versions
     cdef int64_t* templates
     cdef uint8_t* statuses
-    cdef int64_t common_template    # of all payloads, if all are whole messages of one
+    cdef int64_t common_template    # of all payloads, if all are whole messages of the same one
     cdef int64_t least_version
     cdef int64_t least_length
 
@@ -199,12 +199,12 @@ cdef class Blocks:
                  int64_t schema_id):
         cdef int64_t i
         if count < 0 or offsets.shape[0] < count + 1 or offsets[0] < 0 or offsets[count] > values.shape[0]:
-            raise ValueError("offsets lead outside of the values")
+            raise ValueError("offsets lie outside the values")
         for i in range(count):
             if offsets[i] > offsets[i + 1]:
-                raise ValueError("offsets lead outside of the values")
+                raise ValueError("offsets lie outside the values")
         if any(f.code not in "BHI" or f.count != 1 or f.end > header_size for f in header) or len(header) != 4:
-            raise ValueError("a header of other fields")
+            raise ValueError("a header must have four unsigned fields of at most 32 bits")
         self.count, self.values = count, values
         self.data = &values[0] if values.shape[0] else NULL
         self.starts_buffer = new_buffer(4 * count)
@@ -225,7 +225,7 @@ cdef class Blocks:
                 self.read_headers(same, &offsets[0], parts, header_size, schema_id)
 
     cdef int64_t look_alike(self, const int32_t* offsets, Wanted* parts, int64_t header_size, int64_t schema_id) noexcept nogil:
-        """How many payloads, from the first on, have one and the same header, of a message of the schema."""
+        """Count the leading payloads that have the same header, that of a message of the schema."""
         cdef const uint8_t* at
         cdef int64_t same, length
         if self.count == 0 or offsets[1] - offsets[0] < header_size:
@@ -242,7 +242,7 @@ cdef class Blocks:
         return same
 
     cdef int keep_each(self, int64_t same) except -1:
-        """Make the arrays that tell what each payload is; those of the first ``same`` ones are filled."""
+        """Make the arrays that describe each payload, filled for the first ``same`` ones."""
         cdef int64_t i, count = self.count
         self.lengths_buffer, self.versions_buffer = new_buffer(8 * count), new_buffer(8 * count)
         self.templates_buffer, self.statuses_buffer = new_buffer(8 * count), new_buffer(count)
@@ -256,7 +256,7 @@ cdef class Blocks:
     cdef void read_headers(
         self, int64_t first, const int32_t* offsets, Wanted* parts, int64_t header_size, int64_t schema_id
     ) noexcept nogil:
-        """Each payload's header from ``first`` on; those before are known."""
+        """Read each payload's header from ``first`` on; those before are known."""
         cdef int64_t i, length, template_id, version, room
         cdef const uint8_t* at
         cdef bint all_ready = self.count > 0
@@ -346,7 +346,7 @@ cdef class Blocks:
             check_pick(field, code)
         if len(picks) == 1:
             want = wanted(picks[0][0], picks[0][1])
-            # A number goes into the narrowest column that holds it; into a wider one it goes the general way.
+            # The fast loops write each number type into its narrowest column; wider ones take the general path.
             is_own = code == {"b": "h", "B": "h", "h": "h", "H": "i", "i": "i"}.get(picks[0][1].code, code)
             if is_own and self.is_everywhere(&want):
                 with nogil:
@@ -364,7 +364,7 @@ cdef class Blocks:
         return view_of(out, width * self.count, code), None, validity, nulls
 
     cdef int64_t move(self, const Wanted* want, int out_code, char* out, uint8_t* bits) noexcept nogil:
-        """A field that every payload has; how many values are null."""
+        """Decode a field that every payload has. Returns how many values are null."""
         cdef int64_t n = self.count
         everlog_mover_of(want.code, want.swap)(self.data + want.offset, self.starts, n, out)
         if out_code == c'q' and want.code == c'Q':
@@ -386,7 +386,7 @@ cdef class Blocks:
         return everlog_valid_q(out, n, want.null_bits, bits)
 
     cdef int64_t pick(self, const Wanted* want, int out_code, char* out, uint8_t* valid) noexcept nogil:
-        """A field of the payloads that have it; how many values are not null and were null before."""
+        """Decode a field of the payloads that have it. Returns how many values became valid."""
         cdef int64_t i, found = 0
         cdef uint64_t value
         for i in range(self.count):
@@ -437,7 +437,7 @@ cdef class Blocks:
     cdef int64_t measure(
         self, const Wanted* want, bint to_nul, uint8_t* valid, int32_t* length, int32_t* place
     ) noexcept nogil:
-        """Where a field's bytes are and how many; how many values are not null and were null before."""
+        """Find the start and length of a field's bytes. Returns how many values became valid."""
         cdef int64_t i, found = 0, size = want.end - want.offset
         cdef const uint8_t* at
         cdef const void* nul

@@ -1,7 +1,7 @@
 from libc.stdint cimport int64_t
 
 cdef class Buffer:
-    """A block of memory that outlives its maker as long as somebody holds a view on it."""
+    """A block of memory. It lives as long as a view of it exists."""
     cdef char* data
     cdef readonly int64_t capacity
     cdef int64_t length

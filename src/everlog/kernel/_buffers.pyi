@@ -1,4 +1,4 @@
 class Buffer:
-    """Memory of a column; read through the buffer protocol."""
+    """A column's memory, read through the buffer protocol."""
 
     capacity: int

@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""Memory for columns: blocks with the buffer protocol. Blocks that are given back are kept for the next batch, a few of each size, so
-that a scan does not fault fresh pages in for every batch."""
+"""Memory for columns: blocks with the buffer protocol. A few freed blocks are kept for the next batch, so that a scan
+does not fault fresh pages in for every batch."""
 
 from cpython.buffer cimport PyBuffer_FillInfo
 from libc.stdint cimport int64_t
@@ -11,7 +11,7 @@ cdef extern from "stdlib.h" nogil:
     int posix_memalign(void** at, size_t alignment, size_t size)
 
 cdef enum:
-    ALIGNMENT = 64              # what Arrow recommends; and copies of whole cache lines meet no line twice
+    ALIGNMENT = 64              # Arrow's recommendation; copies of whole cache lines then touch each line once
     KEPT_BLOCKS = 24
     MIN_KEPT_BYTES = 16384
     MAX_KEPT_BYTES = 8388608
@@ -52,7 +52,7 @@ cdef char* allocate(int64_t capacity) noexcept nogil:
 
 
 cdef Buffer new_buffer(int64_t capacity):
-    """A buffer of at least ``capacity`` bytes. The first 8 bytes are zero, so that empty offsets are valid."""
+    """Make a buffer of at least ``capacity`` bytes. The first 8 bytes are zero, so that empty offsets are valid."""
     global _kept_count
     cdef Buffer buffer = Buffer.__new__(Buffer)
     cdef int i
@@ -68,14 +68,14 @@ cdef Buffer new_buffer(int64_t capacity):
     else:
         buffer.data = allocate(capacity)
     if buffer.data == NULL:
-        raise MemoryError(f"{capacity} bytes for a column")
+        raise MemoryError(f"can't allocate {capacity} bytes for a column")
     (<int64_t*>buffer.data)[0] = 0
     buffer.capacity = capacity
     return buffer
 
 
 cdef int grow_buffer(Buffer buffer, int64_t used, int64_t needed) except -1:
-    """Make room for ``needed`` bytes, keeping the first ``used``; only while nobody else has a view."""
+    """Make room for ``needed`` bytes, keeping the first ``used``. No view of the buffer may exist."""
     cdef int64_t capacity = buffer.capacity
     cdef char* data
     if needed <= capacity:
@@ -84,7 +84,7 @@ cdef int grow_buffer(Buffer buffer, int64_t used, int64_t needed) except -1:
         capacity *= 2
     data = allocate(capacity)
     if data == NULL:
-        raise MemoryError(f"{capacity} bytes for a column")
+        raise MemoryError(f"can't allocate {capacity} bytes for a column")
     memcpy(data, buffer.data, used)
     free(buffer.data)
     buffer.data = data

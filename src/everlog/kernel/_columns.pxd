@@ -13,9 +13,9 @@ cdef extern from *:
         if (n > 32) memcpy(to + 32, (const char*)from + 32, 32);
     }
     typedef int64_t everlog_move __attribute__((vector_size(16), aligned(1), may_alias));
-    /* 64 bytes and more, the last move may overlap the one before. For bytes that stream in from memory, up to some KiB,
-       moves of 16 bytes in a row are up to twice as fast as a call of memcpy; not for short ones of changing length, as
-       the processor can't tell when the loop ends. */
+    /* For 64 bytes and more; the last move may overlap the one before. For bytes that stream in from memory, up to a few
+       KiB, consecutive 16-byte moves are up to twice as fast as a call of memcpy. They are not for short lengths that
+       vary, as the processor mispredicts the end of the loop. */
     static inline void everlog_copy_lines(char* to, const void* from, int64_t n) {
         const char* in = (const char*)from;
         int64_t at = 0;
@@ -34,14 +34,14 @@ cdef extern from *:
         if (n >= 512 && n <= 4096) everlog_copy_lines(to, from, n);
         else memcpy(to, from, (size_t)n);
     }
-    /* The same, for many of one length. */
+    /* The same, for many spans of equal length. */
     static inline void everlog_copy_equal(char* to, const void* from, int64_t n) {
         if (n >= 64 && n <= 4096) everlog_copy_lines(to, from, n);
         else memcpy(to, from, (size_t)n);
     }
     """
     void everlog_copy_short(char*, const void*, int64_t) noexcept nogil
-    # Any length; the second one for many of the same.
+    # Both take any length; the second is for many spans of equal length.
     void everlog_copy_span(char*, const void*, int64_t) noexcept nogil
     void everlog_copy_equal(char*, const void*, int64_t) noexcept nogil
 
@@ -52,11 +52,11 @@ cdef enum:
     MAX_SPANS = 4
 
 cdef struct Block:
-    # Rows that a walker has found and a sink has not yet taken.
+    # Rows that a walker has found and the sink has not yet taken.
     int count
     int64_t byte_count                          # of all spans in the block
     const uint8_t* frame[BLOCK_ROWS]            # the row's header
-    int64_t* value[MAX_VALUES]                  # computed numbers: straight into their column where it is 64 bits wide
+    int64_t* value[MAX_VALUES]                  # computed numbers, written straight into a 64-bit column
     const uint8_t* span[MAX_SPANS][BLOCK_ROWS]  # byte spans from 1 on; span 0 goes through put_span
     int64_t span_length[MAX_SPANS][BLOCK_ROWS]
 
@@ -79,8 +79,8 @@ cdef class RowSink:
     cdef Block block
     cdef Target* targets
     cdef Target* payload    # the column of byte span 0, or NULL
-    cdef Target* direct[MAX_VALUES]             # the column that a computed number is written straight into, or NULL
-    cdef Target* quad[4]    # four 32-bit fields that lie side by side in the header, or NULLs
+    cdef Target* direct[MAX_VALUES]             # the column into which a computed number is written directly, or NULL
+    cdef Target* quad[4]    # four 32-bit fields that are adjacent in the header, or NULLs
     cdef int64_t scratch[MAX_VALUES][BLOCK_ROWS]
     cdef int target_count
     cdef bint has_bytes
@@ -99,8 +99,8 @@ cdef class RowSink:
 cdef inline int put_span(
     RowSink sink, const uint8_t* data, int64_t length, const uint8_t* readable_end
 ) except -1 nogil:
-    # Byte span 0 of the row that is about to be added to the block. It is copied at once, while the bytes stream in
-    # behind the header: a second pass over large payloads would wait for memory twice.
+    # Copies byte span 0 of the row that is about to be added to the block, immediately, while the bytes stream in
+    # after the header: a second pass over large payloads would wait for memory twice.
     if sink.payload != NULL:
         put_span_at(sink, sink.payload, sink.row_count + sink.block.count, data, length, readable_end)
     return 0
@@ -122,7 +122,7 @@ cdef inline int put_span_at(
     return 0
 
 cdef inline bint has_room(RowSink sink, int64_t length) noexcept nogil:
-    # Whether one more row, with so many bytes in its spans, fits behind the rows of the sink and of its block.
+    # Whether one more row with ``length`` bytes in its spans fits after the rows of the sink and of its block.
     cdef int64_t rows = sink.row_count + sink.block.count
     if not sink.has_bytes:
         return rows < sink.max_rows

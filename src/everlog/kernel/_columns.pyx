@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Compiled column kernels; :mod:`everlog.kernel.columns_twin` says what each does.
+"""Compiled column kernels; :mod:`everlog.kernel.columns_twin` documents each.
 
 A walker fills the sink's block with up to ``BLOCK_ROWS`` rows (header pointer, computed numbers, byte spans; span 0 is
 copied at once by ``put_span``) and calls ``flush``, which moves them column by column while the headers are still in
@@ -36,7 +36,7 @@ cdef extern from *:
     #else
     #define EVERLOG_PICK(a, b, i, j, k, l) __builtin_shuffle(a, b, (everlog_i32x4){i, j, k, l})
     #endif
-    /* Four 32-bit fields side by side, of four headers at a time: a transposition in registers. */
+    /* Reads four adjacent 32-bit fields of four headers at a time: a transposition in registers. */
     static void everlog_gather4(const uint8_t** frame, int n, int at, int32_t* a, int32_t* b, int32_t* c, int32_t* d) {
         everlog_i32x4 r0, r1, r2, r3, low01, low23, high01, high23;
         int i = 0;
@@ -108,7 +108,7 @@ cdef class RowSink:
             target.kind = KIND_VALUE
             target.source = source.index
             if not 0 <= target.source < MAX_VALUES:
-                raise ValueError(f"{name}: no computed number {source.index}")
+                raise ValueError(f"{name}: a computed number's index must be below {MAX_VALUES}, not {source.index}")
             if target.width == 8 and self.direct[target.source] == NULL:
                 self.direct[target.source] = target
         elif isinstance(source, Bytes):
@@ -120,14 +120,14 @@ cdef class RowSink:
                     raise ValueError(f"{name}: byte span 0 has a column already")
                 self.payload = target
             if not 0 <= target.source < MAX_SPANS:
-                raise ValueError(f"{name}: no byte span {source.index}")
+                raise ValueError(f"{name}: a byte span's index must be below {MAX_SPANS}, not {source.index}")
         elif isinstance(source, Null):
             target.kind = KIND_NULL
         else:
-            raise TypeError(f"{name}: {source!r} is no source")
+            raise TypeError(f"{name}: {source!r} is not a source")
 
     def _find_quad(self):
-        """Four 32-bit fields in a row: they are gathered in one go."""
+        """Find four adjacent 32-bit fields, which can be gathered together."""
         cdef int i
         at = {}
         for i in range(self.target_count):
@@ -141,7 +141,7 @@ cdef class RowSink:
                 return
 
     cdef void point(self) noexcept nogil:
-        """Where the next block's computed numbers go."""
+        """Set the destinations of the next block's computed numbers."""
         cdef int k
         for k in range(MAX_VALUES):
             if self.direct[k] != NULL and self.row_count + BLOCK_ROWS <= self.max_rows:
@@ -263,7 +263,7 @@ cdef class RowSink:
         return 0
 
     def take(self):
-        """The rows so far: their count, and for each column values, offsets, validity and null count."""
+        """Hand over the rows so far: their count, and for each column values, offsets, validity and null count."""
         cdef int i
         cdef int64_t count = self.row_count
         cdef Target* target
@@ -292,7 +292,7 @@ cdef class RowSink:
 
 
 cdef void gather(Target* target, Block* block, int64_t row) noexcept nogil:
-    """One fixed header field of each row."""
+    """Move one fixed header field of each row."""
     cdef int i, n = block.count, at = target.source
     cdef int code = target.source_code
     cdef int width = target.width
@@ -353,7 +353,7 @@ cdef inline int64_t load(const uint8_t* at, int code, bint swap) noexcept nogil:
 
 
 cdef void narrow(Target* target, Block* block, int64_t row) noexcept nogil:
-    """One computed number of each row."""
+    """Move one computed number of each row."""
     cdef int i, n = block.count
     cdef int64_t* source = block.value[target.source]
     if target.width == 8:
@@ -367,7 +367,7 @@ cdef void narrow(Target* target, Block* block, int64_t row) noexcept nogil:
 
 
 cdef int copy_spans(RowSink sink, Target* target, Block* block, const uint8_t* readable_end) except -1 nogil:
-    """One byte span of each row."""
+    """Copy one byte span of each row."""
     cdef int i, n = block.count
     cdef int span = target.source
     cdef int64_t length, used = target.used, total = 0

@@ -1,5 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""Compiled CRC-32 for any reflected polynomial: slicing by 16 (Kounavis and Berry, 2005). Twin: :mod:`everlog.kernel.crc32_twin`."""
+"""Compiled CRC-32 for any reflected polynomial: slicing by 16 (Kounavis and Berry, 2005). The twin is
+:mod:`everlog.kernel.crc32_twin`."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy

@@ -1,4 +1,4 @@
-"""Numbers as decimal text, for who writes columns of text."""
+"""Formats numbers as decimal text, for writers of text columns."""
 
 from libc.stdint cimport uint64_t
 from libc.string cimport memcpy
@@ -8,7 +8,7 @@ cdef enum:
 
 
 cdef inline int put_decimal(uint64_t value, char* out) noexcept nogil:
-    # Up to MAX_DIGITS digits; how many.
+    # Writes up to MAX_DIGITS digits. Returns how many.
     cdef char digits[MAX_DIGITS]
     cdef int at = MAX_DIGITS
     while True:

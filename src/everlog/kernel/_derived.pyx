@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Columns made of columns, compiled; :mod:`everlog.kernel.derived_twin` says what each does."""
+"""Computes columns from other columns, compiled; :mod:`everlog.kernel.derived_twin` documents each function."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
@@ -17,8 +17,8 @@ cdef enum:
     AS_UNSIGNED = 2
     AS_CHARACTER = 3
     SMALL = 256                 # numbers below have their names in a table
-    NAME_ROOM = 64              # longer names are copied as they are, shorter ones by moves of this size
-    OTHER_BYTES = 21            # of a number that has no name: a sign and 20 digits
+    NAME_ROOM = 64              # names up to this length are copied by moves of this size
+    OTHER_BYTES = 21            # longest text of a number without a name: a sign and 20 digits
 
 assert (AS_NULL, AS_NUMBER, AS_UNSIGNED, AS_CHARACTER) == (
     _twin.AS_NULL, _twin.AS_NUMBER, _twin.AS_UNSIGNED, _twin.AS_CHARACTER
@@ -53,7 +53,7 @@ def decimal_text(const int64_t[::1] values, int64_t count):
             if high == 0:
                 used += put_decimal(value, out + used)
             else:
-                # Numbers of rows in a row differ in their last digits mostly.
+                # Consecutive rows' numbers mostly differ only in their last digits.
                 if high != head_value:
                     head_value = high
                     head_length = put_decimal(high, head)
@@ -99,7 +99,7 @@ def repeated_text(bytes text, int64_t count):
     cdef int64_t length = len(text), i
     cdef const char* source = text
     if length * count > 0x7FFFFFFF:
-        raise OverflowError(f"{count} times {length} bytes do not fit one column")
+        raise OverflowError(f"{count} times {length} bytes do not fit in one column")
     cdef Buffer offsets = new_buffer(4 * (count + 1))
     cdef Buffer data = new_buffer(length * count)
     cdef int32_t* ends = <int32_t*>offsets.data
@@ -117,12 +117,12 @@ cdef struct Name:
 
 
 cdef class Names:
-    # Sorted by number; those of small numbers are in a table besides.
+    # Sorted by number; small numbers' names are also in a table.
     cdef Name* names
     cdef Name* small[SMALL]
     cdef int64_t count
     cdef int64_t longest
-    cdef list kept              # the texts, each with room behind it for a move of whole NAME_ROOM bytes
+    cdef list kept              # the texts, each padded for a move of NAME_ROOM bytes
 
     def __cinit__(self, names):
         cdef int64_t i
@@ -189,7 +189,7 @@ def named_text(const int64_t[::1] values, const uint8_t[::1] validity, names, in
             if used + table.longest + NAME_ROOM > room:
                 if used + table.longest > 0x7FFFFFFF:
                     with gil:
-                        raise OverflowError(f"names of {count} rows do not fit one column")
+                        raise OverflowError(f"the names of {count} rows do not fit in one column")
                 with gil:
                     grow_buffer(text, used, 2 * room + table.longest + NAME_ROOM)
                 out, room = text.data, text.capacity

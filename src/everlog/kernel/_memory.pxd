@@ -1,7 +1,7 @@
 from libc.stdint cimport int64_t
 
 cdef class Memory:
-    """See ``_memory.pyx``. ``data`` stays valid as long as this object lives."""
+    """See ``memory_twin.py``. ``data`` stays valid as long as this object lives."""
     cdef char* data
     cdef readonly int64_t length
     cdef object _owner

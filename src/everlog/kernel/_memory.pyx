@@ -1,5 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""Memory that processes share, with ordered and atomic access. Twin: :mod:`everlog.kernel.memory_twin`, which says what each does."""
+"""Memory shared between processes, with ordered and atomic access. The twin :mod:`everlog.kernel.memory_twin` documents
+each method."""
 
 cimport cython
 from cpython.buffer cimport PyBuffer_FillInfo, PyObject_GetBuffer, PyBuffer_Release, PyBUF_SIMPLE
@@ -37,7 +38,7 @@ cdef enum:
 
 
 cdef void* map_file(int fd, int64_t length, int protection) noexcept nogil:
-    # A long map begins where a huge page can: at a multiple of its size, cut out of a place that is longer.
+    # A long map begins at a multiple of the huge page's size: it is cut out of a longer reserved range.
     cdef char* place
     cdef char* begin
     cdef char* end
@@ -63,8 +64,8 @@ cdef void* map_file(int fd, int64_t length, int protection) noexcept nogil:
     return at
 
 
-# No part of a cycle: an owner is a Memory without one. Were it cleared as garbage, a part would forget that it is one,
-# and free what is not its own.
+# no_gc is safe: a Memory can't be part of a cycle, as an owner has no owner itself. And it is needed: if the collector
+# cleared a part's owner, the part would free memory that it does not own.
 @cython.no_gc
 cdef class Memory:
 
@@ -77,11 +78,11 @@ cdef class Memory:
     @staticmethod
     def allocate(int64_t length):
         if length < 0:
-            raise ValueError(f"memory of {length} bytes")
+            raise ValueError(f"memory can't have {length} bytes")
         cdef Memory memory = Memory.__new__(Memory)
         cdef void* at = NULL
         if posix_memalign(&at, PAGE, length if length > 0 else PAGE) != 0:
-            raise MemoryError(f"{length} bytes")
+            raise MemoryError(f"can't allocate {length} bytes")
         memset(at, 0, length if length > 0 else PAGE)
         memory.data = <char*>at
         memory.length = length
@@ -90,10 +91,10 @@ cdef class Memory:
     @staticmethod
     def map(int fd, int64_t length, *, bint writable=True):
         if length <= 0:
-            raise ValueError(f"a map of {length} bytes")
+            raise ValueError(f"can't map {length} bytes")
         cdef int64_t size = os.fstat(fd).st_size
         if size < length:
-            raise ValueError(f"a map of {length} bytes of a file of {size}")
+            raise ValueError(f"can't map {length} bytes of a file of {size} bytes")
         cdef int protection = PROT_READ | PROT_WRITE if writable else PROT_READ
         cdef Memory memory = Memory.__new__(Memory)
         cdef void* at
@@ -139,7 +140,7 @@ cdef class Memory:
         return memoryview(self)
 
     def __reduce__(self):
-        raise TypeError("memory is of one process: it can't be pickled")
+        raise TypeError("memory belongs to one process and can't be pickled")
 
     def slice(self, int64_t offset, int64_t length):
         _check(self, offset, length)
@@ -233,7 +234,7 @@ cdef class Memory:
 
 cdef int _check(Memory memory, int64_t offset, int64_t length) except -1:
     if offset < 0 or length < 0 or offset > memory.length - length:
-        raise IndexError(f"{length} bytes at {offset} of memory of {memory.length}")
+        raise IndexError(f"{length} bytes at offset {offset} are outside a memory of {memory.length} bytes")
     return 0
 
 
@@ -249,5 +250,5 @@ cdef void* _atomic(Memory memory, int64_t offset, int size, bint write) except N
     else:
         _check(memory, offset, size)
     if offset & (size - 1):
-        raise ValueError(f"offset {offset} is no multiple of {size}")
+        raise ValueError(f"offset {offset} is not a multiple of {size}")
     return memory.data + offset

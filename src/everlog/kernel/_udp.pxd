@@ -8,7 +8,7 @@ cdef extern from "<sys/socket.h>" nogil:
         pass
 
 cdef class Datagrams:
-    """See ``udp_twin.py``. Datagram ``i`` is at ``data + i * slot_length``, ``lengths_at[i]`` bytes, for ``i < count``."""
+    """See ``udp_twin.py``. Datagram ``i < count`` has ``lengths_at[i]`` bytes at ``data + i * slot_length``."""
     cdef char* data
     cdef int32_t* lengths_at
     cdef int count
@@ -25,7 +25,7 @@ cdef class UdpSocket:
     """See ``udp_twin.py``."""
     cdef object _socket
     cdef int _fd
-    cdef int _segments          # whether the system cuts what goes to one peer into datagrams
+    cdef int _segments          # whether the kernel segments data for one peer into datagrams (UDP_SEGMENT)
     cdef readonly object local_address
     cdef int64_t send_block(self, const char* data, int64_t start, const int64_t* ends, int64_t count,
                             sockaddr_storage* address, socklen_t address_length) noexcept nogil

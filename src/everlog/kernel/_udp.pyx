@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""UDP in batches, one system call for many datagrams (sendmmsg, recvmmsg where there are). Twin:
-:mod:`everlog.kernel.udp_twin`, which says what each does."""
+"""UDP in batches, with one system call for many datagrams (sendmmsg and recvmmsg on Linux). The twin
+:mod:`everlog.kernel.udp_twin` documents each function."""
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -54,15 +54,15 @@ cdef extern from *:
         control->header.cmsg_len = CMSG_LEN(sizeof(uint16_t));
         memcpy(CMSG_DATA(&control->header), &length, sizeof(length));
     }
-    /* Whether the error can be one of segmenting: no such option, a device that can't, a datagram longer than its MTU. */
+    /* Whether segmentation may have caused the error: no such option, no device support, a datagram longer than the MTU. */
     static int everlog_is_of_segments(int code) {
         return code == EINVAL || code == EIO || code == EMSGSIZE || code == ENOPROTOOPT || code == EOPNOTSUPP;
     }
     #endif
 
-    /* Sends the parts one after another; gives how many, or -1 with errno when the first was refused. On Linux, parts of
-       one length (the last may be shorter) go down together and are cut into datagrams behind the system's protocol
-       layers (UDP_SEGMENT), which costs a third. *segments becomes 0 where that does not work. */
+    /* Sends the parts in order. Returns how many, or -1 with errno if the first was refused. On Linux, parts of equal
+       length (the last may be shorter) are passed down together, and the kernel cuts them into datagrams below its
+       protocol layers (UDP_SEGMENT), at a third of the cost. *segments becomes 0 if that does not work. */
     static int64_t everlog_send_parts(int fd, const char* data, int64_t start, const int64_t* ends, int64_t count,
                                       struct sockaddr_storage* to, socklen_t to_length, int* segments) {
         everlog_message messages[EVERLOG_BATCH];
@@ -122,7 +122,7 @@ cdef extern from *:
         return done;
     }
 
-    /* Fills the slots; gives how many, or -1 with errno when there was nothing. */
+    /* Fills the slots. Returns how many, or -1 with errno if nothing was received. */
     static int everlog_receive(int fd, everlog_message* messages, int32_t* lengths, int capacity) {
         for (int i = 0; i < capacity; i++) {
             messages[i].msg_hdr.msg_namelen = sizeof(struct sockaddr_storage);
@@ -153,7 +153,7 @@ cdef extern from *:
         messages[i].msg_hdr.msg_name = &sources[i];
     }
 
-    /* Between SocketAddress.packed (6 or 22 bytes) and the system's form. */
+    /* These two convert between SocketAddress.packed (6 or 22 bytes) and the system's form. */
     static socklen_t everlog_unpack_address(const unsigned char* packed, size_t length, struct sockaddr_storage* at) {
         memset(at, 0, sizeof(*at));
         if (length == 6) {
@@ -191,7 +191,7 @@ cdef extern from *:
         for (int i = 0; i < count; i++) bits += __builtin_popcount(bytes[i]);
         return bits;
     }
-    /* The address and the prefix of an interface's row: 4, 16, or 0 for another family. */
+    /* Reads an interface's address and prefix length. Returns the address's length: 4, 16, or 0 for another family. */
     static int everlog_interface(const struct ifaddrs* row, unsigned char* address, int* prefix) {
         if (row->ifa_addr == NULL) return 0;
         if (row->ifa_addr->sa_family == AF_INET) {
@@ -237,9 +237,9 @@ cdef class Datagrams:
 
     def __cinit__(self, int capacity=32, int64_t slot_length=65536):
         if not 1 <= capacity <= _twin.MAX_CAPACITY:
-            raise ValueError(f"a batch of {capacity} datagrams: 1..{_twin.MAX_CAPACITY}")
+            raise ValueError(f"a batch's capacity must be 1 to {_twin.MAX_CAPACITY} datagrams, not {capacity}")
         if not 8 <= slot_length <= _twin.MAX_SLOT_LENGTH or slot_length % 8:
-            raise ValueError(f"slots of {slot_length} bytes: 8..{_twin.MAX_SLOT_LENGTH}, a multiple of 8")
+            raise ValueError(f"a slot's length must be a multiple of 8 from 8 to {_twin.MAX_SLOT_LENGTH}, not {slot_length}")
         self.capacity = capacity
         self.slot_length = slot_length
         self.memory = Memory.allocate(capacity * slot_length)
@@ -283,7 +283,7 @@ cdef class Datagrams:
         _check(self, index)
         cdef int length = everlog_pack_address(&self._sources[index], packed)
         if length == 0:
-            raise ValueError("a source that is neither IPv4 nor IPv6")
+            raise ValueError("the source's address is neither IPv4 nor IPv6")
         key = PyBytes_FromStringAndSize(<char*>packed, length)
         found = self._kept.get(key)
         if found is None:
@@ -362,7 +362,7 @@ cdef class UdpSocket:
         PyObject_GetBuffer(ends, &view, PyBUF_SIMPLE)
         try:
             if view.len % 8 or <size_t>view.buf % 8:
-                raise ValueError(f"ends of {view.len} bytes: int64 numbers are meant")
+                raise ValueError(f"ends must be int64 numbers, not {view.len} bytes")
             return _send_parts(self, memory, offset, <int64_t*>view.buf, view.len // 8, address, count)
         finally:
             PyBuffer_Release(&view)
@@ -391,7 +391,7 @@ cdef socklen_t fill_address(object address, sockaddr_storage* at) except? 0:
     cdef socklen_t length = everlog_unpack_address(
         <const unsigned char*>PyBytes_AS_STRING(packed), PyBytes_GET_SIZE(packed), at)
     if length == 0:
-        raise ValueError(f"an address of {len(packed)} bytes")
+        raise ValueError(f"a packed address must have 6 or 22 bytes, not {len(packed)}")
     return length
 
 
@@ -401,7 +401,7 @@ cdef bint _is_daily(int code) noexcept nogil:
 
 cdef int _check(Datagrams batch, int index) except -1:
     if index < 0 or index >= batch.count:
-        raise IndexError(f"datagram {index} of {batch.count}")
+        raise IndexError(f"no datagram {index} in a batch of {batch.count}")
     return 0
 
 
@@ -426,12 +426,12 @@ cdef int64_t _send_parts(UdpSocket sock, Memory memory, int64_t offset, const in
                          int64_t count) except -1:
     cdef int64_t start = offset, i
     if count > total:
-        raise ValueError(f"{count} of {total} ends")
+        raise ValueError(f"count {count} exceeds the {total} ends")
     if count >= 0:
         total = count
     for i in range(total):
         if start < 0 or ends[i] <= start or ends[i] > memory.length:
-            raise ValueError(f"a datagram {start}..{ends[i]} in memory of {memory.length}")
+            raise ValueError(f"datagram {start}..{ends[i]} is empty or outside a memory of {memory.length} bytes")
         start = ends[i]
     if total == 0:
         return 0

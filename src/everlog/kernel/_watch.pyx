@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""Sleeping until there is something to do, without the GIL. Twin: :mod:`everlog.kernel.watch_twin`, which says what it does."""
+"""Sleeps until work arrives, without the GIL. The twin :mod:`everlog.kernel.watch_twin` documents it."""
 
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free
@@ -55,9 +55,9 @@ cdef int64_t _now_ns() noexcept nogil:
 
 cdef const char* _word(Memory memory, int64_t offset) except NULL:
     if offset < 0 or memory.length < 8 or offset > memory.length - 8:
-        raise IndexError(f"8 bytes at {offset} of {memory.length}")
+        raise IndexError(f"8 bytes at offset {offset} are outside a memory of {memory.length} bytes")
     if offset % 8:
-        raise ValueError(f"a number of 8 bytes at offset {offset}")
+        raise ValueError(f"offset {offset} is not a multiple of 8")
     return memory.data + offset
 
 
@@ -100,7 +100,7 @@ cdef class Watch:
         cdef timespec duration
         cdef int64_t parks = 0
         if not 0 < park_ns <= SECOND or count > MAX_SOCKETS:
-            raise ValueError(f"a park of {park_ns} ns with {count} sockets")
+            raise ValueError(f"can't park {park_ns} ns with {count} sockets: at most 1 s and {MAX_SOCKETS}")
         duration.tv_sec = park_ns // SECOND
         duration.tv_nsec = park_ns % SECOND
         if count:

@@ -1,4 +1,4 @@
-"""Blocks of SBE messages into columns: compiled, or the twin. See :mod:`everlog.kernel.blocks_twin`."""
+"""Decodes blocks of SBE messages into columns: compiled, or its twin :mod:`everlog.kernel.blocks_twin`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Fixed blocks of SBE messages into columns, in plain Python: the specification of ``_blocks.pyx``.
+"""Decodes the fixed blocks of SBE messages into columns, in plain Python: the specification of ``_blocks.pyx``.
 
-A batch's payloads are one column of bytes. Each payload may be a message: a header that tells the length of its block,
-its template, schema and version, and the block. :class:`Blocks` looks at all headers once; after that each field of a
-template becomes a column of one value for each payload.
+A batch's payloads are one column of bytes. Each payload may be a message: a header with the block's length, the
+template, schema and version, followed by the block. :class:`Blocks` reads all headers once; each field of a template
+can then be decoded into a column with one value per payload.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from everlog.fields import Field
 from everlog.kernel.columns_twin import Taken
 
 READY, SHORT, OTHER_SCHEMA, CUT = range(4)
-"""What a payload is: a message of the schema; fewer bytes than a header; of another schema; shorter than its block."""
+"""Status of a payload: a message of the schema; shorter than a header; of another schema; shorter than its block."""
 
 NO_TEMPLATE = -1
 
 Pick = tuple[int, Field]
-"""A template id, and the field that its messages have in a column."""
+"""A template id, and the field of its messages that goes into a column."""
 
 _OUT_CODES = {"b": "hq", "B": "hq", "h": "hq", "H": "iq", "i": "iq", "I": "q", "q": "q", "Q": "Qq", "f": "f", "d": "d"}
 
 
 def check_pick(field: Field, code: str) -> None:
-    """Raise :class:`ValueError` for a field that a column of that code can't hold."""
+    """Raises :class:`ValueError` if a column of type ``code`` can't hold the field."""
     if field.count != 1 or code not in _OUT_CODES.get(field.code, ""):
         raise ValueError(f"{field.name}: {field.type_name} does not fit a column of {code}")
 
@@ -36,8 +36,8 @@ def check_pick(field: Field, code: str) -> None:
 class Blocks:
     """The messages in a column of ``count`` payloads: ``values[offsets[i]:offsets[i + 1]]``.
 
-    ``header`` are the header's fields block length, template id, schema id and version, unsigned and of at most 32
-    bits; ``header_size`` its bytes. Raises :class:`ValueError` for offsets that lead outside of the values.
+    ``header`` has the header's fields block length, template id, schema id and version, unsigned and of at most 32
+    bits; ``header_size`` is its length in bytes. Raises :class:`ValueError` if an offset lies outside the values.
     """
 
     def __init__(
@@ -51,9 +51,9 @@ class Blocks:
     ) -> None:
         ends = offsets[: count + 1].tolist()
         if len(ends) != count + 1 or ends[0] < 0 or ends[-1] > len(values) or any(a > b for a, b in pairwise(ends)):
-            raise ValueError("offsets lead outside of the values")
+            raise ValueError("offsets lie outside the values")
         if any(field.code not in "BHI" or field.count != 1 or field.end > header_size for field in header):
-            raise ValueError("a header of other fields")
+            raise ValueError("a header must have four unsigned fields of at most 32 bits")
         self._values = bytes(values)
         self._count = count
         self._messages: list[tuple[int, int, int, int] | None] = []  # block's start and length, template, version
@@ -75,31 +75,30 @@ class Blocks:
 
     @property
     def templates(self) -> memoryview:
-        """Each payload's template id as a 64-bit number, ``NO_TEMPLATE`` where it has none of this schema."""
+        """Each payload's template id as a 64-bit number; ``NO_TEMPLATE`` if it is no message of this schema."""
         return memoryview(self._templates)
 
     @property
     def statuses(self) -> memoryview:
-        """What each payload is, a byte each."""
+        """Each payload's status, one byte each."""
         return memoryview(bytes(self._statuses))
 
     @property
     def common(self) -> int:
-        """The template of all payloads, if all are whole messages of one; else ``NO_TEMPLATE``."""
+        """The template of all payloads if all are whole messages of the same one, else ``NO_TEMPLATE``."""
         found = set(self._templates)
         return found.pop() if len(found) == 1 and not any(self._statuses) else NO_TEMPLATE
 
     def whole(self, template_id: int, length: int) -> memoryview | None:
-        """Which payloads are messages of a template with a block of at least ``length`` bytes: a byte each, 1 or 0;
-        ``None`` where all are."""
+        """Which payloads are messages of a template with a block of at least ``length`` bytes: one byte each, 1 or 0;
+        ``None`` if all are."""
         found = bytes(m is not None and m[2] == template_id and m[1] >= length for m in self._messages)
         return None if all(found) else memoryview(found)
 
     def numbers(self, picks: Sequence[Pick], code: str) -> Taken:
-        """A column of numbers (``h``, ``i``, ``q``, ``Q``, ``f``, ``d``). A value is null where the payload is no
-        message of a picked template, lacks the field, or has its null value; in a column of ``q`` also where it is
-        above the largest signed number. Values at nulls mean nothing. Raises :class:`ValueError` for a field that does
-        not fit."""
+        """Decode a column of numbers (``h``, ``i``, ``q``, ``Q``, ``f``, ``d``). A value is null if the payload is no
+        message of a picked template, lacks the field, or has its null value; in a column of ``q`` also if it exceeds
+        the largest signed number. Values at nulls are undefined. Raises :class:`ValueError` if a field does not fit."""
         for _, field in picks:
             check_pick(field, code)
         out = array(code, bytes(struct.calcsize(f"<{code}") * self._count))
@@ -115,8 +114,8 @@ class Blocks:
         return memoryview(out), None, memoryview(bytes(bits)) if nulls else None, nulls
 
     def texts(self, picks: Sequence[Pick], *, to_nul: bool) -> Taken:
-        """A column of the bytes of fields, up to the first NUL where ``to_nul``. A value is null as in ``numbers``; a
-        field's null value is the first byte of those that stand for none."""
+        """Decode a column of byte fields, cut at the first NUL if ``to_nul``. A value is null as in ``numbers``; it has
+        the field's null value if its first byte is that value."""
         held: dict[int, bytes] = {}
         for template, field in picks:
             for i, start in self._places(template, field):
@@ -132,7 +131,7 @@ class Blocks:
         return memoryview(data), memoryview(ends), memoryview(bytes(bits)) if nulls else None, nulls
 
     def _places(self, template: int, field: Field) -> list[tuple[int, int]]:
-        """Row and offset of a field, where it is."""
+        """Row and offset of the field in each message that has it."""
         return [
             (i, message[0] + field.offset)
             for i, message in enumerate(self._messages)

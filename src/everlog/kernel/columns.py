@@ -1,4 +1,4 @@
-"""Rows into columns: the compiled sink, or its twin. See :mod:`everlog.kernel.columns_twin` for what it does."""
+"""Collects rows into columns: compiled, or its twin :mod:`everlog.kernel.columns_twin`."""
 
 from __future__ import annotations
 

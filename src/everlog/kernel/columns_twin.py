@@ -1,7 +1,7 @@
-"""Column kernels in plain Python: the specification of ``_columns.pyx``, and what runs where that was not built.
+"""Column kernels in plain Python: the specification of ``_columns.pyx``, and its replacement if that was not built.
 
-A :class:`RowSink` collects rows from a walker into column buffers. Its columns are pairs of a name and a
-:class:`Source`; their types come with them as :mod:`memoryview` codes (``h``, ``i``, ``q``; ``B`` for byte spans).
+A :class:`RowSink` collects rows from a walker into column buffers. Each column has a name, a type as
+:mod:`memoryview` code (``h``, ``i``, ``q``; ``B`` for byte spans) and a :class:`Source`.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from everlog.kernel.sources import Bytes, FieldOf, Null, Source, Value
 from everlog.layout import Readable
 
 MAX_SINK_BYTES = (1 << 31) - 1
-"""Offsets are 32-bit: more bytes than this do not fit one batch."""
+"""Most bytes in one batch: offsets are 32-bit."""
 
 Taken = tuple[memoryview, memoryview | None, memoryview | None, int]
 """Values, offsets, validity, null count."""
 
 
 class RowSink:
-    """Rows into column buffers, up to ``max_rows`` rows and about ``max_bytes`` bytes in its byte spans.
+    """Collects rows into column buffers, up to ``max_rows`` rows and about ``max_bytes`` bytes in its byte spans.
 
-    A row larger than ``max_bytes`` is taken when it is the first. ``take`` hands the buffers over and starts anew;
-    ``reset`` starts anew in the same buffers.
+    A row larger than ``max_bytes`` is accepted if it is the first. ``take`` hands the buffers over and starts again
+    with new ones; ``reset`` starts again in the same buffers.
     """
 
     def __init__(self, columns: Sequence[tuple[str, str, Source]], max_rows: int, max_bytes: int) -> None:
@@ -57,7 +57,7 @@ class RowSink:
     def add_row(
         self, data: Readable, frame: int, values: Sequence[int], spans: Sequence[Sequence[tuple[int, int]]]
     ) -> None:
-        """Append a row: its header is at ``data[frame:]``; ``spans[k]`` lists the (start, end) pieces of byte span
+        """Append a row: its header is at ``data[frame:]``, and ``spans[k]`` lists the (start, end) pieces of byte span
         ``k``.
         """
         for name, _, source in self._columns:
@@ -76,14 +76,12 @@ class RowSink:
                 self._values[name].append(len(held))
             elif isinstance(source, Null):
                 self._values[name].append(0)
-        if (
-            self._bytes
-        ):  # then all spans count, wanted or not: the bound is about the row, not about the choice of columns
+        if self._bytes:  # all spans count, selected or not: the limit is on the row, not on the selected columns
             self.byte_count += sum(end - start for pieces in spans for start, end in pieces)
         self.row_count += 1
 
     def take(self) -> tuple[int, dict[str, Taken]]:
-        """The rows so far: their count, and for each column values, offsets, validity and null count."""
+        """Hand over the rows so far: their count, and for each column values, offsets, validity and null count."""
         count = self.row_count
         out: dict[str, Taken] = {}
         for name, code, source in self._columns:

@@ -1,7 +1,7 @@
 """CRC-32 with any reflected polynomial, in plain Python: the specification of ``_crc32.pyx``.
 
-Initial value and final XOR are all ones, as in zlib (Rocksoft model: refin, refout true). Castagnoli's polynomial
-in this form is 0x82F63B78, zlib's 0xEDB88320.
+Initial value and final XOR are all ones, as in zlib (Rocksoft model: refin and refout are true). In reversed form,
+Castagnoli's polynomial is 0x82F63B78 and zlib's 0xEDB88320.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ CASTAGNOLI = 0x82F63B78
 
 
 class Crc32:
-    """A checksum for one ``polynomial``, given in reversed form (1 to 0xFFFFFFFF)."""
+    """Computes checksums with ``polynomial``, given in reversed form (1 to 0xFFFFFFFF)."""
 
     def __init__(self, polynomial: int = IEEE) -> None:
         if not 0 < polynomial <= 0xFFFFFFFF:

@@ -1,4 +1,4 @@
-"""Columns made of columns: compiled, or their twins. See :mod:`everlog.kernel.derived_twin` for what each does."""
+"""Computes columns from other columns: compiled, or the twin :mod:`everlog.kernel.derived_twin`."""
 
 from __future__ import annotations
 

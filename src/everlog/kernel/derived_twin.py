@@ -1,5 +1,5 @@
-"""Columns made of columns, in plain Python: the specification of ``_derived.pyx``, and what runs where that was not
-built. Texts are given as Arrow has them: 32-bit offsets, and UTF-8 bytes one behind the other.
+"""Computes columns from other columns, in plain Python: the specification of ``_derived.pyx``, and its replacement if
+that was not built. Text columns have Arrow's layout: 32-bit offsets, and concatenated UTF-8 bytes.
 """
 
 from __future__ import annotations
@@ -12,30 +12,31 @@ from itertools import pairwise
 from everlog.kernel.columns_twin import Taken
 
 AS_NULL, AS_NUMBER, AS_UNSIGNED, AS_CHARACTER = range(4)
-"""What becomes of a number that has no name: a null, its decimal digits, those of its 64 bits without a sign, or the
-character of Latin-1 with that number (digits where there is none)."""
+"""How a number without a name is shown: as null, in decimal digits, in decimal digits as an unsigned 64-bit number, or
+as the Latin-1 character with that number (in digits if none has it)."""
 
 
 def decimal_text(values: memoryview, count: int) -> tuple[memoryview, memoryview]:
-    """Each number as decimal text: offsets and UTF-8 bytes."""
+    """Format each number as decimal text: offsets and UTF-8 bytes."""
     return _joined([b"%d" % v for v in values[:count].tolist()])
 
 
 def hex_pair_text(high: memoryview, low: memoryview, count: int) -> tuple[memoryview, memoryview]:
-    """Each pair as ``%08x:%08x``: offsets and UTF-8 bytes."""
+    """Format each pair as ``%08x:%08x``: offsets and UTF-8 bytes."""
     pairs = zip(high[:count].tolist(), low[:count].tolist(), strict=True)
     return _joined([b"%08x:%08x" % pair for pair in pairs])
 
 
 def repeated_text(text: bytes, count: int) -> tuple[memoryview, memoryview]:
-    """The same text ``count`` times: offsets and bytes."""
+    """Repeat a text ``count`` times: offsets and bytes."""
     return _joined([text] * count)
 
 
 def named_text(
     values: memoryview, validity: memoryview | None, names: Mapping[int, bytes], others: int, count: int
 ) -> Taken:
-    """The name of each 64-bit number, in UTF-8; of one without a name what ``others`` says. Nulls stay nulls."""
+    """Replace each 64-bit number by its name, in UTF-8; ``others`` says how a number without a name is shown. Nulls
+    stay null."""
     items: list[bytes] = []
     bits = bytearray((count + 7) // 8)
     for i, value in enumerate(values[:count].tolist()):
@@ -65,18 +66,18 @@ def _joined(items: list[bytes]) -> tuple[memoryview, memoryview]:
 
 
 def floor_divide(values: memoryview, divisor: int, count: int) -> memoryview:
-    """Each 64-bit number divided, rounded down."""
+    """Divide each 64-bit number, rounding down."""
     return memoryview(array("q", [v // divisor for v in values[:count].tolist()]))
 
 
 def multiply(values: memoryview, factor: int, count: int) -> memoryview:
-    """Each 64-bit number times ``factor``, wrapped to 64 bits."""
+    """Multiply each 64-bit number by ``factor``, wrapping to 64 bits."""
     wrap = 1 << 64
     products = ((v * factor) % wrap for v in values[:count].tolist())
     return memoryview(array("q", [p - wrap if p >= wrap >> 1 else p for p in products]))
 
 
 def crc32_of_values(offsets: memoryview, values: memoryview, count: int) -> memoryview:
-    """CRC-32 (zlib's) of each byte string, as 64-bit numbers."""
+    """Compute the CRC-32 (zlib's) of each byte string, as 64-bit numbers."""
     ends = offsets[: count + 1].tolist()
     return memoryview(array("q", [zlib.crc32(values[a:b]) for a, b in pairwise(ends)]))

@@ -1,4 +1,4 @@
-"""Memory that processes share: compiled, or its twin :mod:`everlog.kernel.memory_twin`, for one process."""
+"""Memory shared between processes: compiled, or its twin :mod:`everlog.kernel.memory_twin`, for a single process."""
 
 from __future__ import annotations
 

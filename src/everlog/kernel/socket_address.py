@@ -1,4 +1,4 @@
-"""Addresses of UDP sockets: numeric, immutable, cheap to compare and to hand to the system."""
+"""Addresses of UDP sockets: numeric, immutable, cheap to compare and to pass to the system."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ MAX_PORT = 0xFFFF
 class SocketAddress:
     """A numeric host and a port. ``scope`` is the index of the interface that a link-local IPv6 address is on, else 0.
 
-    ``packed`` is what compiled code takes: 6 bytes for IPv4 (address, port), 22 for IPv6 (address, port, scope), all
-    big-endian. Names are not resolved here. Raises ``ValueError`` for what is no address.
+    ``packed`` is the form for compiled code: 6 bytes for IPv4 (address, port), 22 for IPv6 (address, port, scope), all
+    big-endian. Names are not resolved here. Raises ``ValueError`` if the host is no IP address or the port is out of
+    range.
     """
 
     __slots__ = ("_hash", "family", "host", "packed", "port", "scope")
@@ -38,14 +39,14 @@ class SocketAddress:
 
     @classmethod
     def from_packed(cls, packed: bytes) -> SocketAddress:
-        """From its 6 or 22 bytes."""
+        """Make an address from its 6 or 22 packed bytes."""
         found = cls.__new__(cls)
         found._fill(packed)
         return found
 
     @classmethod
     def of(cls, name: tuple[str, int] | tuple[str, int, int, int]) -> SocketAddress:
-        """From what ``socket.getsockname`` gives."""
+        """Make an address from a result of ``socket.getsockname``."""
         return cls(name[0], name[1], name[3] if len(name) == 4 else 0)
 
     def _fill(self, packed: bytes) -> None:
@@ -57,7 +58,7 @@ class SocketAddress:
             raw, port, scope = _V6.unpack(packed)
             family = int(socket.AF_INET6)
         else:
-            raise ValueError(f"an address of {len(packed)} bytes")
+            raise ValueError(f"a packed address must have {_V4.size} or {_V6.size} bytes, not {len(packed)}")
         put(self, "packed", packed)
         put(self, "family", family)
         put(self, "host", socket.inet_ntop(family, raw))
@@ -67,12 +68,12 @@ class SocketAddress:
 
     def __setattr__(self, name: str, value: object) -> None:
         if hasattr(self, "_hash"):
-            raise AttributeError(f"an address is not changed ({name})")
+            raise AttributeError(f"addresses are immutable: can't set {name}")
         object.__setattr__(self, name, value)
 
     @property
     def is_ipv6(self) -> bool:
-        """Whether it is one of IPv6."""
+        """Whether this is an IPv6 address."""
         return len(self.packed) == _V6.size
 
     @property
@@ -92,7 +93,7 @@ class SocketAddress:
 
     @property
     def sockaddr(self) -> tuple[str, int] | tuple[str, int, int, int]:
-        """What Python's sockets take."""
+        """The address as the :mod:`socket` module takes it."""
         return (self.host, self.port, 0, self.scope) if self.is_ipv6 else (self.host, self.port)
 
     @property
@@ -104,7 +105,7 @@ class SocketAddress:
         return f"{groups}%{self.scope}" if self.scope else groups
 
     def with_port(self, port: int) -> SocketAddress:
-        """The same host, another port."""
+        """The same host with another port."""
         return SocketAddress(self.host, port, self.scope)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Where a :class:`RowSink` takes a column's values from. A family names one source for each of its columns."""
+"""Sources of a :class:`RowSink` column's values. Each store family declares one source per column."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from everlog.layout import Field
 
 MAX_VALUES = 8
 MAX_SPANS = 4
-"""Bounds on the computed numbers and byte spans that a walker may give for a row."""
+"""Most computed numbers and byte spans that a walker may produce for a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,14 +20,14 @@ class FieldOf:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """The walker's computed number ``index`` (its meaning is the walker's to document)."""
+    """The walker's computed number ``index``; the walker documents its meaning."""
 
     index: int
 
 
 @dataclass(frozen=True, slots=True)
 class Bytes:
-    """The walker's byte span ``index``; a row may get it in several pieces."""
+    """The walker's byte span ``index``; it may come in several pieces."""
 
     index: int
 

@@ -1,4 +1,4 @@
-"""UDP in batches: compiled, or its twin :mod:`everlog.kernel.udp_twin`, which says what each does."""
+"""UDP in batches: compiled, or its twin :mod:`everlog.kernel.udp_twin`, which documents each function."""
 
 from __future__ import annotations
 

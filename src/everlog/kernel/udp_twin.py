@@ -1,4 +1,5 @@
-"""UDP in batches, in Python: what :mod:`everlog.kernel._udp` does with one system call for many datagrams."""
+"""UDP in batches, in plain Python: the specification of :mod:`everlog.kernel._udp`, which needs one system call for
+many datagrams."""
 
 from __future__ import annotations
 
@@ -14,25 +15,25 @@ from everlog.kernel.socket_address import SocketAddress
 from everlog.layout import Readable
 
 MAX_SLOT_LENGTH = 65536
-"""Longer than any UDP datagram."""
+"""Bytes of the largest slot; longer than any UDP datagram."""
 MAX_CAPACITY = 1024
 SOURCES_KEPT = 1024
-"""Who sends from more addresses than this makes new objects of them: a spoofed source costs no memory."""
+"""Most source addresses that a batch caches. Spoofed sources beyond that cost time, but no memory."""
 NOT_SENT = (errno.EAGAIN, errno.EWOULDBLOCK, errno.EINTR, errno.ECONNREFUSED, errno.ENOBUFS)
-"""The datagram was not sent, and that is no fault: no room, or an earlier one met a closed port (ICMP)."""
+"""Errors that mean "not sent" without a fault: no room, or an earlier datagram hit a closed port (ICMP)."""
 
 
 class Datagrams:
-    """An arena of ``capacity`` datagrams of up to ``slot_length`` bytes, filled by :meth:`UdpSocket.receive` again and
-    again. Datagram ``i`` is at ``i * slot_length`` of ``memory`` (a multiple of 8), its length the ``i``-th int32 of
-    ``lengths``: always 0..slot_length. One that was longer than its slot has length 0.
+    """A reusable batch of up to ``capacity`` datagrams of up to ``slot_length`` bytes; :meth:`UdpSocket.receive` fills
+    it. Datagram ``i`` is at offset ``i * slot_length`` of ``memory`` (a multiple of 8), its length is the ``i``-th
+    int32 of ``lengths``, always 0..slot_length. A datagram longer than its slot has length 0.
     """
 
     def __init__(self, capacity: int = 32, slot_length: int = MAX_SLOT_LENGTH) -> None:
         if not 1 <= capacity <= MAX_CAPACITY:
-            raise ValueError(f"a batch of {capacity} datagrams: 1..{MAX_CAPACITY}")
+            raise ValueError(f"a batch's capacity must be 1 to {MAX_CAPACITY} datagrams, not {capacity}")
         if not 8 <= slot_length <= MAX_SLOT_LENGTH or slot_length % 8:
-            raise ValueError(f"slots of {slot_length} bytes: 8..{MAX_SLOT_LENGTH}, a multiple of 8")
+            raise ValueError(f"a slot's length must be a multiple of 8 from 8 to {MAX_SLOT_LENGTH}, not {slot_length}")
         self.capacity = capacity
         self.slot_length = slot_length
         self.memory = Memory.allocate(capacity * slot_length)
@@ -43,30 +44,30 @@ class Datagrams:
         return len(self._sources)
 
     def length(self, index: int) -> int:
-        """Bytes of one. Raises ``IndexError``."""
+        """A datagram's length in bytes. Raises ``IndexError``."""
         self._check(index)
         return self.lengths.get_i32(index * 4)
 
     def read(self, index: int) -> bytes:
-        """A copy of one. Raises ``IndexError``."""
+        """A copy of a datagram. Raises ``IndexError``."""
         return self.memory.read(index * self.slot_length, self.length(index))
 
     def view(self, index: int) -> memoryview:
-        """One, as it lies in the arena: until the next receive. Raises ``IndexError``."""
+        """A view of a datagram, valid until the next receive. Raises ``IndexError``."""
         start = index * self.slot_length
         return self.memory.view()[start : start + self.length(index)]
 
     def source(self, index: int) -> SocketAddress:
-        """Who sent one. Raises ``IndexError``."""
+        """A datagram's source address. Raises ``IndexError``."""
         self._check(index)
         return self._sources[index]
 
     def clear(self) -> None:
-        """Forget what is in it."""
+        """Drop all datagrams."""
         self._sources.clear()
 
     def add(self, data: Readable, source: SocketAddress) -> bool:
-        """Put a datagram behind the others, as receiving it would; False: the batch is full."""
+        """Append a datagram, as receiving it would. Returns false if the batch is full."""
         index = len(self._sources)
         if index == self.capacity:
             return False
@@ -79,12 +80,12 @@ class Datagrams:
 
     def _check(self, index: int) -> None:
         if not 0 <= index < len(self._sources):
-            raise IndexError(f"datagram {index} of {len(self._sources)}")
+            raise IndexError(f"no datagram {index} in a batch of {len(self._sources)}")
 
 
 class UdpSocket:
-    """A bound, non-blocking UDP socket, which it owns. Errors of the system are ``OSError``, but for those that are
-    daily bread: no room, nothing there, a port that nobody listens on."""
+    """Owns a bound, non-blocking UDP socket. System errors are raised as ``OSError``, except the expected ones: no
+    room, nothing received, a port that nobody listens on."""
 
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
@@ -101,15 +102,15 @@ class UdpSocket:
         return self._socket.fileno()
 
     def connect(self, address: SocketAddress) -> None:
-        """Send to this peer from now on and hear from no other. Raises ``OSError``."""
+        """Send to this peer, and receive only from it, from now on. Raises ``OSError``."""
         self._socket.connect(address.sockaddr)
 
     def close(self) -> None:
-        """Give the port back; may be called again."""
+        """Close the socket. Idempotent."""
         self._socket.close()
 
     def send(self, data: Readable, address: SocketAddress | None = None) -> int:
-        """One datagram, to the connected peer without ``address``; gives its bytes, or 0 when it was not sent."""
+        """Send one datagram, to the connected peer if ``address`` is None. Returns its length, or 0 if not sent."""
         if address is not None and address.family != self._socket.family:
             raise OSError(errno.EAFNOSUPPORT, os.strerror(errno.EAFNOSUPPORT))
         try:
@@ -127,11 +128,12 @@ class UdpSocket:
         address: SocketAddress | None = None,
         count: int = -1,
     ) -> int:
-        """Parts of a memory, a datagram each: the first begins at ``offset``, each ends at its end (an offset in
-        ``memory``, int64) and the next begins there. ``count`` takes only the first ends. Gives how many were sent.
+        """Send consecutive parts of a memory, one datagram each: the first begins at ``offset``; each ends at its entry
+        in ``ends`` (int64 offsets in ``memory``), where the next begins. ``count`` limits the entries used. Returns how
+        many were sent.
 
-        Raises ``ValueError`` before anything is sent when the ends don't rise or leave the memory; ``OSError`` when
-        the first can't be sent.
+        Raises ``ValueError`` before anything is sent if the ends don't increase or lie outside the memory, ``OSError``
+        if the first datagram can't be sent.
         """
         bounds = part_bounds(memory, offset, ends, count)
         view = memory.view()
@@ -148,7 +150,7 @@ class UdpSocket:
         return len(bounds)
 
     def receive(self, batch: Datagrams) -> int:
-        """Fill the batch with what is there, instead of what was in it; gives how many."""
+        """Replace the batch's content by the datagrams that have arrived. Returns how many."""
         batch.clear()
         for index in range(batch.capacity):
             start = index * batch.slot_length
@@ -166,22 +168,22 @@ class UdpSocket:
 
 
 def part_bounds(memory: Memory, offset: int, ends: Sequence[int] | Readable, count: int) -> Sequence[int]:
-    """Where the parts end. Raises ``ValueError``: see :meth:`UdpSocket.send_parts`."""
+    """The first ``count`` parts' ends, checked. Raises ``ValueError``: see :meth:`UdpSocket.send_parts`."""
     if isinstance(ends, (list, tuple)):
         bounds: Sequence[int] = ends
     else:
         raw = bytes(memoryview(ends))  # type: ignore[arg-type]
         if len(raw) % 8:
-            raise ValueError(f"ends of {len(raw)} bytes: int64 numbers are meant")
+            raise ValueError(f"ends must be int64 numbers, not {len(raw)} bytes")
         bounds = array("q", raw)
     if count > len(bounds):
-        raise ValueError(f"{count} of {len(bounds)} ends")
+        raise ValueError(f"count {count} exceeds the {len(bounds)} ends")
     if count >= 0:
         bounds = bounds[:count]
     start = offset
     for end in bounds:
         if start < 0 or end <= start or end > memory.length:
-            raise ValueError(f"a datagram {start}..{end} in memory of {memory.length}")
+            raise ValueError(f"datagram {start}..{end} is empty or outside a memory of {memory.length} bytes")
         start = end
     return bounds
 
@@ -193,8 +195,8 @@ _MAX_CONFIG = 40 * 1024
 
 
 def interface_rows() -> list[tuple[str, int, int, bytes, int]]:
-    """The machine's interfaces, a row for each address: name, index, flags (``IFF_*``), the address's 4 or 16 bytes,
-    the prefix's length. The order is the system's."""
+    """List the machine's network interfaces, one row per address: name, index, flags (``IFF_*``), the address's 4 or 16
+    bytes, the prefix length. The order is the system's."""
     if not os.path.exists("/proc/net"):
         return [("lo0", socket.if_nametoindex("lo0"), 0x8049, bytes((127, 0, 0, 1)), 8)]
     return _ipv4_rows() + _ipv6_rows()

@@ -1,4 +1,4 @@
-"""Sleeping until there is something to do: compiled, or its twin :mod:`everlog.kernel.watch_twin`."""
+"""Sleeps until work arrives: compiled, or its twin :mod:`everlog.kernel.watch_twin`."""
 
 from __future__ import annotations
 
@@ -13,4 +13,4 @@ else:
     Watch = load("everlog.kernel._watch", "everlog.kernel.watch_twin").Watch
 
 WordPair = tuple[Memory, int, Memory, int]
-"""Two numbers of 64 bits in memory: each a memory and an offset."""
+"""Two 64-bit numbers in memory: each a memory and an offset."""

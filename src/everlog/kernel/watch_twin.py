@@ -1,4 +1,5 @@
-"""Sleeping until there is something to do, in Python: what :mod:`everlog.kernel._watch` does without the GIL."""
+"""Sleeps until work arrives, in plain Python: the specification of :mod:`everlog.kernel._watch`, which does it without
+the GIL."""
 
 from __future__ import annotations
 
@@ -14,9 +15,9 @@ NANOSECONDS = 1_000_000_000
 
 
 class Watch:
-    """Nothing happens while both numbers of each pair (of 64 bits, each a memory and an offset) are equal, and no
-    socket can be read. Raises ``IndexError`` and ``ValueError`` for offsets outside of their memory, or no multiple of
-    8."""
+    """Watches pairs of 64-bit numbers in memory, and sockets: work has arrived once the two numbers of a pair differ,
+    or a socket is readable. Raises ``IndexError`` if an offset lies outside its memory, ``ValueError`` if it is not a
+    multiple of 8."""
 
     def __init__(self, pairs: Sequence[tuple[Memory, int, Memory, int]]) -> None:
         for pair in pairs:
@@ -25,12 +26,12 @@ class Watch:
         self._pairs = tuple(pairs)
 
     def park(self, park_ns: int, until_ns: int, sockets: Sequence[int] = ()) -> int:
-        """Sleep for ``park_ns`` (a second at most), again and again, until something happens, or it is ``until_ns`` on
-        the monotonic clock; 0 when something happened already before it slept, else how often it slept. A socket that
-        can be read ends a sleep, a number that changed does not. Raises ``ValueError`` for a ``park_ns`` that is no
-        time, or more than 4,096 sockets."""
+        """Sleep for ``park_ns`` (at most a second) repeatedly until work arrives or the monotonic clock reaches
+        ``until_ns``. Returns the number of sleeps: 0 if work had already arrived. A readable socket ends a sleep early,
+        a changed number does not. Raises ``ValueError`` if ``park_ns`` is out of range or there are more than 4,096
+        sockets."""
         if not 0 < park_ns <= NANOSECONDS or len(sockets) > MAX_SOCKETS:
-            raise ValueError(f"a park of {park_ns} ns with {len(sockets)} sockets")
+            raise ValueError(f"can't park {park_ns} ns with {len(sockets)} sockets: at most 1 s and {MAX_SOCKETS}")
         poll = select.poll()
         for number in sockets:
             poll.register(number, select.POLLIN)

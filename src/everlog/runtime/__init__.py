@@ -1,1 +1,1 @@
-"""Running agents: threads that do a duty cycle, how they idle, and what they are asked. No family."""
+"""Runs agents: threads with a duty cycle, idle strategies, and command queues. Independent of store families."""

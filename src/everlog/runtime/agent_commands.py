@@ -1,5 +1,5 @@
-"""What the conductor asks of an agent: by a queue when the agent runs in another thread, which does one command in each
-of its cycles, or by a direct call when both run in one thread. Source: CommandProxy."""
+"""Commands from the conductor to an agent: through a queue if the agent runs in another thread, where it executes one
+command per cycle, or by a direct call if both share a thread. Source: CommandProxy."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from collections.abc import Callable
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
-from everlog.runtime.doorbell import RungQueue
+from everlog.runtime.doorbell import DoorbellQueue
 
-AgentCommands = RungQueue[Callable[[int], None]]
-"""Each is called with the cycle's time in nanoseconds."""
+AgentCommands = DoorbellQueue[Callable[[int], None]]
+"""A queue of commands. Each is called with the cycle's time in nanoseconds."""
 
 
 class ErrorRecorder(Protocol):
-    """Where errors go that nobody waits for."""
+    """Records errors that no caller waits for."""
 
     def record(self, error: BaseException | str, now_ms: int | None = None) -> None: ...
 
 
 class Caller(Protocol):
-    """The conductor, as far as a direct call needs it."""
+    """The parts of the conductor that a direct call needs."""
 
     @property
     def now_ns(self) -> int:
-        """The time of its cycle."""
+        """The time of the current cycle."""
 
     @property
     def errors(self) -> ErrorRecorder:
-        """Where the errors of commands go."""
+        """The recorder of commands' errors."""
 
 
 class CommandedAgent(Protocol):
-    """An agent with a queue."""
+    """An agent with a command queue."""
 
     @property
     def commands(self) -> AgentCommands: ...
@@ -42,9 +42,8 @@ A = TypeVar("A", bound=CommandedAgent)
 
 
 class AgentProxy(Generic[A]):
-    """Passes commands on to ``agent``; there is nobody to ask while it is ``None``. With a ``caller`` the agent shares
-    the conductor's thread: a command is done before the call returns. A command's error is recorded and stops nothing,
-    in either way."""
+    """Passes commands to ``agent``; drops them while it is ``None``. With a ``caller`` the agent shares the conductor's
+    thread: a command is executed before the call returns. Either way, a command's error is recorded and not raised."""
 
     def __init__(self, agent: A | None = None, caller: Caller | None = None) -> None:
         self.agent = agent
@@ -64,7 +63,7 @@ class AgentProxy(Generic[A]):
 
 
 def do_command(commands: AgentCommands, errors: ErrorRecorder, now_ns: int, now_ms: int) -> int:
-    """Do the first command, if there is one; how many were done. Its error is recorded and stops nothing."""
+    """Execute the first command, if any. Returns how many were executed. An error is recorded and not raised."""
     if not commands:
         return 0
     try:

@@ -1,4 +1,4 @@
-"""Runs agents in a thread until it is told to stop. Source: Agrona, AgentRunner and CompositeAgent."""
+"""Runs agents in a thread until it is stopped. Source: Agrona, AgentRunner and CompositeAgent."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from everlog.time_units import NS_PER_MS
 
 WORD = 8
 MAX_SOCKETS = 64
-"""Of more, the agents ask the system themselves."""
+"""Most sockets that are polled while idle. With more, the agents run every cycle and poll them themselves."""
 SECONDS_TO_STOP = 10.0
 
 
 class Agent(Protocol):
-    """A part of the driver: a machine that has no clock and never waits."""
+    """A part of the driver: a state machine without a clock that never blocks."""
 
     def do_work(self, now_ns: int, now_ms: int) -> int:
-        """One cycle; how much was done. ``now_ns`` is monotonic, ``now_ms`` since the epoch."""
+        """Run one cycle. Returns the amount of work done. ``now_ns`` is monotonic, ``now_ms`` is since the epoch."""
 
     def quiet_until(self) -> int:
-        """The time, on the monotonic clock, before which only what comes by its :attr:`words` and :meth:`sockets` makes
-        work for it; ``BUSY`` when it needs each cycle."""
+        """The monotonic time before which only its :attr:`words` and :meth:`sockets` can bring work; ``BUSY`` if it
+        needs every cycle."""
 
     @property
     def words(self) -> Sequence[WordPair]:
-        """Pairs of numbers in memory that are equal while nothing comes."""
+        """Pairs of numbers in memory; a pair differs once work has arrived."""
 
     def sockets(self) -> Sequence[int]:
-        """The system's numbers of the sockets that it reads."""
+        """File descriptors of the sockets that it reads."""
 
     def resume(self) -> None:
-        """It had no cycles for a while, because it needed none."""
+        """Called after a pause in which it needed no cycles and got none."""
 
     def close(self) -> None:
-        """Give back what it holds; in its own thread, after its last cycle."""
+        """Release its resources. Called in its own thread, after its last cycle."""
 
 
 class AgentRunner:
-    """One thread for ``agents``, which run one after the other and are closed the other way round. What they raise goes
-    to ``on_error``, and they go on. While none of them needs its cycles, a strategy that sleeps looks for what comes in
-    compiled code, as often as it would have run them."""
+    """Runs ``agents`` in one thread, in order, and closes them in reverse order. Exceptions go to ``on_error``, and the
+    agents keep running. While no agent needs its cycles, a sleeping idle strategy polls for work in compiled code, as
+    often as it would have run them."""
 
     def __init__(
         self, name: str, agents: Sequence[Agent], idle: IdleStrategy, on_error: Callable[[Exception], None]
@@ -63,18 +63,18 @@ class AgentRunner:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Once."""
+        """Start the thread. Call it once."""
         self._thread.start()
 
     def close(self) -> None:
-        """Stops after the cycle that runs now, and closes the agents. Idempotent; never from its own thread."""
+        """Stop after the current cycle and close the agents. Idempotent. Must not be called from its own thread."""
         self._is_stopped = True
         self._stopped.put_i64_release(0, 1)
         if self._thread.ident is not None:
             self._thread.join(SECONDS_TO_STOP)
 
     def _wait(self, park_ns: int) -> int:
-        """Sleep as often as nothing comes; how often, or ``BUSY`` where an agent needs each cycle."""
+        """Sleep until work arrives. Returns the number of sleeps, or ``BUSY`` if an agent needs every cycle."""
         until_ns = min(agent.quiet_until() for agent in self.agents)
         if until_ns <= BUSY:
             return BUSY
@@ -87,18 +87,18 @@ class AgentRunner:
         return parks
 
     def do_work(self) -> int:
-        """One cycle of all agents, for who has no thread for them."""
+        """Run one cycle of all agents, for callers that run them without a thread. Returns the work done."""
         now_ns, now_ms = time.monotonic_ns(), time.time_ns() // NS_PER_MS
         done = 0
         for agent in self.agents:
             try:
                 done += agent.do_work(now_ns, now_ms)
-            except Exception as error:  # a driver outlives whatever one command or datagram does to it
+            except Exception as error:  # a driver survives any single command or datagram
                 self._on_error(error)
         return done
 
     def close_agents(self) -> None:
-        """Of a runner that was never started; else its thread does it."""
+        """Close the agents of a runner that was never started; otherwise its thread does."""
         for agent in reversed(self.agents):
             try:
                 agent.close()

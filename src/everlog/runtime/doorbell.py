@@ -1,4 +1,4 @@
-"""Tells an agent that sleeps in another thread that there is something in its queue."""
+"""A queue that wakes an agent sleeping in another thread."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from everlog.kernel.memory import Memory
 from everlog.kernel.watch import WordPair
 
 T = TypeVar("T")
-_RUNG, _HEARD = 0, 8
+_RINGS, _RINGS_SEEN = 0, 8
 
 
-class RungQueue(deque[T]):
-    """Whoever appends to it rings. Appending and taking are atomic."""
+class DoorbellQueue(deque[T]):
+    """A queue whose :meth:`append` wakes the reader. Appending and popping are atomic."""
 
     def __init__(self) -> None:
         super().__init__()
         self._memory = Memory.allocate(16)
 
     def append(self, item: T) -> None:
-        """Leave something, and ring."""
+        """Append an item and wake the reader."""
         super().append(item)
-        self._memory.get_and_add_i64(_RUNG, 1)
+        self._memory.get_and_add_i64(_RINGS, 1)
 
     def listen(self) -> bool:
-        """From now on :attr:`words` differ when somebody rings. Whether there is nothing in it."""
-        self._memory.put_i64(_HEARD, self._memory.get_i64_acquire(_RUNG))
+        """Make :attr:`words` equal until the next append. Returns whether the queue is empty."""
+        self._memory.put_i64(_RINGS_SEEN, self._memory.get_i64_acquire(_RINGS))
         return not self
 
     @property
     def words(self) -> WordPair:
-        """How often somebody rang, and how often that was heard."""
-        return self._memory, _RUNG, self._memory, _HEARD
+        """The number of appends, and that number at the last :meth:`listen`."""
+        return self._memory, _RINGS, self._memory, _RINGS_SEEN

@@ -1,5 +1,5 @@
-"""What an agent's thread does when there was nothing to do, under Aeron's names.
-Source: Agrona, IdleStrategy and its kinds; Aeron, Configuration.agentIdleStrategy (backoff's parameters)."""
+"""Idle strategies of an agent's thread, under Aeron's names.
+Source: Agrona, IdleStrategy and its implementations; Aeron, Configuration.agentIdleStrategy (backoff's parameters)."""
 
 from __future__ import annotations
 
@@ -17,69 +17,70 @@ SLEEP_NS, SLEEP_MS_NS = 1_000, 1_000_000
 NANOSECONDS = 1e-9
 
 NOT_CONTROLLED, CONTROLLED_NOOP, CONTROLLED_SPIN, CONTROLLED_YIELD, CONTROLLED_PARK = range(5)
-"""Values of the counter that a controllable strategy looks at."""
+"""Values of a controllable strategy's counter."""
 
 
 class Number(Protocol):
-    """A counter that others may set."""
+    """A counter that other processes may set."""
 
     def get_acquire(self) -> int:
-        """Its value."""
+        """Read the value."""
 
     def set_release(self, value: int) -> None:
-        """Give it a value."""
+        """Set the value."""
 
 
 class IdleStrategy(Protocol):
-    """One belongs to one thread."""
+    """Waits between duty cycles. An instance belongs to one thread."""
 
     def idle(self, work_count: int) -> None:
-        """After a cycle that did so much: 0 may wait, more begins anew."""
+        """Called after each cycle with the work it did: may wait if 0, starts over otherwise."""
 
 
 class NoOp:
-    """Does nothing."""
+    """Never waits, not even for other threads of the interpreter."""
 
     def idle(self, work_count: int) -> None:
-        """Goes on at once."""
+        """Return immediately."""
 
 
 class BusySpin:
-    """Takes a whole core, so that nothing waits; other threads of the interpreter get their turn."""
+    """Occupies a whole core for the lowest latency; other threads of the interpreter get their turn."""
 
     def idle(self, work_count: int) -> None:
-        """Goes on at once, when other threads of this interpreter had theirs."""
+        """Let other threads of this interpreter run if there was no work."""
         if work_count <= 0:
             time.sleep(0)
 
 
 class Yielding:
-    """Takes a whole core that nobody else wants."""
+    """Occupies a whole core unless another thread or process wants it."""
 
     def idle(self, work_count: int) -> None:
-        """Lets another process or thread run."""
+        """Yield to another process or thread if there was no work."""
         if work_count <= 0:
             os.sched_yield()
 
 
 class Sleeping:
-    """Sleeps a fixed time."""
+    """Sleeps for a fixed time."""
 
     def __init__(self, period_ns: int) -> None:
         self._seconds = period_ns * NANOSECONDS
 
     def idle(self, work_count: int) -> None:
-        """Sleeps, when there was nothing to do."""
+        """Sleep if there was no work."""
         if work_count <= 0:
             time.sleep(self._seconds)
 
 
 class Backoff:
-    """Spins, then yields, then sleeps twice as long each time. Where others want the processor, a yield may cost whole
-    time slices, and who yields again and again comes last: then it sleeps at once, and is woken before them.
+    """Spins, then yields, then sleeps, twice as long each time. If the processor is contended, a yield may cost whole
+    time slices and a thread that yields repeatedly is scheduled last; after one slow yield it therefore sleeps, as
+    sleepers are woken first.
 
-    ``wait`` is asked for the longest sleeps, with their nanoseconds: it sleeps as often as it can without a cycle, and
-    says how often; 0 is for the strategy to sleep itself."""
+    ``wait``, if set, does the longest sleeps: called with their nanoseconds, it sleeps as often as no cycle is needed
+    and returns how often; if that is 0, the strategy sleeps itself."""
 
     def __init__(
         self,
@@ -96,7 +97,7 @@ class Backoff:
         self._park = self._min_park
 
     def idle(self, work_count: int) -> None:
-        """The next step, or back to the first one."""
+        """Take the next step if there was no work, else go back to the first."""
         if work_count > 0:
             self._idle_cycles = 0
             return
@@ -115,14 +116,15 @@ class Backoff:
 
 
 class Controllable:
-    """Does what a counter says, which tools and clients can set; sleeps while it says nothing."""
+    """Does what its counter says; tools and clients can set it. Sleeps while the counter has none of the known
+    values."""
 
     def __init__(self, counter: Number) -> None:
         self._counter = counter
         counter.set_release(CONTROLLED_PARK)
 
     def idle(self, work_count: int) -> None:
-        """As the counter says, when there was nothing to do."""
+        """Do what the counter says if there was no work."""
         if work_count > 0:
             return
         asked = self._counter.get_acquire()
@@ -145,10 +147,11 @@ STRATEGIES: dict[str, Callable[[], IdleStrategy]] = {
 
 
 def idle_strategy(name: str, controlled_by: Number | None = None) -> IdleStrategy:
-    """A strategy by one of Agrona's short names. ``controlled_by``: what ``controllable`` looks at. Raises
-    :class:`UsageError`."""
+    """Make the strategy with one of Agrona's short names. ``controlled_by`` is the counter of ``controllable``. Raises
+    :class:`UsageError` for an unknown name."""
     if name == "controllable" and controlled_by is not None:
         return Controllable(controlled_by)
     if name not in STRATEGIES:
-        raise UsageError("idle strategy", found=repr(name), expected=", ".join(sorted((*STRATEGIES, "controllable"))))
+        names = ", ".join(sorted((*STRATEGIES, "controllable")))
+        raise UsageError("idle strategy", found=repr(name), expected=f"one of {names}")
     return STRATEGIES[name]()

@@ -1,9 +1,9 @@
-"""Until when an agent needs no cycle: nothing is open that moves by itself, and what may come is seen in memory or at
-sockets."""
+"""Special values of an agent's ``quiet_until``, the time until which it needs no cycle: nothing it has open changes by
+itself, and new work shows in memory or at sockets."""
 
 from __future__ import annotations
 
 BUSY = 0
-"""It needs each cycle."""
+"""The agent needs every cycle."""
 FOREVER = 1 << 62
-"""Until something comes."""
+"""The agent needs no cycle until work arrives."""

@@ -1,7 +1,7 @@
-"""What may take long and must not hold up the conductor: names looked up, files made. Source: NativeResourceAgent.
+"""Slow tasks that must not block the conductor: name resolution, file creation. Source: NativeResourceAgent.
 
-A command that needs such a thing is a generator: it yields until the task is done, once in each of the conductor's
-cycles, and limits move on meanwhile.
+A command that needs a task is a generator: it yields once per conductor cycle until the task is done, so limits keep
+advancing.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from typing import Any, Generic, Protocol, TypeVar
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 Steps = Generator[None, None, T]
-"""A command in steps, with its result."""
+"""A command in steps, and its result."""
 
 
 class Task(Protocol[T_co]):
-    """Something that was begun."""
+    """A submitted task."""
 
     def done(self) -> bool: ...
     def result(self) -> T_co:
-        """What came of it, or its error, raised. Only once it is done."""
+        """Return its result or raise its error. Only valid once it is done."""
 
 
 class Tasks(Protocol):
-    """Does tasks one after the other."""
+    """Executes tasks in order."""
 
     def submit(self, task: Callable[[], T], /) -> Task[T]: ...
     def close(self) -> None: ...
@@ -44,18 +44,18 @@ class _Done(Generic[T]):
 
 
 class InlineTasks:
-    """Does each at once: for tests and the simulation. Errors are raised where it is submitted."""
+    """Executes each task in :meth:`submit`, which raises its error: for tests and the simulation."""
 
     def submit(self, task: Callable[[], T], /) -> Task[T]:
-        """Do it."""
+        """Execute the task."""
         return _Done(task())
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing."""
 
 
 class _Waiting(Generic[T]):
-    """A task that a thread does."""
+    """A task for the thread of :class:`ThreadTasks`."""
 
     def __init__(self, task: Callable[[], T]) -> None:
         self._task = task
@@ -64,7 +64,6 @@ class _Waiting(Generic[T]):
         self._error: BaseException | None = None
 
     def run(self) -> None:
-        """Do it."""
         try:
             self._value = self._task()
         except BaseException as error:
@@ -81,8 +80,8 @@ class _Waiting(Generic[T]):
 
 
 class ThreadTasks:
-    """A thread of its own, which begins with the first task. It is no reason for the process to go on: a name server
-    that does not answer holds nobody up who wants to end."""
+    """Executes tasks in a thread of its own, started by the first task. It is a daemon thread: an unresponsive name
+    server does not keep the process from exiting."""
 
     def __init__(self, close_timeout_s: float = 5.0) -> None:
         self._close_timeout_s = close_timeout_s
@@ -90,7 +89,7 @@ class ThreadTasks:
         self._thread: threading.Thread | None = None
 
     def submit(self, task: Callable[[], T], /) -> Task[T]:
-        """Do it when those before it are done."""
+        """Queue the task; it runs after those submitted before."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="aeron-resources", daemon=True)
             self._thread.start()
@@ -103,7 +102,7 @@ class ThreadTasks:
             task.run()
 
     def close(self) -> None:
-        """Do what was asked for, if that does not take too long."""
+        """Finish the queued tasks, waiting at most ``close_timeout_s``."""
         if self._thread is not None:
             self._tasks.put(None)
             self._thread.join(self._close_timeout_s)
@@ -111,7 +110,7 @@ class ThreadTasks:
 
 
 def finished(task: Task[T]) -> Steps[T]:
-    """``value = yield from finished(task)``."""
+    """Yield until the task is done, then return its result: ``value = yield from finished(task)``."""
     while not task.done():
         yield
     return task.result()

@@ -1,1 +1,1 @@
-"""Frames of Aeron: found in bytes, made from messages, and what their fields mean."""
+"""Aeron frames: finding them in bytes, making them from messages, and the meaning of their fields."""

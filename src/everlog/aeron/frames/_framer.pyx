@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Compiled framer; :mod:`everlog.aeron.frames.framing_twin` says what it does and why."""
+"""Compiled framer; :mod:`everlog.aeron.frames.framing_twin` documents what it does and why."""
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING
@@ -38,7 +38,7 @@ cdef extern from *:
     """
     #include <stdint.h>
     #include <time.h>
-    /* Some milliseconds late, and as fast as reading a variable, where there is such a clock. */
+    /* The coarse clock, if available: a few milliseconds late, but as fast as reading a variable. */
     static inline int64_t everlog_now_ns(void) {
         struct timespec now;
     #ifdef CLOCK_MONOTONIC_COARSE
@@ -60,7 +60,7 @@ cdef extern from *:
         v = __builtin_bswap64(v);
     #endif
         return v; }
-    /* Of buffers from outside, which need not be aligned. */
+    /* For buffers from callers, which need not be aligned. */
     static inline int64_t everlog_int32_at(const void* values, int64_t i) {
         int32_t v; memcpy(&v, (const char*)values + 4 * i, 4); return v; }
     static inline int64_t everlog_int64_at(const void* values, int64_t i) {
@@ -75,7 +75,7 @@ cdef extern from *:
         v = __builtin_bswap64(v);
     #endif
         memcpy(at, &v, 8); }
-    /* memcpy; up to 64 bytes without a call: both halves, which may overlap. */
+    /* memcpy; up to 64 bytes are copied without a call, as two halves that may overlap. */
     static inline void everlog_copy(uint8_t* to, const uint8_t* from, int64_t n) {
         if (n > 64) memcpy(to, from, (size_t)n);
         else if (n >= 32) {
@@ -89,7 +89,7 @@ cdef extern from *:
             memcpy(&a, from, 8); memcpy(&b, from + n - 8, 8); memcpy(to, &a, 8); memcpy(to + n - 8, &b, 8);
         } else while (n-- > 0) to[n] = from[n];
     }
-    /* Eight bytes, seen by nobody before what was stored earlier. */
+    /* Stores eight bytes that become visible only after everything stored earlier (release). */
     static inline void everlog_store64_release(uint8_t* to, const uint8_t* from) {
         uint64_t v; memcpy(&v, from, 8); __atomic_store_n((uint64_t*)to, v, __ATOMIC_RELEASE); }
     static inline void everlog_zero32(uint8_t* to) { memset(to, 0, 32); }
@@ -121,8 +121,8 @@ cdef enum:
     UNFRAGMENTED = 0xC0
     MAX_FRAME_LENGTH = 65536
     PAGE = 4096
-    CHUNK_BYTES = 65536         # of a block are copied before their headers are looked at
-    OBJECTS_AHEAD = 16          # payloads of a list are asked for from memory
+    CHUNK_BYTES = 65536         # bytes of a block that are copied before their headers are checked
+    OBJECTS_AHEAD = 16          # payloads of a list that are prefetched
     NOT_TAKEN = 0
     TAKEN = 1
     SLOW_PATH = -1
@@ -142,7 +142,7 @@ cdef inline int64_t align32(int64_t length) noexcept nogil:
 
 
 cdef inline uint64_t first_word(uint64_t kind, uint64_t flags) noexcept nogil:
-    """Of a header, without the frame's length."""
+    """Builds a header without the frame's length."""
     return kind << 8 * DATA_HEADER_TYPE | flags << 8 * DATA_HEADER_FLAGS
 
 
@@ -156,14 +156,14 @@ cdef inline void put_header(
 
 
 cdef inline void put_payload(uint8_t* out, const uint8_t* payload, int64_t length, int64_t behind) noexcept nogil:
-    """Into the frame at ``out``, which ends at ``behind``."""
+    """Write a payload into the frame at ``out``, which ends at ``behind``."""
     if length:
         everlog_zero32(out + behind - 32)
         everlog_copy(out + HEADER, payload, length)
 
 
 cdef struct Place:
-    # Where the next frame goes, and how far frames may go in this term and this buffer.
+    # The place of the next frame, and the limits of this term and this buffer.
     int64_t at
     int64_t last
     int64_t shift               # from ``at`` to the offset in the term
@@ -178,7 +178,7 @@ cdef struct Wrong:
 
 
 cdef class Held:
-    """The buffer of a memoryview without gaps, as long as this is there."""
+    """The buffer of a contiguous memoryview, held as long as this object exists."""
 
     cdef Py_buffer view
 
@@ -190,7 +190,7 @@ cdef class Held:
 
 
 cdef class Reserved:
-    """Reserved values: of a list or tuple, of a buffer, or 0 for each."""
+    """Reserved values from a list or tuple, from a buffer, or 0 for all."""
 
     cdef object values
     cdef Held held
@@ -231,7 +231,7 @@ def longest_of(payloads):
     cdef Py_ssize_t at = 0, longest = 0, length
     if type(payloads) is not list and type(payloads) is not tuple:
         return max(map(len, payloads), default=0)
-    while at < everlog_count(payloads):     # each time: a length may be asked of an object that changes the list
+    while at < everlog_count(payloads):     # read again each time: an object's __len__ may change the list
         if PyBytes_CheckExact(<object>everlog_items(payloads)[at]):
             length = PyBytes_GET_SIZE(<object>everlog_items(payloads)[at])
         else:
@@ -247,12 +247,12 @@ cdef class Framer:
 
     cdef readonly object framing
     cdef readonly int64_t capacity, max_message_length, max_payload_length, start_position, position, length
-    cdef object buffer          # a memoryview: while it is there, its bytearray does not move
+    cdef object buffer          # a memoryview, which keeps its bytearray from moving
     cdef uint8_t* data
     cdef int64_t term_length, end
     cdef int term_bits
     cdef uint32_t initial_term_id
-    cdef uint64_t session, stream           # where they are in their words of a header
+    cdef uint64_t session, stream           # shifted to their places in a header's words
     cdef bint is_padded, is_checked
     cdef Crc32 crc
 
@@ -395,14 +395,14 @@ cdef class Framer:
         cdef int64_t taken, at = 0, behind
         with nogil:
             taken = self.put_block(<const uint8_t*>source.view.buf, source.view.len, &at)
-        if taken < 0:  # at ``at`` of the block, and of what was copied of it
+        if taken < 0:  # the wrong frame is at ``at`` of the block, and of its copy
             behind = min(at + HEADER, source.view.len)
             header = bytes(self.buffer[self.length + at : self.length + behind])
             raise self.framing.fault(header, self.position + at, at, source.view.len - at)
         return taken
 
     cdef inline Place place(self) noexcept nogil:
-        """For whole frames without a checksum; there is none where these are not possible."""
+        """Prepare the fast path for whole frames without a checksum, if these are possible."""
         cdef Place place
         cdef int64_t in_term = self.position & (self.term_length - 1), at = self.length
         place.at = place.last = at
@@ -421,8 +421,8 @@ cdef class Framer:
         self.length = at
 
     cdef Py_ssize_t put_bytes_of(self, payloads, Py_ssize_t at, Reserved reserved, bint* is_over) except -1:
-        """As many messages from ``at`` on as are ``bytes`` with plain reserved values. No Python code runs meanwhile.
-        ``is_over``: a message was not taken."""
+        """Frame messages from ``at`` on as long as they are ``bytes`` with plain reserved values. No Python code runs
+        during this. Sets ``is_over`` if a message was not taken."""
         cdef PyObject** items = everlog_items(payloads)
         cdef Py_ssize_t count = everlog_count(payloads), value_count = 0
         cdef PyObject** values = NULL
@@ -473,7 +473,7 @@ cdef class Framer:
         return at
 
     cdef int put_object(self, payload, value, Reserved reserved, Py_ssize_t index) except -1:
-        """Any message, with a reserved value, or that of its index. Python code may run until all is at hand."""
+        """Frame any message with a reserved value, or that of its index. Python code may run until all is read."""
         cdef Py_buffer view
         cdef int64_t number
         if not PyBytes_CheckExact(payload):
@@ -500,7 +500,7 @@ cdef class Framer:
     cdef inline bint find(
         self, Held column, Held places, int width, int64_t at, Wrong* found
     ) noexcept nogil:
-        """Where message ``at`` of a column lies; whether it can be framed."""
+        """Find message ``at`` of a column. Returns whether it can be framed."""
         if width == 4:
             found.first = everlog_int32_at(places.view.buf, at)
             found.last = everlog_int32_at(places.view.buf, at + 1)
@@ -516,7 +516,7 @@ cdef class Framer:
     cdef int64_t put_column(
         self, Held column, Held places, int width, int64_t at, int64_t stop, const void* reserved, Wrong* wrong
     ) noexcept nogil:
-        """Messages ``at`` to ``stop``: where it ended, before a message that is wrong, or was not taken."""
+        """Frame the messages ``at`` to ``stop``. Returns the index of the first one that is wrong or was not taken."""
         cdef Place place = self.place()
         cdef Wrong found
         cdef uint8_t* data = self.data
@@ -572,9 +572,9 @@ cdef class Framer:
         return at
 
     cdef int put(self, const uint8_t* payload, int64_t length, int64_t reserved) noexcept nogil:
-        """One message, or padding."""
+        """Write one message, or padding."""
         cdef int64_t in_term = self.position & (self.term_length - 1)
-        cdef int64_t at = self.length       # once: threads that should not may change it
+        cdef int64_t at = self.length       # read once: other threads might change it against the rules
         cdef int64_t rest = self.term_length - in_term, room = self.capacity - at
         cdef int64_t longest = self.max_payload_length, part, behind, framed
         cdef uint64_t stream_and_term = self.stream_and_term(), flags = FLAG_BEGIN
@@ -623,14 +623,14 @@ cdef class Framer:
         everlog_store32(frame + DATA_HEADER_SESSION_ID, self.crc.update(0, frame + HEADER, behind - HEADER))
 
     cdef int64_t put_block(self, const uint8_t* block, int64_t given, int64_t* wrong_at) noexcept nogil:
-        """How many bytes were taken, or -1 with the offset of a wrong frame. What is looked at is a copy: the block may
-        change meanwhile."""
+        """Returns how many bytes were taken, or -1 with the offset of a wrong frame. Checks a copy, as the block may
+        change concurrently."""
         cdef int64_t already = self.length
         cdef uint8_t* base = self.data + already
         cdef uint8_t* frame
         cdef int64_t room = self.capacity - already, copied = 0, at = 0, length, behind
         cdef int64_t start = self.position, size = self.term_length, in_term = start & (size - 1)
-        cdef int64_t first_end = self.end - start       # of the block, where the end is
+        cdef int64_t first_end = self.end - start       # the end's offset in the block
         cdef int64_t most = min(room, given)
         cdef uint64_t stream_and_term = self.stream_and_term(), session = self.session, first
         cdef uint32_t kind
@@ -683,7 +683,7 @@ cdef class Framer:
 cdef inline int64_t copy_more(
     uint8_t* base, const uint8_t* block, int64_t copied, int64_t needed, int64_t most
 ) noexcept nogil:
-    """Copy a block on, up to ``needed`` and some more, but not behind ``most``; how much there is then."""
+    """Copy more of a block: up to ``needed`` and a chunk more, but not past ``most``. Returns how much is copied."""
     cdef int64_t upto = min(most, max(needed, copied + CHUNK_BYTES))
     memcpy(base + copied, block + copied, upto - copied)
     return upto
@@ -795,8 +795,8 @@ cdef class Tail:
         return self.written
 
     cdef inline bint store(self, int64_t at, int64_t length):
-        """See the twin. The whole first word comes last: it is aligned, as frames are in the file. Who is the first in
-        a page may wait for the file system, so other threads run meanwhile."""
+        """See the twin. The whole first word is written last: it is aligned, as frames are in the file. The first write
+        to a page may wait for the file system, so the GIL is released."""
         cdef uint8_t* data = self.framer.data
         cdef uint8_t* place
         if not self.has_window or at < 0 or at > self.window.len - length:

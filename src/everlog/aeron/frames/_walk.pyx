@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Compiled walker; :mod:`everlog.aeron.frames.walk_twin` says what it does and why."""
+"""Compiled walker; :mod:`everlog.aeron.frames.walk_twin` documents what it does and why."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
@@ -20,7 +20,7 @@ cdef extern from *:
     #include <string.h>
     #include <stdint.h>
     static inline void everlog_prefetch(const void* at) { __builtin_prefetch(at, 0, 0); }
-    /* Into the second-level cache, which waits for more lines at the same time than the first one does. */
+    /* Prefetches into the second-level cache, which can wait for more lines at once than the first-level one. */
     static inline void everlog_prefetch_far(const uint8_t* at, int64_t length) {
         for (int64_t i = 0; i < length; i += 64) __builtin_prefetch(at + i, 0, 2);
     }
@@ -73,7 +73,7 @@ cdef enum:
     PREFETCH = 2048
     FAR_PREFETCH = 4096         # bytes that a run of large payloads is prefetched ahead
     MAX_PLAIN_SESSIONS = 8
-    MAX_RUN_STRIDE = 128        # of a run whose payloads are copied behind it, from the first-level cache
+    MAX_RUN_STRIDE = 128        # of a run whose payloads are copied after it, from the first-level cache
 
 assert (HEADER, MAX_FRAME_LENGTH, MAX_MESSAGE_BYTES, PAGE_SIZE) == (
     _frames.HEADER_LENGTH, _frames.MAX_FRAME_LENGTH, _frames.MAX_MESSAGE_BYTES, _frames.PAGE_SIZE,
@@ -99,7 +99,7 @@ cdef inline int type_of(const uint8_t* frame) noexcept nogil:
 
 
 cdef inline int shorter_lengths(int64_t length, int64_t* found) noexcept nogil:
-    """The aligned lengths that ``length`` has with one bit less, those of a whole header or more."""
+    """The aligned lengths, of at least a header, that ``length`` has with one bit cleared."""
     cdef int64_t bits = length & 0xFFFF, low, shorter
     cdef int count = 0
     while bits:
@@ -115,7 +115,7 @@ cdef inline int shorter_lengths(int64_t length, int64_t* found) noexcept nogil:
 cdef inline bint holds_shorter(
     const uint8_t* frame, const int64_t* shorter, int count, uint64_t expected
 ) noexcept nogil:
-    """Whether something like a header lies where the frame would end with a shorter length: to be looked at closely."""
+    """Whether something like a header lies where the frame would end with a shorter length, so that it needs a check."""
     cdef int i
     for i in range(count):
         if everlog_load64(frame + shorter[i] + DATA_HEADER_STREAM_ID) == expected:
@@ -129,15 +129,15 @@ cdef struct Run:
     uint64_t expected       # stream id and term id of each header
     int64_t in_term         # term offset of ``data``
     int64_t stride          # from header to header
-    int64_t last            # where a header of the run may begin, at most
-    int64_t distance        # how far ahead memory is asked for
+    int64_t last            # last offset at which a header of the run may begin
+    int64_t distance        # prefetch distance
     const int64_t* shorter
     int shorter_count
 
 
 cdef int find_run(const Run* run, int64_t at, int64_t room, const uint8_t** found) noexcept nogil:
-    """How many frames from ``at`` on, up to ``room``, are each followed by a header that is equal but for its term offset.
-    A loop with nothing else in it: the processor need not wait for one header to find the next.
+    """Count the frames from ``at`` on, up to ``room``, that are each followed by a header equal except for its term
+    offset. The loop does nothing else, so that the processor need not wait for one header to find the next.
     """
     cdef const uint8_t* frame = run.data + at
     cdef const uint8_t* last = run.data + run.last
@@ -168,9 +168,9 @@ cdef int find_run(const Run* run, int64_t at, int64_t room, const uint8_t** foun
 cdef int copy_run(
     const Run* run, int64_t at, int64_t room, const uint8_t** found, char* out, int64_t payload, uint8_t* headers
 ) noexcept nogil:
-    """``find_run`` for large payloads, which are copied to ``out`` while they stream in, before anything else in the
-    frame is looked at, and the headers to ``headers``: to read them again later would wait for memory again. What was
-    copied of a frame that does not belong to the run is copied over.
+    """``find_run`` for large payloads: copies them to ``out`` while they stream in, before anything else in the frame is
+    read, and the headers to ``headers``, as reading them again later would wait for memory again. The copy of a frame
+    that does not belong to the run is overwritten.
     """
     cdef const uint8_t* frame = run.data + at
     cdef const uint8_t* behind
@@ -203,12 +203,12 @@ cdef int copy_run(
 
 
 ctypedef int (*Copying)(const Run*, int64_t, int64_t, const uint8_t**, char*, int64_t, uint8_t*) noexcept nogil
-# Not inlined: among its caller's variables, for which there are not registers enough, the loop is a third slower.
+# Not inlined: its caller has too many variables for the registers, which would make the loop a third slower.
 cdef Copying copy_run_apart = copy_run
 
 
 cdef inline char* room_for(RowSink sink, Target* target, int64_t count) except NULL nogil:
-    """Where the next ``count`` bytes of a column go."""
+    """Destination of the next ``count`` bytes of a column."""
     if target.used + count + COPY_SLACK > target.capacity:
         sink._grow(target, target.used + count + COPY_SLACK)
     return target.data + target.used
@@ -283,7 +283,7 @@ cdef class Walker:
     def __init__(self, geometry, bint assemble, crc=None):
         length = geometry.term_length
         if length < 32 or length & (length - 1):
-            raise ValueError(f"term length {length} is no power of two")
+            raise ValueError(f"term length {length} is not a power of two")
         self.geometry = geometry
         self.assemble = assemble
         self.initial_term_id = geometry.initial_term_id
@@ -306,7 +306,7 @@ cdef class Walker:
         self.skipping = False
 
     def select(self, int64_t first, int64_t stop, bint skipping):
-        """Give records whose first frame is at ``first <= position < stop``."""
+        """Select records whose first frame is at ``first <= position < stop``."""
         self.first = first
         self.stop = stop
         self.skipping = skipping
@@ -315,7 +315,7 @@ cdef class Walker:
         """Walk ``data[start:end]``; ``data[0]`` is at position ``base``. Returns a status."""
         cdef int status
         if start < 0 or end > data.shape[0] or start > end:
-            raise ValueError(f"range {start} to {end} in a buffer of {data.shape[0]} bytes")
+            raise ValueError(f"range {start} to {end} is outside a buffer of {data.shape[0]} bytes")
         self.data = &data[0] if data.shape[0] else NULL
         self.end = end
         self.base = base
@@ -332,7 +332,7 @@ cdef class Walker:
         """The offset of the first intact frame in ``data[start:end]``, or -1."""
         cdef int64_t at, found = -1
         if start < 0 or end > data.shape[0]:
-            raise ValueError(f"range {start} to {end} in a buffer of {data.shape[0]} bytes")
+            raise ValueError(f"range {start} to {end} is outside a buffer of {data.shape[0]} bytes")
         if end - start < HEADER:
             return -1
         self.data = &data[0]
@@ -415,8 +415,8 @@ cdef class Walker:
             at = behind
 
     cdef int64_t plain(self, int64_t at, int64_t stop_at, RowSink sink) except -1 nogil:
-        """The common case of ``run``, in one tight loop: intact whole messages, each followed by another data frame of
-        the same term. Returns the place of the first frame that is anything else; nothing is decided here.
+        """Handle the common case of ``run`` in one tight loop: intact whole messages, each followed by another data
+        frame of the same term. Returns the offset of the first other frame, without judging it.
         """
         cdef const uint8_t* data = self.data
         cdef const uint8_t* readable_end = data + self.end
@@ -424,12 +424,12 @@ cdef class Walker:
         cdef Target* payload_column = sink.payload
         cdef int64_t base = self.base
         cdef int64_t term_end = min(self.term_end_of(at), self.end)
-        cdef int64_t last = term_end - HEADER           # where a header that can be read may begin, at most
+        cdef int64_t last = term_end - HEADER           # last offset at which a readable header may begin
         cdef int64_t in_term = base - (base + at & ~(self.term_length - 1))     # term offset of ``data``
         cdef uint64_t expected = self.expected_at(at), word, next_word
         cdef uint32_t longest = self.mtu_length - 1 if self.mtu_length else MAX_FRAME_LENGTH
         cdef int64_t behind, ahead, length = 0, stride = 0, distance = 0, first = at
-        cdef int64_t shorter[FLIPPED_BITS]              # where a frame would end whose length has one bit less
+        cdef int64_t shorter[FLIPPED_BITS]              # where a frame would end if its length had one bit less
         cdef int shorter_count = 0, i
         cdef int64_t row = sink.row_count + sink.block.count, max_rows = sink.max_rows, room
         cdef int64_t byte_room = sink.max_bytes - sink.byte_count - sink.block.byte_count
@@ -440,7 +440,7 @@ cdef class Walker:
             return at
         word = everlog_load64(frame)                    # length, version, flags, type
         while at < stop_at and row < max_rows:
-            # An intact length was seen when this header was the next one; here: data, whole message, no odd length.
+            # The header was checked as the successor of the last frame; here: data, whole message, usual length.
             if (word >> 48) != TYPE_DATA or (word >> 40) & UNFRAGMENTED != UNFRAGMENTED:
                 break
             if <uint32_t>word != length:
@@ -451,7 +451,7 @@ cdef class Walker:
                 distance = PREFETCH if payload_column != NULL else max(<int64_t>PREFETCH * 2, 8 * stride)
                 shorter_count = shorter_lengths(length, shorter)
             else:
-                # Headers often repeat but for their term offset; while they do, little need be looked at.
+                # Headers often repeat except for their term offset; runs of them need fewer checks.
                 room = min(<int64_t>BLOCK_ROWS - n, max_rows - row)
                 if payload_column != NULL and room * (length - HEADER) > byte_room:
                     room = byte_room // (length - HEADER)
@@ -522,12 +522,12 @@ cdef class Walker:
         return (((self.base + at) >> self.term_bits) + 1 << self.term_bits) - self.base
 
     cdef inline uint64_t expected_at(self, int64_t at) noexcept nogil:
-        """Stream id and term id as they lie in the header of a frame at ``at``."""
+        """Stream id and term id, in the header's byte layout, of a frame at ``at``."""
         cdef uint32_t term_id = <uint32_t>(self.initial_term_id + ((self.base + at) >> self.term_bits))
         return <uint64_t>self.stream_id | <uint64_t>term_id << 32
 
     cdef int frame(self, int64_t at) noexcept nogil:
-        """Status of the frame at ``at``, looked at from all sides."""
+        """Status of the frame at ``at``, after all checks."""
         cdef const uint8_t* frame = self.data + at
         cdef int64_t length, behind, checked
         cdef int status
@@ -566,7 +566,7 @@ cdef class Walker:
         return 0
 
     cdef int check(self, int64_t at) noexcept nogil:
-        """Status of the header at ``at``: 0 when it is what its position demands."""
+        """Status of the header at ``at``: 0 if it matches its position."""
         cdef const uint8_t* frame = self.data + at
         cdef int64_t length = length_of(frame)
         cdef int64_t term_offset = (self.base + at) & (self.term_length - 1)
@@ -588,7 +588,7 @@ cdef class Walker:
         return STREAM_ID if ids else 0
 
     cdef bint has_checksum(self, int64_t at) noexcept nogil:
-        """Whether the frame's checksum is right; true for padding, and for what ends behind the buffer."""
+        """Whether the frame's checksum is right; true for padding, and for frames that end after the buffer."""
         cdef const uint8_t* frame = self.data + at
         cdef int64_t behind = at + align32(length_of(frame))
         cdef uint32_t session_id
@@ -631,7 +631,7 @@ cdef class Walker:
         return False
 
     cdef bint is_torn(self, int64_t at, int64_t behind) noexcept nogil:
-        """Whether the last frame of a recording without a known end has an empty page in it."""
+        """Whether the last frame of a recording without a known end contains an empty page."""
         cdef int64_t page
         if self.limit >= 0 or (behind + HEADER <= self.end and everlog_load32(self.data + behind)):
             return False
@@ -643,7 +643,7 @@ cdef class Walker:
         return False
 
     cdef bint resembles(self, int64_t at) noexcept nogil:
-        """Whether a damaged header still says in two of three fields what its position demands."""
+        """Whether at least two of three fields of a damaged header match its position."""
         cdef const uint8_t* frame = self.data + at
         cdef uint64_t ids = everlog_load64(frame + DATA_HEADER_STREAM_ID) ^ self.expected_at(at)
         cdef int fits = (ids >> 32 == 0) + (<uint32_t>ids == 0)
@@ -652,7 +652,7 @@ cdef class Walker:
         return fits >= 2
 
     cdef bint may_be_fragment(self, int64_t at, int64_t length) noexcept nogil:
-        """Whether the frame at ``at``, which ends a message, likely does not."""
+        """Whether the end flag of the frame at ``at`` is likely wrong."""
         cdef int64_t behind = at + align32(length)
         cdef const uint8_t* frame = self.data + behind
         if length != self.mtu_length or behind + HEADER > self.end or self.check(behind):
@@ -662,7 +662,7 @@ cdef class Walker:
         return self.may_share_message(at, behind)
 
     cdef bint may_share_message(self, int64_t at, int64_t behind) noexcept nogil:
-        """Whether frames that follow each other can be of one message."""
+        """Whether two consecutive frames can belong to the same message."""
         if (self.base + behind) & (self.term_length - 1) == 0:
             return False
         return self.checked or (
@@ -671,7 +671,7 @@ cdef class Walker:
         )
 
     cdef int message(self, int64_t at, RowSink sink) except -1 nogil:
-        """Add the message whose first fragment is at ``at``: 0 and its end in ``resume``, or a status."""
+        """Add the message whose first fragment is at ``at``. Returns 0 and sets ``resume`` to its end, or a status."""
         cdef const uint8_t* data = self.data
         cdef const uint8_t* frame
         cdef int64_t here = at, total = 0, length = 0, behind, resume

@@ -1,4 +1,4 @@
-"""The columns of scans of Aeron frames, and where their values come from."""
+"""The columns of scans of Aeron frames, and the sources of their values."""
 
 from __future__ import annotations
 
@@ -12,20 +12,18 @@ from everlog.kernel.columns import RowSink
 from everlog.kernel.sources import Bytes, FieldOf, Null, Source, Value
 
 TIMESTAMP_UNITS = {"reserved_value:ns": 1, "reserved_value:us": 1_000, "reserved_value:ms": 1_000_000}
-"""Where a publisher may keep a time, and nanoseconds in its unit."""
+"""Frame fields that may hold a publisher's time, and the nanoseconds in its unit."""
 
 POSITION = Column("position", ColumnType.INT64, "of the first frame's first byte", nullable=False)
-END_POSITION = Column("end_position", ColumnType.INT64, "behind the last frame, padded to 32 bytes", nullable=False)
-SESSION_ID = Column("session_id", ColumnType.INT32, "null where a checksum lies over it")
-STREAM_ID = Column("stream_id", ColumnType.INT32, "as the publisher chose it", nullable=False)
+END_POSITION = Column("end_position", ColumnType.INT64, "after the last frame, padded to 32 bytes", nullable=False)
+SESSION_ID = Column("session_id", ColumnType.INT32, "null if overwritten by a checksum")
+STREAM_ID = Column("stream_id", ColumnType.INT32, "chosen by the publisher", nullable=False)
 TERM_ID = Column("term_id", ColumnType.INT32, "of the first frame", nullable=False)
 TERM_OFFSET = Column("term_offset", ColumnType.INT32, "of the first frame", nullable=False)
 FLAGS = Column(
-    "flags", ColumnType.INT16, "of the first and the last frame together: 192 for a whole message", nullable=False
+    "flags", ColumnType.INT16, "of the first and last frame combined: 192 for a whole message", nullable=False
 )
-RESERVED_VALUE = Column(
-    "reserved_value", ColumnType.INT64, "of the first frame, as the publisher set it", nullable=False
-)
+RESERVED_VALUE = Column("reserved_value", ColumnType.INT64, "of the first frame, set by the publisher", nullable=False)
 
 COLUMNS = (
     TIMESTAMP_NS,
@@ -59,8 +57,8 @@ _SOURCES: dict[str, Source] = {
 def make_sink(
     columns: tuple[Column, ...], *, checked: bool, timestamps: bool, max_rows: int, max_bytes: int
 ) -> RowSink:
-    """A sink for these columns. ``checked``: checksums lie over the session ids; ``timestamps``: the reserved value
-    is a time."""
+    """Make a sink for these columns. ``checked``: checksums overwrite the session ids; ``timestamps``: the reserved
+    value is a time."""
     sources = dict(_SOURCES)
     if checked:
         sources["session_id"] = Null()
@@ -70,7 +68,8 @@ def make_sink(
 
 
 def take_batch(sink: RowSink, columns: tuple[Column, ...], timestamp_factor: int) -> Batch | None:
-    """What the sink holds, or ``None``. ``timestamp_factor``: nanoseconds in a unit of the reserved value."""
+    """Take the sink's rows as a batch, or ``None`` if it is empty. ``timestamp_factor``: nanoseconds in a unit of the
+    reserved value."""
     if sink.row_count == 0:
         return None
     count, taken = sink.take()

@@ -18,11 +18,11 @@ MIN_TERM_LENGTH = 64 << 10
 MAX_TERM_LENGTH = 1 << 30
 MAX_SEGMENT_LENGTH = 1 << 30
 MAX_FRAME_LENGTH = 65_536
-"""No data frame is longer: an MTU is at most 65,504 bytes. Padding frames may be as long as their term."""
+"""Limit of a data frame's length: an MTU is at most 65,504 bytes. Padding frames may be as long as their term."""
 
 MAX_MESSAGE_BYTES = 64 << 20
-"""A message's frames together may not be longer. Aeron's own limit is 16 MiB; flags that publishers set by hand
-could exceed that."""
+"""Limit of the total length of a message's frames. Aeron's own limit is 16 MiB; publishers that set flags by hand could
+exceed it."""
 
 PAGE_SIZE = 4096
 NULL_POSITION = -1
@@ -40,5 +40,5 @@ def is_power_of_two(value: int) -> bool:
 
 
 def version_text(version: int) -> str:
-    """``3.1.0`` for 196864."""
+    """Format a version number: 196864 is ``3.1.0``."""
     return f"{version >> 16 & 0xFF}.{version >> 8 & 0xFF}.{version & 0xFF}"

@@ -1,4 +1,4 @@
-"""The framer: compiled, or its twin :mod:`everlog.aeron.frames.framing_twin`, which says what it does."""
+"""The framer: compiled, or its twin :mod:`everlog.aeron.frames.framing_twin`, which documents it."""
 
 from __future__ import annotations
 

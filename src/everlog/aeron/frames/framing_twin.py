@@ -1,16 +1,16 @@
-"""Messages into frames: the bytes that a recording holds from a position on.
+"""Turns messages into frames: the bytes that a recording holds from a position on.
 
-A message up to ``mtu_length - 32`` bytes is one frame with both flags; a longer one is cut into frames of the MTU's
-length, the last one shorter: the first has the begin flag, the last the end flag, and each has the message's reserved
-value. A message lies within one term: where its frames do not fit in the rest of it, a padding frame takes the rest,
-and the message begins the next term. Of a padding frame only the header is recorded: type 0, both flags, reserved value
-0, the rest's length. A term that is filled exactly has none. Between a payload's end and the next multiple of 32 are
-zeros. With a checksum, each data frame's session id gives way to the checksum of what is behind its header, up to the
-aligned length; padding keeps its own.
+A message of up to ``mtu_length - 32`` bytes is one frame with both flags. A longer one is cut into frames of the MTU's
+length, except the last: the first has the begin flag, the last the end flag, and each has the message's reserved value.
+A message lies within one term: if its frames do not fit into the rest of the term, a padding frame fills the rest and
+the message begins the next term. Only the header of a padding frame is recorded: type 0, both flags, reserved value 0,
+and the rest's length. A term that is filled exactly has no padding. The bytes from a payload's end to the next multiple
+of 32 are zeros. With a checksum, each data frame's session id is replaced by the checksum of the bytes after its
+header, up to the aligned length; padding frames keep their session id.
 
 Source: ExclusivePublication (appendUnfragmentedMessage, appendFragmentedMessage, handleEndOfLog), HeaderWriter,
-RecordingWriter (onBlock, computeChecksum), TermBlockScanner. What is given is checked in
-:mod:`everlog.aeron.frames.framing_inputs`.
+RecordingWriter (onBlock, computeChecksum), TermBlockScanner. :mod:`everlog.aeron.frames.framing_inputs` checks the
+arguments.
 
 This is the readable twin of ``_framer.pyx``.
 """
@@ -59,18 +59,17 @@ _SESSION_ID_AT: Final = DataHeader.field("session_id").offset
 
 
 def longest_of(payloads: Sequence[Any]) -> int:
-    """The length of the longest of them; 0 of none."""
+    """The length of the longest payload, 0 if the sequence is empty."""
     return max(map(len, payloads), default=0)
 
 
 class Framer:
-    """Frames messages into a buffer of ``capacity`` bytes, more where a message could be longer. Not for several
-    threads at once.
+    """Frames messages into a buffer of ``capacity`` bytes, or more if a message could be longer. Not thread-safe.
 
-    ``start_position`` is where the buffer's first byte goes, ``length`` how many bytes are framed; ``position`` is
-    behind the last frame, of padding too, of which only the header is in the buffer. Raises :class:`UsageError` as
-    :class:`Framing`, and for a payload that is longer than ``max_message_length`` or no contiguous buffer, and a
-    reserved value that is no int64.
+    ``start_position`` is the position of the buffer's first byte, ``length`` the number of bytes framed, ``position``
+    the position after the last frame; only the header of a padding frame is in the buffer. Raises :class:`UsageError`
+    as :class:`Framing` does, and if a payload is longer than ``max_message_length`` or no contiguous buffer, or a
+    reserved value is no int64.
     """
 
     def __init__(
@@ -105,11 +104,12 @@ class Framer:
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing more can be framed before :meth:`begin`: padding is the last frame, or the end is reached."""
+        """Whether :meth:`begin` must be called before the next message: the last frame is padding, or the end is
+        reached."""
         return self._is_padded or self.position == self._end
 
     def begin(self, position: int, end: int) -> None:
-        """Empty the buffer: the next frame goes to ``position``, and none reaches past ``end``, a term's end. Raises
+        """Empty the buffer. The next frame goes to ``position``, and no frame passes ``end``, a term's end. Raises
         :class:`UsageError`."""
         self.framing.check_range(position, end)
         self.start_position = self.position = position
@@ -118,18 +118,18 @@ class Framer:
         self._is_padded = False
 
     def view(self) -> memoryview:
-        """The bytes framed so far, read-only; valid until the next call of :meth:`begin`."""
+        """A read-only view of the bytes framed so far, valid until the next :meth:`begin`."""
         return self._buffer[: self.length].toreadonly()
 
     def frame(self, payload: Any, reserved_value: int = 0) -> bool:
-        """One message. False when the buffer is to be emptied first: then nothing was done, but that padding was
-        written if the message does not fit in the rest of the term."""
+        """Frame one message. Returns false if the buffer must be emptied first; the message is then not framed, but a
+        padding frame is if the message does not fit into the rest of the term."""
         return self._put(payload_bytes(payload, self.max_message_length), checked_reserved(reserved_value))
 
     def ends_in_doubt(self) -> bool:
-        """Whether a reader could take the last frame for one that a crash tore, were nothing behind it: without a
-        checksum, it reaches over the end of a page of its file, and a later page of it has nothing but zeros. The real
-        archive refuses to start on such an end."""
+        """Whether a reader could mistake the last frame, if nothing follows it, for one torn by a crash: without a
+        checksum, it spans several pages of its file, and one after the first has only zeros. The real archive refuses
+        to start on a recording that ends so."""
         if self._crc is not None or self._is_padded:
             return False
         longest = align(self.framing.mtu_length)
@@ -142,18 +142,18 @@ class Framer:
         return False
 
     def pad(self) -> bool:
-        """A padding frame that is only a header, which ends the doubt about the frame before it; false where there is
-        no room for it, or the end is reached. Publishers leave such frames where they abort a claim."""
+        """Append a padding frame that is only a header, which removes the doubt about the frame before it. Returns
+        false if it has no room or the end is reached. Publishers leave the same frames when they abort a claim."""
         if self.is_full or self.capacity - self.length < HEADER_LENGTH:
             return False
         self._put_frame(TYPE_PADDING, UNFRAGMENTED, HEADER_LENGTH, b"", 0)
         return True
 
     def frame_many(self, payloads: Sequence[Any], start: int, reserved_values: Any = None) -> int:
-        """``payloads[start:]``, of a list or tuple, until the buffer is to be emptied: how many messages it took. Their
-        reserved values are at the same places of ``reserved_values``, a list, a tuple or an int64 buffer.
+        """Frame ``payloads[start:]`` of a list or tuple until the buffer must be emptied. Returns how many were framed.
+        Their reserved values have the same indices in ``reserved_values``, a list, a tuple or an int64 buffer.
 
-        A message that can't be framed raises where it is the first; behind others it only ends the call.
+        A message that can't be framed raises :class:`UsageError` if it is the first; after others it ends the call.
         """
         check_payloads(payloads, start)
         reserved = Integers.of_reserved(reserved_values, len(payloads))
@@ -172,10 +172,10 @@ class Framer:
         return at - start
 
     def frame_column(self, data: Any, offsets: Any, start: int, stop: int, reserved_values: Any = None) -> int:
-        """Messages ``start`` to ``stop`` of a column as Arrow lays out binary values, until the buffer is to be
-        emptied: how many it took. Message ``i`` is ``data[offsets[i]:offsets[i + 1]]``; ``offsets`` is a buffer of
-        int32 or int64. Else as :meth:`frame_many`; raises :class:`UsageError` for offsets that are outside of ``data``
-        or go back, too."""
+        """Frame the messages ``start`` to ``stop`` of a column in Arrow's binary layout until the buffer must be
+        emptied. Returns how many were framed. Message ``i`` is ``data[offsets[i]:offsets[i + 1]]``; ``offsets`` is a
+        buffer of int32 or int64. Otherwise like :meth:`frame_many`; also raises :class:`UsageError` if offsets lie
+        outside ``data`` or decrease."""
         column = contiguous(data, "data")
         places = Integers.of_offsets(offsets, start, stop)
         reserved = Integers.of_reserved(reserved_values, stop)
@@ -195,12 +195,12 @@ class Framer:
         return at - start
 
     def frame_block(self, block: Any) -> int:
-        """Frames as they lie in a log buffer from ``position`` on, as many as there is room for: how many bytes of
-        ``block`` it took. They are copied as they are, but for the checksum. A padding frame is there with all its
-        bytes, or, as the last of the block, with only its header; it is the last that is taken.
+        """Append the frames of a log buffer's block from ``position`` on, as many as fit. Returns how many bytes of
+        ``block`` were used. Frames are copied unchanged, except for the checksum. A padding frame may have all its
+        bytes, or only its header if it is the block's last; nothing after it is used.
 
-        Raises :class:`CorruptData` with the offset of the first frame that does not belong at its position; then
-        nothing was taken.
+        Raises :class:`CorruptData` with the offset of the first frame that does not match its position; then nothing
+        is appended.
         """
         source = contiguous(block, "block")
         length, position, at = self.length, self.position, 0
@@ -212,17 +212,17 @@ class Framer:
             if fault := self.framing.fault(header, position, at, source.nbytes - at):
                 raise fault
             frame_length, _, _, kind, *_ = _HEADER.unpack_from(header)
-            behind = align(frame_length)
+            after = align(frame_length)
             is_padded = kind == TYPE_PADDING
-            kept = HEADER_LENGTH if is_padded else behind
+            kept = HEADER_LENGTH if is_padded else after
             if self.capacity - length < kept:
                 break
             self._buffer[length : length + kept] = header + source[at + HEADER_LENGTH : at + kept]
             if not is_padded:
-                self._sign(length, behind)
+                self._sign(length, after)
             length += kept
-            position += behind
-            at = min(at + behind, source.nbytes)
+            position += after
+            at = min(at + after, source.nbytes)
         self.length, self.position, self._is_padded = length, position, is_padded
         return at
 
@@ -256,12 +256,12 @@ class Framer:
         header = _HEADER.pack(
             length, 0, flags, kind, term_offset, framing.session_id, framing.stream_id, term_id, reserved_value
         )
-        behind = align(HEADER_LENGTH + len(payload))
-        self._buffer[at : at + behind] = (header + payload).ljust(behind, b"\0")
+        after = align(HEADER_LENGTH + len(payload))
+        self._buffer[at : at + after] = (header + payload).ljust(after, b"\0")
         if kind == TYPE_DATA:
-            self._sign(at, behind)
-        self.length += behind
-        self.position += behind
+            self._sign(at, after)
+        self.length += after
+        self.position += after
 
     def _sign(self, at: int, length: int) -> None:
         if self._crc is not None:
@@ -270,15 +270,15 @@ class Framer:
 
 
 class Tail:
-    """A recording's end, which threads share: the lock under which its framer is used (a context manager), and a short
-    way for single messages.
+    """The end of a recording that threads share: the lock for its framer (a context manager), and a fast path for
+    single messages.
 
-    ``fd`` is the open segment file, -1 where the short way is closed, as it also is when :meth:`renew` was not called
-    for long; ``base`` and ``end`` are the positions of its first byte and behind its last one. All before ``written``
-    is in the file, all before ``acknowledged`` is as safe as was asked for.
+    ``fd`` is the open segment file, or -1 while the fast path is closed; the fast path also closes when :meth:`renew`
+    has not been called in time. ``base`` and ``end`` are the positions of the segment's first byte and after its last.
+    Everything before ``written`` is in the file, everything before ``acknowledged`` is as durable as configured.
 
-    Frames that lie in the window (:meth:`set_window`) are stored there, without a call of the system. Of others
-    ``writes_left`` are written to the file; then the next one is left to the caller, who may move the window.
+    Frames within the window (:meth:`set_window`) are stored there, without a system call. Of other frames,
+    ``writes_left`` are written to the file; the next one is left to the caller, which may move the window.
     """
 
     def __init__(self, framer: Framer) -> None:
@@ -293,20 +293,21 @@ class Tail:
         self._window_base = 0
 
     def set_window(self, window: Any, base: int) -> None:
-        """Store frames in memory that is the file from position ``base`` on, until another window takes its place;
-        ``None``: in none. Raises :class:`BufferError` for memory that can't be written."""
+        """Store frames in ``window``, memory that maps the file from position ``base`` on, until another window
+        replaces it; ``None`` removes it. Raises :class:`BufferError` if the memory can't be written."""
         self._window, self._window_base = memoryview(b"" if window is None else window).cast("B"), base
 
     def acquire(self) -> None:
-        """Take the lock."""
+        """Acquire the lock."""
         self._lock.acquire()
 
     def release(self) -> None:
-        """Give it back."""
+        """Release the lock."""
         self._lock.release()
 
     def renew(self, seconds: float) -> None:
-        """The short way is open for so long: who was stopped for longer is to ask whether it still may write."""
+        """Keep the fast path open for ``seconds``. A process that was suspended for longer must check that it still may
+        write."""
         self._until = time.monotonic() + seconds
 
     def __enter__(self) -> Self:
@@ -319,13 +320,14 @@ class Tail:
         self._lock.release()
 
     def append(self, payload: Any, reserved_value: int = 0) -> int:
-        """Frame one message and write it to the file: the position behind it, to which ``written`` and
-        ``acknowledged`` have moved. Takes the lock for that, unless somebody else has it.
+        """Frame one message and write it to the file. Returns the position after it, to which ``written`` and
+        ``acknowledged`` have advanced. Acquires the lock if nobody holds it.
 
-        ``SLOW_PATH`` where nothing was done with the message: the way is closed, the lock is taken, the buffer is not
-        empty, or the message does not fit in the term (then padding may be in the buffer). ``FRAMED``: it is in the
-        buffer, alone, and is to be written from there, for the write failed, it fills the segment, it ends in doubt, or
-        no write is left; the lock is held then. Raises as :meth:`Framer.frame`.
+        Returns ``SLOW_PATH`` if nothing was done with the message: the fast path is closed, the lock is held, the
+        buffer is not empty, or the message does not fit into the term (the buffer may then have padding). Returns
+        ``FRAMED`` if the message is in the buffer, alone, and must be written from there: the write failed, the message
+        fills the segment, it ends in doubt, or no write is left. The lock is then held. Raises as
+        :meth:`Framer.frame`.
         """
         if self.fd < 0 or time.monotonic() > self._until or not self._lock.acquire(blocking=False):
             return SLOW_PATH
@@ -359,8 +361,8 @@ class Tail:
         return self.written
 
     def _store(self, at: int) -> bool:
-        """Put what is framed into the window, if it is one frame and lies there. Its length comes last: a process that
-        dies before leaves no frame."""
+        """Copy the framed bytes into the window if they are one frame and lie in it. The length is written last: a
+        process that dies before leaves no frame."""
         data = self._framer.view()
         if not 0 <= at <= len(self._window) - len(data) or align(_LENGTH.unpack_from(data)[0]) != len(data):
             return False

@@ -1,4 +1,4 @@
-"""Times of records: Aeron's frames carry none, but publishers put one into the reserved value or into the message."""
+"""Times of records. Aeron's frames carry none, but publishers put one into the reserved value or the message."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ SBE = "sbe:"
 
 
 def check_source(source: str | None, schema: str | Schema | None) -> None:
-    """Raise :class:`UsageError` for a ``timestamp_from`` that is none, or that needs a schema where there is none."""
+    """Raises :class:`UsageError` if ``timestamp_from`` is unknown, or needs a schema and none is given."""
     if source is None or source in TIMESTAMP_UNITS:
         return
     if not source.startswith(SBE):
-        expected = f"{', '.join(TIMESTAMP_UNITS)} or sbe:FIELD"
+        expected = f"one of {', '.join(TIMESTAMP_UNITS)}, sbe:FIELD"
         raise UsageError("timestamp_from", found=repr(source), expected=expected)
-    from everlog.sbe.times import split_source  # only those who ask for it pay for the import
+    from everlog.sbe.times import split_source  # imported only if needed
 
     split_source(source)
     if schema is None:
-        raise UsageError("timestamp_from", found=f"{source!r} without a schema", expected="an SBE schema with it")
+        message = f"timestamp_from {source!r} needs an SBE schema"
+        raise UsageError("timestamp_from", found=f"{source!r} without a schema", expected="a schema", message=message)
 
 
 class RecordTimes:
-    """Fills ``timestamp_ns``. ``factor`` is how many nanoseconds a unit of the reserved value has, 0 where that is no
-    time. Raises :class:`UsageError` for a field that the schema does not have."""
+    """Fills ``timestamp_ns``. ``factor`` is the number of nanoseconds in a unit of the reserved value, 0 if that is no
+    time. Raises :class:`UsageError` if the schema does not have the field."""
 
     def __init__(self, source: str | None, schema: str | Schema | None) -> None:
         self.factor = TIMESTAMP_UNITS.get(source or "", 0)
@@ -45,13 +46,13 @@ class RecordTimes:
             self._times = SbeTimes(schema, source)
 
     def needed(self, wanted: tuple[Column, ...]) -> tuple[Column, ...]:
-        """The columns that a walk must give so that the wanted ones can be made."""
+        """The columns that a walk must produce for the wanted ones."""
         if self._times is None or TIMESTAMP_NS not in wanted:
             return wanted
         return (*wanted, *(column for column in (PAYLOAD, FLAGS) if column not in wanted))
 
     def fill(self, batch: Batch, wanted: tuple[Column, ...]) -> Batch:
-        """The batch of the needed columns with its times, and with the wanted ones only."""
+        """Add times to a batch of the needed columns, and keep only the wanted columns."""
         if self._times is None or TIMESTAMP_NS not in wanted:
             return batch
         times = self._times.of(batch)
@@ -61,7 +62,7 @@ class RecordTimes:
 
 
 def _forget_later_fragments(times: ColumnData, flags: memoryview) -> None:
-    """A fragment behind the first has no message at its start, whatever its bytes look like."""
+    """Set the times of later fragments to null: no message starts there, whatever the bytes look like."""
     later = [i for i, flag in enumerate(flags.tolist()) if not flag & FLAG_BEGIN]
     if not later:
         return

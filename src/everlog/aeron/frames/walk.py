@@ -1,4 +1,4 @@
-"""The frame walker: compiled, or its twin :mod:`everlog.aeron.frames.walk_twin`, which says what it does."""
+"""The frame walker: compiled, or its twin :mod:`everlog.aeron.frames.walk_twin`, which documents it."""
 
 from __future__ import annotations
 

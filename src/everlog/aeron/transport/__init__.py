@@ -1,1 +1,1 @@
-"""The media driver's folder: command and control file, loss report, log buffers. Nothing here writes."""
+"""Aeron's transport: the media driver and its folder, its clients, and the protocols between them."""

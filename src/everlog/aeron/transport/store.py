@@ -1,6 +1,6 @@
 """A media driver's folder as a store: each log buffer is a stream, its records are messages, their addresses positions.
 
-Nothing in it is durable: terms are used again and again. A stream has what its terms hold at the moment.
+Nothing in it is durable: terms are reused. A stream has only the messages that its terms hold at the moment.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How to read a driver's folder. ``timestamp_from``: where a message's time is, ``reserved_value:ns``, ``:us`` or
-    ``:ms``; frames have none of their own; or ``sbe:FIELD`` with an optional unit (see :mod:`everlog.sbe.times`), then
-    ``sbe_schema`` is the schema or its file."""
+    """How to read a driver's folder. Frames carry no time, so ``timestamp_from`` names the place of a message's time:
+    ``reserved_value:ns``, ``:us`` or ``:ms``, or ``sbe:FIELD`` with an optional unit (see :mod:`everlog.sbe.times`);
+    the latter needs ``sbe_schema``, the schema or its file."""
 
     timestamp_from: str | None = None
     sbe_schema: str | Schema | None = None
@@ -50,8 +50,8 @@ class Options:
 
 
 class DriverStore(PositionalStore):
-    """A folder with ``cnc.dat``, ``loss-report.dat``, ``publications`` and ``images``, or what is left of them, whether
-    its driver runs or not."""
+    """A folder with ``cnc.dat``, ``loss-report.dat``, ``publications`` and ``images``, or some of them. Its driver may
+    be running or not."""
 
     family = "aeron-driver"
     options_class = Options
@@ -64,18 +64,18 @@ class DriverStore(PositionalStore):
 
     @classmethod
     def open(cls, storage: Storage, options: Mapping[str, Any]) -> Self:
-        """Reads nothing yet: whatever is asked for is read when it is asked for."""
+        """Open the folder. Nothing is read yet; each call reads what it needs."""
         return cls(storage, fill(Options, options))
 
     @classmethod
     def detect(cls, storage: Storage) -> bool:
-        """Whether there is a ``cnc.dat``, a loss report or a log buffer."""
+        """Whether the folder has a ``cnc.dat``, a loss report or a log buffer."""
         return DriverFolder(storage).is_drivers
 
     # Streams
 
     def streams(self, *, include_all: bool = False) -> list[StreamInfo]:
-        """The log buffers. Those whose metadata can't be read are left out; ``verify`` tells of them."""
+        """List the log buffers, without those whose metadata can't be read; ``verify`` reports these."""
         counters = self.folder.counters()
         marks, channels = high_water_marks(counters), channels_of(counters)
         found = []
@@ -101,11 +101,11 @@ class DriverStore(PositionalStore):
     # Scans
 
     def family_columns(self, level: Level = Level.RECORD) -> tuple[Column, ...]:
-        """As those of archives; the same at both levels."""
+        """The same columns as those of archives, at both levels."""
         return COLUMNS
 
     def walk(self, stream: str, request: ScanRequest) -> Iterator[Batch]:
-        """Messages (or data frames) in position order."""
+        """Read messages, or data frames, in the order of their positions."""
         file, log = self.folder.open_log(stream)
         with file:
             given = request.split.context if request.split is not None else None
@@ -129,7 +129,7 @@ class DriverStore(PositionalStore):
     def splits(
         self, stream: str, *, start: int | None = None, end: int | None = None, split_bytes: int = DEFAULT_SPLIT_BYTES
     ) -> list[Split]:
-        """A term each: messages never cross terms. Small ones are put together."""
+        """Split by term, as messages never cross terms. Small terms are grouped."""
         file, log = self.folder.open_log(stream)
         with file:
             context = self.folder.context(file, log)
@@ -150,7 +150,7 @@ class DriverStore(PositionalStore):
     # State
 
     def info(self) -> dict[str, Any]:
-        """``cnc.dat``, every counter, distinct errors, losses, and each log buffer's metadata."""
+        """Report ``cnc.dat``, all counters, distinct errors, losses, and each log buffer's metadata."""
         state: dict[str, Any] = {"family": self.family, "live": False, "cnc": None, "counters": [], "errors": []}
         try:
             with self.folder.open_cnc() as cnc:
@@ -180,14 +180,14 @@ class DriverStore(PositionalStore):
             yield log.to_dict()
 
     def verify(self, progress: Progress | None = None) -> Report:
-        """Check ``cnc.dat``, the loss report, each log buffer and every frame, and whether they agree."""
+        """Check ``cnc.dat``, the loss report, each log buffer and each frame, and whether they are consistent."""
         report = Report(self.path, self.family)
         Verification(self.folder, report, progress).run()
         return report
 
 
 def details_of(log: LogBuffer, channel: str | None) -> dict[str, Any]:
-    """What ``ls`` tells of a log buffer."""
+    """The details of a log buffer that ``ls`` shows."""
     header, metadata = log.default_header, log.metadata
     return {
         "registration_id": log.registration_id,

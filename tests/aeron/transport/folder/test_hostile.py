@@ -76,7 +76,7 @@ def test_cnc_cut_at_every_byte_is_an_error_or_gives_what_is_left(series: Series)
     for end in series.points(range(len(whole))):
         storage = MemoryStorage({"cnc.dat": whole[:end]})
         if end < 128:
-            with pytest.raises(CorruptData, match="found"):
+            with pytest.raises(CorruptData, match=rf"cnc\.dat at offset 0: {end} bytes; expected"):
                 CncFile.open(storage)
             continue
         with CncFile.open(storage) as file:
@@ -124,12 +124,12 @@ def test_every_bit_of_the_metadata_flipped_is_an_error_or_a_fault_where_it_matte
     ("version", "kind", "words"),
     [
         (0, StoreUnavailable, "a driver is starting"),
-        (16, UnsupportedVersion, r"found version 0\.0\.16"),
-        (0x000100, UnsupportedVersion, r"found version 0\.1\.0"),
-        (0x000300, UnsupportedVersion, r"found version 0\.3\.0"),
-        (0x010200, UnsupportedVersion, r"found version 1\.2\.0"),
-        (-1, UnsupportedVersion, "found version"),
-        (0x7FFFFFFF, UnsupportedVersion, "found version"),
+        (16, UnsupportedVersion, r"version 0\.0\.16"),
+        (0x000100, UnsupportedVersion, r"version 0\.1\.0"),
+        (0x000300, UnsupportedVersion, r"version 0\.3\.0"),
+        (0x010200, UnsupportedVersion, r"version 1\.2\.0"),
+        (-1, UnsupportedVersion, "version"),
+        (0x7FFFFFFF, UnsupportedVersion, "version"),
     ],
 )
 def test_other_versions_of_cnc_are_named(version: int, kind: type[EverlogError], words: str) -> None:
@@ -293,7 +293,7 @@ def test_more_counters_than_the_limit_are_refused(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(cnc_file, "CHUNK_BYTES", 512)
     monkeypatch.setattr(cnc_file, "MAX_USED_BYTES", 1024)
     storage = MemoryStorage({"cnc.dat": cnc()})
-    with CncFile.open(storage) as file, pytest.raises(LimitExceeded, match="expected at most 1024"):
+    with CncFile.open(storage) as file, pytest.raises(LimitExceeded, match="at most 1024"):
         file.counters()
     with opened() as store:
         assert exercise(store) == MESSAGES

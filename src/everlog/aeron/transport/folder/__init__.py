@@ -1,1 +1,1 @@
-"""A driver's folder as others find it: scanning its log buffers, its streams, its faults."""
+"""Reads a driver's folder: log buffer scans, stream statistics, fault codes."""

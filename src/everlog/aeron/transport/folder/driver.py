@@ -1,4 +1,4 @@
-"""A media driver's folder, read: ``cnc.dat``, and log buffers with their terms."""
+"""Reads a media driver's folder: ``cnc.dat``, and log buffers with their terms."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from everlog.time_units import NS_PER_MS
 
 
 class DriverFolder:
-    """A folder with ``cnc.dat``, ``loss-report.dat``, ``publications`` and ``images``, or what is left of them. Each is
-    read when it is asked for."""
+    """A folder with ``cnc.dat``, ``loss-report.dat``, ``publications`` and ``images``, or some of them. Each call reads
+    what it needs."""
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
@@ -35,7 +35,7 @@ class DriverFolder:
 
     @property
     def is_drivers(self) -> bool:
-        """Whether there is a ``cnc.dat``, a loss report or a log buffer."""
+        """Whether the folder has a ``cnc.dat``, a loss report or a log buffer."""
         names = set(self.storage.names())
         if names & {CNC_NAME, LOSS_REPORT_NAME}:
             return True
@@ -44,11 +44,11 @@ class DriverFolder:
     # cnc.dat
 
     def open_cnc(self) -> CncFile:
-        """``cnc.dat``, open. Raises as :meth:`CncFile.open` does."""
+        """Open ``cnc.dat``. Raises as :meth:`CncFile.open` does."""
         return CncFile.open(self.storage)
 
     def counters(self) -> list[Counter]:
-        """The allocated counters; none where ``cnc.dat`` can't be read."""
+        """Read the allocated counters; empty if ``cnc.dat`` can't be read."""
         try:
             with self.open_cnc() as cnc:
                 return cnc.counters()
@@ -56,7 +56,7 @@ class DriverFolder:
             return []
 
     def is_live(self) -> bool:
-        """Whether a driver said within the timeout that it runs here."""
+        """Whether a driver runs here: its last heartbeat is within the timeout."""
         try:
             with self.open_cnc() as cnc:
                 return cnc.is_live(time.time_ns() // NS_PER_MS)
@@ -66,16 +66,17 @@ class DriverFolder:
     # Log buffers
 
     def log_names(self) -> list[str]:
-        """Streams, as log buffers are named, without their ending."""
+        """List the streams: the log buffers' names without their suffix."""
         return list(list_names(self.storage))
 
     def open_log(self, stream: str) -> tuple[ReadableFile, LogBuffer]:
-        """A log buffer's file, open, and its metadata. Raises :class:`UnknownStream`, :class:`CorruptData`."""
+        """Open a log buffer's file and read its metadata. Raises :class:`UnknownStream`, :class:`CorruptData`."""
         folder, _, rest = stream.partition("/")
         registration_id = parse_name(f"{rest}.logbuffer")
         known = folder in FOLDERS and registration_id is not None
         if not known or not self.storage.exists(f"{stream}.logbuffer"):
-            raise UnknownStream(self.storage.root, found=f"no log buffer {stream!r}", expected="one that ls lists")
+            message = f"no log buffer {stream!r} in {self.storage.root} (see: everlog ls {self.storage.root})"
+            raise UnknownStream(self.storage.root, found=f"no log buffer {stream!r}", message=message)
         file = self.storage.open(f"{stream}.logbuffer")
         try:
             return file, read_log_buffer(file, stream)
@@ -84,15 +85,15 @@ class DriverFolder:
             raise
 
     def context(self, file: ReadableFile, log: LogBuffer, marks: Mapping[int, int] | None = None) -> LogContext:
-        """The log and its terms as they are now. ``marks`` are the receivers' high-water marks by registration id."""
+        """The log and its current terms. ``marks`` are the receivers' high-water marks by registration id."""
         mark = None
         if log.is_image:
             mark = self._mark(log.registration_id) if marks is None else marks.get(log.registration_id)
         return LogContext(log, tuple(terms_of(log, file, mark)))
 
     def _mark(self, registration_id: int) -> int | None:
-        """An image's high-water mark, now. One counter is read where it is known which, so that reading all images does
-        not read all counters for each."""
+        """An image's current high-water mark. Reads a single counter if its id is known, so that reading all images
+        does not read all counters for each."""
         try:
             with self.open_cnc() as cnc:
                 counter_id = self._mark_ids.get(registration_id)
@@ -110,7 +111,8 @@ class DriverFolder:
         return high_water_marks(counters).get(registration_id)
 
     def end(self, file: ReadableFile, context: LogContext, marks: Mapping[int, int]) -> int:
-        """A publication's tail, an image's high-water mark; without counters an image's last frame."""
+        """The end of a stream: a publication's tail, an image's high-water mark, or, without counters, the end of the
+        image's last frame."""
         log = context.log
         mark = marks.get(log.registration_id, -1)
         if not log.is_image:
@@ -125,12 +127,12 @@ class DriverFolder:
 
 
 def high_water_marks(counters: list[Counter]) -> dict[int, int]:
-    """Registration id of an image to the highest position that its receiver has seen."""
+    """The highest position that the receiver of each image has seen, by registration id."""
     return {c.registration_id: c.value for c in counters if c.type_id == RECEIVER_HWM}
 
 
 def channels_of(counters: list[Counter]) -> dict[int, str]:
-    """Registration id of a publication or an image to its channel, cut off where its counter's key had no more room."""
+    """The channel of each publication and image, by registration id; truncated to fit its counter's key."""
     found: dict[int, str] = {}
     for counter in counters:
         if counter.type_id in (PUBLISHER_POSITION, RECEIVER_POSITION) and "channel" in counter.key_fields:
@@ -154,4 +156,4 @@ def _names_in(storage: Storage, folder: str) -> list[str]:
 
 
 def _pass(fault: Fault) -> None:
-    """What is wrong is told by those who read."""
+    """Ignore a fault: readers report it."""

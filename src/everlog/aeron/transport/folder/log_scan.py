@@ -1,9 +1,9 @@
-"""Scanning one log buffer: the walker over each of its terms, and what to do where it stops.
+"""Scans one log buffer: runs the walker over each term, and handles what stops it.
 
 A log buffer is in use: drivers clean terms from their start on, publishers claim room before they write, receivers
-leave room for what is lost. So a term may begin with zeros or with the rest of a frame, and have holes; none of this is
-a fault. What was read is given out only when the first frame of it is still there afterwards: terms are cleaned from
-low to high, so all behind it was whole when it was read.
+leave room for lost frames. A term may therefore begin with zeros or the rest of a frame, and have holes; none of this
+is a fault. Rows are returned only if their first frame is still there after the read: terms are cleaned from low to
+high, so everything after that frame was whole when it was read.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MESSAGE_STATUS = (codes.INCOMPLETE, codes.TOO_LONG, codes.ORPHAN, codes.PADDING_
 
 @dataclass(frozen=True, slots=True)
 class LogContext:
-    """What a scan needs to know of a log buffer. Small and picklable."""
+    """A log buffer and the terms to scan. Small and picklable."""
 
     log: LogBuffer
     terms: tuple[Term, ...]
@@ -41,14 +41,14 @@ class LogContext:
 
     @property
     def end(self) -> int:
-        """The position behind what is claimed."""
+        """The position after the claimed bytes."""
         return self.terms[-1].end if self.terms else 0
 
 
 @dataclass(slots=True)
 class LogScan:
-    """Walks records with ``first <= position < stop`` into ``sink``. ``end_position`` is behind the last intact frame
-    that was seen."""
+    """Walks records with ``first <= position < stop`` into ``sink``. ``end_position`` is the position after the last
+    intact frame."""
 
     context: LogContext
     file: ReadableFile
@@ -66,7 +66,7 @@ class LogScan:
     _hole: int = field(init=False, default=-1)
 
     def run(self) -> Iterator[None]:
-        """Yields each time the sink is to be emptied, and once at the end."""
+        """Yield each time the sink must be emptied, and once at the end."""
         for term in self.context.terms:
             if term.end <= self.first or term.start >= self.stop:
                 continue
@@ -78,7 +78,7 @@ class LogScan:
             yield
 
     def _begin(self, term: Term) -> None:
-        """Start at the term's first intact frame. A term whose start was cleaned has zeros there."""
+        """Start at the term's first intact frame. A term that is being cleaned begins with zeros."""
         log = self.context.log
         geometry = Geometry(
             log.metadata.initial_term_id, log.term_length, log.default_header.stream_id, log.mtu_length, term.end
@@ -98,7 +98,7 @@ class LogScan:
         return self.file.read_into(self._offset(position), buffer)
 
     def _offset(self, position: int) -> int:
-        """Where a position of the present term is in the file."""
+        """The file offset of a position in the current term."""
         return self._term.index * self.context.log.term_length + position - self._term.start
 
     def _header(self, position: int) -> bytes:
@@ -109,7 +109,7 @@ class LogScan:
         """Walk until the sink is full (true) or the term is done (false)."""
         walker = self._walker
         while True:
-            window = self._window  # reading again puts another in its place
+            window = self._window  # reading again replaces it
             if self._witness is None:
                 self._witness = self._offset(window.address), self._header(window.address)
             start = window.address
@@ -129,7 +129,7 @@ class LogScan:
                 return False
 
     def _is_whole(self) -> bool:
-        """Whether what was read since the last time was there until now; else it is dropped, with a note."""
+        """Whether the rows read since the last call are still valid; if not, they are dropped, with a note."""
         witness, self._witness = self._witness, None
         if witness is None or self.sink.row_count == 0:
             return True
@@ -137,15 +137,16 @@ class LogScan:
         if self.file.read_at(offset, len(header)) == header:
             return True
         self.sink.reset()
-        found = "cleaned or written anew while it was read"
+        found = "frames cleaned or overwritten during the read"
         log = self.context.log
+        expected, lost = "unchanged frames", "these frames"
         self.on_fault(
-            fault("log-buffer-changed", log.file_name, offset, found, "frames", "them", note=True, stream=log.name)
+            fault("log-buffer-changed", log.file_name, offset, found, expected, lost, note=True, stream=log.name)
         )
         return False
 
     def _go_on(self, status: int, position: int) -> bool:
-        """Deal with what stopped the walk at ``position``; false when there is no more in this term."""
+        """Handle what stopped the walk at ``position``. Returns false at the end of the term."""
         window, walker = self._window, self._walker
         if status in (codes.END, codes.NEED_MORE) and position <= self._hole:
             if position < self._hole:
@@ -165,7 +166,7 @@ class LogScan:
         message = window.base + walker.message_at if walker.message_at >= 0 else position
         header = self._header(position)
         if self._read_again != position and self.file.read_at(self._offset(position), len(header)) != header:
-            self._read_again = position  # written since it was read
+            self._read_again = position  # the frame was written after it was read
             self._restart(message)
             return True
         if status == codes.FRAME_LENGTH and self._is_before_hole(position, header):
@@ -174,64 +175,66 @@ class LogScan:
         return self._hole_or_damage(status, position, message, header)
 
     def _is_before_hole(self, position: int, header: bytes) -> bool:
-        """Whether an intact frame only looks cut because nothing is behind it: in recordings that is damage, here it is
-        a frame that is still missing. Then the walk goes on up to the hole."""
+        """Whether an intact frame only looks cut because zeros follow it: in recordings that is damage, here the next
+        frame is still missing. The walk then continues up to the hole."""
         window, walker = self._window, self._walker
-        behind = position + align(DataHeader.unpack_from(header).frame_length)
+        after = position + align(DataHeader.unpack_from(header).frame_length)
         nothing = bytes(HEADER_LENGTH)
-        if walker.find(header, 0, HEADER_LENGTH, position) != 0 or self._hole == behind:
+        if walker.find(header, 0, HEADER_LENGTH, position) != 0 or self._hole == after:
             return False
-        if behind + HEADER_LENGTH > window.base + window.filled or self._header(behind) != nothing:
+        if after + HEADER_LENGTH > window.base + window.filled or self._header(after) != nothing:
             return False
-        self._hole = behind
+        self._hole = after
         return True
 
     def _end_of_bytes(self, position: int) -> bool:
-        """No more bytes in the term: its end, or a message or frame without its own."""
+        """Handle the end of the term's bytes, which may cut a message or frame. Returns whether the walk continues."""
         term, header = self._term, self._header(position)
         if position >= term.end:
-            if position > term.end:  # padding, of which only the header is read
-                self._report("frame-length", term.end, f"a frame up to {position}", f"none beyond {term.end}", "it")
+            if position > term.end:  # a padding frame, of which only the header is read
+                found, expected = f"a frame up to {position}", f"no frame beyond {term.end}"
+                self._report("frame-length", term.end, found, expected, "the frame")
             return False
         if len(header) < HEADER_LENGTH:
-            self._report("log-buffer-size", position, "the end of the file", f"a term up to {term.end}", "the rest")
+            found, expected = "the end of the file", f"a term up to {term.end}"
+            self._report("log-buffer-size", position, found, expected, "the rest of the term")
             return False
-        behind = position + align(DataHeader.unpack_from(header).frame_length)
-        if behind > term.end:
-            self._report("frame-length", position, f"a frame up to {behind}", f"none beyond {term.end}", "the frame")
+        after = position + align(DataHeader.unpack_from(header).frame_length)
+        if after > term.end:
+            found, expected = f"a frame up to {after}", f"no frame beyond {term.end}"
+            self._report("frame-length", position, found, expected, "the frame")
             return self._resync(position + HEADER_LENGTH) is not None
         self._report_unfinished(position)
         return False
 
     def _hole_or_damage(self, status: int, position: int, message: int, header: bytes) -> bool:
-        """Neither the end nor an intact frame at ``position``: what was not written (yet), or what is damaged."""
+        """Handle bytes at ``position`` that are no intact frame: not written (yet), or damaged. Returns whether the
+        walk continues."""
         log = self.context.log
         if status == codes.TERM_ID and self._is_used_again(header):
-            found, expected = "a later term", "the one that was there when reading began"
-            self._report("log-buffer-changed", position, found, expected, "the rest of that one", message, note=True)
+            found, expected = "a later term", "the term that was there when the read began"
+            self._report("log-buffer-changed", position, found, expected, "the rest of that term", message, note=True)
             return False
-        behind = self._resync(position + HEADER_LENGTH)
-        end = self._term.end if behind is None else behind
+        after = self._resync(position + HEADER_LENGTH)
+        end = self._term.end if after is None else after
         lost = f"positions {message} to {end}"
         length = DataHeader.unpack_from(header).frame_length
         if length <= 0 and (status == codes.FRAME_LENGTH or not any(header)):
-            if log.is_image and behind is not None:
+            if log.is_image and after is not None:
                 self._report("frame-gap", position, "no frame (zeros)", "a frame", lost, message, note=True)
             elif log.is_image and message < position:
                 self._report_unfinished(message)
             elif not log.is_image:
-                found = (
-                    "no frame (zeros)" if length == 0 else f"frame length {length}, of a frame that is being written"
-                )
+                found = "no frame (zeros)" if length == 0 else f"frame length {length}: a frame that is being written"
                 self._report("frame-uncommitted", position, found, "a frame", lost, message, note=True)
-        elif not (log.is_image and behind is None and status == codes.TERM_ID and position > self._term.start):
-            # Behind the last frame of an image may be what is left of the term that used the place before.
+        elif not (log.is_image and after is None and status == codes.TERM_ID and position > self._term.start):
+            # After the last frame of an image, the rest of the term that used the place before may follow.
             code, found, expected = self._describe(status, position, header)
             self._report(code, position, found, expected, lost, message)
-        return behind is not None
+        return after is not None
 
     def _is_used_again(self, header: bytes) -> bool:
-        """Whether a frame is of a later term in the same place: a driver and its publishers went on meanwhile."""
+        """Whether a frame belongs to a later term in the same place: the stream advanced during the read."""
         log = self.context.log
         ahead = log.term_count_of(DataHeader.unpack_from(header).term_id) - log.term_count_of(self._term.term_id)
         if ahead <= 0 or ahead % TERM_COUNT:
@@ -239,7 +242,7 @@ class LogScan:
         return log.is_image or read_raw_tails(self.file, log) != log.raw_tails
 
     def _resync(self, position: int) -> int | None:
-        """Move to the next intact frame from ``position`` on; its position, or ``None``."""
+        """Move to the next intact frame from ``position`` on. Returns its position, or ``None``."""
         window, walker = self._window, self._walker
         walker.skipping = True
         window.seek(position)
@@ -268,31 +271,31 @@ class LogScan:
             f"{HEADER_LENGTH} to {room}, up to the next frame",
         )
         return {
-            codes.FRAME_TYPE: ("frame-type", f"frame type {frame.type}", "0 or 1, as its content says"),
+            codes.FRAME_TYPE: ("frame-type", f"frame type {frame.type}", "0 (padding) or 1 (data)"),
             codes.TERM_OFFSET: ("frame-term-offset", f"term offset {frame.term_offset}", str(offset)),
             codes.TERM_ID: ("frame-term-id", f"term id {frame.term_id}", str(term_id)),
             codes.STREAM_ID: ("frame-stream-id", f"stream id {frame.stream_id}", str(log.default_header.stream_id)),
         }.get(status, length)
 
     def _report_unfinished(self, position: int) -> None:
-        found, expected = "a message without its last fragment", "a whole message, once it is all there"
+        found, expected = "a message without its last fragment", "a whole message, once all of it is written"
         self._report("incomplete-message", position, found, expected, "the message", note=True)
 
     def _report_message(self, status: int, position: int, resume: int) -> None:
-        """A message that can't be put together although its frames are intact."""
+        """Report a message that can't be assembled although its frames are intact."""
         if status == codes.TOO_LONG:
-            found, expected = f"over {MAX_MESSAGE_BYTES} bytes", f"at most {MAX_MESSAGE_BYTES}"
+            found, expected = f"a message of more than {MAX_MESSAGE_BYTES} bytes", f"at most {MAX_MESSAGE_BYTES}"
             self._report("message-too-long", position, found, expected, "the message")
         elif status == codes.PADDING_DATA:
             frame = DataHeader.unpack_from(self._header(position))
             assert frame.type == TYPE_PADDING
-            found = "a padding frame with bytes in it"
+            found = "a padding frame with data"
             self._report("padding-data", position, found, "zeros", "the frame, if it was data")
         elif status == codes.ORPHAN:
             found = "a fragment of a message whose beginning is missing"
             self._report("incomplete-message", position, found, "a whole message", "the message")
         else:
-            found, lost = "fragments that do not follow each other", f"positions {position} to {resume}"
+            found, lost = "fragments that are not consecutive", f"positions {position} to {resume}"
             self._report("incomplete-message", position, found, "a whole message", lost)
 
     def _report(
@@ -306,7 +309,7 @@ class LogScan:
         *,
         note: bool = False,
     ) -> None:
-        """Tell of what is at ``position``, if it, or the message that it cuts short, is in the range."""
+        """Report a fault at ``position``, if it, or the message that it cuts short, is in the range."""
         start = position if message is None else message
         if not (self.first <= position < self.stop or self.first <= start < self.stop):
             return

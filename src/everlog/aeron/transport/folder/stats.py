@@ -1,5 +1,5 @@
-"""What the counters of a stream say together: positions and limits by stream, and who is behind whom. Source: Aeron's
-StreamStat and BacklogStat."""
+"""Statistics from counters: positions and limits by stream, and the backlogs of senders, receivers and subscribers.
+Source: Aeron's StreamStat and BacklogStat."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ BACKLOG_TYPES = frozenset(
 STREAM_STAT_TYPES = (BACKLOG_TYPES - {PER_IMAGE}) | {SENDER_BPE, SENDER_NAKS_RECEIVED, RECEIVER_NAKS_SENT}
 CHANNEL_BEGIN, JOIN_POSITION = "aeron:", " @"
 FIRST_TABLE, LOAD = 16, 0.75
-"""Java's HashMap begins with so many buckets, and doubles them when more than this part of them would be in use."""
+"""Initial number of buckets of Java's HashMap, and the load factor above which it doubles them."""
 
 
 class StreamId(NamedTuple):
-    """What a stream's counters have in common. ``channel`` is as long as a counter's key has room for."""
+    """Identifies a stream's counters. ``channel`` is truncated to fit a counter's key."""
 
     session_id: int
     stream_id: int
@@ -49,7 +49,7 @@ class StreamId(NamedTuple):
 
 
 class StreamPosition(NamedTuple):
-    """One of a stream's counters; ``name`` is its label's beginning, such as ``snd-pos``."""
+    """One of a stream's counters; ``name`` is the beginning of its label, for example ``snd-pos``."""
 
     name: str
     registration_id: int
@@ -58,14 +58,14 @@ class StreamPosition(NamedTuple):
 
 @dataclass(slots=True)
 class StreamState:
-    """A stream's counters, in the order of their ids. ``channel`` is the longest form of it that a label has."""
+    """A stream's counters, in the order of their ids. ``channel`` is its longest form in the labels."""
 
     stream: StreamId
     channel: str = ""
     positions: list[StreamPosition] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """The fields as plain values."""
         return {
             "session_id": self.stream.session_id,
             "stream_id": self.stream.stream_id,
@@ -75,13 +75,13 @@ class StreamState:
 
 
 def stream_of(counter: Counter) -> StreamId | None:
-    """The stream that a counter is of; ``None`` when its key is damaged."""
+    """The stream that a counter belongs to; ``None`` if its key is damaged."""
     key = counter.key_fields
     return StreamId(key["session_id"], key["stream_id"], key["channel"]) if "stream_id" in key else None
 
 
 def stream_states(counters: Iterable[Counter]) -> list[StreamState]:
-    """Each stream's counters; ordered by session, stream and channel."""
+    """Group counters by stream, ordered by session, stream and channel."""
     found: dict[StreamId, StreamState] = {}
     for counter in counters:
         stream = stream_of(counter) if counter.type_id in STREAM_STAT_TYPES else None
@@ -97,7 +97,7 @@ def stream_states(counters: Iterable[Counter]) -> list[StreamState]:
 
 
 def _channel_in_label(counter: Counter, channel: str) -> str:
-    """Labels have more room than keys. A subscriber's ends with where it joined."""
+    """The channel in a label, which has more room than the key. A subscriber's label ends with its join position."""
     begin = counter.label.find(CHANNEL_BEGIN)
     if begin < 0:
         return channel
@@ -107,7 +107,7 @@ def _channel_in_label(counter: Counter, channel: str) -> str:
 
 @dataclass(slots=True)
 class End:
-    """A publisher, sender or receiver: how far it is, and how far it may go (a receiver: has seen)."""
+    """A publisher, sender or receiver: its position and its limit (for a receiver, its high-water mark)."""
 
     registration_id: int = 0
     position: int = 0
@@ -115,13 +115,13 @@ class End:
 
     @property
     def window(self) -> int:
-        """Bytes up to the limit."""
+        """Bytes from the position to the limit."""
         return self.limit - self.position
 
 
 @dataclass(slots=True)
 class Backlog:
-    """Who publishes, sends, receives and reads a stream. ``subscribers`` are positions by registration id."""
+    """A stream's publisher, sender, receiver and subscribers. ``subscribers`` are positions by registration id."""
 
     stream: StreamId
     publisher: End | None = None
@@ -130,7 +130,7 @@ class Backlog:
     subscribers: dict[int, int] = field(default_factory=dict)
 
     def add(self, counter: Counter) -> None:
-        """Take in one of the stream's counters."""
+        """Add one of the stream's counters."""
         registration_id = counter.key_fields["registration_id"]
         if counter.type_id == SUBSCRIBER_POSITION:
             self.subscribers[registration_id] = counter.value
@@ -142,14 +142,14 @@ class Backlog:
             setattr(self, name, end)
 
     def subscriber_backlogs(self) -> list[tuple[int, int]]:
-        """Registration id of each subscriber, and the bytes that were received and it has not read."""
+        """Registration id of each subscriber, and the received bytes that it has not read."""
         mark = 0 if self.receiver is None else self.receiver.limit
         return [
             (registration_id, mark - self.subscribers[registration_id]) for registration_id in sorted(self.subscribers)
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """The fields as plain values."""
         return {
             **self.stream._asdict(),
             "publisher": _end_dict(self.publisher, "limit"),
@@ -188,13 +188,14 @@ def backlogs(counters: Iterable[Counter]) -> list[Backlog]:
     table = FIRST_TABLE
     while len(found) - 1 > table * LOAD:
         table *= 2
-    # computeIfAbsent looks at the size before it adds, and adds at the head of a bucket.
+    # computeIfAbsent checks the size before it adds, and adds at the head of a bucket.
     newest_first = list(found.values())[::-1]
     return sorted(newest_first, key=lambda backlog: java_bucket(backlog.stream, table))
 
 
 def java_bucket(stream: StreamId, table: int) -> int:
-    """The bucket of Java's HashMap in which BacklogStat keeps a stream. ``table``: their number, a power of two."""
+    """The bucket of Java's HashMap in which BacklogStat keeps a stream. ``table`` is the number of buckets, a power of
+    two."""
     text = 0
     for character in stream.channel:
         text = (31 * text + ord(character)) & 0xFFFFFFFF
@@ -203,5 +204,5 @@ def java_bucket(stream: StreamId, table: int) -> int:
 
 
 def damaged_keys(counters: Iterable[Counter]) -> list[Counter]:
-    """Counters of streams whose key can't be read: they are in no stream."""
+    """Counters of streams that are in no stream because their key can't be read."""
     return [c for c in counters if c.type_id in STREAM_STAT_TYPES | BACKLOG_TYPES and stream_of(c) is None]

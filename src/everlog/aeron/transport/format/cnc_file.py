@@ -1,7 +1,7 @@
-"""``cnc.dat``, the command and control file between a media driver and its clients, read while it is written. Source:
+"""Reads ``cnc.dat``, the command and control file between a media driver and its clients, while they write it. Source:
 CncFileDescriptor.
 
-It is read with ``pread`` in pieces, and no more of it than is used: it has tens of megabytes, most of them holes.
+Only the used parts are read, in pieces with ``pread``: the file has tens of megabytes, most of them holes.
 """
 
 from __future__ import annotations
@@ -29,35 +29,35 @@ from everlog.time_units import NS_PER_MS
 
 CNC_NAME = "cnc.dat"
 SUPPORTED = 0, 2
-"""Major and minor version. Both changed the layout while the major one is 0."""
+"""Major and minor version. While the major one is 0, either may change the layout."""
 CHUNK_BYTES = 64 << 10
 MAX_READS = 4
-"""How often counters are read anew when they changed meanwhile."""
+"""How often counters are read again if they changed during the read."""
 MAX_BUFFER_BYTES = (1 << 31) - 1
 MAX_USED_BYTES = 256 << 20
-"""Of the counters' metadata (half a million counters) and of the error log: more is refused."""
+"""Limit of the used counters' metadata (half a million counters) and of the used error log."""
 DRIVER_TIMEOUT_MS = 10_000
-"""A driver whose heartbeat is older than this, and no client's timeout is longer, is gone."""
+"""A driver is gone if its heartbeat is older than this and than the client liveness timeout."""
 CLOSED = -1
-"""Heartbeat of a driver that closed as it should."""
+"""Heartbeat of a driver that was closed properly."""
 
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A part of the file, ``start <= offset < end``."""
+    """A part of the file: ``start <= offset < end``."""
 
     start: int
     end: int
 
     @property
     def length(self) -> int:
-        """Bytes."""
+        """Length in bytes."""
         return self.end - self.start
 
 
 class CncFile:
-    """An open ``cnc.dat`` whose metadata is right. A file that was cut is read as far as it goes: then ``problem`` says
-    so. Close it, or use it in a ``with`` statement."""
+    """An open ``cnc.dat`` with valid metadata. A truncated file is read as far as it goes, and ``problem`` says so.
+    Close it, or use it in a ``with`` statement."""
 
     def __init__(self, file: ReadableFile, header: CncMetaData, size: int) -> None:
         self.header = header
@@ -78,8 +78,8 @@ class CncFile:
 
     @classmethod
     def open(cls, storage: Storage, name: str = CNC_NAME) -> Self:
-        """Raises :class:`StoreUnavailable` when there is none or a driver is just starting, :class:`UnsupportedVersion`
-        for another version than 0.2, :class:`CorruptData` for metadata that can't be."""
+        """Open the file. Raises :class:`StoreUnavailable` if it does not exist or its driver is just starting,
+        :class:`UnsupportedVersion` if its version is not 0.2, :class:`CorruptData` if its metadata is invalid."""
         file = storage.open(name)
         try:
             size = file.size()
@@ -91,39 +91,39 @@ class CncFile:
 
     @property
     def problem(self) -> str | None:
-        """What is missing of the file, or ``None``."""
+        """How much of the file exists if it is truncated, else ``None``."""
         return None if self.size >= self.error_log.end else f"{self.size} bytes of {self.error_log.end}"
 
     @property
     def version(self) -> str:
-        """Such as ``0.2.0``."""
+        """The version as text, for example ``0.2.0``."""
         return version_text(self.header.cnc_version)
 
     @property
     def max_counter_id(self) -> int:
-        """The highest id that there is room for."""
+        """The highest counter id that fits."""
         return self.counters_values.length // VALUE_LENGTH - 1
 
     def read(self, region: Region, length: int | None = None, skip: int = 0) -> bytes:
-        """Bytes of a region, fewer where the file ends before it does."""
+        """Read bytes of a region; fewer if the file ends within it."""
         start = region.start + skip
         room = max(region.end - start, 0)
         return self._file.read_at(start, room if length is None else min(length, room))
 
     def used_from(self, region: Region, skip: int) -> int:
-        """How far into a region the first byte is, from ``skip`` on, that is not 0; the region's length where there is
-        none, or the file ends before it."""
+        """The offset in a region, from ``skip`` on, of the first byte that is not 0; the region's length if all are 0
+        or the file ends before."""
         return first_nonzero(self._file, region.start + skip, region.end) - region.start
 
     # Counters
 
     def counters(self) -> list[Counter]:
-        """The allocated counters. What changed while it was read is read anew, so that no counter has the label of one
-        and the value of another."""
+        """Read the allocated counters. Counters that change during the read are read again, so that no counter has the
+        label of one and the value of another."""
         return [counter for counter in self.all_counters() if counter.state == ALLOCATED]
 
     def counter(self, counter_id: int) -> Counter | None:
-        """The counter of that id, if it is allocated; ``None``, too, where it changes while it is read."""
+        """Read the counter with that id; ``None`` if it is not allocated, or changes during the read."""
         place = counter_id * METADATA_LENGTH
         metadata = self.read(self.counters_metadata, METADATA_LENGTH, place)
         values = self.read(self.counters_values, VALUE_LENGTH, counter_id * VALUE_LENGTH)
@@ -133,7 +133,7 @@ class CncFile:
         return found if found is not None and found.state == ALLOCATED else None
 
     def all_counters(self) -> list[Counter]:
-        """Reclaimed ones too, up to the first that was never used."""
+        """Read all counters, including reclaimed ones, up to the first that was never used."""
         metadata = self._used_metadata()
         for _ in range(MAX_READS):
             count = len(metadata) // METADATA_LENGTH
@@ -161,11 +161,11 @@ class CncFile:
     # The rest
 
     def errors(self) -> list[DistinctError]:
-        """The driver's distinct errors."""
+        """Read the driver's distinct errors."""
         return read_errors(self.used_error_log())
 
     def used_error_log(self) -> bytes:
-        """The error log up to the chunk of zeros that ends it."""
+        """Read the error log up to its first chunk of zeros."""
         pieces: list[bytes] = []
         at = 0
         while at < self.error_log.length:
@@ -182,12 +182,12 @@ class CncFile:
             raise LimitExceeded(
                 self._file.name,
                 offset=region.start,
-                found=f"over {length} bytes in use",
+                found=f"more than {length} bytes in use",
                 expected=f"at most {MAX_USED_BYTES}",
             )
 
     def to_driver_trailer(self) -> RingBufferTrailer | None:
-        """The trailer of the clients' commands; ``None`` where the file does not hold it."""
+        """Read the trailer of the clients' commands; ``None`` if the file ends before it."""
         if self.to_driver.length < RingBufferTrailer.size:
             return None
         skip = self.to_driver.length - RingBufferTrailer.size
@@ -195,19 +195,19 @@ class CncFile:
         return RingBufferTrailer.unpack_from(data) if len(data) == RingBufferTrailer.size else None
 
     def to_clients_trailer(self) -> BroadcastTrailer | None:
-        """The trailer of the driver's answers; ``None`` where the file does not hold it."""
+        """Read the trailer of the driver's events; ``None`` if the file ends before it."""
         if self.to_clients.length < BroadcastTrailer.size:
             return None
         data = self.read(self.to_clients, skip=self.to_clients.length - BroadcastTrailer.size)
         return BroadcastTrailer.unpack_from(data) if len(data) == BroadcastTrailer.size else None
 
     def heartbeat_ms(self) -> int | None:
-        """When the driver last said that it runs, in milliseconds since 1970; ``None`` where the file does not say."""
+        """The driver's last heartbeat in milliseconds since 1970; ``None`` if the file ends before it."""
         trailer = self.to_driver_trailer()
         return None if trailer is None else trailer.consumer_heartbeat
 
     def is_live(self, now_ms: int) -> bool:
-        """Whether a driver said within the timeout that it runs."""
+        """Whether the driver's last heartbeat is within the timeout."""
         heartbeat = self.heartbeat_ms()
         timeout = max(DRIVER_TIMEOUT_MS, self.header.client_liveness_timeout_ns // NS_PER_MS)
         return heartbeat is not None and abs(now_ms - heartbeat) <= timeout
@@ -227,7 +227,7 @@ class CncFile:
         }
 
     def close(self) -> None:
-        """Give the file back; a second call does nothing."""
+        """Close the file. Idempotent."""
         self._file.close()
 
     def __enter__(self) -> Self:
@@ -240,14 +240,14 @@ class CncFile:
 
 
 def read_header(data: bytes, name: str = CNC_NAME) -> CncMetaData:
-    """The metadata at the start of the file. Raises as :meth:`CncFile.open` does."""
+    """Decode the metadata at the start of the file. Raises as :meth:`CncFile.open` does."""
     if len(data) < CncMetaData.size:
         raise CorruptData(name, offset=0, found=f"{len(data)} bytes", expected=f"metadata of {CncMetaData.size} bytes")
     header = CncMetaData.unpack_from(data)
     version = header.cnc_version
     if version == 0:
         raise StoreUnavailable(
-            name, offset=0, found="version 0", expected="0.2.0", hint="a driver is starting, or died while it did"
+            name, offset=0, found="version 0", expected="0.2.0", hint="a driver is starting, or died while starting"
         )
     if not 0 < version < 1 << 24 or (version >> 16, version >> 8 & 0xFF) != SUPPORTED:
         found = f"version {version_text(version)}" if 0 < version < 1 << 24 else f"version {version:#x}"
@@ -258,12 +258,12 @@ def read_header(data: bytes, name: str = CNC_NAME) -> CncMetaData:
         total += length
         if length < 0 or total > MAX_BUFFER_BYTES:
             raise CorruptData(
-                name, offset=field.offset, found=f"{field.name} {length}", expected="lengths of 2 GiB together, at most"
+                name, offset=field.offset, found=f"{field.name} {length}", expected="buffers of at most 2 GiB in total"
             )
     return header
 
 
 def driver_errors(storage: Storage) -> list[DistinctError]:
-    """The distinct errors of the driver whose folder this is. Raises as :meth:`CncFile.open` does."""
+    """Read the distinct errors of a folder's driver. Raises as :meth:`CncFile.open` does."""
     with CncFile.open(storage) as cnc:
         return cnc.errors()

@@ -9,22 +9,22 @@ from everlog.layout import Layout, data, fixed_bytes, i32, i64, u16
 class RecordHeader(
     Layout, size=8, title="cnc.dat: record header", source="Agrona, RecordDescriptor of ring buffer and broadcast"
 ):
-    """Before each command in the to-driver buffer and each event in the to-clients buffer. Records begin at multiples
+    """Precedes each command in the to-driver buffer and each event in the to-clients buffer. Records begin at multiples
     of 8 bytes."""
 
-    length: int = i32(0, "with this header; to-driver: 0 or negative while a client writes it")
+    length: int = i32(0, "including this header; to-driver: 0 or negative while a client writes it")
     type_id: int = i32(4, "of a command or event; -1: padding up to the buffer's end")
 
 
-# Commands. What follows a struct are texts (ASCII) or bytes, each after its length (int32), which is at a multiple of 4
-# bytes from the struct's start.
+# Commands. Texts (ASCII) or bytes follow a struct, each after its length (int32), which is at a multiple of 4 bytes
+# from the struct's start.
 
 
 class CorrelatedCommand(Layout, size=16, title="Command: keepalive, close", source="CorrelatedMessageFlyweight"):
-    """At the start of all commands. Types 0x06 keepalive and 0x0B close have no more."""
+    """At the start of all commands. Types 0x06 keepalive and 0x0B close consist only of it."""
 
     client_id: int = i64(0)
-    correlation_id: int = i64(8, "a number of the to-driver buffer's counter; the answer has it, too")
+    correlation_id: int = i64(8, "a number of the to-driver buffer's counter; the response repeats it")
 
 
 class PublicationCommand(
@@ -59,11 +59,11 @@ class SubscriptionCommand(
 class RemoveCommand(
     Layout, size=24, title="Command: remove subscription, remove counter", source="RemoveMessageFlyweight"
 ):
-    """Types 0x05 remove subscription, 0x0A remove counter, and 0x02 remove publication of old clients."""
+    """Types 0x05 remove subscription, 0x0A remove counter, and, from old clients, 0x02 remove publication."""
 
     client_id: int = i64(0)
     correlation_id: int = i64(8)
-    registration_id: int = i64(16, "of what is to go")
+    registration_id: int = i64(16, "of the resource to remove")
 
 
 class RemovePublicationCommand(
@@ -74,7 +74,7 @@ class RemovePublicationCommand(
     client_id: int = i64(0)
     correlation_id: int = i64(8)
     registration_id: int = i64(16)
-    flags: int = i64(24, "1: revoke the publication; old clients leave the field out")
+    flags: int = i64(24, "1: revoke the publication; old clients omit the field")
 
 
 class DestinationCommand(
@@ -123,11 +123,11 @@ class StaticCounterCommand(
     source="StaticCounterMessageFlyweight",
     var_data=(data("key"), "label"),
 ):
-    """Type 0x0F: a counter that stays when its client goes."""
+    """Type 0x0F: a counter that outlives its client."""
 
     client_id: int = i64(0)
     correlation_id: int = i64(8)
-    registration_id: int = i64(16, "chosen by the client; with the type it is the counter's name")
+    registration_id: int = i64(16, "chosen by the client; with the type it identifies the counter")
     counter_type_id: int = i32(24)
 
 
@@ -152,7 +152,7 @@ class RejectImageCommand(
     client_id: int = i64(0)
     correlation_id: int = i64(8)
     image_correlation_id: int = i64(16)
-    position: int = i64(24, "where the client was in the image")
+    position: int = i64(24, "the client's position in the image")
 
 
 class SessionIdCommand(
@@ -171,7 +171,7 @@ class SessionIdCommand(
 class ErrorEvent(Layout, size=12, title="Event: error", source="ErrorResponseFlyweight", var_data=("message",)):
     """Type 0xF01: a command was refused, or a channel endpoint failed."""
 
-    correlation_id: int = i64(0, "of the command; of an endpoint's error: its status indicator")
+    correlation_id: int = i64(0, "of the command; for a failed endpoint: its status indicator")
     error_code: int = i32(8)
 
 
@@ -198,14 +198,14 @@ class PublicationReadyEvent(
     source="PublicationBuffersReadyFlyweight",
     var_data=("log_file_name",),
 ):
-    """Types 0xF03, 0xF06 of an exclusive publication."""
+    """Types 0xF03, and 0xF06 for an exclusive publication."""
 
     correlation_id: int = i64(0, "of the command")
-    registration_id: int = i64(8, "of the first that added this publication; its log buffer's name")
+    registration_id: int = i64(8, "of the first command that added this publication; names its log buffer")
     session_id: int = i32(16)
     stream_id: int = i32(20)
     position_limit_counter_id: int = i32(24)
-    channel_status_id: int = i32(28, "counter; -1: none, as with IPC")
+    channel_status_id: int = i32(28, "counter; -1: none, as for IPC")
 
 
 class OperationSucceededEvent(Layout, size=8, title="Event: operation succeeded", source="OperationSucceededFlyweight"):
@@ -228,7 +228,7 @@ class SubscriptionReadyEvent(Layout, size=12, title="Event: subscription ready",
     """Type 0xF07."""
 
     correlation_id: int = i64(0, "of the command")
-    channel_status_id: int = i32(8, "counter; -1: none, as with IPC")
+    channel_status_id: int = i32(8, "counter; -1: none, as for IPC")
 
 
 class CounterEvent(
@@ -237,7 +237,7 @@ class CounterEvent(
     title="Event: counter ready, static counter, unavailable counter",
     source="CounterUpdateFlyweight, StaticCounterFlyweight",
 ):
-    """Types 0xF08 ready, 0xF09 unavailable, 0xF0B static counter. All clients see the first two."""
+    """Types 0xF08 ready, 0xF09 unavailable, 0xF0B static counter. The first two are for all clients."""
 
     correlation_id: int = i64(0, "of the command: the counter's registration id")
     counter_id: int = i32(8)
@@ -256,7 +256,7 @@ class PublicationErrorEvent(
     source="PublicationErrorFrameFlyweight",
     var_data=("message",),
 ):
-    """Type 0xF0C: a receiver told a publication that something is wrong, such as that it rejects the image."""
+    """Type 0xF0C: a receiver reported an error to a publication, for example that it rejects the image."""
 
     registration_id: int = i64(0, "of the publication")
     destination_registration_id: int = i64(8)
@@ -266,7 +266,7 @@ class PublicationErrorEvent(
     group_tag: int = i64(32)
     address_type: int = u16(40, "1 IPv4, 2 IPv6")
     port: int = u16(42)
-    address: bytes = fixed_bytes(44, 16, "in network order; of IPv4 the first 4 bytes")
+    address: bytes = fixed_bytes(44, 16, "in network order; IPv4 uses the first 4 bytes")
     error_code: int = i32(60)
 
 

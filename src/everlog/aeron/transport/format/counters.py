@@ -1,4 +1,4 @@
-"""A driver's counters: what each is (type, key, label) and says (value, ids). Source: Agrona's CountersReader;
+"""Decodes a driver's counters: metadata (type, key, label) and values (value, ids). Source: Agrona's CountersReader;
 AeronCounters for the types and their keys."""
 
 from __future__ import annotations
@@ -130,17 +130,17 @@ _TEXTS: dict[type[Layout], str] = {
     LocalSocketKey: "local_address",
     RecordingKey: "source_identity",
 }
-"""The text that follows a key's fields; its length is the last of them."""
+"""The text that follows a key's fields; its length is the last field."""
 _INT64 = Struct("<q")
 
 
 class KeyDamaged(ValueError):
-    """A key that is not what its counter's type demands; the text says how."""
+    """A counter's key does not fit its type; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """One counter, as it was at one moment. ``key`` has all 112 bytes, zeros behind what the type uses."""
+    """A snapshot of one counter. ``key`` has all 112 bytes; those that the type does not use are zeros."""
 
     counter_id: int
     type_id: int
@@ -155,19 +155,19 @@ class Counter:
 
     @property
     def type_name(self) -> str | None:
-        """Such as ``publisher-limit``; ``None`` for types that are not Aeron's."""
+        """The type's name, for example ``publisher-limit``; ``None`` for types that are not Aeron's."""
         return TYPES.get(self.type_id)
 
     @property
     def key_fields(self) -> dict[str, Any]:
-        """The decoded key; empty where the type is not known or the key is damaged."""
+        """The decoded key; empty if the type is unknown or the key damaged."""
         try:
             return decode_key(self.type_id, self.key)
         except KeyDamaged:
             return {}
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """The fields as plain values."""
         return {
             "counter_id": self.counter_id,
             "type_id": self.type_id,
@@ -185,8 +185,8 @@ class Counter:
 
 
 def decode_key(type_id: int, key: bytes) -> dict[str, Any]:
-    """The key's fields by name, without the lengths of its texts; empty for a type whose key is not known. Raises
-    :class:`KeyDamaged` when a text does not fit."""
+    """Decode a key into its fields by name, without the lengths of its texts; empty if the type's key is unknown.
+    Raises :class:`KeyDamaged` if a text does not fit."""
     layout = _KEYS.get(type_id)
     if layout is None:
         return {}
@@ -196,7 +196,7 @@ def decode_key(type_id: int, key: bytes) -> dict[str, Any]:
         length = fields.pop(f"{name}_length")
         room = MAX_KEY_LENGTH - layout.size - (_INT64.size if layout is RecordingKey else 0)
         if not 0 <= length <= room:
-            raise KeyDamaged(f"a {name} of {length} bytes, room for {room}")
+            raise KeyDamaged(f"{name} of {length} bytes, with room for {room}")
         end = layout.size + length
         fields[name] = key[layout.size : end].decode("ascii", "replace")
         if layout is RecordingKey:
@@ -205,8 +205,8 @@ def decode_key(type_id: int, key: bytes) -> dict[str, Any]:
 
 
 def parse_counters(metadata: Readable, values: Readable, first_id: int = 0) -> Iterator[Counter]:
-    """The counters that lie whole in both buffers, reclaimed ones too, up to the first that was never used.
-    ``first_id`` is the id of the first. A label is cut off where its length is out of bounds."""
+    """Decode the counters that are whole in both buffers, including reclaimed ones, up to the first that was never
+    used. ``first_id`` is the id of the first. A label with a length out of bounds is truncated."""
     unpack_metadata, unpack_value = CounterMetaData.struct.unpack_from, CounterValue.struct.unpack_from
     count = min(len(metadata) // METADATA_LENGTH, len(values) // VALUE_LENGTH)
     for index in range(count):
@@ -221,7 +221,7 @@ def parse_counters(metadata: Readable, values: Readable, first_id: int = 0) -> I
 
 
 def used_length(metadata: Readable) -> int:
-    """Bytes of whole metadata records up to the first that was never used."""
+    """Length of the whole metadata records before the first that was never used."""
     end = len(metadata) // METADATA_LENGTH * METADATA_LENGTH
     for at in range(0, end, METADATA_LENGTH):
         if metadata[at : at + 4] == b"\0\0\0\0":

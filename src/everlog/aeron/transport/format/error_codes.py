@@ -1,4 +1,4 @@
-"""Why a media driver refuses a command, as numbers that driver and client share."""
+"""Error codes with which a media driver refuses a command."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ErrorCode(IntEnum):
 
 
 def error_code_name(value: int) -> str:
-    """Such as ``UNKNOWN_HOST``; ``error 99`` for a code that is not known here."""
+    """The code's name, for example ``UNKNOWN_HOST``; ``error 99`` for an unknown code 99."""
     try:
         return ErrorCode(value).name
     except ValueError:

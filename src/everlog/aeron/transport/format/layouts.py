@@ -6,7 +6,7 @@ from everlog.layout import Layout, fixed_bytes, gap, i32, i64, u8
 
 
 class CncMetaData(Layout, size=128, title="cnc.dat: metadata", source="CncFileDescriptor"):
-    """At the start of ``cnc.dat``. Behind it, in this order: to-driver buffer, to-clients buffer, counters' metadata,
+    """At the start of ``cnc.dat``. Followed by, in this order: to-driver buffer, to-clients buffer, counters' metadata,
     counters' values, error log."""
 
     cnc_version: int = i32(0, "major << 16 | minor << 8 | patch; written last: 0 while a driver is starting")
@@ -15,7 +15,7 @@ class CncMetaData(Layout, size=128, title="cnc.dat: metadata", source="CncFileDe
     counters_metadata_buffer_length: int = i32(12, "512 bytes for each counter")
     counters_values_buffer_length: int = i32(16, "128 bytes for each counter")
     error_log_buffer_length: int = i32(20)
-    client_liveness_timeout_ns: int = i64(24, "a client or driver that is silent for longer is taken for gone")
+    client_liveness_timeout_ns: int = i64(24, "a client or driver without a heartbeat for longer is dead")
     start_timestamp_ms: int = i64(32, "milliseconds since 1970")
     pid: int = i64(40)
     file_page_size: int = i32(48, "the file's length is a multiple of it; 0 in files of older versions")
@@ -23,7 +23,7 @@ class CncMetaData(Layout, size=128, title="cnc.dat: metadata", source="CncFileDe
 
 
 class RingBufferTrailer(Layout, size=768, title="cnc.dat: to-driver trailer", source="Agrona, RingBufferDescriptor"):
-    """At the end of the to-driver buffer, behind a power of two of bytes with the clients' commands."""
+    """At the end of the to-driver buffer, after the clients' commands, whose length is a power of two."""
 
     _padding = gap(0, 128)
     tail_position: int = i64(128)
@@ -34,14 +34,14 @@ class RingBufferTrailer(Layout, size=768, title="cnc.dat: to-driver trailer", so
     _padding_4 = gap(392, 120)
     correlation_counter: int = i64(512, "the next registration id")
     _padding_5 = gap(520, 120)
-    consumer_heartbeat: int = i64(640, "milliseconds since 1970, about once a second while the driver runs")
+    consumer_heartbeat: int = i64(640, "milliseconds since 1970, updated about once a second while the driver runs")
     _padding_6 = gap(648, 120)
 
 
 class BroadcastTrailer(
     Layout, size=128, title="cnc.dat: to-clients trailer", source="Agrona, BroadcastBufferDescriptor"
 ):
-    """At the end of the to-clients buffer, behind a power of two of bytes with the driver's answers."""
+    """At the end of the to-clients buffer, after the driver's events, whose length is a power of two."""
 
     tail_intent_counter: int = i64(0)
     tail_counter: int = i64(8)
@@ -50,68 +50,68 @@ class BroadcastTrailer(
 
 
 class CounterMetaData(Layout, size=512, title="cnc.dat: a counter's metadata", source="Agrona, CountersReader"):
-    """What a counter is. Counter ``n`` is the ``n``-th of these; readers stop at the first that was never used."""
+    """Describes a counter. Counter ``n`` has the ``n``-th record; readers stop at the first that was never used."""
 
     state: int = i32(0, "0 never used, 1 allocated, -1 reclaimed")
-    type_id: int = i32(4, "below 1000: Aeron's own")
+    type_id: int = i32(4, "below 1000: a type of Aeron")
     free_for_reuse_deadline: int = i64(8, "milliseconds since 1970; the largest number while allocated")
-    key: bytes = fixed_bytes(16, 112, "by the type")
+    key: bytes = fixed_bytes(16, 112, "depends on the type")
     label_length: int = i32(128)
     label: bytes = fixed_bytes(132, 380, "ASCII")
 
 
 class CounterValue(Layout, size=128, title="cnc.dat: a counter's value", source="Agrona, CountersReader"):
-    """What a counter says. Counter ``n`` is the ``n``-th of these."""
+    """A counter's value and ids. Counter ``n`` has the ``n``-th record."""
 
     value: int = i64(0)
     registration_id: int = i64(8)
-    owner_id: int = i64(16, "the client it belongs to")
-    reference_id: int = i64(24, "such as the image that a subscriber's position is of")
+    owner_id: int = i64(16, "the client that owns it")
+    reference_id: int = i64(24, "for example the image of a subscriber's position")
     _padding = gap(32, 96)
 
 
 class SystemKey(Layout, size=4, title="Counter key: the driver's own", source="SystemCounterDescriptor"):
-    """Of the driver's own counters."""
+    """Key of the driver's own counters."""
 
     system_counter_id: int = i32(0)
 
 
 class NeighborKey(Layout, size=4, title="Counter key: a neighbour", source="DriverNameResolver"):
-    """Of the bootstrap neighbours of a driver's name resolver."""
+    """Key of the bootstrap neighbours of a driver's name resolver."""
 
     index: int = i32(0)
 
 
 class StreamKey(Layout, size=20, title="Counter key: a stream", source="StreamCounter"):
-    """Of positions, limits and counts of a publication, an image or a subscription. The channel (ASCII) follows."""
+    """Key of positions, limits and counts of a publication, an image or a subscription. The channel (ASCII) follows."""
 
     registration_id: int = i64(0)
     session_id: int = i32(8)
     stream_id: int = i32(12)
-    channel_length: int = i32(16, "longer channels are cut off")
+    channel_length: int = i32(16, "longer channels are truncated")
 
 
 class ChannelKey(Layout, size=4, title="Counter key: a channel", source="ChannelEndpointStatus"):
-    """Of channel endpoints and their destinations. The channel (ASCII) follows."""
+    """Key of channel endpoints and their destinations. The channel (ASCII) follows."""
 
-    channel_length: int = i32(0, "longer channels are cut off")
+    channel_length: int = i32(0, "longer channels are truncated")
 
 
 class HeartbeatKey(Layout, size=8, title="Counter key: a client", source="HeartbeatTimestamp"):
-    """Of a client's heartbeat."""
+    """Key of a client's heartbeat."""
 
     client_id: int = i64(0)
 
 
 class LocalSocketKey(Layout, size=8, title="Counter key: a local address", source="LocalSocketAddressStatus"):
-    """Of a bound socket. Its address (ASCII) follows."""
+    """Key of a bound socket. Its address (ASCII) follows."""
 
     channel_status_id: int = i32(0, "counter of the channel endpoint")
     local_address_length: int = i32(4, "0 until it is bound")
 
 
 class RecordingKey(Layout, size=16, title="Counter key: a recording", source="RecordingPos"):
-    """Of a recording's position. The source (ASCII) follows, and behind it the archive's id, a 64-bit number."""
+    """Key of a recording's position. The source (ASCII) follows, then the archive's id, a 64-bit number."""
 
     recording_id: int = i64(0)
     session_id: int = i32(8)
@@ -119,27 +119,27 @@ class RecordingKey(Layout, size=16, title="Counter key: a recording", source="Re
 
 
 class ArchiveKey(Layout, size=8, title="Counter key: an archive", source="ArchiveCounters"):
-    """Of an archive's counters."""
+    """Key of an archive's counters."""
 
     archive_id: int = i64(0)
 
 
 class ClusterKey(Layout, size=4, title="Counter key: a cluster", source="ClusterCounters"):
-    """Of a cluster member's counters."""
+    """Key of a cluster member's counters."""
 
     cluster_id: int = i32(0)
 
 
 class ServiceKey(Layout, size=8, title="Counter key: a clustered service", source="ClusterCounters"):
-    """Of a clustered service's counters."""
+    """Key of a clustered service's counters."""
 
     cluster_id: int = i32(0)
     service_id: int = i32(4)
 
 
 class LossEntry(Layout, size=40, title="loss-report.dat: an entry", source="LossReport"):
-    """Loss seen on an image. Channel and source (ASCII) follow, each behind its length (i32). The second length is at a
-    multiple of 4 bytes from the first, the next entry at a multiple of 64 from this one."""
+    """Loss observed on an image. Channel and source (ASCII) follow, each after its length (i32). The second length is
+    at a multiple of 4 bytes from this entry's start, the next entry at a multiple of 64."""
 
     observation_count: int = i64(0, "written last; 0: no further entry")
     total_bytes_lost: int = i64(8)
@@ -150,22 +150,22 @@ class LossEntry(Layout, size=40, title="loss-report.dat: an entry", source="Loss
 
 
 class LogMetaData(Layout, size=4096, title="Log buffer: metadata", source="LogBufferDescriptor"):
-    """At the end of a ``.logbuffer`` file, behind its three terms and, with large pages, padding. Older drivers write
-    less of it: the windows, buffer lengths and everything behind the default header are 0 there."""
+    """At the end of a ``.logbuffer`` file, after its three terms and, with large pages, padding. Older drivers write
+    less of it: the windows, buffer lengths and everything after the default header are then 0."""
 
-    tail_0: int = i64(0, "term id << 32 | bytes claimed, which may be more than the term has; 0 in images")
+    tail_0: int = i64(0, "term id << 32 | bytes claimed, which may exceed the term's length; 0 in images")
     tail_1: int = i64(8)
     tail_2: int = i64(16)
     active_term_count: int = i32(24, "terms since the first; 0 in images")
     _padding = gap(28, 100)
-    end_of_stream_position: int = i64(128, "the largest number until it is known")
+    end_of_stream_position: int = i64(128, "the largest number until known")
     is_connected: int = i32(136)
     active_transport_count: int = i32(140)
     _padding_2 = gap(144, 112)
     correlation_id: int = i64(256, "registration id of a publication, correlation id of an image: the file's name")
     initial_term_id: int = i32(264)
     default_frame_header_length: int = i32(268, "32")
-    mtu_length: int = i32(272, "no data frame is longer")
+    mtu_length: int = i32(272, "maximum length of a data frame")
     term_length: int = i32(276)
     page_size: int = i32(280)
     publication_window_length: int = i32(284)
@@ -177,7 +177,7 @@ class LogMetaData(Layout, size=4096, title="Log buffer: metadata", source="LogBu
     os_default_socket_rcvbuf_length: int = i32(308)
     os_max_socket_rcvbuf_length: int = i32(312)
     max_resend: int = i32(316)
-    default_header: bytes = fixed_bytes(320, 128, "a data frame header that publishers copy, in its first 32 bytes")
+    default_header: bytes = fixed_bytes(320, 128, "its first 32 bytes are a data frame header that publishers copy")
     entity_tag: int = i64(448)
     response_correlation_id: int = i64(456)
     linger_timeout_ns: int = i64(464)

@@ -1,8 +1,8 @@
-"""Log buffers: three terms of a publication or an image, used in turn, and their metadata. Source: LogBufferDescriptor,
-LogBuffers, FileStoreLogFactory.
+"""Reads log buffers: three terms of a publication or an image, used in turn, and their metadata. Source:
+LogBufferDescriptor, LogBuffers, FileStoreLogFactory.
 
-A publication's raw tails say which term lies in each third of the file and how much of it is claimed. An image has
-none: there the counters of its receiver tell, or the headers of its frames.
+A publication's raw tails say which term each third of the file holds and how much of it is claimed. An image has none:
+its receiver's counters say it, or the headers of its frames.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PUBLICATIONS, IMAGES = "publications", "images"
 FOLDERS = (PUBLICATIONS, IMAGES)
 LOG_TYPES = {0: "concurrent-publication", 1: "exclusive-publication", 2: "image"}
 NO_END = (1 << 63) - 1
-"""End of stream while it is not known."""
+"""End-of-stream position while it is unknown."""
 _TAILS = Struct("<qqq")
 _NAME = re.compile(r"(0|[1-9][0-9]{0,18})\.logbuffer")
 _NOT_ZERO = re.compile(rb"[^\0]")
@@ -45,8 +45,8 @@ _NOT_ZERO = re.compile(rb"[^\0]")
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A term in the ``index``-th third of the file: it begins at position ``start``, and ``length`` bytes of it are
-    claimed (all, in an image, where nobody says)."""
+    """A term in the ``index``-th third of the file. It begins at position ``start``, and ``length`` bytes of it are
+    claimed (in an image, where this is unknown, all)."""
 
     index: int
     term_id: int
@@ -55,13 +55,13 @@ class Term:
 
     @property
     def end(self) -> int:
-        """The position behind what is claimed."""
+        """The position after the claimed bytes."""
         return self.start + self.length
 
 
 @dataclass(frozen=True, slots=True)
 class LogBuffer:
-    """A log buffer's name (``publications/9``) and metadata; ``file_length`` is of the moment it was read."""
+    """A log buffer's name (``publications/9``), metadata, and file length when it was read."""
 
     name: str
     metadata: LogMetaData
@@ -73,47 +73,47 @@ class LogBuffer:
 
     @property
     def file_name(self) -> str:
-        """Relative to the driver's folder."""
+        """The file's name, relative to the driver's folder."""
         return self.name + SUFFIX
 
     @property
     def registration_id(self) -> int:
-        """By the file's name."""
+        """The registration id, from the file's name."""
         return int(self.name.partition("/")[2])
 
     @property
     def is_image(self) -> bool:
-        """By its folder."""
+        """Whether this is an image's log buffer, by its folder."""
         return self.name.startswith(IMAGES)
 
     @property
     def raw_tails(self) -> tuple[int, int, int]:
-        """One for each term."""
+        """The raw tail of each term."""
         return self.metadata.tail_0, self.metadata.tail_1, self.metadata.tail_2
 
     @property
     def term_length(self) -> int:
-        """Bytes, a power of two."""
+        """Length of a term in bytes, a power of two."""
         length: int = self.metadata.term_length
         return length
 
     @property
     def mtu_length(self) -> int:
-        """No data frame is longer; 0 where the metadata says what can't be."""
+        """Maximum length of a data frame; 0 if the metadata has an impossible value."""
         mtu: int = self.metadata.mtu_length
         return mtu if HEADER_LENGTH < mtu <= MAX_FRAME_LENGTH else 0
 
     @property
     def metadata_offset(self) -> int:
-        """Where the metadata begins in the file."""
+        """The metadata's offset in the file."""
         return self.file_length - METADATA_LENGTH
 
     def term_count_of(self, term_id: int) -> int:
-        """How many terms come before; negative for one that comes before the initial term."""
+        """The number of terms before this one; negative for a term before the initial term."""
         return wrap_int32(term_id - self.metadata.initial_term_id)
 
     def tail_term(self, index: int) -> Term | None:
-        """The term that a raw tail names; ``None`` for one that was never used, or does not belong there."""
+        """The term that a raw tail names; ``None`` if it was never used or does not belong there."""
         tail = self.raw_tails[index]
         term_id = tail >> 32
         count = self.term_count_of(term_id)
@@ -140,14 +140,14 @@ class LogBuffer:
 
 
 def parse_name(file_name: str) -> int | None:
-    """The registration id in a file's name; ``None`` for a name that no driver gives."""
+    """The registration id in a file's name; ``None`` if it is no log buffer's name."""
     match = _NAME.fullmatch(file_name)
     return None if match is None else int(match[1])
 
 
 def list_names(storage: Storage) -> list[str]:
-    """The names of the log buffers, publications first, by registration id. Names that are none are left out, and
-    folders that can't be listed."""
+    """List the names of the log buffers, publications first, by registration id. Other files, and folders that can't be
+    listed, are left out."""
     found = []
     for folder in FOLDERS:
         try:
@@ -160,8 +160,8 @@ def list_names(storage: Storage) -> list[str]:
 
 
 def read_log_buffer(file: ReadableFile, name: str) -> LogBuffer:
-    """A log buffer's metadata. Raises :class:`CorruptData` where the file is too short for its terms, or the term
-    length is none."""
+    """Read a log buffer's metadata. Raises :class:`CorruptData` if the file is too short for its terms or the term
+    length is invalid."""
     size = file.size()
     data = file.read_at(max(size - METADATA_LENGTH, 0), METADATA_LENGTH)
     if len(data) < METADATA_LENGTH:
@@ -172,7 +172,7 @@ def read_log_buffer(file: ReadableFile, name: str) -> LogBuffer:
     length = metadata.term_length
     if not (is_power_of_two(length) and MIN_TERM_LENGTH <= length <= MAX_TERM_LENGTH):
         offset = size - METADATA_LENGTH + LogMetaData.field("term_length").offset
-        expected = f"a power of two, {MIN_TERM_LENGTH} to {MAX_TERM_LENGTH}"
+        expected = f"a power of two from {MIN_TERM_LENGTH} to {MAX_TERM_LENGTH}"
         raise CorruptData(name + SUFFIX, offset=offset, found=f"term length {length}", expected=expected)
     if size < TERM_COUNT * length + METADATA_LENGTH:
         expected = f"{TERM_COUNT} terms of {length} bytes and metadata"
@@ -181,14 +181,14 @@ def read_log_buffer(file: ReadableFile, name: str) -> LogBuffer:
 
 
 def read_raw_tails(file: ReadableFile, log: LogBuffer) -> tuple[int, ...]:
-    """The raw tails as they are now; empty where the file was cut."""
+    """Read the current raw tails; empty if the file was truncated."""
     data = file.read_at(log.metadata_offset, _TAILS.size)
     return _TAILS.unpack(data) if len(data) == _TAILS.size else ()
 
 
 def terms_of(log: LogBuffer, file: ReadableFile, high_water_mark: int | None = None) -> list[Term]:
-    """The terms that may hold frames, by position. ``high_water_mark`` is the receiver's, for an image: with it, and
-    unless the frames say otherwise, no term needs to be searched."""
+    """Find the terms that may hold frames, by position. ``high_water_mark`` is that of an image's receiver: with it,
+    terms need not be searched unless the frames contradict it."""
     if any(log.raw_tails):
         found = [_claimed_term(log, file, index) for index in range(TERM_COUNT)]
     elif high_water_mark is not None and _may_be_mark(log, file, high_water_mark):
@@ -199,15 +199,15 @@ def terms_of(log: LogBuffer, file: ReadableFile, high_water_mark: int | None = N
 
 
 def _claimed_term(log: LogBuffer, file: ReadableFile, index: int) -> Term | None:
-    """By the raw tail; by its frames where that can't be right; none where the third was never used."""
+    """The term by its raw tail, or by its frames if the tail is invalid; ``None`` if the third was never used."""
     if log.term_count_of(log.raw_tails[index] >> 32) < 0:
         return None
     return log.tail_term(index) or _searched_term(log, file, index)
 
 
 def _may_be_mark(log: LogBuffer, file: ReadableFile, high_water_mark: int) -> bool:
-    """Whether the frames where a receiver's mark points to are of the term that it says. Where there are none, no other
-    third may begin with a frame of a term that it can't have."""
+    """Whether the frames in the third that a receiver's mark points to belong to the term it implies. If that third has
+    no frames, no other third may begin with a frame of an impossible term."""
     terms = [_received_term(log, index, high_water_mark) for index in range(TERM_COUNT)]
     active = high_water_mark // log.term_length % TERM_COUNT
     if terms[active] is None:
@@ -220,7 +220,7 @@ def _may_be_mark(log: LogBuffer, file: ReadableFile, high_water_mark: int) -> bo
 
 
 def _received_term(log: LogBuffer, index: int, high_water_mark: int) -> Term | None:
-    """The term in a third of an image's file by how far its receiver has come."""
+    """The term in a third of an image's file, computed from its receiver's high-water mark."""
     active = high_water_mark // log.term_length
     count = active - (active - index) % TERM_COUNT
     if high_water_mark < 0 or count < 0 or count >= 1 << 31:
@@ -230,12 +230,12 @@ def _received_term(log: LogBuffer, index: int, high_water_mark: int) -> Term | N
 
 
 def _searched_term(log: LogBuffer, file: ReadableFile, index: int) -> Term | None:
-    """The term of the first header in a third of the file that can be one of this log."""
+    """The term of the first header in a third of the file that may belong to this log."""
     return next(_terms_from(log, file, index, log.term_length), None)
 
 
 def _terms_from(log: LogBuffer, file: ReadableFile, index: int, length: int) -> Iterator[Term]:
-    """The terms that headers in the first ``length`` bytes of a third are of."""
+    """The terms of the headers in the first ``length`` bytes of a third."""
     for at, header in _headers(file, index * log.term_length, length):
         count = log.term_count_of(header.term_id)
         same = header.stream_id == log.default_header.stream_id and header.session_id == log.default_header.session_id
@@ -244,8 +244,7 @@ def _terms_from(log: LogBuffer, file: ReadableFile, index: int, length: int) -> 
 
 
 def _headers(file: ReadableFile, start: int, length: int) -> Iterator[tuple[int, DataHeader]]:
-    """What may be frame headers in ``length`` bytes from ``start``, with their term offsets; zeros are passed over
-    quickly."""
+    """Possible frame headers in ``length`` bytes from ``start``, with their term offsets. Zeros are skipped quickly."""
     for offset, data in nonzero_blocks(file, start, start + length):
         found = _NOT_ZERO.search(data)
         first = 0 if found is None else found.start() // FRAME_ALIGNMENT * FRAME_ALIGNMENT

@@ -1,4 +1,4 @@
-"""``loss-report.dat``: what each image of a driver lost, and when. Source: LossReport, LossReportReader."""
+"""Reads ``loss-report.dat``: how much each image of a driver lost, and when. Source: LossReport, LossReportReader."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ENTRY_ALIGNMENT = 64
 LENGTH_BYTES = 4
 CHUNK_BYTES = 64 << 10
 MAX_REPORT_BYTES = 256 << 20
-"""More is not looked at: a driver's default is 1 MiB."""
+"""Bytes that are read at most; a driver's default is 1 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Loss:
     source: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """The fields as plain values."""
         return {
             "observation_count": self.observation_count,
             "total_bytes_lost": self.total_bytes_lost,
@@ -48,7 +48,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class LossProblem:
-    """Where the report can't be read any further, and why."""
+    """The offset at which the report becomes unreadable, and why."""
 
     offset: int
     found: str
@@ -56,7 +56,7 @@ class LossProblem:
 
 
 def read_losses(data: Readable) -> tuple[list[Loss], LossProblem | None]:
-    """The entries, up to the first that is empty or damaged."""
+    """Read the entries up to the first that is empty or damaged."""
     losses: list[Loss] = []
     at = 0
     while at + LossEntry.size <= len(data):
@@ -68,8 +68,8 @@ def read_losses(data: Readable) -> tuple[list[Loss], LossProblem | None]:
         channel = _text(data, at + LossEntry.size)
         if isinstance(channel, LossProblem):
             return losses, channel
-        text, behind = channel
-        source = _text(data, align(behind - at, LENGTH_BYTES) + at)
+        text, after = channel
+        source = _text(data, align(after - at, LENGTH_BYTES) + at)
         if isinstance(source, LossProblem):
             return losses, source
         losses.append(Loss(at, count, lost, first, last, session_id, stream_id, text, source[0]))
@@ -81,7 +81,7 @@ def read_losses(data: Readable) -> tuple[list[Loss], LossProblem | None]:
 
 
 def _text(data: Readable, at: int) -> tuple[str, int] | LossProblem:
-    """The text whose length is at ``at``, and the offset behind it."""
+    """The text whose length is at ``at``, and the offset after it."""
     start = at + LENGTH_BYTES
     length = int.from_bytes(data[at:start], "little", signed=True)
     if start > len(data) or not 0 <= length <= len(data) - start:
@@ -91,7 +91,7 @@ def _text(data: Readable, at: int) -> tuple[str, int] | LossProblem:
 
 
 def load_losses(storage: Storage) -> tuple[list[Loss], LossProblem | None] | None:
-    """The loss report of a driver's folder; ``None`` where there is none. Raises :class:`StoreUnavailable`."""
+    """Read the loss report of a driver's folder; ``None`` if it has none. Raises :class:`StoreUnavailable`."""
     if not storage.exists(LOSS_REPORT_NAME):
         return None
     pieces: list[bytes] = []

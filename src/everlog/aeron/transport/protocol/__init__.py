@@ -1,1 +1,1 @@
-"""What client and driver, and drivers among each other, say: values to bytes and back."""
+"""The protocols between clients and a driver, and between drivers: values to bytes and back."""

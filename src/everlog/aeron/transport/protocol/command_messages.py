@@ -1,6 +1,6 @@
-"""What clients ask of a media driver and what it tells them, as values. Source: ControlProtocolEvents and the
-flyweights that each layout in :mod:`everlog.aeron.transport.format.command_layouts` names.
-:mod:`everlog.aeron.transport.protocol.commands` makes bytes of them."""
+"""Commands of clients to a media driver and its events to them, as values. Source: ControlProtocolEvents and the
+flyweights named by each layout in :mod:`everlog.aeron.transport.format.command_layouts`.
+:mod:`everlog.aeron.transport.protocol.commands` encodes and decodes them."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ _IPV4_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Base of commands and events. A message's fields are its layout's, in order, and then what follows the struct:
-    texts (``str``, ASCII; other letters become ``?``) and bytes."""
+    """Base of commands and events. A message's fields are those of its layout, in order, followed by its texts
+    (``str``, ASCII; other characters become ``?``) and bytes."""
 
     type_id: ClassVar[int]
     layout: ClassVar[type[Layout]]
 
     def fixed(self) -> Iterable[Any]:
-        """Values of the layout's fields."""
+        """The values of the layout's fields."""
         return (getattr(self, field.name) for field in self.layout.fields)
 
     @classmethod
     def decoded(cls, fixed: tuple[Any, ...], variable: list[Any]) -> Self:
-        """From values of the layout's fields, and of what follows."""
+        """Make a message from the values of the layout's fields and of the texts and bytes after them."""
         return cls(*fixed, *variable)
 
     @classmethod
     def layout_of(cls, length: int) -> type[Layout]:
-        """The layout of a message of so many bytes."""
+        """The layout of a message of ``length`` bytes; some old messages are shorter."""
         return cls.layout
 
 
@@ -50,7 +50,7 @@ class _Correlated(Message):
 
 @dataclass(frozen=True, slots=True)
 class AddPublication(_Correlated):
-    """Share a publication with all clients that add the same channel and stream."""
+    """Add a publication, shared with all clients that add the same channel and stream."""
 
     type_id: ClassVar[int] = 0x01
     layout: ClassVar[type[Layout]] = layouts.PublicationCommand
@@ -60,7 +60,7 @@ class AddPublication(_Correlated):
 
 @dataclass(frozen=True, slots=True)
 class RemovePublication(_Correlated):
-    """``revoke``: at once, without giving subscribers what was not read yet."""
+    """Remove a publication. With ``revoke`` it ends immediately, and subscribers lose what they have not read."""
 
     type_id: ClassVar[int] = 0x02
     layout: ClassVar[type[Layout]] = layouts.RemovePublicationCommand
@@ -82,14 +82,14 @@ class RemovePublication(_Correlated):
 
 @dataclass(frozen=True, slots=True)
 class AddExclusivePublication(AddPublication):
-    """A publication with one writer."""
+    """Add a publication with a single writer."""
 
     type_id: ClassVar[int] = 0x03
 
 
 @dataclass(frozen=True, slots=True)
 class AddSubscription(_Correlated):
-    """See the layout."""
+    """Subscribe to a stream of a channel."""
 
     type_id: ClassVar[int] = 0x04
     layout: ClassVar[type[Layout]] = layouts.SubscriptionCommand
@@ -100,7 +100,7 @@ class AddSubscription(_Correlated):
 
 @dataclass(frozen=True, slots=True)
 class RemoveSubscription(_Correlated):
-    """See the layout."""
+    """Remove a subscription."""
 
     type_id: ClassVar[int] = 0x05
     layout: ClassVar[type[Layout]] = layouts.RemoveCommand
@@ -109,14 +109,14 @@ class RemoveSubscription(_Correlated):
 
 @dataclass(frozen=True, slots=True)
 class ClientKeepalive(_Correlated):
-    """A client lives."""
+    """Report that the client is alive."""
 
     type_id: ClassVar[int] = 0x06
 
 
 @dataclass(frozen=True, slots=True)
 class AddDestination(_Correlated):
-    """Of a publication with several destinations."""
+    """Add a destination to a multi-destination publication."""
 
     type_id: ClassVar[int] = 0x07
     layout: ClassVar[type[Layout]] = layouts.DestinationCommand
@@ -126,14 +126,14 @@ class AddDestination(_Correlated):
 
 @dataclass(frozen=True, slots=True)
 class RemoveDestination(AddDestination):
-    """Of a publication with several destinations."""
+    """Remove a destination of a multi-destination publication by its channel."""
 
     type_id: ClassVar[int] = 0x08
 
 
 @dataclass(frozen=True, slots=True)
 class AddCounter(_Correlated):
-    """A counter that lives as long as its client."""
+    """Add a counter that exists as long as its client."""
 
     type_id: ClassVar[int] = 0x09
     layout: ClassVar[type[Layout]] = layouts.CounterCommand
@@ -144,35 +144,35 @@ class AddCounter(_Correlated):
 
 @dataclass(frozen=True, slots=True)
 class RemoveCounter(RemoveSubscription):
-    """See the layout."""
+    """Remove a counter."""
 
     type_id: ClassVar[int] = 0x0A
 
 
 @dataclass(frozen=True, slots=True)
 class ClientClose(_Correlated):
-    """A client goes, with all that it has."""
+    """Close the client and free all its resources."""
 
     type_id: ClassVar[int] = 0x0B
 
 
 @dataclass(frozen=True, slots=True)
 class AddRcvDestination(AddDestination):
-    """Of a subscription with several destinations."""
+    """Add a destination to a multi-destination subscription."""
 
     type_id: ClassVar[int] = 0x0C
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveRcvDestination(AddDestination):
-    """Of a subscription with several destinations."""
+    """Remove a destination of a multi-destination subscription."""
 
     type_id: ClassVar[int] = 0x0D
 
 
 @dataclass(frozen=True, slots=True)
 class TerminateDriver(_Correlated):
-    """The driver asks whoever it was told to ask whether ``token`` is right."""
+    """Terminate the driver, if its termination validator accepts ``token``."""
 
     type_id: ClassVar[int] = 0x0E
     layout: ClassVar[type[Layout]] = layouts.TerminateCommand
@@ -181,7 +181,7 @@ class TerminateDriver(_Correlated):
 
 @dataclass(frozen=True, slots=True)
 class AddStaticCounter(_Correlated):
-    """Make or find a counter that stays when its client goes."""
+    """Create or find a counter that outlives its client."""
 
     type_id: ClassVar[int] = 0x0F
     layout: ClassVar[type[Layout]] = layouts.StaticCounterCommand
@@ -193,7 +193,7 @@ class AddStaticCounter(_Correlated):
 
 @dataclass(frozen=True, slots=True)
 class RejectImage(_Correlated):
-    """Tell the image's publisher that nobody here can use it."""
+    """Reject an image: its publisher is notified with ``reason``."""
 
     type_id: ClassVar[int] = 0x10
     layout: ClassVar[type[Layout]] = layouts.RejectImageCommand
@@ -204,7 +204,7 @@ class RejectImage(_Correlated):
 
 @dataclass(frozen=True, slots=True)
 class RemoveDestinationById(_Correlated):
-    """Of a publication with several destinations."""
+    """Remove a destination of a multi-destination publication by its registration id."""
 
     type_id: ClassVar[int] = 0x11
     layout: ClassVar[type[Layout]] = layouts.DestinationByIdCommand
@@ -214,7 +214,7 @@ class RemoveDestinationById(_Correlated):
 
 @dataclass(frozen=True, slots=True)
 class GetNextAvailableSessionId(_Correlated):
-    """See the layout."""
+    """Request a session id that is free for a stream."""
 
     type_id: ClassVar[int] = 0x12
     layout: ClassVar[type[Layout]] = layouts.SessionIdCommand
@@ -223,8 +223,8 @@ class GetNextAvailableSessionId(_Correlated):
 
 @dataclass(frozen=True, slots=True)
 class OnError(Message):
-    """A command was refused. ``error_code``: of :class:`~everlog.aeron.transport.format.error_codes.ErrorCode`, or one
-    of a later release."""
+    """A command was refused. ``error_code`` is an :class:`~everlog.aeron.transport.format.error_codes.ErrorCode`, or a
+    number of a later release."""
 
     type_id: ClassVar[int] = 0xF01
     layout: ClassVar[type[Layout]] = layouts.ErrorEvent
@@ -235,7 +235,7 @@ class OnError(Message):
 
 @dataclass(frozen=True, slots=True)
 class OnAvailableImage(Message):
-    """See the layout."""
+    """A subscription has a new image."""
 
     type_id: ClassVar[int] = 0xF02
     layout: ClassVar[type[Layout]] = layouts.ImageReadyEvent
@@ -250,7 +250,7 @@ class OnAvailableImage(Message):
 
 @dataclass(frozen=True, slots=True)
 class OnPublicationReady(Message):
-    """See the layout."""
+    """A publication was added."""
 
     type_id: ClassVar[int] = 0xF03
     layout: ClassVar[type[Layout]] = layouts.PublicationReadyEvent
@@ -265,7 +265,7 @@ class OnPublicationReady(Message):
 
 @dataclass(frozen=True, slots=True)
 class OnOperationSuccess(Message):
-    """See the layout."""
+    """A command without an event of its own succeeded."""
 
     type_id: ClassVar[int] = 0xF04
     layout: ClassVar[type[Layout]] = layouts.OperationSucceededEvent
@@ -274,7 +274,7 @@ class OnOperationSuccess(Message):
 
 @dataclass(frozen=True, slots=True)
 class OnUnavailableImage(Message):
-    """See the layout."""
+    """An image of a subscription is gone."""
 
     type_id: ClassVar[int] = 0xF05
     layout: ClassVar[type[Layout]] = layouts.ImageEvent
@@ -286,14 +286,14 @@ class OnUnavailableImage(Message):
 
 @dataclass(frozen=True, slots=True)
 class OnExclusivePublicationReady(OnPublicationReady):
-    """See the layout."""
+    """An exclusive publication was added."""
 
     type_id: ClassVar[int] = 0xF06
 
 
 @dataclass(frozen=True, slots=True)
 class OnSubscriptionReady(Message):
-    """See the layout."""
+    """A subscription was added."""
 
     type_id: ClassVar[int] = 0xF07
     layout: ClassVar[type[Layout]] = layouts.SubscriptionReadyEvent
@@ -303,7 +303,7 @@ class OnSubscriptionReady(Message):
 
 @dataclass(frozen=True, slots=True)
 class OnCounterReady(Message):
-    """See the layout."""
+    """A counter was added."""
 
     type_id: ClassVar[int] = 0xF08
     layout: ClassVar[type[Layout]] = layouts.CounterEvent
@@ -313,14 +313,14 @@ class OnCounterReady(Message):
 
 @dataclass(frozen=True, slots=True)
 class OnUnavailableCounter(OnCounterReady):
-    """See the layout."""
+    """A counter was removed."""
 
     type_id: ClassVar[int] = 0xF09
 
 
 @dataclass(frozen=True, slots=True)
 class OnClientTimeout(Message):
-    """The driver holds the client for dead and has freed what it had."""
+    """The client timed out; the driver has freed its resources."""
 
     type_id: ClassVar[int] = 0xF0A
     layout: ClassVar[type[Layout]] = layouts.ClientTimeoutEvent
@@ -329,14 +329,15 @@ class OnClientTimeout(Message):
 
 @dataclass(frozen=True, slots=True)
 class OnStaticCounter(OnCounterReady):
-    """See the layout."""
+    """A static counter was created or found."""
 
     type_id: ClassVar[int] = 0xF0B
 
 
 @dataclass(frozen=True, slots=True)
 class OnPublicationError(Message):
-    """``address`` is ``(host, port)`` of the receiver, the host a number, IPv4 or IPv6."""
+    """A receiver reported an error to a publication. ``address`` is the receiver's ``(host, port)``; the host is a
+    numeric IPv4 or IPv6 address."""
 
     type_id: ClassVar[int] = 0xF0C
     layout: ClassVar[type[Layout]] = layouts.PublicationErrorEvent
@@ -380,7 +381,7 @@ class OnPublicationError(Message):
 
 @dataclass(frozen=True, slots=True)
 class OnNextAvailableSessionId(Message):
-    """See the layout."""
+    """The requested session id."""
 
     type_id: ClassVar[int] = 0xF0D
     layout: ClassVar[type[Layout]] = layouts.SessionIdEvent

@@ -1,9 +1,9 @@
-"""Frames on the wire other than data: bytes to dataclasses and back. Source: Aeron protocol specification; the
-flyweights of ``io.aeron.protocol``.
+"""Encodes and decodes wire frames other than data. Source: Aeron protocol specification; the flyweights of
+``io.aeron.protocol``.
 
-A datagram holds one such frame. Data and padding frames are not decoded here: compiled code takes them by the batch.
-What is checked is what a frame needs to be read at all; whether its numbers can be right is a question to the frame
-(``is_valid``), because it needs the stream's term length. Numbers are signed, as Java has them.
+A datagram holds one frame of these types. Data and padding frames are not decoded here: compiled code handles them in
+batches. Decoding checks only that the frame can be read; ``is_valid`` checks its numbers, as that needs the stream's
+term length. Numbers are signed, as in Java.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ from everlog.errors import CorruptData
 from everlog.layout import Layout, Readable
 
 FLAG_EOS, FLAG_REVOKED = 0x20, 0x10
-"""Of heartbeats, beside ``FLAG_BEGIN | FLAG_END``."""
+"""Flags of heartbeats, in addition to ``FLAG_BEGIN | FLAG_END``."""
 SM_SEND_SETUP, SM_EOS = 0x80, 0x40
 SETUP_SEND_RESPONSE, SETUP_GROUP = 0x80, 0x40
 RTTM_REPLY = 0x80
 ERROR_HAS_GROUP_TAG = 0x08
 MAX_UDP_PAYLOAD_LENGTH = 65_504
-"""The longest datagram, and so the largest MTU."""
+"""The longest datagram, and therefore the largest MTU."""
 MAX_ERROR_MESSAGE_LENGTH = 1023
 _HEARTBEAT_FLAGS = FLAG_BEGIN | FLAG_END
 
@@ -76,7 +76,7 @@ class Setup:
     flags: int = 0
 
     def is_valid(self) -> bool:
-        """Whether an image can be made by it."""
+        """Whether an image can be created from it."""
         length, mtu = self.term_length, self.mtu_length
         return (
             MIN_TERM_LENGTH <= length <= MAX_TERM_LENGTH
@@ -89,8 +89,8 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class StatusMessage:
-    """How far a receiver is, and its window. ``feedback``: what follows the frame's 36 bytes where that is no
-    group tag, which has 8. ``flags``: ``SM_SEND_SETUP``, ``SM_EOS``."""
+    """A receiver's position and window. ``feedback`` has the bytes after the frame's 36, unless they are a group tag,
+    which has 8 bytes. ``flags``: ``SM_SEND_SETUP``, ``SM_EOS``."""
 
     session_id: int
     stream_id: int
@@ -103,14 +103,14 @@ class StatusMessage:
     feedback: bytes = b""
 
     def is_valid(self, term_length: int) -> bool:
-        """Whether a stream of that term length can have it."""
+        """Whether its numbers are possible for a stream of that term length."""
         window_fits = 0 <= self.receiver_window_length <= term_length >> 1
         return window_fits and _is_term_offset(self.consumption_term_offset, term_length)
 
 
 @dataclass(frozen=True, slots=True)
 class Nak:
-    """A range of a term that a receiver misses."""
+    """A range of a term that a receiver is missing."""
 
     session_id: int
     stream_id: int
@@ -125,7 +125,7 @@ class Nak:
 
 @dataclass(frozen=True, slots=True)
 class RttMeasurement:
-    """A question about the time that a round trip takes (``RTTM_REPLY`` in ``flags``), or the answer."""
+    """A request to measure the round-trip time (``RTTM_REPLY`` in ``flags``), or the reply."""
 
     session_id: int
     stream_id: int
@@ -137,8 +137,8 @@ class RttMeasurement:
 
 @dataclass(frozen=True, slots=True)
 class ErrorFrame:
-    """A receiver refuses an image. Messages longer than ``MAX_ERROR_MESSAGE_LENGTH`` are cut, and what is not ASCII is
-    written as a question mark."""
+    """A receiver rejects an image. Messages longer than ``MAX_ERROR_MESSAGE_LENGTH`` are cut; characters outside ASCII
+    become question marks."""
 
     session_id: int
     stream_id: int
@@ -150,7 +150,7 @@ class ErrorFrame:
 
 @dataclass(frozen=True, slots=True)
 class ResponseSetup:
-    """The session that answers a requester."""
+    """Announces the session that answers a requester."""
 
     session_id: int
     stream_id: int
@@ -161,7 +161,7 @@ Frame = Setup | StatusMessage | Nak | RttMeasurement | ErrorFrame | ResponseSetu
 
 
 def frame_type(datagram: Readable, offset: int = 0) -> int:
-    """The type of the frame at ``offset``; -1 where there is no header, or one of another version."""
+    """The type of the frame at ``offset``; -1 if it has no whole header or another version."""
     if len(datagram) - offset < FrameHeader.size:
         return -1
     _, version, _, kind = FrameHeader.struct.unpack_from(datagram, offset)
@@ -169,8 +169,8 @@ def frame_type(datagram: Readable, offset: int = 0) -> int:
 
 
 def decode(datagram: Readable, offset: int = 0) -> Frame:
-    """The frame at ``offset``, which goes to the datagram's end. Raises :class:`CorruptData` for one that is too
-    short, of another version, or of a type that is not read here (data, padding, extensions)."""
+    """Decode the frame at ``offset``, which extends to the datagram's end. Raises :class:`CorruptData` if it is too
+    short, of another version, or of a type that is not decoded here (data, padding, extensions)."""
     length = len(datagram) - offset
     kind = frame_type(datagram, offset)
     decoder = _DECODERS.get(kind)
@@ -179,18 +179,18 @@ def decode(datagram: Readable, offset: int = 0) -> Frame:
     layout, read = decoder
     frame_length = FrameHeader.struct.unpack_from(datagram, offset)[0]
     if length < layout.size or not 0 <= frame_length <= length:
-        expected = f"{layout.size} bytes or more, frame length 0 to {length}"
+        expected = f"at least {layout.size} bytes, frame length 0 to {length}"
         raise CorruptData(layout.title, found=f"{length} bytes, frame length {frame_length}", expected=expected)
     return read(datagram, offset, frame_length)
 
 
 def encode(frame: Frame) -> bytes:
-    """The datagram. Raises :class:`UsageError` for an address or a name that a resolution can't hold."""
+    """Encode a frame as datagram. Raises :class:`UsageError` if a resolution can't hold an address or a name."""
     return _ENCODERS[type(frame)](frame)
 
 
 def heartbeat(session_id: int, stream_id: int, term_id: int, term_offset: int, flags: int = _HEARTBEAT_FLAGS) -> bytes:
-    """A data frame without data: says how far a publication is, and that it lives."""
+    """Encode a heartbeat: a data frame without data that reports a publication's position."""
     return DataHeader.struct.pack(0, VERSION, flags, TYPE_DATA, term_offset, session_id, stream_id, term_id, 0)
 
 
@@ -293,7 +293,7 @@ def _read_error(data: Readable, offset: int, length: int) -> ErrorFrame:
     _, _, flags, _, session, stream, receiver, tag, code, count = ErrorFrameHeader.struct.unpack_from(data, offset)
     start = offset + ErrorFrameHeader.size
     if not 0 <= count <= min(MAX_ERROR_MESSAGE_LENGTH, length - ErrorFrameHeader.size):
-        expected = f"at most {MAX_ERROR_MESSAGE_LENGTH}, and no more than the frame's {length} bytes hold"
+        expected = f"at most {MAX_ERROR_MESSAGE_LENGTH} bytes, within the frame's {length}"
         raise CorruptData(ErrorFrameHeader.title, found=f"a message of {count} bytes", expected=expected)
     message = bytes(data[start : start + count]).decode("ascii", "replace")
     return ErrorFrame(session, stream, receiver, code, message, tag if flags & ERROR_HAS_GROUP_TAG else None)

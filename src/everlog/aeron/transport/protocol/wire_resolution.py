@@ -1,5 +1,4 @@
-"""Resolution frames: what the drivers' name resolvers tell each other. Source: ResolutionEntryFlyweight,
-DriverNameResolver."""
+"""Resolution frames, which drivers' name resolvers exchange. Source: ResolutionEntryFlyweight, DriverNameResolver."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ _ENTRY_ALIGNMENT = 8
 
 @dataclass(frozen=True, slots=True)
 class ResolutionEntry:
-    """A driver's name and its address of 4 or 16 bytes; ``is_self``: of the driver that sends it."""
+    """A driver's name and its address of 4 or 16 bytes. ``is_self``: the entry is the sender's own."""
 
     name: str
     address: bytes
@@ -31,13 +30,13 @@ class ResolutionEntry:
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """What a name resolver knows."""
+    """The entries of a name resolver."""
 
     entries: tuple[ResolutionEntry, ...]
 
 
 def read_resolution(data: Readable, offset: int, _length: int) -> Resolution:
-    """The entries up to the datagram's end, as the real resolver reads them."""
+    """Decode the entries up to the datagram's end, as the real resolver does. Raises :class:`CorruptData`."""
     end = len(data)
     at, entries = offset + FrameHeader.size, []
     while at < end:
@@ -47,7 +46,7 @@ def read_resolution(data: Readable, offset: int, _length: int) -> Resolution:
 
 
 def _read_entry(data: Readable, at: int, end: int) -> tuple[ResolutionEntry, int]:
-    """An entry, and where the next begins."""
+    """An entry, and the offset of the next."""
     kind = data[at]
     address_start = at + ResolutionEntryHeader.size
     name_start = address_start + _ADDRESS_LENGTHS.get(kind, 0) + _NAME_LENGTH_SIZE
@@ -57,7 +56,7 @@ def _read_entry(data: Readable, at: int, end: int) -> tuple[ResolutionEntry, int
     address_end = name_start - _NAME_LENGTH_SIZE
     count = int.from_bytes(data[address_end:name_start], "little")
     if not 0 < count <= min(MAX_NAME_LENGTH, end - name_start):
-        expected = f"1 to {MAX_NAME_LENGTH} bytes that are there"
+        expected = f"1 to {MAX_NAME_LENGTH} bytes, within the datagram"
         raise CorruptData(ResolutionEntryHeader.title, offset=at, found=f"a name of {count} bytes", expected=expected)
     _, flags, port, age_ms = ResolutionEntryHeader.struct.unpack_from(data, at)
     name = bytes(data[name_start : name_start + count]).decode("ascii", "replace")
@@ -67,7 +66,7 @@ def _read_entry(data: Readable, at: int, end: int) -> tuple[ResolutionEntry, int
 
 
 def write_resolution(frame: Resolution) -> bytes:
-    """The datagram. Raises :class:`UsageError` for an address or a name that it can't hold."""
+    """Encode a resolution as datagram. Raises :class:`UsageError` if it can't hold an address or a name."""
     parts = b"".join(_write_entry(entry) for entry in frame.entries)
     return FrameHeader.struct.pack(FrameHeader.size + len(parts), VERSION, 0, TYPE_RES) + parts
 
@@ -77,7 +76,8 @@ def _write_entry(entry: ResolutionEntry) -> bytes:
     name = entry.name.encode("ascii", "replace")
     if not kinds or not 0 < len(name) <= MAX_NAME_LENGTH:
         found = f"{entry.name!r} at an address of {len(entry.address)} bytes"
-        raise UsageError("resolution entry", found=found, expected=f"a name of 1 to {MAX_NAME_LENGTH}, 4 or 16 bytes")
+        expected = f"a name of 1 to {MAX_NAME_LENGTH} bytes at an address of 4 or 16 bytes"
+        raise UsageError("resolution entry", found=found, expected=expected)
     header = ResolutionEntryHeader.struct.pack(
         kinds[0], RESOLUTION_SELF if entry.is_self else 0, entry.port, entry.age_ms
     )

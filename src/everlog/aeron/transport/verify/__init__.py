@@ -1,1 +1,1 @@
-"""Checking a media driver's folder: one report with every fault."""
+"""Checks a media driver's folder: one report with every fault."""

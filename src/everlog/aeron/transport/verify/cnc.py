@@ -1,4 +1,4 @@
-"""What can be wrong in ``cnc.dat``: its metadata, counters and error log."""
+"""Checks ``cnc.dat``: its metadata, counters and error log."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ from everlog.core.report import Fault
 
 
 def check_cnc(cnc: CncFile) -> Iterator[Fault]:
-    """Everything that can be told without the rest of the folder."""
+    """Run all checks that need no other file of the folder."""
     yield from check_header(cnc)
     if cnc.problem is not None:
         found, _, expected = cnc.problem.partition(" bytes of ")
-        lost = "what was in the part that is missing"
+        lost = "the content of the missing part"
         yield fault("cnc-short", CNC_NAME, cnc.size, f"{found} bytes", f"{expected} bytes", lost)
     yield from check_counters(cnc)
     yield from check_error_log(cnc)
 
 
 def check_header(cnc: CncFile) -> Iterator[Fault]:
-    """Values that no driver writes although the parts of the file can be found by them."""
+    """Find values that no driver writes, although the parts of the file can be located with them."""
     header, page = cnc.header, cnc.header.file_page_size
     ring = header.to_driver_buffer_length - RingBufferTrailer.size
     broadcast = header.to_clients_buffer_length - BroadcastTrailer.size
     metadata, values = header.counters_metadata_buffer_length, header.counters_values_buffer_length
     ratio = METADATA_LENGTH // VALUE_LENGTH
     checks = (
-        ("to_driver_buffer_length", is_power_of_two(ring), f"a power of two and {RingBufferTrailer.size}"),
-        ("to_clients_buffer_length", is_power_of_two(broadcast), f"a power of two and {BroadcastTrailer.size}"),
+        ("to_driver_buffer_length", is_power_of_two(ring), f"a power of two plus {RingBufferTrailer.size}"),
+        ("to_clients_buffer_length", is_power_of_two(broadcast), f"a power of two plus {BroadcastTrailer.size}"),
         ("counters_metadata_buffer_length", metadata == ratio * values, f"{ratio} times the values' length"),
         ("counters_values_buffer_length", values > 0 and values % VALUE_LENGTH == 0, f"a multiple of {VALUE_LENGTH}"),
         ("error_log_buffer_length", header.error_log_buffer_length > 0, "more than 0"),
@@ -57,25 +57,25 @@ def check_header(cnc: CncFile) -> Iterator[Fault]:
         if not is_right:
             field = CncMetaData.field(name)
             found = f"{name} {header.values[field.index]}"
-            yield fault("cnc-field", CNC_NAME, field.offset, found, expected, "what depends on it")
+            yield fault("cnc-field", CNC_NAME, field.offset, found, expected, "data that depends on it")
     length = align(cnc.error_log.end, page) if is_power_of_two(page) else cnc.size
     if cnc.size > length:
-        found, expected = f"parts up to {cnc.error_log.end}", f"parts that fill {cnc.size} bytes, but for a page"
+        found, expected = f"parts up to offset {cnc.error_log.end}", f"parts that fill {cnc.size} bytes up to a page"
         yield fault("cnc-field", CNC_NAME, CncMetaData.field("to_driver_buffer_length").offset, found, expected)
 
 
 def check_counters(cnc: CncFile) -> Iterator[Fault]:
-    """States, labels and keys of all counters, those too that no reader gets to."""
+    """Check the states, labels and keys of all counters, including those that no reader reaches."""
     hidden_from: int | None = None
     hidden = 0
     unused_seen = False
-    behind = 0
+    read_end = 0
     region = cnc.counters_metadata
     if region.length >= METADATA_LENGTH and used_length(cnc.read(region, METADATA_LENGTH)) == 0:
         yield _no_counters(cnc)
     for chunk, data in _used_chunks(cnc):
-        unused_seen = unused_seen or chunk > behind
-        behind = chunk + len(data)
+        unused_seen = unused_seen or chunk > read_end
+        read_end = chunk + len(data)
         for at in range(0, len(data) // METADATA_LENGTH * METADATA_LENGTH, METADATA_LENGTH):
             record = CounterMetaData.unpack_from(data, at)
             if record.state == UNUSED:
@@ -86,12 +86,12 @@ def check_counters(cnc: CncFile) -> Iterator[Fault]:
                 hidden += 1
                 hidden_from = cnc.counters_metadata.start + chunk + at if hidden_from is None else hidden_from
     if hidden_from is not None:
-        found, expected = f"{hidden} allocated behind one that was never used", "none"
+        found, expected = f"{hidden} allocated counters after one that was never used", "none"
         yield fault("counter-hidden", CNC_NAME, hidden_from, found, expected, "these counters")
 
 
 def _used_chunks(cnc: CncFile) -> Iterator[tuple[int, bytes]]:
-    """Whole metadata records with their offset in the region, without long stretches of zeros, which may be a hole."""
+    """Whole metadata records with their offset in the region, without long runs of zeros, which may be holes."""
     region = cnc.counters_metadata
     end = region.length // METADATA_LENGTH * METADATA_LENGTH
     at = 0
@@ -124,11 +124,11 @@ def _check_counter(record: CounterMetaData, offset: int) -> Iterator[Fault]:
         decode_key(record.type_id, record.key)
     except KeyDamaged as error:
         at = offset + CounterMetaData.field("key").offset
-        yield fault("counter-key", CNC_NAME, at, str(error), "one that fits", "what the counter is of")
+        yield fault("counter-key", CNC_NAME, at, str(error), "a text that fits", "the counter's key")
 
 
 def check_error_log(cnc: CncFile) -> Iterator[Fault]:
-    """The lengths of its entries."""
+    """Check the lengths of the error log's entries."""
     data, at = cnc.used_error_log(), 0
     while at + ErrorEntry.size <= len(data):
         length = ErrorEntry.unpack_from(data, at).length

@@ -1,7 +1,7 @@
-"""Checking a media driver's folder: ``cnc.dat``, the loss report, each log buffer and its frames, and whether counters
-and log buffers agree. It changes nothing.
+"""Checks a media driver's folder: ``cnc.dat``, the loss report, each log buffer and its frames, and the consistency of
+counters and log buffers. Changes nothing.
 
-A driver may run meanwhile: counters are read before log buffers, whose tails only grow.
+The driver may be running: counters are read before log buffers, whose tails only grow.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ NO_COUNTERS = "counters, errors, and the driver's state"
 
 @dataclass(slots=True)
 class Verification:
-    """One run over one folder."""
+    """One verification of one folder."""
 
     folder: DriverFolder
     report: Report
     progress: Progress | None
     counters: list[Counter] = field(default_factory=list)
     by_registration: dict[int, list[Counter]] = field(default_factory=dict)
-    """The same by registration id: there may be thousands of log buffers."""
+    """The counters by registration id, as there may be thousands of log buffers."""
     knows_counters: bool = False
-    """Whether the counters could be read, so that a log buffer without any is worth a word."""
+    """Whether the counters could be read, so that a log buffer without any is reported."""
     is_closed: bool = False
-    """Whether the driver closed as it should."""
+    """Whether the driver was closed properly."""
 
     def run(self) -> None:
-        """Everything, one part after the other."""
+        """Run all checks."""
         self._check_cnc()
         self._check_losses()
         logs = self._list_logs()
@@ -78,7 +78,7 @@ class Verification:
         if isinstance(error, UnsupportedVersion):
             code = "cnc-version"
         elif isinstance(error, StoreUnavailable):
-            # Version 0 comes with its offset; what the system refuses does not.
+            # Version 0 comes with its offset; an error of the system does not.
             code, note = ("cnc-not-ready", True) if error.offset == 0 else ("unreadable", False)
         elif error.offset == 0:
             code = "cnc-short"
@@ -90,8 +90,8 @@ class Verification:
             self.report.add(problem)
         if not cnc.is_live(time.time_ns() // NS_PER_MS):
             heartbeat = cnc.heartbeat_ms()
-            found = "a driver that closed" if heartbeat == CLOSED else f"a heartbeat at {heartbeat} ms"
-            expected = "one within the timeout, if a driver should run"
+            found = "a closed driver" if heartbeat == CLOSED else f"last heartbeat at {heartbeat} ms"
+            expected = "a heartbeat within the timeout, if a driver should run"
             self.report.add(fault("driver-gone", CNC_NAME, None, found, expected, note=True))
         self.is_closed = cnc.heartbeat_ms() == CLOSED
         self.counters = cnc.counters()
@@ -105,12 +105,12 @@ class Verification:
             losses = load_losses(self.folder.storage)
         except EverlogError as error:
             found = error.found or str(error)
-            add(fault("unreadable", LOSS_REPORT_NAME, None, found, "a readable file", "what was lost, and when"))
+            add(fault("unreadable", LOSS_REPORT_NAME, None, found, "a readable file", "the report of lost data"))
             return
         if losses is None:
             add(fault("loss-report-missing", LOSS_REPORT_NAME, None, "no file", "a loss report", note=True))
         elif losses[1] is not None:
-            problem, lost = losses[1], "this entry and those behind it"
+            problem, lost = losses[1], "this entry and those after it"
             add(fault("loss-entry", LOSS_REPORT_NAME, problem.offset, problem.found, problem.expected, lost))
 
     # Log buffers
@@ -132,7 +132,8 @@ class Verification:
                 elif not entry.name.startswith(DRAFT_PREFIX):
                     expected = f"REGISTRATION_ID{SUFFIX}"
                     name = f"{folder}/{entry.name}"
-                    self.report.add(fault("log-buffer-name", name, None, "another name", expected, "its frames"))
+                    found_name = f"the name {entry.name!r}"
+                    self.report.add(fault("log-buffer-name", name, None, found_name, expected, "its frames"))
         return found
 
     def _check_log(self, name: str) -> None:
@@ -159,28 +160,29 @@ class Verification:
             self.report.add(fault(code, name + SUFFIX, error.offset, found, expected, "its frames", stream=name))
         except EverlogError as error:
             found = error.found or str(error)
-            self.report.add(fault("unreadable", name + SUFFIX, None, found, "a readable file", "it", stream=name))
+            lost = "the log buffer"
+            self.report.add(fault("unreadable", name + SUFFIX, None, found, "a readable file", lost, stream=name))
 
     def _check_positions(self, log: LogBuffer, end: int) -> None:
-        """Counters against a publication's tail; a log buffer that no counter tells of."""
+        """Compare counters with a publication's tail, and find a log buffer without counters."""
         own = self.by_registration.get(log.registration_id, [])
         known = {c.type_id for c in own} & {PUBLISHER_POSITION, RECEIVER_HWM}
         if self.knows_counters and not known:
-            found, expected = "no counter of its position", "one"
+            found, expected = "no counter of its position", "a position counter"
             code = "log-buffer-unknown"
             self.report.add(fault(code, log.file_name, None, found, expected, note=True, stream=log.name))
         if log.is_image:
             return
         for counter in own:
             if counter.type_id in (PUBLISHER_POSITION, SENDER_POSITION) and counter.value > end:
-                found, expected = f"{counter.label} {counter.value}", f"at most {end}, where the log's tail is"
+                found, expected = f"{counter.label} {counter.value}", f"at most {end}, the log's tail"
                 offset = log.metadata_offset
-                code, lost = "position-beyond-tail", "what is between the two"
+                code, lost = "position-beyond-tail", "the data between the two positions"
                 self.report.add(fault(code, log.file_name, offset, found, expected, lost, stream=log.name))
 
     def _check_missing(self, names: set[str]) -> None:
         if self.is_closed:
-            return  # on its way out a driver deletes log buffers, and leaves the counters
+            return  # a closing driver deletes log buffers, but not the counters
         folders = {PUBLISHER_POSITION: PUBLICATIONS, RECEIVER_HWM: IMAGES}
         still = {(c.counter_id, c.registration_id) for c in self.folder.counters()}
         for counter in (c for c in self.counters if (c.counter_id, c.registration_id) in still):

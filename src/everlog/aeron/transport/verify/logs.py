@@ -1,4 +1,4 @@
-"""What can be wrong in a log buffer's metadata."""
+"""Checks a log buffer's metadata."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from everlog.core.report import Fault
 MAX_PAGE_SIZE = 1 << 30
 TAILS = ("tail_0", "tail_1", "tail_2")
 MAX_TAIL = 0x7FFFFFFF
-"""Publishers stop claiming long before: a tail is at most a message over its term."""
+"""Largest tail. Publishers stop claiming long before: a tail exceeds its term by at most a message."""
 
 
 def check_metadata(log: LogBuffer) -> Iterator[Fault]:
-    """Fields that no driver writes, or that contradict each other, the file's name or its length."""
+    """Find values that no driver writes, or that contradict each other, the file's name or its length."""
     yield from _check_fields(log)
     yield from _check_default_header(log)
     if any(log.raw_tails):
@@ -29,7 +29,7 @@ def _check_fields(log: LogBuffer) -> Iterator[Fault]:
     metadata, page = log.metadata, log.metadata.page_size
     valid_page = is_power_of_two(page) and PAGE_SIZE <= page <= MAX_PAGE_SIZE
     checks = (
-        ("page_size", valid_page, f"a power of two, {PAGE_SIZE} to {MAX_PAGE_SIZE}"),
+        ("page_size", valid_page, f"a power of two from {PAGE_SIZE} to {MAX_PAGE_SIZE}"),
         ("mtu_length", HEADER_LENGTH < metadata.mtu_length <= MAX_FRAME_LENGTH, f"33 to {MAX_FRAME_LENGTH}"),
         ("default_frame_header_length", metadata.default_frame_header_length == HEADER_LENGTH, str(HEADER_LENGTH)),
         ("active_term_count", metadata.active_term_count >= 0, "0 or more"),
@@ -41,7 +41,7 @@ def _check_fields(log: LogBuffer) -> Iterator[Fault]:
         if not is_right:
             yield _field_fault("log-buffer-field", log, name, expected)
     if metadata.correlation_id != log.registration_id:
-        yield _field_fault("log-buffer-name", log, "correlation_id", f"{log.registration_id}, as the file's name says")
+        yield _field_fault("log-buffer-name", log, "correlation_id", f"{log.registration_id}, the file's name")
     length = align(TERM_COUNT * log.term_length + METADATA_LENGTH, page) if valid_page else log.file_length
     if log.file_length != length:
         found, expected = f"{log.file_length} bytes", f"{length} bytes"
@@ -61,12 +61,12 @@ def _check_default_header(log: LogBuffer) -> Iterator[Fault]:
             field = DataHeader.field(name)
             offset = log.metadata_offset + LogMetaData.field("default_header").offset + field.offset
             found = f"{name} {header.values[field.index]}"
-            lost = "what is published from now on"
+            lost = "messages published from now on"
             yield fault("log-buffer-header", log.file_name, offset, found, expected, lost, stream=log.name)
 
 
 def _check_tails(log: LogBuffer) -> Iterator[Fault]:
-    """A raw tail's term is the third's own: those before the initial term are of terms that were not used yet."""
+    """Check that each raw tail's term belongs in its third; one before the initial term belongs to an unused third."""
     for index, name in enumerate(TAILS):
         tail = log.raw_tails[index]
         count, offset = log.term_count_of(tail >> 32), tail & 0xFFFFFFFF
@@ -74,8 +74,8 @@ def _check_tails(log: LogBuffer) -> Iterator[Fault]:
             continue
         at = log.metadata_offset + LogMetaData.field(name).offset
         found = f"term id {tail >> 32}, {offset} bytes"
-        expected = f"{log.metadata.initial_term_id + index} and a multiple of {TERM_COUNT}"
-        lost = "frames of that term, unless their headers tell"
+        expected = f"{log.metadata.initial_term_id + index} plus a multiple of {TERM_COUNT}"
+        lost = "frames of that term, unless their headers identify it"
         yield fault("log-buffer-tail", log.file_name, at, found, expected, lost, stream=log.name)
 
 
@@ -83,4 +83,4 @@ def _field_fault(code: str, log: LogBuffer, name: str, expected: str) -> Fault:
     field = LogMetaData.field(name)
     found = f"{name} {log.metadata.values[field.index]}"
     offset = log.metadata_offset + field.offset
-    return fault(code, log.file_name, offset, found, expected, "what depends on it", stream=log.name)
+    return fault(code, log.file_name, offset, found, expected, "data that depends on it", stream=log.name)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
-from everlog.runtime.doorbell import RungQueue
+from everlog.runtime.doorbell import DoorbellQueue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class ConductorProxy:
     def __init__(self, *, is_direct: bool = False) -> None:
         self.target: ConductorRequests | None = None
         self._is_direct = is_direct
-        self.requests: RungQueue[Callable[[], None]] = RungQueue()
+        self.requests: DoorbellQueue[Callable[[], None]] = DoorbellQueue()
 
     def drain(self, limit: int = 1) -> int:
         """Do what was asked for, at most ``limit`` of it; how much it was."""
