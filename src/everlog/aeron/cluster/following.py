@@ -29,7 +29,7 @@ class ClusterFollower(PositionalFollower):
         self._recording_log: bytes | None = None
         self._recordings: dict[str, str] = {}
         self._last_log: int | None = None
-        self._is_anew = False
+        self._was_recreated = False
         self._archive: ArchiveFollower | None = None
         self._store = ClusterStore.open(storage, options)
 

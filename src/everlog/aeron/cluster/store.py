@@ -41,7 +41,7 @@ class Options:
 
     ``archive_dir`` is the folder of the node's archive; by default ``archive`` inside the node's folder,
     ``../archive``, or the node's folder itself. ``checksum`` is that of the archive's frames, see
-    :class:`everlog.aeron.archive.store.Options`. ``include_all`` also lists snapshots that are marked as invalid. """
+    :class:`everlog.aeron.archive.store.Options`. ``include_all`` also lists snapshots that are marked as invalid."""
 
     archive_dir: str | None = None
     checksum: str = "auto"

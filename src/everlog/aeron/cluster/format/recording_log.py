@@ -1,7 +1,7 @@
 """``recording.log``: the log's recording, its leadership terms and the snapshots. Source: RecordingLog.
 
 Entries start at multiples of 64 bytes, in the order of writing. Like a node, :class:`RecordingLog` sorts them by term
-and position. An invalid entry is reported as a fault, and reading continues 64 bytes later. """
+and position. An invalid entry is reported as a fault, and reading continues 64 bytes later."""
 
 from __future__ import annotations
 
@@ -174,7 +174,9 @@ def _check_end(log: RecordingLog, size: int, name: str) -> None:
     log.faults.append(Fault("recording-log-size", name, at, f"{size} bytes", expected, loses, repair))
 
 
-_REPAIR = "everlog cluster DIR seed-recording-log-from-snapshot, or a copy from another node; none if a snapshot is newer"
+_REPAIR = (
+    "everlog cluster DIR seed-recording-log-from-snapshot, or a copy from another node; none if a snapshot is newer"
+)
 
 
 def _fault(log: RecordingLog, name: str, at: int, found: str, loses: str, expected: str) -> None:

@@ -1,7 +1,7 @@
 """Compares the nodes of a cluster: terms, logs message by message, and snapshots, each node against the first.
 
 A node that lags is a note, because it catches up. Different messages at one position, or different bounds of a term,
-are faults: the nodes are no longer replicas of each other. """
+are faults: the nodes are no longer replicas of each other."""
 
 from __future__ import annotations
 
