@@ -63,7 +63,8 @@ def refuse_live(storage: Storage, now_ms: Clock = system_ms) -> None:
         if mark is not None and mark.is_live(now_ms()):
             found = f"{mark.label} is running (process {mark.header.pid})"
             hint = "stop the node first; a killed node counts as running for 10 seconds; nothing was changed"
-            raise StoreUnavailable(mark.name, found=found, expected="a stopped node", hint=hint)
+            message = f"{mark.name}: {found}"
+            raise StoreUnavailable(mark.name, found=found, expected="a stopped node", hint=hint, message=message)
 
 
 def refuse_other_owner(storage: Storage) -> None:
@@ -102,9 +103,10 @@ class ReplaceFile(RepairStep):
         refuse_live(self.storage, self.now_ms)
         refuse_other_owner(self.storage)
         if self.storage.is_open_elsewhere(RECORDING_LOG_NAME):
-            found, expected = "another process has it open", "a file that no process uses"
+            found, expected = "open in another process", "a file that no process uses"
             hint = "stop the node first; nothing was changed"
-            raise StoreUnavailable(RECORDING_LOG_NAME, found=found, expected=expected, hint=hint)
+            message = f"{found}: {RECORDING_LOG_NAME}"
+            raise StoreUnavailable(RECORDING_LOG_NAME, found=found, expected=expected, hint=hint, message=message)
         self._compare(self.storage.read_all(RECORDING_LOG_NAME), self._current())
 
     def _current(self) -> bytes | None:
@@ -139,7 +141,8 @@ class ReplaceFile(RepairStep):
         with self.storage.open_writable(RECORDING_LOG_NAME) as file:
             if not file.lock(wait=False):
                 found, expected = "another process is changing it", "an unlocked file"
-                raise StoreUnavailable(RECORDING_LOG_NAME, found=found, expected=expected)
+                message = f"{RECORDING_LOG_NAME}: {found}"
+                raise StoreUnavailable(RECORDING_LOG_NAME, found=found, expected=expected, message=message)
             if not file.is_current():
                 found, expected = "replaced by another file", "the file for which the change was planned"
                 raise FileChanged(RECORDING_LOG_NAME, found=found, expected=expected)
