@@ -158,7 +158,10 @@ def _component(mark: ClusterMark) -> str:
     if mark.is_live(now_ms()):
         return f"{name}: running since {start} (process {header.pid})."
     last = time_ms(header.activity_timestamp)
-    return f"{name}: started at {start} (process {header.pid}), last heartbeat at {last}, not closed: it was killed or hangs."
+    return (
+        f"{name}: started at {start} (process {header.pid}), last heartbeat at {last}, not closed: it was killed or "
+        "hangs."
+    )
 
 
 def was_killed(view: NodeView) -> bool:
@@ -202,8 +205,8 @@ def _role(node: NodeFolder, view: NodeView) -> list[str]:
         return [f"The latest leadership term here is {term}, led by this node."]
     return [
         f"This node led term {term}, its latest, when it died. The other members elect a new leader without it. Its "
-        f"last messages may be on no other member, if a majority did not have them yet: after a restart it follows, and "
-        f"truncates its log where the new leader's term begins."
+        f"last messages may be on no other member, if a majority did not have them yet: after a restart it follows, "
+        f"and truncates its log where the new leader's term begins."
     ]
 
 

@@ -154,7 +154,7 @@ class ReplaceFile(RepairStep):
         except EverlogError as error:
             return f"can't read {self.file} to see which content it has: {error.found}"
         if now == self.new:
-            return f"{self.file} has the new content, but a power cut may bring back the old"
+            return f"{self.file} is the new file, but a power cut may bring back the old"
         return f"{self.file} is unchanged"
 
     def to_dict(self) -> dict[str, str]:
