@@ -397,7 +397,7 @@ def test_a_killed_leader_is_told_from_a_follower_that_was(golden_archive: Unpack
     assert "ends at position 251744, by its frames: the recording has no stop position." in leader
     follower = summary(golden_archive("cluster-killed/stuck-follower") / "cluster")
     assert "The latest leadership term here is 0, led by member 0: this node followed." in follower
-    assert "Whether it fell behind the other members shows when it is compared with them" in follower
+    assert "To see whether it lags the other members, compare them" in follower
     assert "when it died" not in follower
 
 
@@ -414,17 +414,17 @@ def test_verify_tells_a_killed_leader_from_a_follower_that_is_stuck(golden_archi
         "the consensus module: last heartbeat at 2026-11-21T13:47:19.911Z, not closed; it led term 0"
     )
     assert "its log ends at position 251744" in leader
-    assert "may be known to no other member / none needed: the others elect a new leader; when it starts" in leader
+    assert "if a majority did not have them yet / none needed: the others elect a new leader; after a restart" in leader
     stuck = killed_note(golden_archive("cluster-killed/stuck-follower") / "cluster")
-    assert "never closed; it followed member 0 in term 0, its latest, and its log ends at position 31456" in stuck
+    assert "not closed; it followed member 0 in term 0, its latest, and its log ends at position 31456" in stuck
     assert (
-        "everlog cluster DIR compare tells how much / none needed: when it starts, or goes on, it catches up" in stuck
+        "everlog cluster DIR compare shows how many / none needed: when it restarts or resumes, it catches up" in stuck
     )
     node = Node.make()
     node.files["cluster-mark.dat"] = mark_of(1, -1, activity=T0)
     node.entries = []
     unknown = killed_note(node.write(tmp_path))
-    assert unknown.endswith("never closed / nothing / none needed: a start takes the file over")
+    assert unknown.endswith("not closed / nothing / none needed: a start takes over the file")
 
 
 def test_a_node_that_stood_for_a_term_that_never_came_is_explained(tmp_path: Path) -> None:
