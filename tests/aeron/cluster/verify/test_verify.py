@@ -396,7 +396,7 @@ def test_a_killed_leader_is_told_from_a_follower_that_was(golden_archive: Unpack
     assert "truncates its log where the new leader's term begins" in leader
     assert "ends at position 251744, by its frames: the recording has no stop position yet." in leader
     follower = summary(golden_archive("cluster-killed/stuck-follower") / "cluster")
-    assert "The latest leadership term here is 0, led by member 0: this node followed." in follower
+    assert "The latest leadership term here is 0, led by member 0; this node followed." in follower
     assert "To see whether it lags the other members, compare them" in follower
     assert "when it died" not in follower
 
