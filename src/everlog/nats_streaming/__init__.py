@@ -1,1 +1,1 @@
-"""."""
+"""NATS Streaming file stores (server 0.25), read-only."""

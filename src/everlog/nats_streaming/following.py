@@ -1,9 +1,9 @@
-"""Following the channels of a store that a server writes.
+"""Follows the channels of a store while a server writes to it.
 
-A server writes a batch of messages to a slice's ``.dat`` file and then their index, so that what the index has is
-whole. A look costs the sizes of a channel's last slice and whether there is a next one; where the index grew, what is
-new of it. Everything else (an index that is damaged or missing, slices that were put aside, limits) is done as
-:class:`NatsStreamingStore` does it, over the whole of what changed.
+A server writes a batch of messages to a slice's ``.dat`` file before their index entries, so every indexed message is
+complete. Polling an unchanged channel reads the two file sizes of its last slice and checks whether a next slice
+exists. If the index grew, only its new entries are read. In all other cases (a damaged or missing index, ``.bak``
+slices, limits) the changed slices are surveyed again, as :class:`NatsStreamingStore` does.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from everlog.nats_streaming.reading.splitting import plan_splits
 from everlog.nats_streaming.reading.survey import Surveyor
 from everlog.nats_streaming.store import NatsStreamingStore
 
-LISTING_EVERY = 64
-"""So many looks at most go without a list of a channel's folder: a server may have deleted its first slices."""
+MAX_POLLS_WITHOUT_LISTING = 64
+"""After this many polls a channel's folder is listed again even if its last slice is unchanged: a server may have
+deleted the first slices."""
 
 
 @dataclass(slots=True)
 class _Followed:
-    """A channel as it was at the last look, and what its last slice's index said."""
+    """A channel as of the last poll, with the fold of its last slice's index."""
 
     channel: Channel
     extent: StreamExtent
@@ -42,7 +43,7 @@ class _Followed:
 
 
 class ChannelFollower(Follower):
-    """See :class:`Follower`; streams are channels."""
+    """A :class:`Follower` whose streams are channels."""
 
     def __init__(self, storage: Storage, options: Mapping[str, Any]) -> None:
         self._storage = storage
@@ -63,15 +64,15 @@ class ChannelFollower(Follower):
         self._folders = {}
         found = {}
         for folder in folders:
-            followed = self._look_at(folder)
+            followed = self._poll_channel(folder)
             self._folders[followed.channel.name] = folder
             found[followed.channel.name] = followed.extent
         return found
 
-    def _look_at(self, folder: str) -> _Followed:
+    def _poll_channel(self, folder: str) -> _Followed:
         followed = self._followed.get(folder)
-        # An age runs out without a file that changes.
-        if followed is not None and not self._store.reading.limits.max_age_ns and self._is_as_before(followed):
+        # With max_age, messages expire although no file changes.
+        if followed is not None and not self._store.reading.limits.max_age_ns and self._is_unchanged(followed):
             followed.unlisted += 1
             return followed
         try:
@@ -79,20 +80,20 @@ class ChannelFollower(Follower):
         except StoreUnavailable:
             if self._storage.exists(folder):
                 raise
-            listed = list_channel(self._storage, folder, self._store.reading.patience)  # deleted, and made again
+            listed = list_channel(self._storage, folder, self._store.reading.patience)  # recreated in between
         last, fold = self._grow(listed, followed)
         channel = Channel(self._store.reading, listed)
         end = channel.last + 1
-        # Of a channel without messages the number of the next one is not on disk.
+        # An empty channel's next sequence is not on disk.
         is_unknown = not channel.parts
         extent = StreamExtent(end if is_unknown else channel.kept.first, end, is_unknown=is_unknown)
         made = self._followed[folder] = _Followed(channel, extent, last, fold)
         return made
 
-    def _is_as_before(self, followed: _Followed) -> bool:
-        """Whether nothing was written to a channel since the last look."""
+    def _is_unchanged(self, followed: _Followed) -> bool:
+        """Whether nothing was written to a channel since the last poll."""
         slices = [s for s in followed.channel.folder.slices if not s.is_bak]
-        if not slices or followed.unlisted >= LISTING_EVERY:
+        if not slices or followed.unlisted >= MAX_POLLS_WITHOUT_LISTING:
             return False
         last = slices[-1]
         try:
@@ -104,7 +105,8 @@ class ChannelFollower(Follower):
         return is_last and sizes == (last.dat_size, last.idx_size)
 
     def _grow(self, listed: ChannelFolder, before: _Followed | None) -> tuple[Slice | None, IndexFold | None]:
-        """Have the last slice's state found by what is new of its index, where that will do."""
+        """Cache the last slice's state, read from the new entries of its index. Returns ``(None, None)`` if the index
+        does not suffice and the slice must be surveyed."""
         slices = [s for s in listed.slices if not s.is_bak]
         if not slices:
             return None, None
@@ -114,7 +116,7 @@ class ChannelFollower(Follower):
         try:
             grown = surveyor.grow(last, before.fold if is_same and before is not None else None)
         except StoreUnavailable:
-            return None, None  # deleted since: the channel's own survey lists it anew
+            return None, None  # deleted since the listing: the channel's survey lists the folder again
         if grown is None:
             return None, None
         state, fold = grown
@@ -124,8 +126,10 @@ class ChannelFollower(Follower):
         return last, fold
 
     def cut(self, stream: str, start: int, end: int, limit: CutLimit) -> Cut:
-        """By the numbers of the messages; bytes by the index, and without one by a scan. ``record_count`` is at most
-        so many: numbers may be missing."""
+        """Cut by sequence numbers, and by bytes as recorded in the index or, without one, found by a scan.
+
+        ``record_count`` is an upper bound: sequences may be missing.
+        """
         if limit.records is not None:
             end = min(end, start + limit.records)
         if limit.byte_count is None:
@@ -136,18 +140,18 @@ class ChannelFollower(Follower):
             first = max(start, part.first)
             if first >= end or part.end <= start:
                 continue
-            behind = min(end, part.end)
+            stop = min(end, part.end)
             if not part.state.indexed:
                 return self._cut_by_scan(stream, start, end, limit)
-            address, size = self._fitting(part.state, first, behind, room, must=room == limit.byte_count)
+            address, size = self._fitting(part.state, first, stop, room, at_least_one=room == limit.byte_count)
             room -= size
-            if address < behind:
+            if address < stop:
                 return Cut(address, address - start, limit.byte_count - room)
         return Cut(end, end - start, limit.byte_count - room)
 
-    def _fitting(self, state: SliceState, first: int, end: int, room: int, *, must: bool) -> tuple[int, int]:
-        """How far from ``first`` on ``room`` bytes of a slice's records reach, and how many they are. ``must``: one
-        record at least."""
+    def _fitting(self, state: SliceState, first: int, end: int, room: int, *, at_least_one: bool) -> tuple[int, int]:
+        """The end sequence and the byte count of the slice's records from ``first`` on that fit into ``room`` bytes.
+        ``at_least_one`` takes the first record even if it is larger."""
         with self._storage.open(state.slice.idx) as file:
             lookup = IndexLookup(file, state.count)
             low, high = lookup.at_sequence(first), lookup.at_sequence(end)
@@ -157,8 +161,8 @@ class ChannelFollower(Follower):
             stop = state.data_end if high == lookup.count else lookup.entry(high).offset
             if stop - begin <= room:
                 return end, stop - begin
-            # The first record that begins behind the room ends outside of it, and so does the one before.
-            at = max(lookup.behind(begin + room) - 1, low + must)
+            # The last record that starts within the room ends beyond it, so the cut is before that record.
+            at = max(lookup.behind(begin + room) - 1, low + at_least_one)
             entry = lookup.entry(at) if at < lookup.count else None
             return (end, stop - begin) if entry is None else (int(entry.sequence), int(entry.offset) - begin)
 
@@ -168,20 +172,20 @@ class ChannelFollower(Follower):
         return cut_by_scan(self._store, split, limit)
 
     def splits(self, stream: str, start: int, end: int, *, split_bytes: int = DEFAULT_SPLIT_BYTES) -> list[Split]:
-        """Whole slices, as the store's, of the files as they were at the last look."""
+        """Cut the channel as :meth:`NatsStreamingStore.splits` does, with its files as of the last poll."""
         channel = self._followed[self._folders[stream]].channel
         return plan_splits(channel, stream, start, end, split_bytes)
 
     def record_count(self, stream: str, start: int, end: int) -> int:
-        """Numbers follow each other."""
+        """Return the length of the range: sequences are consecutive."""
         return max(end - start, 0)
 
     def parse_address(self, text: str) -> int:
-        """A sequence."""
+        """Parse a sequence number. Raises :class:`~everlog.errors.UsageError` if ``text`` is not one."""
         return self._store.parse_address(text)
 
     def format_address(self, address: int) -> str:
-        """A sequence."""
+        """Format a sequence number."""
         return self._store.format_address(address)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""How a store is read."""
+"""The options for opening a NATS Streaming store."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from everlog.core.options import whole_number
-from everlog.errors import UsageError
+from everlog.errors import UsageError, WrongType
 from everlog.kernel.crc32 import IEEE, Crc32
 from everlog.nats_streaming.format.limits import Limits, parse_count, parse_duration, parse_size
 
@@ -17,16 +17,16 @@ _FALSE = {"false", "0", "no", "off"}
 
 @dataclass(frozen=True, kw_only=True)
 class NatsStreamingOptions:
-    """Values may be text, as a command line gives them.
+    """Options for opening a store. Each value may also be text, as on a command line.
 
-    ``max_msgs``, ``max_bytes`` (``"64MB"``) and ``max_age`` (seconds, ``"24h"``) hide what a server with these limits
-    would drop; ``now_ns`` is the time that ages are counted to (the clock's by default). ``crc_poly`` is the
-    polynomial of the checksums, in reversed form; ``crc=False`` checks none but the last message's of a slice, as the
-    server does. ``include_bak`` reads slices that an archive script put aside, too.
+    ``max_msgs``, ``max_bytes`` (``"64MB"``) and ``max_age`` (seconds, or ``"24h"``) hide the messages that a server
+    with these limits would drop; ages are measured up to ``now_ns`` (default: the current time). ``crc_poly`` is the
+    checksum's polynomial, in reversed form. ``crc=False`` checks only the last message of each slice, as the server
+    does. ``include_bak`` also reads the ``.bak`` slices that an archive script has renamed.
 
-    The key is ``encryption_key``, else the content of ``encryption_key_file`` (without a line end), else of the
-    environment variable ``encryption_key_env``; else of ``NATS_STREAMING_ENCRYPTION_KEY`` where that is set. Without
-    one, encrypted data is given as it is."""
+    The encryption key comes from the first of these that is set: ``encryption_key``; the file
+    ``encryption_key_file`` (a line end is ignored); the environment variable named by ``encryption_key_env``; the
+    environment variable ``NATS_STREAMING_ENCRYPTION_KEY``. Without a key, encrypted data is returned encrypted."""
 
     max_msgs: int | str | None = None
     max_bytes: int | str | None = None
@@ -45,7 +45,7 @@ class NatsStreamingOptions:
         _ = self.checks_crc, self.reads_bak, self.clock_ns()
 
     def limits(self) -> Limits:
-        """The limits in force."""
+        """The parsed limits. Raises :class:`UsageError` if one is invalid."""
         return Limits(
             parse_count("max_msgs", self.max_msgs),
             parse_size("max_bytes", self.max_bytes),
@@ -53,21 +53,21 @@ class NatsStreamingOptions:
         )
 
     def clock_ns(self) -> int:
-        """The time that ages are counted to."""
+        """The time up to which ages are measured: ``now_ns``, or the current time."""
         return time.time_ns() if self.now_ns is None else _integer("now_ns", self.now_ns)
 
     def new_crc(self) -> Crc32:
-        """The checksum with the store's polynomial."""
+        """A new CRC-32 with the polynomial ``crc_poly``."""
         return Crc32(_integer("crc_poly", self.crc_poly))
 
     @property
     def checks_crc(self) -> bool:
-        """Whether checksums are compared."""
+        """Whether all checksums are checked."""
         return _truth("crc", self.crc)
 
     @property
     def reads_bak(self) -> bool:
-        """Whether ``.bak`` slices are part of their channel."""
+        """Whether ``.bak`` slices count as part of their channel."""
         return _truth("include_bak", self.include_bak)
 
 
@@ -76,7 +76,9 @@ def _integer(name: str, value: Any) -> int:
         return whole_number(name, value)
     try:
         return int(value)
-    except (TypeError, ValueError, OverflowError):  # infinity has no whole number
+    except TypeError:
+        raise WrongType(name, found=repr(value), expected="a whole number, decimal or 0x...") from None
+    except (ValueError, OverflowError):  # int() refuses NaN and infinity
         raise UsageError(name, found=repr(value), expected="a whole number, decimal or 0x...") from None
 
 

@@ -59,17 +59,20 @@ class NatsStreamingStore(Store):
 
     @property
     def reading(self) -> Reading:
-        """How the store is read; shared by its channels."""
+        """The read settings and caches that all channels of the store share."""
         return self._reading
 
     @classmethod
     def open(cls, storage: Storage, options: Mapping[str, Any]) -> Self:
-        """Open for reading; nothing is read yet. Raises :class:`UsageError`, :class:`KeyRefused`."""
+        """Open a store for reading without reading any file yet.
+
+        Raises :class:`UsageError` for wrong options and :class:`KeyRefused` for a missing or empty key.
+        """
         return cls(storage, fill(NatsStreamingOptions, options))
 
     @classmethod
     def detect(cls, storage: Storage) -> bool:
-        """A folder with channels, or with ``server.dat`` or ``clients.dat`` of version 1."""
+        """Whether the folder has ``server.dat`` or ``clients.dat`` of version 1, or a sub-folder that is a channel."""
         folders, files = [], set()
         for entry in storage.entries():
             if entry.is_dir:
@@ -81,52 +84,62 @@ class NatsStreamingStore(Store):
         return any(_is_channel(storage, name) for name in sorted(folders)[:_MAX_DETECTED_FOLDERS])
 
     def channels(self) -> Iterator[Channel]:
-        """The channels, sorted by name; every sub-folder is one, as a server sees it."""
+        """Yield the channels, sorted by name. Like the server, take every sub-folder for a channel."""
         folders = self._list_folders()
         self._reading.patience = Patience()
         for folder in folders:
             yield open_channel(self._reading, folder)
 
     def _list_folders(self) -> list[str]:
-        """The channels' folders, sorted; remembered, so that not each of many channels costs a listing or a look."""
+        """List the channels' folders, sorted, and cache them: :meth:`channel` then needs no file access per channel."""
         folders = sorted(entry.name for entry in self.storage.entries() if entry.is_dir)
         self._folders = {channel_text(name): name for name in folders} | {name: name for name in folders}
         return folders
 
     def channel(self, stream: str) -> Channel:
-        """One channel. Raises :class:`UnknownStream`."""
+        """Open one channel by name. Raises :class:`UnknownStream` if the store has no such channel."""
         folder = self._folders.get(stream)
         if folder is None and "/" not in stream and channel_problem(stream) is None:
-            # The usual case without a listing.
+            # Usually avoids a listing.
             folder = stream if self.storage.exists(f"{stream}/{SUBS_FILE}") else None
         if folder is not None:
             try:
                 return open_channel(self._reading, folder)
             except StoreUnavailable as error:
                 if not is_missing(error):
-                    raise  # else it was deleted since it was listed
+                    raise  # otherwise it was deleted after the listing
         return open_channel(self._reading, self._folder_of(stream))
 
     def _folder_of(self, stream: str) -> str:
-        """A channel's folder, by a new listing. Raises :class:`UnknownStream`."""
-        if self._may_be_there(stream):
+        """List the folders again and look up the channel's. Raises :class:`UnknownStream`."""
+        if self._may_exist(stream):
             self._list_folders()
             if (folder := self._folders.get(stream)) is not None:
                 return folder
-        raise UnknownStream(self.path, found=f"no channel {stream!r}", expected="one that ls lists")
+        raise UnknownStream(
+            self.path,
+            found=f"no channel {stream!r}",
+            expected="one that ls lists",
+            hint=f"see: everlog ls {self.path}",
+            message=f"no channel {stream!r} in {self.path}",
+        )
 
-    def _may_be_there(self, stream: str) -> bool:
-        """Whether a listing is worth its cost. A name with ``\\x`` may stand for bytes that are no UTF-8."""
+    def _may_exist(self, stream: str) -> bool:
+        """Whether listing the folders could find the channel. A name with ``\\x`` may stand for bytes that are not
+        UTF-8."""
         if stream in ("", ".", "..") or "/" in stream or "\0" in stream:
             return False
         return "\\x" in stream or self.storage.exists(stream)
 
     def stream_names(self, *, include_all: bool = False) -> list[str]:
-        """The channels' names, by one listing."""
+        """List the channels' names. Reads the store's folder only."""
         return [channel_text(folder) for folder in self._list_folders()]
 
     def streams(self, *, include_all: bool = False) -> list[StreamInfo]:
-        """The channels. ``byte_count`` is as in the server's monitoring: 40 more than its payload for each record."""
+        """Describe each channel.
+
+        ``byte_count`` matches the server's monitoring: each record's payload plus 40 bytes.
+        """
         return [self._stream(channel) for channel in self.channels()]
 
     def _stream(self, channel: Channel) -> StreamInfo:
@@ -160,11 +173,15 @@ class NatsStreamingStore(Store):
             return fold(subscription_events(file, name, reading.crc, reading.check, _ignore, channel.name))
 
     def family_columns(self, level: Level = Level.RECORD) -> tuple[Column, ...]:
-        """The same for records and frames: a record is a frame."""
+        """Return the same columns for both levels: here each record is one frame."""
         return COLUMNS
 
     def walk(self, stream: str, request: ScanRequest) -> Iterator[Batch]:
-        """Messages in order of sequences. Raises :class:`UnknownStream`, :class:`KeyRefused`, :class:`FileChanged`."""
+        """Yield a channel's messages in sequence order.
+
+        Raises :class:`UnknownStream` if the store has no such channel, :class:`KeyRefused` if the encryption key is
+        wrong, and :class:`FileChanged` if a file is cut during the scan.
+        """
         if request.split is not None:
             folder, plan = request.split.context
             channel = Channel(self._reading, folder)
@@ -176,35 +193,35 @@ class NatsStreamingStore(Store):
     def splits(
         self, stream: str, *, start: int | None = None, end: int | None = None, split_bytes: int = DEFAULT_SPLIT_BYTES
     ) -> list[Split]:
-        """Slices, small ones together, large ones in pieces where they have a good index."""
+        """Cut a channel into splits: small slices are grouped, large slices with a good index are divided."""
         return plan_splits(self.channel(stream), stream, start, end, split_bytes)
 
     def split_times(self, splits: list[Split]) -> list[SplitTimes]:
-        """As the slices' indexes tell."""
+        """Take each split's time range from its slices' indexes."""
         return [times_of(split) for split in splits]
 
     def parse_address(self, text: str) -> int:
-        """A sequence, decimal."""
+        """Parse a decimal sequence number. Raises :class:`UsageError` if ``text`` is not one."""
         if not (text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS) or int(text) > MAX_SEQUENCE:
-            raise UsageError("address", found=repr(text), expected="a sequence such as 17")
+            raise UsageError("address", found=repr(text), expected="a sequence number such as 17")
         return int(text)
 
     def format_address(self, address: int) -> str:
-        """Decimal."""
+        """Format a sequence number as decimal digits."""
         return str(address)
 
     @property
     def address_columns(self) -> tuple[str, ...]:
-        """The sequence."""
+        """The column of the sequence number, which is the address."""
         return ("sequence",)
 
     def clients(self) -> dict[str, ClientInfo]:
-        """The registered clients by ID."""
+        """Return the registered clients by client ID."""
         return read_clients(self.storage, self._reading.crc, self._reading.check, _ignore)
 
     def info(self) -> dict[str, Any]:
-        """``server_info`` (or ``None``), ``clients``, ``limits`` in force, ``channels`` by name with their
-        subscriptions."""
+        """Describe the whole store: ``server_info`` (or ``None``), ``clients``, the ``limits`` in force, and
+        ``channels`` by name with their slices and subscriptions."""
         reading = self._reading
         server = read_server_info(self.storage, reading.crc, reading.check, _ignore)
         clients = self.clients()
@@ -231,11 +248,11 @@ class NatsStreamingStore(Store):
         }
 
     def verify(self, progress: Progress | None = None) -> Report:
-        """Check every record of every file."""
+        """Check every record of every file. See :meth:`Store.verify`."""
         return verify_store(self.storage, self._reading, self.family, progress)
 
     def verify_parts(self, split_bytes: int = DEFAULT_SPLIT_BYTES) -> list[VerifyPart]:
-        """The root's files, and runs of channels."""
+        """Divide verification into the root's files and groups of channels."""
         return plan_parts(self.storage, split_bytes)
 
     def verify_part(self, part: VerifyPart) -> Report:
@@ -244,7 +261,7 @@ class NatsStreamingStore(Store):
 
 
 def _ignore(fault: Fault) -> None:
-    """Damage is for verify to tell; state is given as far as it can be read."""
+    """Drop a fault: only verify reports damage; everything else returns the state as far as it is readable."""
 
 
 def _slice_dict(state: SliceState) -> dict[str, Any]:

@@ -293,7 +293,7 @@ def test_a_failure_says_where_the_old_file_is(call: Call, node: Path, monkeypatc
     before = (node / LOG).read_bytes()
     code, out, err = call("cluster", node, SEED)
     assert (code, out, (node / LOG).read_bytes()) == (2, [""], before)
-    assert "recording.log is as it was" in err
+    assert "recording.log is unchanged" in err
     (kept,) = [path for path in node.parent.iterdir() if "repair" in path.name]
     assert f"the old file is kept in {kept}" in err
     assert (kept / LOG).read_bytes() == before

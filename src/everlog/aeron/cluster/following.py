@@ -1,4 +1,4 @@
-"""Following a cluster node: its log and its snapshots are recordings of its archive."""
+"""Follows a cluster node: its log and its snapshots are recordings of its archive."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from everlog.errors import UnknownStream
 
 
 class ClusterFollower(PositionalFollower):
-    """See :class:`Follower`. Which recordings are the node's is read again when its recording log changed."""
+    """A :class:`Follower` of a node's log and snapshots. Reads their recording IDs again whenever ``recording.log``
+    changes."""
 
     def __init__(self, storage: Storage, options: Mapping[str, Any]) -> None:
         self._storage = storage
@@ -28,13 +29,13 @@ class ClusterFollower(PositionalFollower):
         self._recording_log: bytes | None = None
         self._recordings: dict[str, str] = {}
         self._last_log: int | None = None
-        self._is_anew = False
+        self._was_recreated = False
         self._archive: ArchiveFollower | None = None
         self._store = ClusterStore.open(storage, options)
 
     @property
     def store(self) -> ClusterStore:
-        """The node's folder, as it was when its recording log last changed."""
+        """The node's folder as of the last change of its recording log."""
         return self._store
 
     def poll(self) -> dict[str, StreamExtent]:
@@ -48,9 +49,9 @@ class ClusterFollower(PositionalFollower):
             return {}
         extents = self._archive.poll()
         found = {name: extents[stream] for name, stream in self._recordings.items() if stream in extents}
-        if self._is_anew and LOG in found:
+        if self._was_recreated and LOG in found:
             found[LOG] = replace(found[LOG], was_recreated=True)
-            self._is_anew = False
+            self._was_recreated = False
         return found
 
     def _open(self, recording_log: bytes | None) -> None:
@@ -61,24 +62,24 @@ class ClusterFollower(PositionalFollower):
         self._recordings = {name: str(entry.recording_id) for name, entry in snapshots.items()}
         if store.folder.log_recording_id is not None:
             self._recordings[LOG] = str(store.folder.log_recording_id)
-            # A node that was seeded from a snapshot goes on with a log of its own, from its beginning; until it starts
-            # it has none. A snapshot's name has its recording in it.
-            self._is_anew |= self._last_log not in (None, store.folder.log_recording_id)
+            # A node seeded from a snapshot has no log until it starts; then it writes a new log from position 0.
+            # Snapshots need no such check: their names contain the recording ID.
+            self._was_recreated |= self._last_log not in (None, store.folder.log_recording_id)
             self._last_log = store.folder.log_recording_id
         if self._archive is None and store.folder.place is not None:
             self._archive = ArchiveFollower(store.folder.place.storage, {"checksum": store.options.checksum})
 
     @property
     def _followed(self) -> ArchiveFollower:
-        assert self._archive is not None  # only streams that were found are asked for
+        assert self._archive is not None  # callers only pass streams that poll() returned
         return self._archive
 
     def cut(self, stream: str, start: int, end: int, limit: CutLimit) -> Cut:
-        """As the archive's."""
+        """Cut the stream's recording. See :meth:`Follower.cut`."""
         return self._followed.cut(self._recording(stream), start, end, limit)
 
     def splits(self, stream: str, start: int, end: int, *, split_bytes: int = DEFAULT_SPLIT_BYTES) -> list[Split]:
-        """As the archive's."""
+        """Split the stream's recording at segment boundaries."""
         parts = self._followed.splits(self._recording(stream), start, end, split_bytes=split_bytes)
         context = self._store.folder.context(stream)
         if context is None:
@@ -90,19 +91,20 @@ class ClusterFollower(PositionalFollower):
         return found
 
     def is_complete(self, stream: str, address: int) -> bool:
-        """A snapshot that was read to its end may go."""
+        """Whether the recording was read to its final end, as a snapshot is."""
         recording = self._recordings.get(stream)
         return recording is not None and self._followed.is_complete(recording, address)
 
     def align(self, stream: str, address: int, extent: StreamExtent) -> int:
-        """As the archive's."""
+        """Round an address to a message's boundary. See :meth:`Follower.align`."""
         return self._followed.align(self._recording(stream), address, extent)
 
     def _recording(self, stream: str) -> str:
         found = self._recordings.get(stream)
         if found is None:
             known = ", ".join(self._recordings) or "no streams"
-            raise UnknownStream(self._storage.root, found=repr(stream), expected=f"one of {known}")
+            found_text, expected = f"no stream {stream!r}", f"one of {known}"
+            raise UnknownStream(self._storage.root, found=found_text, expected=expected)
         return found
 
     def close(self) -> None:

@@ -1,5 +1,5 @@
-"""A cluster node's folder as a store: its streams are the log and each snapshot, their records the cluster's messages,
-their addresses positions."""
+"""A cluster node's folder as a store. The streams are the log and each snapshot, the records are the cluster's
+messages, the addresses are log positions."""
 
 from __future__ import annotations
 
@@ -37,12 +37,11 @@ from everlog.errors import UsageError
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How to read a node's folder.
+    """Options for reading a node's folder.
 
-    ``archive_dir``: its archive's folder; else it is looked for beside the folder as ``../archive`` and inside it.
-    ``checksum``: of the archive's frames, see :class:`everlog.aeron.archive.store.Options`. ``include_all``: list
-    snapshots that are marked as invalid, too.
-    """
+    ``archive_dir`` is the folder of the node's archive; by default ``archive`` inside the node's folder,
+    ``../archive``, or the node's folder itself. ``checksum`` is that of the archive's frames, see
+    :class:`everlog.aeron.archive.store.Options`. ``include_all`` also lists snapshots that are marked as invalid."""
 
     archive_dir: str | None = None
     checksum: str = "auto"
@@ -50,12 +49,11 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.checksum not in CHECKSUMS:
-            raise UsageError("checksum", found=repr(self.checksum), expected=", ".join(CHECKSUMS))
+            raise UsageError("checksum", found=repr(self.checksum), expected=f"one of {', '.join(CHECKSUMS)}")
 
 
 class ClusterStore(PositionalStore):
-    """A folder with ``recording.log``, ``node-state.dat`` and ``cluster-mark*.dat``, or what is left of them, and the
-    archive beside it."""
+    """A node's folder, with any of ``recording.log``, ``node-state.dat`` and ``cluster-mark*.dat``, and its archive."""
 
     family = FAMILY
     options_class = Options
@@ -67,19 +65,19 @@ class ClusterStore(PositionalStore):
 
     @classmethod
     def open(cls, storage: Storage, options: Mapping[str, Any]) -> Self:
-        """Looks for the archive, and reads nothing yet."""
+        """Open the folder and find its archive. Reads no other file yet."""
         return cls(storage, fill(Options, options))
 
     @classmethod
     def detect(cls, storage: Storage) -> bool:
-        """Whether there is a recording log, a node state or a mark file of a cluster."""
+        """Whether the folder has a recording log, a node state or a mark file of a cluster."""
         names = storage.names()
         return any(name in names for name in (RECORDING_LOG_NAME, NODE_STATE_NAME, MARK_NAME, LINK_NAME)) or bool(
             service_mark_names(names)
         )
 
     def streams(self, *, include_all: bool = False) -> list[StreamInfo]:
-        """The log and the snapshots; those marked as invalid only with ``include_all``."""
+        """Describe the log and the snapshots. Snapshots marked as invalid are included only with ``include_all``."""
         found = []
         log_id = self.folder.log_recording_id
         if log_id is not None:
@@ -112,12 +110,14 @@ class ClusterStore(PositionalStore):
     # Scans
 
     def family_columns(self, level: Level = Level.RECORD) -> tuple[Column, ...]:
-        """The same at both levels: a message of the cluster is one record."""
+        """Return the same columns for both levels: each cluster message is one record."""
         return COLUMNS
 
     def walk(self, stream: str, request: ScanRequest) -> Iterator[Batch]:
-        """Messages in position order. A recording that is not in the archive, or no archive, is a fault; one that is
-        marked as INVALID there is a note."""
+        """Yield a stream's messages in position order.
+
+        A missing recording or archive is reported as a fault, a recording marked as INVALID as a note.
+        """
         context = request.split.context if request.split is not None else None
         if not isinstance(context, MessageContext):
             context = self.folder.context(stream)
@@ -132,10 +132,10 @@ class ClusterStore(PositionalStore):
     def splits(
         self, stream: str, *, start: int | None = None, end: int | None = None, split_bytes: int = DEFAULT_SPLIT_BYTES
     ) -> list[Split]:
-        """Some segments of the recording each. A message belongs to the split in which it begins."""
+        """Cut the stream's recording at segment boundaries. A message belongs to the split in which it begins."""
         context = self.folder.context(stream)
         if context is None or self.folder.archive is None:
-            return [Split(stream, start, end, 0)]  # whoever scans it is told what is missing
+            return [Split(stream, start, end, 0)]  # scanning it reports what is missing
         recording = self.folder.archive.recording(context.archive.stream)
         parts = split_recording(self.folder.archive, recording, start, end, split_bytes)
         return [Split(stream, part.start, part.end, part.byte_count, context) for part in parts]
@@ -143,14 +143,13 @@ class ClusterStore(PositionalStore):
     # State
 
     def info(self) -> dict[str, Any]:
-        """What the node's files say, in words first: who it is, whether it runs, what it would do when it starts."""
+        """Describe the node: a summary in sentences, then its files' contents and its recovery plan."""
         from everlog.aeron.cluster.folder.state import describe
 
         return describe(self.folder)
 
     def verify(self, progress: Progress | None = None) -> Report:
-        """Check the files of the folder against each other and against the archive, and every message of the log and of
-        the snapshots."""
+        """Check the folder's files against each other and the archive, and every message of the log and snapshots."""
         from everlog.aeron.cluster.verify.node import verify
 
         return verify(self.folder, self.scan, progress)

@@ -1,1 +1,1 @@
-"""What the files of a store hold: layouts, names, records, protobuf messages, encryption."""
+"""The formats of a store's files: layouts, names, records, protobuf messages."""

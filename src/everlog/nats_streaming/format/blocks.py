@@ -9,7 +9,7 @@ BLOCK_BYTES = 64 << 10
 
 
 class BlockReader:
-    """``get`` gives pieces of a file; neighbouring ones cost one read."""
+    """Reads pieces of a file. Neighbouring pieces share one read of :data:`BLOCK_BYTES`."""
 
     __slots__ = ("_base", "_block", "file", "size")
 
@@ -20,8 +20,8 @@ class BlockReader:
         self._block = b""
 
     def get(self, offset: int, length: int) -> bytes:
-        """Up to ``length`` bytes from ``offset``; fewer only at the end. Raises :class:`FileChanged` when the file
-        was cut."""
+        """Return ``length`` bytes from ``offset``, fewer only at the file's end. Raises :class:`FileChanged` if the
+        file was cut."""
         start = offset - self._base
         if start < 0 or start + length > len(self._block):
             if offset >= self.size:
@@ -31,5 +31,5 @@ class BlockReader:
             self._block = self.file.read_at(offset, expected)
             if len(self._block) < expected:
                 found = f"the end of the file at {offset + len(self._block)}"
-                raise FileChanged(self.file.name, offset=offset, found=found, expected=f"{self.size} bytes")
+                raise FileChanged(self.file.name, offset=offset, found=found, expected=f"a file of {self.size} bytes")
         return self._block[start : start + length]

@@ -1,8 +1,8 @@
-"""How much damage may cost: what is checked in vain, in bytes.
+"""A budget, in bytes, for checks that fail: it bounds the cost of reading a damaged file.
 
-Damage is looked at more than once: a record claims a length and its checksum is wrong, a place looks like a record and
-is none. Input made for it would have every byte checked again and again. So checks are paid for: each byte of data that
-reading goes past pays for a few, and when nothing is left the rest of the file is given up."""
+The search for the next good record can check the same bytes many times: a damaged header claims a long payload, or
+random bytes look like a record. A malicious file could make that quadratic. So each byte of progress earns a few bytes
+of failed checks; when the budget is spent, the rest of the file is given up."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ _FIRST_BYTES = 1 << 20
 
 
 class Budget:
-    """Bytes that may yet be checked in vain, in a file of ``size`` bytes. What the largest record needs is there from
-    the beginning; the rest is earned, for ``size`` may be that of a hole."""
+    """The bytes of failed checks that are still allowed in a file of ``size`` bytes.
+
+    It starts with enough for the largest record. The rest is earned by reading data, because ``size`` may be that of a
+    sparse file."""
 
     __slots__ = ("_left",)
 
@@ -21,13 +23,13 @@ class Budget:
 
     @property
     def is_spent(self) -> bool:
-        """Whether nothing more is to be checked."""
+        """Whether the rest of the file must be given up."""
         return self._left < 0
 
     def earn(self, byte_count: int) -> None:
-        """So many bytes of data were gone past."""
+        """Record progress over ``byte_count`` bytes of data."""
         self._left += _EARNED * byte_count
 
     def spend(self, byte_count: int) -> None:
-        """So many bytes were checked in vain."""
+        """Record a failed check over ``byte_count`` bytes."""
         self._left -= byte_count

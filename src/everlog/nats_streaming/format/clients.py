@@ -1,5 +1,6 @@
-"""``clients.dat``: clients come and go; the fold of the log is who is registered. Source: ``stores/filestore.go``
-(recoverClients)."""
+"""``clients.dat``: a log of clients added and deleted. Folding it gives the registered clients.
+
+Source: ``stores/filestore.go`` (recoverClients)."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ TYPES = range(ADD, DELETE + 1)
 
 @dataclass(frozen=True, slots=True)
 class ClientEvent:
-    """One record: ``info`` is set where a client was added. ``length`` is of the record's payload, bytes."""
+    """One record of the log: ``info`` is the added client, or ``None`` for a deletion. ``length`` is the payload's
+    size in bytes."""
 
     offset: int
     length: int
@@ -31,7 +33,7 @@ class ClientEvent:
 
 
 def client_events(storage: Storage, crc: Crc32, check: bool, on_fault: FaultSink) -> Iterator[ClientEvent]:
-    """The log, record by record. A missing file is a fault and an empty log."""
+    """Yield the log's records. A missing file is reported as a fault and yields nothing."""
     if not storage.exists(CLIENTS_FILE):
         on_fault(
             Fault(
@@ -41,7 +43,7 @@ def client_events(storage: Storage, crc: Crc32, check: bool, on_fault: FaultSink
                 "no file",
                 "clients.dat",
                 "the registered clients",
-                "restore the file from a copy before a server starts, which would drop online durable queue members",
+                "restore the file from a copy before a server starts: it would drop online durable queue members",
             )
         )
         return
@@ -56,12 +58,12 @@ def client_events(storage: Storage, crc: Crc32, check: bool, on_fault: FaultSink
                     yield ClientEvent(record.offset, len(record.payload), gone.id, None)
             except BadMessage as error:
                 on_fault(
-                    Fault("bad-message", CLIENTS_FILE, record.offset, str(error), "a client's record", "this record")
+                    Fault("bad-message", CLIENTS_FILE, record.offset, str(error), "a client record", "this record")
                 )
 
 
 def read_clients(storage: Storage, crc: Crc32, check: bool, on_fault: FaultSink) -> dict[str, ClientInfo]:
-    """The registered clients by ID, in order of registration."""
+    """Return the registered clients by client ID, in the order of their registration."""
     clients: dict[str, ClientInfo] = {}
     for event in client_events(storage, crc, check, on_fault):
         clients.pop(event.id, None)
@@ -71,6 +73,6 @@ def read_clients(storage: Storage, crc: Crc32, check: bool, on_fault: FaultSink)
 
 
 def client_dict(info: ClientInfo) -> dict[str, Any]:
-    """A client as plain values; the connection ID as text where it is text, else in hexadecimal digits."""
+    """Return a client as plain values; the connection ID as text if it is printable ASCII, otherwise in hex."""
     text = info.conn_id.decode("ascii", "replace")
     return info.to_dict() | {"conn_id": text if text.isprintable() and text.isascii() else info.conn_id.hex()}

@@ -1,7 +1,7 @@
-"""Limits of a channel. They are not on disk: a reader is given them, and without them everything on disk is there.
+"""A channel's limits, and the parsers for their texts.
 
-Source: ``stores/filestore.go`` (enforceLimits, expireMsgs); sizes and durations as the server's command line takes
-them."""
+Limits are not stored on disk: the reader supplies them. Without limits every message on disk is visible. Sizes and
+durations are written as on the server's command line. Source: ``stores/filestore.go`` (enforceLimits, expireMsgs)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from everlog.errors import UsageError
+from everlog.errors import UsageError, WrongType
 
 _SIZE = re.compile(r"\s*(-?[0-9]+)\s*([A-Za-z]*)\s*", re.ASCII)
 _UNITS = {"": 1, "b": 1} | {
@@ -29,12 +29,13 @@ _NANOSECONDS = {
     "h": 3600 * 10**9,
 }
 MAX_DIGITS = 1000
-"""Of a number of bytes, or a time. Python takes no more than 4300 in a text."""
+"""Longest text of a size or duration. Python converts at most 4300 digits to an integer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Per channel; 0 is no limit. ``max_bytes`` counts payload and 40 for each message, as the server does."""
+    """The limits of each channel; 0 means no limit. As in the server, ``max_bytes`` counts each message's payload plus
+    40 bytes."""
 
     max_msgs: int = 0
     max_bytes: int = 0
@@ -45,33 +46,40 @@ class Limits:
 
 
 def parse_count(name: str, value: Any) -> int:
-    """A number of messages; ``None``, 0 and below are no limit. Raises :class:`UsageError`."""
+    """Parse a number of messages; ``None``, 0 and negative numbers mean no limit. Raises :class:`UsageError`."""
     if value is None:
         return 0
     try:
         return max(int(value), 0)
-    except (TypeError, ValueError, OverflowError):  # infinity has no whole number
+    except TypeError:
+        raise WrongType(name, found=repr(value), expected="a whole number") from None
+    except (ValueError, OverflowError):  # int() refuses NaN and infinity
         raise UsageError(name, found=repr(value), expected="a whole number") from None
 
 
 def parse_size(name: str, value: Any) -> int:
-    """Bytes: a number, or text such as ``64MB`` (with B 1024-based, ``64K`` is 64000). Raises :class:`UsageError`."""
+    """Parse a number of bytes, or a text such as ``64MB``. Units with a B are powers of 1024, those without are powers
+    of 1000 (``64K`` is 64000). Raises :class:`UsageError`."""
     if value is None or isinstance(value, int):
         return max(int(value or 0), 0)
-    match = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    expected = "a number of bytes such as 1000000 or 64MB"
+    if not isinstance(value, str):
+        raise WrongType(name, found=repr(value), expected=expected)
+    match = _SIZE.fullmatch(value)
     if match is None or match[2].lower() not in _UNITS or len(match[1]) > MAX_DIGITS:
-        raise UsageError(name, found=repr(value), expected="bytes such as 1000000 or 64MB")
+        raise UsageError(name, found=repr(value), expected=expected)
     unit: int = _UNITS[match[2].lower()]
     return max(int(match[1]) * unit, 0)
 
 
 def parse_duration(name: str, value: Any) -> int:
-    """Nanoseconds: a number of seconds, or text such as ``1h30m``, ``500ms``, ``90``. Raises :class:`UsageError`."""
+    """Parse a duration to nanoseconds: a number of seconds, or a text such as ``1h30m``, ``500ms`` or ``90``. Raises
+    :class:`UsageError`."""
     if value is None:
         return 0
     text = str(value).strip().lower()
     if len(text) > MAX_DIGITS:
-        raise UsageError(name, found=repr(value), expected="a time such as 24h, 90s or 1h30m")
+        raise UsageError(name, found=repr(value), expected="a duration such as 24h, 90s or 1h30m")
     try:
         return max(round(float(text) * 10**9), 0)
     except (ValueError, OverflowError):
@@ -79,8 +87,8 @@ def parse_duration(name: str, value: Any) -> int:
     parts = list(_DURATION_PART.finditer(text.removeprefix("-")))
     try:
         total = sum(round(float(p[1]) * _NANOSECONDS[p[2]]) for p in parts)
-    except OverflowError:  # so many digits that it is infinity
+    except OverflowError:  # the digits overflow to infinity
         parts = []
     if not parts or "".join(p[0] for p in parts) != text.removeprefix("-"):
-        raise UsageError(name, found=repr(value), expected="a time such as 24h, 90s or 1h30m")
+        raise UsageError(name, found=repr(value), expected="a duration such as 24h, 90s or 1h30m")
     return 0 if text.startswith("-") else total

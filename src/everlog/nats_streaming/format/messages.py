@@ -1,8 +1,8 @@
-"""The protobuf messages of the store, declared once.
+"""The declarations of the store's protobuf messages.
 
 Source: ``spb/protocol.proto`` of the server (ServerInfo, ClientInfo, ClientDelete, SubState, SubStateDelete,
-SubStateUpdate) and ``pb/protocol.proto`` of stan.go (MsgProto). Fields that are never stored are left out; a decoder
-skips them."""
+SubStateUpdate) and ``pb/protocol.proto`` of stan.go (MsgProto). Fields that are never stored are not declared; the
+decoder skips them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from everlog.nats_streaming.format.protobuf import fields as wire_fields
 
 
 class Message:
-    """Base of the declared messages. ``numbers`` gives the field number of each attribute."""
+    """Base of the declared messages. ``numbers`` maps field numbers to attributes."""
 
     numbers: ClassVar[dict[int, FieldSpec]]
 
@@ -25,7 +25,7 @@ class Message:
         return cls(**decode(cls.numbers, data, start, end))
 
     def to_dict(self) -> dict[str, Any]:
-        """Attributes as plain values."""
+        """Return the attributes as plain values."""
         return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
 
 
@@ -54,7 +54,7 @@ class MsgProto(Message):
 
     @classmethod
     def sequence_in(cls, data: Readable, start: int) -> int:
-        """The sequence of the message in ``data[start:]``. Raises
+        """Return the sequence of the message in ``data[start:]``. Raises
         :class:`~everlog.nats_streaming.format.protobuf.BadMessage` as :meth:`parse` does."""
         sequence = 0
         for number, wire, value, _ in wire_fields(data, start, len(data)):
@@ -68,7 +68,7 @@ class MsgProto(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerInfo(Message):
-    """The one record of ``server.dat``: the cluster's name and the subjects that clients use."""
+    """The only record of ``server.dat``: the cluster's name and the subjects that clients use."""
 
     cluster_id: str = ""
     discovery: str = ""
@@ -95,7 +95,7 @@ class ServerInfo(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientInfo(Message):
-    """A registered client, ``clients.dat``. ``ping_interval`` is in seconds."""
+    """A registered client in ``clients.dat``. ``ping_interval`` is in seconds."""
 
     id: str = ""
     hb_inbox: str = ""
@@ -116,7 +116,7 @@ class ClientInfo(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientDelete(Message):
-    """A client that is gone, ``clients.dat``."""
+    """The deletion of a client in ``clients.dat``."""
 
     id: str = ""
 
@@ -125,7 +125,7 @@ class ClientDelete(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubState(Message):
-    """A subscription, ``subs.dat``. ``id`` is the channel's own, from 1; ``last_sent`` a sequence."""
+    """A subscription in ``subs.dat``. ``id`` counts from 1 in each channel; ``last_sent`` is a sequence."""
 
     id: int = 0
     client_id: str = ""
@@ -156,7 +156,7 @@ class SubState(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubStateDelete(Message):
-    """A subscription that is gone, ``subs.dat``."""
+    """The deletion of a subscription in ``subs.dat``."""
 
     id: int = 0
 
@@ -165,7 +165,7 @@ class SubStateDelete(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubStateUpdate(Message):
-    """A message sent to a subscription, or acknowledged by it, ``subs.dat``."""
+    """A message that was sent to a subscription or acknowledged by it, in ``subs.dat``."""
 
     id: int = 0
     sequence: int = 0

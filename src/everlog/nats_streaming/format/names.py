@@ -1,7 +1,7 @@
-"""Names in a store's folder: channels, slices, and what else may lie there.
+"""The names of files and folders in a store.
 
-Source: ``stores/filestore.go`` (newFileMsgStore, getChannelsDir, compactClientFile). A channel's folder has the
-channel's name, byte for byte. Slices are found by name only; their numbers may have gaps."""
+A channel's folder has the channel's name, byte for byte. Slices are found by name only; their numbers may have gaps.
+Source: ``stores/filestore.go`` (newFileMsgStore, getChannelsDir, compactClientFile)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ _COMPACTION = re.compile(r"(clients\.dat|subs)[0-9]+", re.ASCII)
 
 
 class SliceName(NamedTuple):
-    """What a file name says: slice number, ``dat`` or ``idx``, put aside by the archive script's rename or not."""
+    """A parsed slice file name: slice number, ``dat`` or ``idx``, and whether an archive script renamed it to
+    ``.bak``."""
 
     number: int
     kind: str
@@ -31,7 +32,7 @@ class SliceName(NamedTuple):
 
 
 def parse_slice_name(name: str) -> SliceName | None:
-    """``msgs.3.dat`` and its kin; ``None`` for any other name."""
+    """Parse a slice file's name such as ``msgs.3.dat``. Returns ``None`` for any other name."""
     match = _SLICE.fullmatch(name)
     if match is None:
         return None
@@ -40,32 +41,32 @@ def parse_slice_name(name: str) -> SliceName | None:
 
 
 def slice_file(number: int, kind: str, *, is_bak: bool = False) -> str:
-    """The file of slice ``number``: ``kind`` is ``dat`` or ``idx``."""
+    """Return the file name of slice ``number``; ``kind`` is ``dat`` or ``idx``."""
     return f"msgs.{number}.{kind}" + (".bak" if is_bak else "")
 
 
 def is_message_file(name: str) -> bool:
-    """Whether the server takes a file for a slice: then it must have a good name."""
+    """Whether the server takes a file for a slice; it refuses to start if the name has no valid number."""
     return name.startswith("msgs.") and name.endswith(".dat")
 
 
 def is_compaction_file(name: str) -> bool:
-    """A temporary file that a compaction left in the store's folder."""
+    """Whether a file is a temporary file of a compaction."""
     return _COMPACTION.fullmatch(name) is not None
 
 
 def channel_bytes(folder: str) -> bytes:
-    """The channel's name as it is in messages and in the encryption key."""
+    """Return the channel's name as bytes, as in messages and in the derivation of its encryption key."""
     return os.fsencode(folder)
 
 
 def channel_text(folder: str) -> str:
-    """The channel's name as people see it: bytes that are no UTF-8 become ``\\xNN``."""
+    """Return the channel's name for display: bytes that are not UTF-8 become ``\\xNN``."""
     return folder if folder.isascii() else channel_bytes(folder).decode("utf-8", "backslashreplace")
 
 
 def channel_problem(name: str) -> str | None:
-    """Why the server would refuse to create a channel of that name; ``None`` when it would not."""
+    """Return why the server would refuse to create a channel of that name, or ``None`` if it would not."""
     if not name or any(part == "" for part in name.split(".")):
         return "an empty part between dots"
     if any(c in name for c in "*>"):

@@ -1,4 +1,4 @@
-"""The CRC polynomial is not recorded in a store; known ones are tried where none of the checksums fit."""
+"""Detects the CRC polynomial. A store does not record it, so known ones are tried if a checksum does not match."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _MAX_PAYLOAD_BYTES = 16 << 20
 
 
 def fitting_polynomial(storage: Storage, name: str, crc: Crc32) -> int | None:
-    """A known polynomial that fits the first record of a file where ``crc`` does not; else ``None``."""
+    """Return the known polynomial that matches the first record of a file, or ``None`` if ``crc`` already matches or
+    none does."""
     try:
         with storage.open(name) as file:
             head = file.read_at(FIRST_RECORD, HEADER)
@@ -33,13 +34,13 @@ def fitting_polynomial(storage: Storage, name: str, crc: Crc32) -> int | None:
 
 
 def polynomial_fault(name: str, found: int, fitting: int) -> Fault:
-    """The fault that says which polynomial to give."""
+    """Make the fault that names the right polynomial, ``fitting``."""
     return Fault(
         "wrong-polynomial",
         name,
         FIRST_RECORD,
         f"checksums of polynomial 0x{fitting:08x}",
         f"0x{found:08x}",
-        "everything, unless the polynomial is given",
+        "everything, until the right polynomial is given",
         f"read with crc_poly={fitting} (a server: -file_crc_poly {fitting})",
     )

@@ -1,8 +1,8 @@
-"""The part of protobuf that the store uses: varints and length-prefixed fields, every length checked before use.
+"""A decoder for the part of protobuf that the store uses. Every length is checked before use.
 
-A message is declared as a table from field number to :class:`FieldSpec`; unknown fields are skipped, absent ones are
-left to the default of their attribute, of repeated ones the last counts (proto3,
-https://protobuf.dev/programming-guides/encoding/)."""
+A message is declared as a table from field number to :class:`FieldSpec`. As in proto3, unknown fields are skipped,
+absent fields keep their attribute's default, and the last of repeated fields counts
+(https://protobuf.dev/programming-guides/encoding/)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 
 
 class BadMessage(ValueError):
-    """Bytes that are no protobuf message of the declared kind; ``at`` is where in them."""
+    """Raised for bytes that are not a protobuf message of the declared kind. ``at`` is the offset of the error."""
 
     def __init__(self, at: int, reason: str) -> None:
         self.at = at
@@ -27,7 +27,7 @@ class BadMessage(ValueError):
 
 
 class Kind(Enum):
-    """How a field's value is read. ``wire_type`` is what the field's tag must say."""
+    """A field's type. ``wire_type`` is the wire type that the field's tag must have."""
 
     UINT64 = "uint64", VARINT
     INT64 = "int64", VARINT
@@ -50,14 +50,15 @@ class FieldSpec:
     kind: Kind
 
     def check(self, wire: int, at: int) -> None:
-        """Raises :class:`BadMessage` for a field of another wire type, in a message at ``at``."""
+        """Check the wire type of a field of the message at ``at``. Raises :class:`BadMessage` if it is wrong."""
         if wire != self.kind.wire_type:
             raise BadMessage(at, f"field {self.name} with wire type {wire}")
 
 
 def read_varint(data: Readable, at: int, end: int) -> tuple[int, int]:
-    """The unsigned 64-bit number at ``at`` and the offset behind it. Raises :class:`BadMessage`."""
-    if at < end and (value := data[at]) < 0x80:  # as most are
+    """Read the unsigned 64-bit varint at ``at``; return it and the offset after it. Raises :class:`BadMessage` if it is
+    unfinished."""
+    if at < end and (value := data[at]) < 0x80:  # the common case: one byte
         return value, at + 1
     value = shift = 0
     for i in range(at, min(end, at + MAX_VARINT_BYTES)):
@@ -66,12 +67,12 @@ def read_varint(data: Readable, at: int, end: int) -> tuple[int, int]:
         if byte < 0x80:
             return value & 0xFFFFFFFFFFFFFFFF, i + 1
         shift += 7
-    raise BadMessage(at, "an unfinished number")
+    raise BadMessage(at, "an unfinished varint")
 
 
 def fields(data: Readable, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Field number, wire type, and for :data:`LENGTH` the start and end of its bytes; for :data:`VARINT` the value
-    and the offset behind it; for the fixed sizes start and end. Raises :class:`BadMessage`."""
+    """Yield each field's number, its wire type, and two numbers: for :data:`VARINT` the value and the offset after it,
+    otherwise the start and end of the field's bytes. Raises :class:`BadMessage` if the bytes are malformed."""
     at = start
     while at < end:
         begin = at
@@ -105,8 +106,8 @@ def _signed(value: int, bits: int) -> int:
 
 
 def decode(table: Mapping[int, FieldSpec], data: Readable, start: int = 0, end: int | None = None) -> dict[str, Any]:
-    """The declared fields that are there, by name. Text that is no UTF-8 has replacement characters. Raises
-    :class:`BadMessage`."""
+    """Return the declared fields that are present, by name. Text that is not UTF-8 gets replacement characters. Raises
+    :class:`BadMessage` if the bytes are malformed."""
     values: dict[str, Any] = {}
     for number, wire, first, second in fields(data, start, len(data) if end is None else end):
         spec = table.get(number)

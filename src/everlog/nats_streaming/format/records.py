@@ -1,7 +1,7 @@
-"""Single records, and the typed logs ``clients.dat`` and ``subs.dat``.
+"""Reads single records and the typed logs ``clients.dat`` and ``subs.dat``.
 
-Source: ``stores/filestore.go`` (readRecord, checkFileVersion). A damaged record is reported and reading goes on
-behind it: at the end that its header claims when a good record is there, else at the next place where one is."""
+A damaged record is reported, and reading continues after it: at the end that its header claims if a good record starts
+there, otherwise at the next good record. Source: ``stores/filestore.go`` (readRecord, checkFileVersion)."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from everlog.nats_streaming.format.layouts import MAX_TYPED_BYTES, SUPPORTED_VER
 FIRST_RECORD = FileVersion.size
 HEADER = RecordHeader.size
 _SEARCHED_PAYLOAD_BYTES = 64 << 10
-"""A record that is searched for behind damage is not larger than this: the store's own never are."""
+"""Largest payload that the search after damage accepts; the records of these logs are always smaller."""
 _FIRST_SEARCH_BYTES = 1 << 10
 _SEARCH_BYTES = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
 class LogRecord:
-    """A record of a typed log."""
+    """A record of a typed log. ``offset`` is that of its header."""
 
     offset: int
     type: int
@@ -34,7 +34,7 @@ class LogRecord:
 
 
 def version_fault(name: str, head: bytes, *, loses: str) -> Fault | None:
-    """What is wrong with a file's first 4 bytes; ``None`` when nothing is."""
+    """Check a file's first 4 bytes. Returns the fault, or ``None`` if they are right."""
     if len(head) < FileVersion.size:
         return Fault(
             "short-version-word",
@@ -54,13 +54,13 @@ def version_fault(name: str, head: bytes, *, loses: str) -> Fault | None:
 
 
 def crc_text(found: int, expected: int) -> tuple[str, str]:
-    """Found and expected checksum, for a fault."""
-    return f"checksum 0x{found:08x}", f"0x{expected:08x} as in its header"
+    """Return the texts of a found and an expected checksum, for a fault."""
+    return f"checksum 0x{found:08x}", f"0x{expected:08x} as in the record's header"
 
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """An open log; ``name`` and ``stream`` are for faults, ``types`` are those that the server knows."""
+    """An open log. ``types`` are the record types that the server knows; ``name`` and ``stream`` appear in faults."""
 
     file: ReadableFile
     name: str
@@ -69,7 +69,7 @@ class LogFile:
 
 
 class TypedLog:
-    """The records of ``clients.dat`` or ``subs.dat``; what is damaged goes to ``on_fault``."""
+    """Iterates over the records of ``clients.dat`` or ``subs.dat``. Reports damage to ``on_fault``."""
 
     def __init__(self, log: LogFile, crc: Crc32, check: bool, on_fault: FaultSink) -> None:
         self._blocks = BlockReader(log.file)
@@ -110,7 +110,8 @@ class TypedLog:
             at = after
 
     def _read(self, at: int) -> LogRecord | tuple[str, str, str, int]:
-        """The record at ``at``; else code, found, expected and the offset where it claims to end."""
+        """The record at ``at``, or a fault's code, found and expected, and the offset where the record claims to
+        end."""
         head = self._blocks.get(at, HEADER)
         left = self._size - at - HEADER
         if left < 0:
@@ -121,7 +122,7 @@ class TypedLog:
         kind, length = word >> 24, word & MAX_TYPED_BYTES
         end = at + HEADER + length
         if kind not in self._types:
-            return "bad-record-type", f"type {kind}", f"{self._types.start} to {self._types.stop - 1}", end
+            return "bad-record-type", f"type {kind}", f"a type from {self._types.start} to {self._types.stop - 1}", end
         if length > left:
             return "torn-record", f"{left} bytes", f"a payload of {length} bytes", end
         payload = self._blocks.get(at + HEADER, length)
@@ -135,12 +136,12 @@ class TypedLog:
             return claimed
         after = self._search(at)
         if code == "bad-crc" and after is not None:
-            self._budget.spend(max(claimed - after, 0))  # gone over in vain, and again from there
+            self._budget.spend(max(claimed - after, 0))  # these bytes are read again
         return None if self._budget.is_spent else after
 
     def _is_sound(self, at: int) -> bool:
-        """Whether a record with a good checksum starts there: checked even where checksums are not asked for."""
-        file = self._blocks.file  # read past the block: what is claimed may be far from what is read next
+        """Whether a record with a good checksum starts there; checked even if ``check`` is false."""
+        file = self._blocks.file  # bypasses the block, as the claimed offset may be far from the next read
         head = file.read_at(at, HEADER)
         length = self._searched_length(head, at)
         if length == 0:
@@ -152,7 +153,7 @@ class TypedLog:
         return False
 
     def _searched_length(self, head: bytes, at: int) -> int:
-        """The payload's length by a header, where it is one that a searched record can have; else 0."""
+        """The payload's length from a header, or 0 if the header is implausible."""
         if len(head) < HEADER:
             return 0
         word: int = RecordHeader.unpack_from(head).values[0]
@@ -161,7 +162,7 @@ class TypedLog:
         return length if is_likely else 0
 
     def _search(self, at: int) -> int | None:
-        """The next sound record behind ``at``; ``None`` where there is none, or where the budget is spent."""
+        """The next sound record after ``at``; ``None`` if none follows or the budget is spent."""
         probe, size = at + 1, _FIRST_SEARCH_BYTES
         while probe < self._size - HEADER:
             data = self._searched.file.next_data(probe)
@@ -178,8 +179,8 @@ class TypedLog:
         return None
 
     def _sound_in(self, block: bytes, base: int) -> int | None:
-        """Where the first sound record starts whose header is in the block. A payload starts with the tag of a first
-        field, which keeps candidates few."""
+        """The offset of the first sound record whose header is in the block. Only bytes followed by the tag of a first
+        field are candidates."""
         end = len(block)
         for tag in (b"\x08", b"\x0a"):
             i = block.find(tag, HEADER, end)

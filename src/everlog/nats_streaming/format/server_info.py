@@ -1,5 +1,6 @@
-"""``server.dat``: one record with the cluster's name and subjects. Source: ``stores/filestore.go``
-(recoverServerInfo)."""
+"""``server.dat``: one record with the cluster's name and subjects.
+
+Source: ``stores/filestore.go`` (recoverServerInfo)."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ _LOSES = "the server's information: cluster ID and subjects"
 
 
 def read_server_info(storage: Storage, crc: Crc32, check: bool, on_fault: FaultSink) -> ServerInfo | None:
-    """The record, or ``None`` where there is none that can be trusted. What is wrong goes to ``on_fault``."""
+    """Read the record; ``None`` if it is missing or damaged. Reports faults to ``on_fault``."""
 
     def fault(code: str, offset: int | None, found: str, expected: str, loses: str = _LOSES) -> None:
         on_fault(Fault(code, SERVER_FILE, offset, found, expected, loses, _REPAIR))

@@ -1,7 +1,7 @@
-"""``subs.dat``: what happened to a channel's subscriptions; the fold of the log is their state.
+"""``subs.dat``: a log of events of a channel's subscriptions. Folding it gives their state.
 
-Source: ``stores/filestore.go`` (recoverSubscriptions) and ``server/server.go`` for the kinds. Note the order of the
-record types: 4 is an acknowledgement, 5 a message sent."""
+Note the record types: 4 is an acknowledgement, 5 a sent message. Source: ``stores/filestore.go``
+(recoverSubscriptions), and ``server/server.go`` for the kinds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EVENT_NAMES = {NEW: "new", UPDATE: "update", DELETE: "delete", ACK: "ack", SENT:
 
 
 class SubscriptionKind(Enum):
-    """What a stored subscription is."""
+    """The kind of a stored subscription."""
 
     PLAIN = "plain"
     DURABLE = "durable"
@@ -36,15 +36,18 @@ class SubscriptionKind(Enum):
 
 @dataclass(slots=True)
 class Subscription:
-    """A subscription's folded state. ``pending`` are the sequences sent and not acknowledged."""
+    """A subscription's folded state. ``pending`` has the sequences that were sent and not yet acknowledged."""
 
     state: SubState
     last_sent: int = 0
     pending: set[int] = field(default_factory=set)
 
     def kind(self, clients: Container[str] | None = None) -> SubscriptionKind:
-        """With the registered ``clients`` known, durables of older stores (no closed mark) whose client is gone are
-        offline too."""
+        """Classify the subscription.
+
+        With the registered ``clients``, a durable whose client is not registered also counts as offline: older stores
+        do not mark it as closed.
+        """
         state = self.state
         if state.qgroup:
             if not state.is_durable:
@@ -56,19 +59,19 @@ class Subscription:
         return SubscriptionKind.OFFLINE_DURABLE if state.is_closed or gone else SubscriptionKind.DURABLE
 
     def is_ghost(self, clients: Container[str]) -> bool:
-        """A durable queue member whose client is not registered: a server deletes it at its start."""
+        """Whether this is a durable queue member whose client is not registered; a starting server deletes it."""
         return self.kind() is SubscriptionKind.DURABLE_QUEUE and self.state.client_id not in clients
 
     def to_dict(self, clients: Container[str] | None = None) -> dict[str, Any]:
-        """Plain values; ``pending`` sorted."""
+        """Return the subscription as plain values, with ``pending`` sorted."""
         state = self.state.to_dict() | {"last_sent": self.last_sent}
         return state | {"kind": self.kind(clients).value, "pending": sorted(self.pending)}
 
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionEvent:
-    """One record of the log: ``state`` for new and update, ``sequence`` for ack and msg. ``length`` is of its
-    payload, bytes."""
+    """One record of the log. New and update have a ``state``, ack and msg a ``sequence``; ``length`` is the payload's
+    size in bytes."""
 
     offset: int
     length: int
@@ -81,7 +84,7 @@ class SubscriptionEvent:
 def subscription_events(
     file: ReadableFile, name: str, crc: Crc32, check: bool, on_fault: FaultSink, stream: str
 ) -> Iterator[SubscriptionEvent]:
-    """The log, record by record; damage goes to ``on_fault``."""
+    """Yield the log's records. Reports damage to ``on_fault``."""
     for record in TypedLog(LogFile(file, name, TYPES, stream), crc, check, on_fault):
         offset, length, kind = record.offset, len(record.payload), record.type
         try:
@@ -95,17 +98,17 @@ def subscription_events(
                 yield SubscriptionEvent(offset, length, kind, update.id, update.sequence)
         except BadMessage as error:
             on_fault(
-                Fault("bad-message", name, offset, str(error), "a subscription's record", "this record", stream=stream)
+                Fault("bad-message", name, offset, str(error), "a subscription record", "this record", stream=stream)
             )
 
 
 def fold(events: Iterator[SubscriptionEvent]) -> dict[int, Subscription]:
-    """Subscriptions by ID. What is sent to or acknowledged by an unknown one does not count."""
+    """Fold the log into subscriptions by ID. Events of unknown subscriptions are ignored."""
     subscriptions: dict[int, Subscription] = {}
     for event in events:
         known = subscriptions.get(event.id)
         if event.state is not None:
-            # An update keeps what is pending and takes the new state's last_sent, even a lower one.
+            # An update keeps the pending sequences and takes the new last_sent, even if it is lower.
             pending = known.pending if known is not None and event.type == UPDATE else set()
             subscriptions[event.id] = Subscription(event.state, event.state.last_sent, pending)
         elif event.type == DELETE:

@@ -1,1 +1,1 @@
-"""Finding a channel's messages: slices, indexes, damage, limits."""
+"""Reads a channel's messages: slices, indexes, recovery from damage, limits, decryption."""

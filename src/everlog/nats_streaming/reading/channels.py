@@ -1,4 +1,4 @@
-"""A channel: its slices put in order, limits applied, and its messages walked into columns."""
+"""A channel: orders its slices, applies limits, and reads its messages into columns."""
 
 from __future__ import annotations
 
@@ -42,12 +42,10 @@ from everlog.nats_streaming.reading.survey import Surveyor, no_damage
 from everlog.nats_streaming.reading.walk import RecordWalker
 
 SEQUENCE = Column("sequence", ColumnType.INT64, "the message's number in its channel, from 1", nullable=False)
-SUBJECT = Column("subject", ColumnType.UTF8, "the channel, as it is in the message", nullable=False)
-REPLY = Column(
-    "reply", ColumnType.UTF8, "where the publisher wants answers; empty where it asked for none", nullable=False
-)
+SUBJECT = Column("subject", ColumnType.UTF8, "the channel's name, as stored in the message", nullable=False)
+REPLY = Column("reply", ColumnType.UTF8, "the subject for replies; empty if the publisher gave none", nullable=False)
 SLICE = Column("slice", ColumnType.INT32, "number of the slice that holds the message", nullable=False)
-OFFSET = Column("offset", ColumnType.INT64, "of the record's header in the slice's .dat file", nullable=False)
+OFFSET = Column("offset", ColumnType.INT64, "byte offset of the record's header in the .dat file", nullable=False)
 
 COLUMNS = (TIMESTAMP_NS, LENGTH, PAYLOAD, SEQUENCE, SUBJECT, REPLY, SLICE, OFFSET)
 
@@ -73,8 +71,8 @@ MAX_CACHED_STATES = 100_000
 
 @dataclass(slots=True)
 class Reading:
-    """How a store is read; shared by its channels. ``states`` remembers slices that did not change, ``surveyed`` the
-    last one that was surveyed, until it is opened."""
+    """The read settings and caches that all channels of a store share. ``states`` caches the states of unchanged
+    slices; ``surveyed`` is the slice that was surveyed last, until its files are opened."""
 
     storage: Storage
     crc: Crc32
@@ -88,9 +86,10 @@ class Reading:
     surveyed: Surveyed | None = None
 
     def open_files(self, state: SliceState) -> tuple[ReadableFile, ReadableFile | None]:
-        """Open a slice's records, and its index if that is good. Raises :class:`~everlog.errors.StoreUnavailable`.
+        """Open a slice's ``.dat`` file, and its index if it is good.
 
-        What the survey has just read is handed out once, so that a later scan sees the disk.
+        Small files that the survey has just read whole are returned once; later scans read the disk again. Raises
+        :class:`~everlog.errors.StoreUnavailable` if a file cannot be opened.
         """
         last = self.surveyed
         if last is not None and last.state is state:
@@ -106,15 +105,14 @@ class Reading:
 
 
 class Plan(NamedTuple):
-    """What a walk needs to know of a channel: parts in order of sequences, and slices of which no message can be
-    read."""
+    """What a walk over a channel needs: its parts in sequence order, and the slices without any readable message."""
 
     parts: tuple[Part, ...]
     lost: tuple[SliceState, ...]
 
 
 class Channel:
-    """One channel of a store, as its folder is now."""
+    """One channel of a store, with its folder as listed."""
 
     def __init__(self, reading: Reading, folder: ChannelFolder) -> None:
         self.reading = reading
@@ -127,8 +125,8 @@ class Channel:
 
     @property
     def states(self) -> list[SliceState]:
-        """The slices in order of their numbers, put aside ones only where they are asked for; then indexes without
-        data."""
+        """The slices in order of their numbers, then the indexes without a ``.dat`` file. ``.bak`` slices are included
+        only if :attr:`Reading.include_bak` is set."""
         for _ in range(MAX_RELISTINGS):
             if self._states is not None:
                 return self._states
@@ -138,7 +136,7 @@ class Channel:
                 before = [s.dat for s in self.folder.slices]
                 self.folder = list_channel(self.reading.storage, self.folder.folder, self.reading.patience)
                 if [s.dat for s in self.folder.slices] == before:
-                    raise  # else a server deleted slices meanwhile
+                    raise  # otherwise a server deleted slices in between
         if self._states is None:
             self._states = self._survey()
         return self._states
@@ -162,32 +160,35 @@ class Channel:
 
     @property
     def parts(self) -> list[Part]:
-        """All that is on disk, in order of sequences."""
+        """All messages on disk, in sequence order."""
         if self._parts is None:
             self._parts = arrange(self.states)
         return self._parts
 
     @property
     def kept(self) -> Kept:
-        """What is left under the limits."""
+        """The messages that remain under the limits."""
         if self._kept is None:
             self._kept = apply_limits(self.parts, self.reading.limits, self.reading.now_ns, self.entries)
         return self._kept
 
     @property
     def last(self) -> int:
-        """The last sequence on disk; 0 where there never was a message."""
+        """The last sequence on disk; 0 if the channel has no message."""
         return self.parts[-1].end - 1 if self.parts else 0
 
     def plan(self) -> Plan:
-        """Parts under the limits, and slices that are lost."""
+        """Return the parts within the limits, and the lost slices."""
         first = self.kept.first
         parts = tuple(p if p.first >= first else p._replace(first=first) for p in self.parts if p.end > first)
         return Plan(parts, tuple(s for s in self.states if not s.count))
 
     def entries(self, part: Part, first: int) -> Iterator[Entry]:
-        """Sequence, timestamp and size of a part's messages from ``first`` on. A good index tells, as it tells the
-        server: a message whose record is damaged since counts under the limits, too."""
+        """Yield sequence, timestamp and size of a part's messages from ``first`` on.
+
+        They come from the index if it is good. So, as in the server, a message whose record is damaged still counts
+        towards the limits.
+        """
         begin = max(first, part.first)
         if part.state.indexed:
             yield from self._indexed_entries(part, begin)
@@ -210,7 +211,7 @@ class Channel:
                 yield entry.sequence, entry.timestamp, entry.length
 
     def walk(self, request: ScanRequest, plan: Plan) -> Iterator[Batch]:
-        """The planned messages within the request's range, as batches of its columns."""
+        """Yield the planned messages within the request's range, as batches of its columns."""
         decrypter = None
         columns = request.columns
         if self.reading.key is not None:
@@ -244,7 +245,7 @@ def _finish(sink: RowSink, columns: tuple[Column, ...], decrypter: Decrypter | N
 
 
 def _as_utf8(data: ColumnData, count: int) -> ColumnData:
-    """Text that is no UTF-8 gets replacement characters: Arrow does not allow it otherwise."""
+    """Replace invalid UTF-8, which Arrow does not allow."""
     raw = bytes(data.values)
     if raw.isascii():
         return data
@@ -255,8 +256,8 @@ def _as_utf8(data: ColumnData, count: int) -> ColumnData:
 
 
 class PlanWalk:
-    """One pass over a plan into ``sink``; ``request`` gives the range and where faults go (``None``: a part only,
-    silently)."""
+    """One pass over a plan, into ``sink``. ``request`` gives the range and receives the faults; without it, only
+    :meth:`part` is used and faults are dropped."""
 
     def __init__(
         self, reading: Reading, stream: str, channel: bytes, sink: RowSink, request: ScanRequest | None
@@ -271,11 +272,11 @@ class PlanWalk:
         self._reported: set[tuple[str, int]] = set()
 
     def run(self, plan: Plan) -> Iterator[None]:
-        """All parts; yields where the sink is full."""
+        """Walk all parts; yield whenever the sink is full."""
         for state in plan.lost:
             self._report_state(state)
             if state.extents:
-                # For its faults only: no sequence is below 0, so that nothing fills the sink.
+                # Only reports faults: the empty range adds nothing to the sink.
                 for _ in self._records(state, 0, 0):
                     pass
         for part in plan.parts:
@@ -286,11 +287,11 @@ class PlanWalk:
                 yield from self._records(part.state, first, end)
 
     def part(self, part: Part, first: int, end: int) -> Iterator[None]:
-        """One part from ``first`` to ``end``."""
+        """Walk one part's messages with ``first <= sequence < end``."""
         return self._records(part.state, first, end)
 
     def take_entries(self) -> Iterator[Entry]:
-        """The rows so far, where the sink's columns are an entry's."""
+        """Return the rows so far as entries. The sink's columns must be those of an entry."""
         count, taken = self._sink.take()
         columns = [taken[name][0][:count].tolist() for name in ("sequence", "timestamp", "size")]
         return zip(*columns, strict=True)
@@ -308,7 +309,7 @@ class PlanWalk:
                 raise
             if self._on_fault is not None:
                 if self._sink.row_count:
-                    yield  # what is before is given before the fault is told
+                    yield  # hand out the preceding messages before reporting the fault
                 self._on_fault(slice_gone(state, self._stream))
             return
         with file:
@@ -358,7 +359,7 @@ class PlanWalk:
             self._on_fault(fault)
 
     def _concerns(self, first: int, last: int) -> bool:
-        """Whether sequences ``first`` to ``last`` touch the requested range."""
+        """Whether sequences ``first`` to ``last`` overlap the requested range."""
         return last >= self._start and (self._end is None or first < self._end)
 
 
@@ -377,5 +378,5 @@ def _clip(state: SliceState, lookup: IndexLookup, first: int, end: int) -> tuple
 
 
 def open_channel(reading: Reading, folder: str) -> Channel:
-    """Look at a channel's folder. Raises :class:`~everlog.errors.StoreUnavailable`."""
+    """List a channel's folder and return the channel. Raises :class:`~everlog.errors.StoreUnavailable`."""
     return Channel(reading, list_channel(reading.storage, folder, reading.patience))

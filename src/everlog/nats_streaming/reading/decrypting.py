@@ -1,4 +1,4 @@
-"""Decrypting the payloads of a batch. Messages that do not open are faults and are not given."""
+"""Decrypts the payloads of batches. Messages that cannot be decrypted are reported as faults and left out."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from everlog.nats_streaming.reading.encryption import ChannelCipher, looks_encry
 
 
 class Decrypter:
-    """Batches with ciphertext in, batches with the ``wanted`` columns and plain data out.
+    """Turns batches with ciphertext into batches of the ``wanted`` columns with plaintext.
 
-    Raises :class:`~everlog.errors.KeyRefused` when no message has opened yet and none of a batch that look encrypted
-    does."""
+    Raises :class:`~everlog.errors.KeyRefused` if a batch has messages that look encrypted, none of them can be
+    decrypted, and none could before."""
 
     def __init__(self, cipher: ChannelCipher, stream: str, wanted: tuple[Column, ...], on_fault: FaultSink) -> None:
         self._cipher = cipher
@@ -27,14 +27,14 @@ class Decrypter:
         self._opened = False
 
     def batch(self, batch: Batch) -> Batch:
-        """Needs the columns ``payload``, ``sequence``, ``slice`` and ``offset``."""
+        """Decrypt a batch. It must have the columns ``payload``, ``sequence``, ``slice`` and ``offset``."""
         sealed = batch.data["payload"].to_list(batch.row_count)
         plain = [self._cipher.open(data) for data in sealed]
         changed = sum(a is not b for a, b in zip(sealed, plain, strict=True))
         closed = [i for i, data in enumerate(plain) if data is None]
         if changed > len(closed):
             self._opened = True
-        # What is too short for a ciphertext says nothing of the key.
+        # Payloads too short for a ciphertext say nothing about the key.
         elif not self._opened and (count := sum(looks_encrypted(sealed[i]) for i in closed)):
             raise wrong_key(self._stream, count)
         for i in closed:
@@ -63,12 +63,12 @@ class Decrypter:
 
 
 def undecryptable(stream: str, file: str, offset: int, sequence: int, length: int) -> Fault:
-    """The fault of a message that the key does not open."""
+    """Make the fault for a message that the key does not decrypt."""
     return Fault(
         "undecryptable",
         f"{stream}/{file}",
         offset,
-        f"{length} bytes that do not open",
+        f"{length} bytes that cannot be decrypted",
         "data encrypted with this key",
         f"sequence {sequence}",
         "none: restore the file from a copy",
@@ -78,8 +78,8 @@ def undecryptable(stream: str, file: str, offset: int, sequence: int, length: in
 
 
 def tell_sealed(batch: Batch, stream: str, folder: str, on_fault: FaultSink) -> None:
-    """A note where all payloads of a batch look encrypted: without a key they are given as they are, and nobody could
-    tell them from data."""
+    """Report a note if all payloads of a batch look encrypted. Without a key they are returned encrypted, and a reader
+    could mistake them for data."""
     ends, values = batch.data["payload"].offsets, memoryview(batch.data["payload"].values)
     assert ends is not None
     places = pairwise(ends[: batch.row_count + 1].tolist())
@@ -89,7 +89,7 @@ def tell_sealed(batch: Batch, stream: str, folder: str, on_fault: FaultSink) -> 
 
 
 def bytes_column(kind: ColumnType, items: list[bytes]) -> ColumnData:
-    """A column of byte strings."""
+    """Make a column of byte strings."""
     offsets = array("i", [0])
     end = 0
     for item in items:

@@ -1,9 +1,9 @@
-"""Encryption at rest: only a message's data is encrypted. Source: ``stores/cryptostore.go``.
+"""Encryption at rest. Only a message's data is encrypted. Source: ``stores/cryptostore.go``.
 
-Byte 0 says which cipher (1: AES-256-GCM, 2: ChaCha20-Poly1305), 12 bytes of nonce follow, then the ciphertext and its
-tag of 16 bytes; there is no associated data. Each channel has its own key: SHA-256 of 33 + len(channel) zero bytes,
-SHA-256 of the master key, a dot, and the channel. The zeros are a slip in the original, and so a part of the format.
-Data with another first byte is plain."""
+Byte 0 names the cipher (1: AES-256-GCM, 2: ChaCha20-Poly1305). A 12-byte nonce, the ciphertext and its 16-byte tag
+follow, without associated data. Data with another first byte is plaintext. Each channel has its own key: the SHA-256 of
+33 + len(channel) zero bytes, the SHA-256 of the master key, a dot, and the channel's name. The zeros are a mistake in
+the original and therefore part of the format."""
 
 from __future__ import annotations
 
@@ -24,22 +24,27 @@ MAX_KEY_FILE_BYTES = 64 << 10
 
 
 def looks_encrypted(data: bytes | memoryview) -> bool:
-    """Whether the first byte names a cipher and the length allows for it: plain data can look the same."""
+    """Whether the first byte names a cipher and the data is long enough. Plaintext can look the same."""
     return len(data) >= OVERHEAD and data[0] in (AES_256_GCM, CHACHA20_POLY1305)
 
 
 class MasterKey:
-    """A store's key; neither its text nor its digest shows in representations or errors."""
+    """A store's key. Neither its text nor its digest appears in representations or errors."""
 
     __slots__ = ("_digest",)
 
     def __init__(self, secret: bytes) -> None:
         if not secret:
-            raise KeyRefused("encryption key", found="an empty one", expected="one byte or more")
+            raise KeyRefused(
+                "encryption key",
+                found="an empty key",
+                expected="at least one byte",
+                message="the encryption key is empty",
+            )
         self._digest = hashlib.sha256(secret).digest()
 
     def for_channel(self, channel: bytes) -> ChannelCipher:
-        """What opens a channel's data. Raises :class:`MissingDependency` without the ``cryptography`` package."""
+        """Derive a channel's cipher. Raises :class:`MissingDependency` without the ``cryptography`` package."""
         prefix = bytes(len(self._digest) + 1 + len(channel))
         return ChannelCipher(hashlib.sha256(prefix + self._digest + b"." + channel).digest())
 
@@ -47,11 +52,11 @@ class MasterKey:
         return "MasterKey(...)"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a key is not pickled")
+        raise TypeError("an encryption key can't be pickled")
 
 
 class ChannelCipher:
-    """Opens the data of one channel's messages."""
+    """Decrypts the data of one channel's messages."""
 
     __slots__ = ("_ciphers", "_failure")
 
@@ -61,7 +66,10 @@ class ChannelCipher:
             from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
         except ImportError as error:
             raise MissingDependency(
-                "encryption key", found="cryptography not installed", hint="pip install 'everlog[crypto]'"
+                "encryption key",
+                found="cryptography not installed",
+                hint="pip install 'everlog[crypto]'",
+                message="decryption needs the package cryptography",
             ) from error
         self._failure = InvalidTag
         self._ciphers: dict[int, Callable[[bytes, bytes, bytes | None], bytes]] = {
@@ -70,7 +78,7 @@ class ChannelCipher:
         }
 
     def open(self, data: bytes) -> bytes | None:
-        """The plain data; ``None`` where it names a cipher and does not open with this key."""
+        """Return the plaintext, or ``None`` if the data names a cipher and this key does not decrypt it."""
         decrypt = self._ciphers.get(data[0]) if data else None
         if decrypt is None:
             return data
@@ -86,8 +94,8 @@ class ChannelCipher:
 
 
 def load_master_key(options: NatsStreamingOptions) -> MasterKey | None:
-    """The key that the options name, ``None`` where there is none. Raises :class:`KeyRefused`, without the key in
-    it."""
+    """Load the key that the options name; ``None`` if they name none. Raises :class:`KeyRefused` if the key is missing
+    or empty; the error does not contain the key."""
     if options.encryption_key is not None:
         secret = options.encryption_key
         return MasterKey(_bytes_of(secret) if isinstance(secret, str) else bytes(secret))
@@ -96,11 +104,15 @@ def load_master_key(options: NatsStreamingOptions) -> MasterKey | None:
     if options.encryption_key_env is not None:
         try:
             value = os.environ.get(options.encryption_key_env, "")
-        except ValueError:  # a name that no variable has
+        except ValueError:  # not a possible variable name
             value = ""
         if not value:
+            name = options.encryption_key_env
             raise KeyRefused(
-                "encryption_key_env", found=f"no variable {options.encryption_key_env}", expected="a key in it"
+                "encryption_key_env",
+                found=f"no variable {name}",
+                expected="an environment variable with the key",
+                message=f"encryption_key_env: environment variable {name} is not set or empty",
             )
         return MasterKey(os.fsencode(value))
     value = os.environ.get(KEY_VARIABLE, "")
@@ -111,7 +123,9 @@ def _bytes_of(secret: str) -> bytes:
     try:
         return secret.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        raise KeyRefused("encryption_key", found="half of a surrogate pair in it", expected="text, or bytes") from None
+        raise KeyRefused(
+            "encryption_key", found="a text with half of a surrogate pair", expected="valid text, or bytes"
+        ) from None
 
 
 def _key_file(path: str) -> bytes:
@@ -125,10 +139,13 @@ def _key_file(path: str) -> bytes:
 
 
 def wrong_key(stream: str, count: int) -> EverlogError:
-    """The error where a key opens nothing."""
+    """Make the error for a key that decrypts nothing."""
+    found = f"the key decrypts none of {count} messages that look encrypted"
+    expected = "the key that the server was started with"
     return KeyRefused(
         stream,
-        found=f"a key that opens none of {count} messages that look encrypted",
-        expected="the key that the server was started with",
-        hint="without a key the data is given as it is",
+        found=found,
+        expected=expected,
+        hint="without a key the data is returned as stored",
+        message=f"{stream}: {found}; give {expected}",
     )

@@ -1,8 +1,8 @@
-"""A slice's index: whether it is good, and lookups in it.
+"""A slice's index: checks whether it is good, and looks up records in it.
 
-Good means more than at the server's start: every record of it has a right checksum, sequences and offsets rise,
-records do not overlap, and the last message is where and what it says. The last check is made with the checksum even
-where checksums are not asked for, as the server does. Memory is bounded whatever the index's size."""
+Good means more than for a starting server: every index record has a right checksum, sequences and offsets rise, records
+do not overlap, and the last message in the ``.dat`` file matches its entry. As in the server, the last message's
+checksum is compared even if checksums are off. Memory use does not depend on the index's size."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from everlog.core.files.storage import ReadableFile
 from everlog.kernel.crc32 import Crc32
 from everlog.nats_streaming.format.blocks import BlockReader
-from everlog.nats_streaming.format.layouts import SUPPORTED_VERSION, FileVersion, IndexRecord
+from everlog.nats_streaming.format.layouts import MAX_RECORD_BYTES, SUPPORTED_VERSION, FileVersion, IndexRecord
 from everlog.nats_streaming.reading.slices import Extent
 from everlog.nats_streaming.reading.walk import IndexWalker
 from everlog.nats_streaming.reading.walk_status import BAD_CRC, BREAK, MORE, OUT_OF_ORDER, TOO_LARGE, ZEROS
 
 CHUNK_BYTES = 32 * 16_384
 MAX_EXTENTS = 16_384
-"""An index with more holes between its records than this is not used."""
+"""An index with more holes between its records counts as damaged."""
 
 _FIRST = FileVersion.size
 _ENTRY = IndexRecord.size
@@ -27,7 +27,7 @@ _ENTRY = IndexRecord.size
 
 @dataclass(frozen=True, slots=True)
 class IndexProblem:
-    """Why an index is not good: a fault's code, where in the index, and what is wrong."""
+    """Why an index is not good: the fault's code, the offset in the index, and what was found and expected."""
 
     code: str
     offset: int
@@ -37,7 +37,7 @@ class IndexProblem:
 
 @dataclass(slots=True)
 class IndexFold:
-    """What an index says in sum. ``end`` is where its records end: at the file's end or at zero padding."""
+    """The totals of an index. ``end`` is the offset where its records end: the file's end or the zero padding."""
 
     walker: IndexWalker
     extents: list[Extent]
@@ -46,15 +46,15 @@ class IndexFold:
 
 
 def fold_index(file: ReadableFile, size: int, crc: Crc32 | None) -> IndexFold:
-    """Go over an index of ``size`` bytes. The fold is of the records before the first problem."""
+    """Fold an index of ``size`` bytes, up to its first problem."""
     fold = IndexFold(IndexWalker(None, crc), [], _FIRST)
     _fold_on(fold, file, size, 0, _FIRST)
     return fold
 
 
 def grow_index(fold: IndexFold, file: ReadableFile, size: int) -> bool:
-    """Go over what came since ``fold`` was made of the same index, or grown; one without a problem. False when it is
-    another index now."""
+    """Extend ``fold``, which has no problem, by the entries that were appended to the same index. Returns false if the
+    file is a different index now."""
     walker = fold.walker
     if size < fold.end:
         return False
@@ -76,7 +76,7 @@ def grow_index(fold: IndexFold, file: ReadableFile, size: int) -> bool:
 
 
 def _fold_on(fold: IndexFold, file: ReadableFile, size: int, begin: int, start: int) -> None:
-    """From offset ``begin`` on; the last extent begins at ``start``."""
+    """Fold from offset ``begin`` on; the last extent starts at ``start``."""
     walker = fold.walker
     for data, base, at in _chunks(file, size, begin):
         if base == 0 and (problem := _version_problem(data)) is not None:
@@ -91,7 +91,7 @@ def _fold_on(fold: IndexFold, file: ReadableFile, size: int, begin: int, start: 
             if walker.next_offset > start:
                 fold.extents.append(Extent(start, walker.next_offset))
             if len(fold.extents) >= MAX_EXTENTS:
-                fold.problem = IndexProblem("index-damaged", fold.end, f"over {MAX_EXTENTS} holes", "fewer")
+                fold.problem = IndexProblem("index-damaged", fold.end, f"over {MAX_EXTENTS} holes", "fewer holes")
                 return
             start = walker.next_offset = IndexRecord.unpack_from(data, at).offset
         if status != MORE:
@@ -105,7 +105,7 @@ def _fold_on(fold: IndexFold, file: ReadableFile, size: int, begin: int, start: 
 
 
 def _chunks(file: ReadableFile, size: int, begin: int) -> Iterator[tuple[bytes, int, int]]:
-    """Data, its offset in the file, and where in it the records start."""
+    """Yield data, its offset in the file, and the offset of the first record in it."""
     base = begin
     if base == 0:
         base = min(size, _FIRST + CHUNK_BYTES)
@@ -119,7 +119,7 @@ def _chunks(file: ReadableFile, size: int, begin: int) -> Iterator[tuple[bytes, 
 
 
 def whole_bytes(size: int) -> int:
-    """What of an index of ``size`` bytes is whole records, and the version word before them."""
+    """Round an index's size down to the version word and whole records."""
     return size if size < _FIRST else _FIRST + (size - _FIRST) // _ENTRY * _ENTRY
 
 
@@ -137,35 +137,36 @@ def _problem(status: int, data: bytes, walker: IndexWalker, offset: int) -> Inde
         return None
     entry = IndexRecord.unpack_from(data, walker.at)
     if status == BAD_CRC:
-        return IndexProblem("index-damaged", offset, "a record whose checksum is wrong", f"0x{entry.crc:08x} as in it")
+        return IndexProblem("index-damaged", offset, "a record with another checksum", f"checksum 0x{entry.crc:08x}")
     if status == TOO_LARGE:
-        return IndexProblem("index-damaged", offset, f"a record of {entry.length} bytes", "a size in bounds")
+        expected = f"a size from 1 to {MAX_RECORD_BYTES} bytes"
+        return IndexProblem("index-damaged", offset, f"a record of {entry.length} bytes", expected)
     assert status == OUT_OF_ORDER
     return IndexProblem(
         "index-damaged",
         offset,
-        f"sequence {entry.sequence} at {entry.offset}",
-        f"above {walker.last_sequence}, not before {walker.next_offset}",
+        f"sequence {entry.sequence} at offset {entry.offset}",
+        f"a sequence above {walker.last_sequence} at offset {walker.next_offset} or later",
     )
 
 
 class IndexLookup:
-    """Lookups in a good index of ``count`` records, by bisection."""
+    """Looks up records in a good index of ``count`` records, by bisection."""
 
     def __init__(self, file: ReadableFile, count: int) -> None:
         self._blocks = BlockReader(file)
         self.count = count
 
     def entry(self, i: int) -> IndexRecord:
-        """Record ``i``, from 0."""
+        """Return record ``i``, counted from 0."""
         return IndexRecord.unpack_from(self._blocks.get(_FIRST + _ENTRY * i, _ENTRY))
 
     def at_sequence(self, sequence: int) -> int:
-        """The first record whose sequence is not below ``sequence``; ``count`` where there is none."""
+        """Return the number of the first record with ``sequence`` or a higher one; ``count`` if none has."""
         return self._bisect(lambda entry: bool(entry.sequence < sequence))
 
     def between(self, first: int, end: int) -> Iterator[IndexRecord]:
-        """The records with ``first <= sequence < end``."""
+        """Yield the records with ``first <= sequence < end``."""
         for i in range(self.at_sequence(first), self.count):
             entry = self.entry(i)
             if entry.sequence >= end:
@@ -173,7 +174,8 @@ class IndexLookup:
             yield entry
 
     def behind(self, offset: int) -> int:
-        """The first record that starts behind ``offset`` in the ``.dat`` file; ``count`` where there is none."""
+        """Return the number of the first record that starts after ``offset`` in the ``.dat`` file; ``count`` if none
+        does."""
         return self._bisect(lambda entry: bool(entry.offset <= offset))
 
     def _bisect(self, is_before: Callable[[IndexRecord], bool]) -> int:

@@ -1,8 +1,8 @@
-"""Which messages a server with given limits would still have. Source: ``stores/filestore.go`` (enforceLimits,
-expireMsgs).
+"""Computes which messages a server with given limits would keep.
 
-Numbers and bytes are enforced first, oldest messages go, and one always stays; then what is too old goes, down to
-nothing. Only the beginning of a channel is looked at message by message."""
+First the limits on messages and bytes drop the oldest messages, but always leave one. Then the age limit drops every
+message that is too old, possibly all. Only the slices at the cut are read message by message. Source:
+``stores/filestore.go`` (enforceLimits, expireMsgs)."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from everlog.nats_streaming.format.limits import Limits
 from everlog.nats_streaming.reading.slices import Part
 
 Entry = tuple[int, int, int]
-"""Sequence, timestamp in nanoseconds, payload bytes of the record."""
+"""A message's sequence, timestamp in nanoseconds, and record payload size in bytes."""
 
 EntriesOf = Callable[[Part, int], Iterator[Entry]]
-"""``entries(part, first)``: the part's messages from sequence ``first`` on."""
+"""``entries(part, first)`` yields the part's messages from sequence ``first`` on."""
 
 
 @dataclass(slots=True)
 class Kept:
-    """What is left: messages with ``first`` or a higher sequence. ``first`` is one behind the last where nothing is."""
+    """The remaining messages: those from sequence ``first`` on. If none remain, ``first`` is the last sequence plus
+    one."""
 
     first: int
     count: int
@@ -32,7 +33,7 @@ class Kept:
 
 
 def apply_limits(parts: list[Part], limits: Limits, now_ns: int, entries: EntriesOf) -> Kept:
-    """Fold the parts of a channel, in order of sequences, under ``limits``."""
+    """Apply ``limits`` to a channel's parts, which are in sequence order."""
     totals = [_totals(part, entries) for part in parts]
     count, size = sum(t[0] for t in totals), sum(t[1] for t in totals)
     kept = Kept(parts[0].first if parts else 0, count, size)

@@ -1,4 +1,4 @@
-"""Looking for the next message in a ``.dat`` file, behind damage."""
+"""Searches a ``.dat`` file for the next message after damage."""
 
 from __future__ import annotations
 

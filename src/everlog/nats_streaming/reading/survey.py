@@ -1,4 +1,4 @@
-"""What a slice holds: from its index where that is good, else from its records."""
+"""Surveys a slice: from its index if that is good, otherwise from its records."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Checking a store: one report with every fault."""
+"""Checks a store and reports every fault."""

@@ -1,4 +1,4 @@
-"""Checking a whole store: at least what a server's start would stop at, and what it passes over."""
+"""Checks a whole store: finds what would stop a starting server, and what the server ignores."""
 
 from __future__ import annotations
 

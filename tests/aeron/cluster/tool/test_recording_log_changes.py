@@ -171,7 +171,7 @@ def test_all_parts_of_a_snapshot_in_two_standbys_are_marked(golden_truth: Truth)
 def test_a_snapshot_of_a_term_that_is_not_there_stays_valid(golden_truth: Truth) -> None:
     golden = golden_truth("recording-logs")["noterm"]
     assert "no matching term for snapshot" in golden[INVALIDATE]["error"]
-    with pytest.raises(CorruptData, match="a snapshot of term 0, which is not there"):
+    with pytest.raises(CorruptData, match="a snapshot of term 0 without that term"):
         invalidate_latest_snapshot(before(golden))
 
 
@@ -202,11 +202,11 @@ def test_padding_that_was_cut_is_a_fault_and_is_written_again(golden_truth: Trut
     change = sort_entries(cut)
     assert change is not None
     assert (change.data, change.loses) == (whole, "nothing")
-    assert change.before == f"3 entries, the last without {64 - left} bytes of its padding"
+    assert change.before == f"3 entries; the last one lacks {64 - left} bytes of padding"
     assert changed(INVALIDATE, cut) == changed(INVALIDATE, whole)
     seeded = seed_from_snapshot(cut)
     assert seeded is not None
-    assert (seeded.before, "can't be read" in seeded.loses) == ("3 entries", False)
+    assert (seeded.before, "unreadable" in seeded.loses) == ("3 entries", False)
 
 
 def test_an_endpoints_entry_gets_its_padding_back() -> None:
@@ -219,14 +219,14 @@ def test_an_endpoints_entry_gets_its_padding_back() -> None:
         archive_endpoint="h" * 20,
     )
     assert changed(SORT, entry[:72]) == entry
-    with pytest.raises(CorruptData, match="without an endpoint that fits"):
+    with pytest.raises(CorruptData, match="without a valid endpoint"):
         sort_entries(entry[:71])
 
 
 @pytest.mark.parametrize("verb", [SORT, INVALIDATE])
 def test_an_entry_that_cant_be_read_is_not_lost(golden_truth: Truth, verb: str) -> None:
     data = before(golden_truth("recording-logs")["type5"])
-    with pytest.raises(CorruptData, match=r"recording.log at offset 64: found entry type 5") as caught:
+    with pytest.raises(CorruptData, match=r"recording.log at offset 64: entry type 5") as caught:
         DO[verb](data)
     assert "seed-recording-log-from-snapshot" in str(caught.value.hint)
 
@@ -234,7 +234,7 @@ def test_an_entry_that_cant_be_read_is_not_lost(golden_truth: Truth, verb: str) 
 def test_a_new_start_says_that_it_leaves_out_what_cant_be_read(golden_truth: Truth) -> None:
     change = seed_from_snapshot(before(golden_truth("recording-logs")["type5"]))
     assert change is not None
-    assert "1 that can't be read" in change.before
+    assert "1 unreadable" in change.before
     assert "entry type 5" in change.loses
 
 

@@ -87,7 +87,7 @@ def test_an_invalid_term_of_another_recording_keeps_a_node_from_starting_too(tmp
     with everlog.open_store(path) as store:
         info = store.info()
     assert info["recovery_plan"] is None
-    assert any("offset 64: found recording 8 in a term, expected 0" in text for text in info["problems"])
+    assert any("offset 64: a term with recording 8; expected recording 0" in text for text in info["problems"])
 
 
 def test_a_log_that_has_no_start_of_a_term(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_seeded_node_has_no_log_yet_and_no_unfinished_election(golden_archive:
     (path / "recording.log").write_bytes(golden.read_bytes())
     assert found(path) == []
     text = summary(path)
-    assert "There is no log yet." in text
+    assert "The node has no log yet." in text
     assert "stood or voted" not in text
     with everlog.open_store(path) as store:
         assert [info.name for info in store.streams()] == ["snapshot-1", "snapshot-2"]
@@ -249,7 +249,7 @@ def test_a_start_with_a_log_that_the_archive_does_not_give_is_no_plan(tmp_path: 
     with everlog.open_store(node.write(tmp_path)) as store:
         info = store.info()
         assert info["recovery_plan"] is None
-        assert any(f"found recording 0 of state {name}" in text for text in info["problems"])
+        assert any(f"recording 0 in state {name}" in text for text in info["problems"])
 
 
 def test_a_snapshot_without_its_end(tmp_path: Path) -> None:
@@ -391,13 +391,13 @@ def summary(path: Path) -> str:
 def test_a_killed_leader_is_told_from_a_follower_that_was(golden_archive: Unpack) -> None:
     leader = summary(golden_archive("cluster-killed/killed-leader") / "cluster")
     assert "This is member 0 of cluster 0, with 2 services." in leader
-    assert "last alive at 2026-11-21T13:47:19.911Z, and never closed: it was killed, or it hangs." in leader
+    assert "last heartbeat at 2026-11-21T13:47:19.911Z, not closed: it was killed or hangs." in leader
     assert "This node led term 0, its latest, when it died. The other members elect a new leader without it." in leader
-    assert "cuts its log off where the new leader's term begins" in leader
-    assert "ends at position 251744, by its frames: the recording has no stop position." in leader
+    assert "truncates its log where the new leader's term begins" in leader
+    assert "ends at position 251744, by its frames: the recording has no stop position yet." in leader
     follower = summary(golden_archive("cluster-killed/stuck-follower") / "cluster")
-    assert "The latest leadership term here is 0, led by member 0: this node followed." in follower
-    assert "Whether it fell behind the other members shows when it is compared with them" in follower
+    assert "The latest leadership term here is 0, led by member 0; this node followed." in follower
+    assert "To see whether it lags the other members, compare them" in follower
     assert "when it died" not in follower
 
 
@@ -411,20 +411,20 @@ def killed_note(path: Path) -> str:
 def test_verify_tells_a_killed_leader_from_a_follower_that_is_stuck(golden_archive: Unpack, tmp_path: Path) -> None:
     leader = killed_note(golden_archive("cluster-killed/killed-leader") / "cluster")
     assert leader.startswith(
-        "the consensus module: last alive at 2026-11-21T13:47:19.911Z, never closed; it led term 0"
+        "the consensus module: last heartbeat at 2026-11-21T13:47:19.911Z, not closed; it led term 0"
     )
     assert "its log ends at position 251744" in leader
-    assert "may be known to no other member / none needed: the others elect a new leader; when it starts" in leader
+    assert "if a majority did not have them yet / none needed: the others elect a new leader; after a restart" in leader
     stuck = killed_note(golden_archive("cluster-killed/stuck-follower") / "cluster")
-    assert "never closed; it followed member 0 in term 0, its latest, and its log ends at position 31456" in stuck
+    assert "not closed; it followed member 0 in term 0, its latest, and its log ends at position 31456" in stuck
     assert (
-        "everlog cluster DIR compare tells how much / none needed: when it starts, or goes on, it catches up" in stuck
+        "everlog cluster DIR compare shows how many / none needed: when it restarts or resumes, it catches up" in stuck
     )
     node = Node.make()
     node.files["cluster-mark.dat"] = mark_of(1, -1, activity=T0)
     node.entries = []
     unknown = killed_note(node.write(tmp_path))
-    assert unknown.endswith("never closed / nothing / none needed: a start takes the file over")
+    assert unknown.endswith("not closed / nothing / none needed: a start takes over the file")
 
 
 def test_a_node_that_stood_for_a_term_that_never_came_is_explained(tmp_path: Path) -> None:

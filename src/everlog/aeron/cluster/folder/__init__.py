@@ -1,1 +1,1 @@
-"""A node's folder: its archive, its log and snapshots, the state it is in."""
+"""Reads a node's folder: its archive, log, snapshots and state."""

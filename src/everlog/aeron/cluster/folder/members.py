@@ -1,4 +1,4 @@
-"""The members of a cluster, as far as a node's log and snapshots name them."""
+"""Finds the members of a cluster that a node's log and snapshots name."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from everlog.aeron.cluster.folder.state import leader_of
 from everlog.aeron.cluster.format.messages import decode_message
 
 MAX_ID_DIGITS = 10
-"""Member ids are of 32 bits."""
+"""Member IDs have 32 bits."""
 MAX_TERMS = 100
-"""So many terms, the latest, are asked for who led them."""
+"""The leaders of this many latest terms are looked up."""
 
 
 @dataclass(slots=True)
 class Members:
-    """``endpoints``: member id to its endpoints as the cluster writes them, empty where they are not known.
-    ``is_complete``: a list of all members was found."""
+    """The known members. ``endpoints`` maps member IDs to endpoints in the cluster's notation, empty if unknown;
+    ``is_complete`` is set if a list of all members was found."""
 
     member_id: int
     leader_member_id: int | None = None
@@ -39,8 +39,8 @@ class Members:
 
 
 def read_members(node: NodeFolder, member_id: int) -> Members:
-    """Who led each term, by its first message in the log; and the list of members that snapshots of older versions
-    have."""
+    """Collect the leader of each term from its first message in the log, and the member list that snapshots of older
+    versions contain."""
     members = Members(member_id, endpoints={member_id: ""})
     context = None if node.log_recording_id is None else node.context(LOG)
     if context is not None:
@@ -70,8 +70,8 @@ def _read_snapshot(node: NodeFolder, members: Members, stream: str) -> None:
 
 
 def parse_members(text: str) -> dict[int, str]:
-    """``0,ingress:port,consensus:port,log:port,catchup:port,archive:port|1,...``: member id to endpoints. Parts that do
-    not begin with a member id are left out."""
+    """Parse ``0,ingress:port,consensus:port,log:port,catchup:port,archive:port|1,...`` into endpoints by member ID.
+    Parts that do not begin with a member ID are skipped."""
     found = {}
     for part in text.split("|"):
         number, comma, endpoints = part.partition(",")

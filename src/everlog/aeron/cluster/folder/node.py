@@ -1,4 +1,5 @@
-"""A cluster node's folder, read: recording.log, node-state.dat, mark files, and log and snapshots in its archive."""
+"""Reads a cluster node's folder: recording.log, node-state.dat, mark files, and the log and snapshots in its
+archive."""
 
 from __future__ import annotations
 
@@ -31,12 +32,13 @@ from everlog.errors import EverlogError, UnknownStream
 FAMILY = "aeron-cluster"
 DEFAULT_UNIT_NS = UNIT_NS["MILLIS"]
 MAX_PROBED = 1000
-"""Recordings that are looked at where no recording.log says what they are."""
+"""Most recordings whose first message is read if recording.log is missing."""
 
 
 class NodeFolder:
-    """A folder with ``recording.log``, ``node-state.dat`` and ``cluster-mark*.dat``, or what is left of them, and the
-    archive beside it. Raises as :func:`everlog.aeron.cluster.folder.place.find_archive`."""
+    """A node's folder, with any of ``recording.log``, ``node-state.dat`` and ``cluster-mark*.dat``, and its archive.
+
+    Raises what :func:`everlog.aeron.cluster.folder.place.find_archive` raises."""
 
     family = FAMILY
 
@@ -49,45 +51,46 @@ class NodeFolder:
 
     @property
     def path(self) -> str:
-        """The folder."""
+        """The folder's path."""
         return self.storage.root
 
     def stream_names(self, *, include_invalid: bool = False) -> list[str]:
-        """The log, if there is one, and the snapshots."""
+        """Return the names of the log, if it exists, and of the snapshots."""
         log = [] if self.log_recording_id is None else [LOG]
         return [*log, *self.snapshots(include_invalid=include_invalid)]
 
-    # Files of the folder. Each is read when it is first asked for.
+    # Files of the folder. Each is read on first use.
 
     @cached_property
     def has_recording_log(self) -> bool:
-        """Whether the file is there."""
+        """Whether ``recording.log`` exists."""
         return self.storage.exists(RECORDING_LOG_NAME)
 
     @cached_property
     def recording_log(self) -> RecordingLog:
-        """The entries; none where the file is missing."""
+        """The decoded ``recording.log``; empty if the file is missing."""
         if not self.has_recording_log:
             return RecordingLog()
         return read_recording_log(self.storage.read_all(RECORDING_LOG_NAME))
 
     def node_state(self) -> NodeState | None:
-        """``None`` where the file is missing. Raises :class:`CorruptData` and :class:`UnsupportedVersion`."""
+        """Read ``node-state.dat``; ``None`` if it is missing. Raises :class:`CorruptData` and
+        :class:`UnsupportedVersion`."""
         if not self.storage.exists(NODE_STATE_NAME):
             return None
         return read_node_state(self.storage.read_all(NODE_STATE_NAME))
 
     def mark(self) -> ClusterMark | None:
-        """The consensus module's mark file; ``None`` where it is missing. Raises :class:`CorruptData`."""
+        """Read the consensus module's mark file; ``None`` if it is missing. Raises :class:`CorruptData`."""
         return load_mark(self.storage, MARK_NAME)
 
     def service_mark_names(self) -> list[str]:
-        """The services' mark files, by service."""
+        """Return the names of the services' mark files, in order of services."""
         return service_mark_names(self.storage.names())
 
     @cached_property
     def archive(self) -> ArchiveFolder | None:
-        """The node's archive; ``None`` where there is none. Raises :class:`UnsupportedVersion`."""
+        """The node's archive; ``None`` if none was found. Raises :class:`UnsupportedVersion`."""
         if self.place is None:
             return None
         return ArchiveFolder(self.place.storage, self._checksum)
@@ -96,13 +99,13 @@ class NodeFolder:
 
     @cached_property
     def _is_guessed(self) -> bool:
-        """Whether recordings must be looked at, because recording.log does not say what they are."""
+        """Whether recordings must be identified by their first message, because recording.log can't."""
         return not self.has_recording_log or (bool(self.recording_log.faults) and self.recording_log.last_term is None)
 
     @cached_property
     def _guessed(self) -> tuple[int | None, list[Entry]]:
-        """The log's recording and the snapshots, by each recording's first message. Of several logs the latest: a node
-        that was seeded from a snapshot has a new one."""
+        """The log's recording and the snapshots, identified by each recording's first message. The last log counts: a
+        node that was seeded from a snapshot wrote a new one."""
         log, snapshots = None, []
         archive = self.archive
         for recording in list(archive.recordings().values())[:MAX_PROBED] if archive is not None else []:
@@ -133,18 +136,18 @@ class NodeFolder:
 
     @cached_property
     def log_recording_id(self) -> int | None:
-        """The recording of the log; ``None`` where there is no log yet."""
+        """The log's recording ID; ``None`` if the node has no log yet."""
         return self._guessed[0] if self._is_guessed else self.recording_log.log_recording_id
 
     def snapshots(self, *, include_invalid: bool = False) -> dict[str, Entry]:
-        """Stream name to entry, of the snapshots in the node's own archive."""
+        """Return the entries of the snapshots in the node's own archive, by stream name."""
         if include_invalid not in self._snapshots:
             known = self._guessed[1] if self._is_guessed else self.recording_log.entries
             self._snapshots[include_invalid] = snapshot_entries(known, include_invalid=include_invalid)
         return self._snapshots[include_invalid]
 
     def recording_of(self, recording_id: int) -> Recording | None:
-        """A recording of the archive, unless nothing is left of it."""
+        """Return a recording of the archive; ``None`` if it is missing, deleted or purged."""
         archive = self.archive
         recording = None if archive is None else archive.recordings().get(recording_id)
         if archive is None or recording is None or recording.is_deleted or archive.is_purged(recording):
@@ -152,16 +155,17 @@ class NodeFolder:
         return recording
 
     def recording_id(self, stream: str) -> int:
-        """A stream's recording. Raises :class:`UnknownStream`."""
+        """Return a stream's recording ID. Raises :class:`UnknownStream` if the node has no such stream."""
         if stream == LOG and self.log_recording_id is not None:
             return self.log_recording_id
         entry = self.snapshots(include_invalid=True).get(stream)
         if entry is None:
-            raise UnknownStream(self.path, found=f"no stream {stream!r}", expected="log, or a snapshot as ls lists it")
+            found, expected = f"no stream {stream!r}", "log, or a snapshot that ls lists"
+            raise UnknownStream(self.path, found=found, expected=expected)
         return entry.recording_id
 
     def context(self, stream: str) -> MessageContext | None:
-        """What a scan needs to know; ``None`` where the recording is not there. Raises :class:`UnknownStream`."""
+        """Return what a scan of a stream needs; ``None`` if its recording is missing. Raises :class:`UnknownStream`."""
         recording = self.recording_of(self.recording_id(stream))
         if recording is None or self.archive is None or self.place is None:
             return None
@@ -174,7 +178,7 @@ class NodeFolder:
         return MessageContext(stream, scan, unit_ns, content.state_position, prefix)
 
     def snapshot_content(self, stream: str) -> SnapshotContent:
-        """The cluster's part of a snapshot, read once. Raises :class:`UnknownStream`."""
+        """Read the cluster's part of a snapshot, and cache it. Raises :class:`UnknownStream`."""
         if stream not in self._contents:
             recording = self.recording_of(self.recording_id(stream))
             if recording is None or self.archive is None:
@@ -184,8 +188,7 @@ class NodeFolder:
 
     @cached_property
     def unit_ns(self) -> int:
-        """Nanoseconds in the cluster's unit of time, as the log's terms say, else the snapshots; milliseconds where
-        nothing says it."""
+        """The cluster's time unit in nanoseconds, from the log's terms, else the snapshots, else milliseconds."""
         archive = self.archive
         recording = None if self.log_recording_id is None else self.recording_of(self.log_recording_id)
         if recording is not None and archive is not None:
@@ -213,11 +216,11 @@ class NodeFolder:
         return UNIT_NS.get(message.fields["time_unit"] or "MILLIS")
 
     def missing(self, stream: str) -> Fault:
-        """The fault that a stream's recording, or the whole archive, is not there."""
-        repair = "say where it is (--archive-dir), or copy it from where the node runs"
+        """Make the fault for a missing recording of a stream, or a missing archive."""
+        repair = "give its folder (--archive-dir), or copy it from the node's machine"
         loses = "all messages of the stream"
         if self.place is None:
-            expected = "the node's archive beside the folder"
+            expected = "the node's archive next to the folder"
             return Fault("archive-missing", "../archive", None, "no archive", expected, loses, repair, stream=stream)
         recording_id = self.recording_id(stream)
         code = "log-missing" if stream == LOG else "snapshot-missing"
@@ -226,4 +229,4 @@ class NodeFolder:
 
 
 def _pass(fault: Fault) -> None:
-    """The scan that meets damage reports it."""
+    """Drop a fault: a scan of the stream reports it."""

@@ -1,4 +1,4 @@
-"""Where a node's archive is: beside the cluster's folder as ``archive``, inside it, or where the user says."""
+"""Finds a node's archive: in a given folder, as ``archive`` in or next to the cluster's folder, or in that folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ARCHIVE_NAME = "archive"
 
 
 class SubStorage:
-    """A folder of a storage, as a storage."""
+    """A sub-folder of a storage, as a storage. Every method passes its call on to the parent."""
 
     def __init__(self, parent: Storage, folder: str) -> None:
         self.root = f"{parent.root}/{folder}"
@@ -25,45 +25,45 @@ class SubStorage:
         return f"{self._folder}/{name}" if name else self._folder
 
     def entries(self, folder: str = "") -> Iterator[Entry]:
-        """As of the parent."""
+        """List the entries of a folder."""
         return self._parent.entries(self._name(folder))
 
     def names(self, folder: str = "") -> list[str]:
-        """As of the parent."""
+        """List the names in a folder."""
         return self._parent.names(self._name(folder))
 
     def exists(self, name: str) -> bool:
-        """As of the parent."""
+        """Whether a file or folder exists."""
         return self._parent.exists(self._name(name))
 
     def size(self, name: str) -> int:
-        """As of the parent."""
+        """Return a file's size in bytes."""
         return self._parent.size(self._name(name))
 
     def open(self, name: str) -> ReadableFile:
-        """As of the parent."""
+        """Open a file for reading."""
         return self._parent.open(self._name(name))
 
     def read_all(self, name: str) -> bytes:
-        """As of the parent."""
+        """Read a whole file."""
         return self._parent.read_all(self._name(name))
 
     def forget(self) -> None:
-        """As of the parent."""
+        """Drop the parent's caches."""
         self._parent.forget()
 
 
 @dataclass(frozen=True, slots=True)
 class ArchivePlace:
-    """The archive's storage, and what leads to it from the cluster's folder: a prefix of its files' names."""
+    """The archive's storage, and the prefix that its file names get when seen from the cluster's folder."""
 
     storage: Storage
     prefix: str
 
 
 def find_archive(storage: Storage, archive_dir: str | None = None) -> ArchivePlace | None:
-    """The node's archive; ``None`` where there is none. Raises :class:`StoreUnavailable` or :class:`NotAStore` for an
-    ``archive_dir`` that is not a folder."""
+    """Find the node's archive; ``None`` if there is none. Raises :class:`StoreUnavailable` or :class:`NotAStore` if
+    ``archive_dir`` is given and not a folder."""
     if archive_dir is not None:
         found = _open(archive_dir)
         is_local = os.path.isdir(archive_dir)
@@ -72,7 +72,7 @@ def find_archive(storage: Storage, archive_dir: str | None = None) -> ArchivePla
         inside = SubStorage(storage, ARCHIVE_NAME)
         if _is_archive(inside):
             return ArchivePlace(inside, ARCHIVE_NAME + "/")
-    path = _beside(storage.root)
+    path = _sibling(storage.root)
     if path is not None:
         try:
             found = _open(path)
@@ -83,8 +83,8 @@ def find_archive(storage: Storage, archive_dir: str | None = None) -> ArchivePla
     return ArchivePlace(storage, "") if _is_archive(storage) else None
 
 
-def _beside(root: str) -> str | None:
-    """``archive`` in the folder that ``root`` is in; symbolic links are followed first, as ``..`` would."""
+def _sibling(root: str) -> str | None:
+    """The path of ``archive`` in the parent folder of ``root``, after following symbolic links, as ``..`` does."""
     if "://" in root and not os.path.exists(root):
         folder, slash, _ = root.rstrip("/").rpartition("/")
         return f"{folder}/{ARCHIVE_NAME}" if slash else None

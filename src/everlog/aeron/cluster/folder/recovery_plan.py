@@ -1,5 +1,6 @@
-"""What a node would do when it starts: load which snapshot, replay the log from where to where. Source: RecordingLog,
-createRecoveryPlan."""
+"""A node's recovery plan: which snapshot a start loads, and which part of the log it replays.
+
+Source: RecordingLog, createRecoveryPlan."""
 
 from __future__ import annotations
 
@@ -15,18 +16,18 @@ from everlog.aeron.layouts import NULL_VALUE
 from everlog.errors import CorruptData
 
 UNGIVEN_STATES = ("INVALID", "DELETED")
-"""An archive does not give recordings of these states: a node takes them for unknown."""
+"""An archive does not provide recordings in these states: to a node they are unknown."""
 
 
 def ungiven_repair(recording: Recording) -> str:
-    """What makes the archive give a recording of such a state again."""
+    """Return how to make the archive provide a recording in such a state again."""
     if recording.state == "DELETED":
         return "a copy of the archive"
     return f"everlog archive DIR mark-valid {recording.recording_id}, once its frames are verified"
 
 
 class Snapshot(NamedTuple):
-    """A snapshot to load."""
+    """One component's snapshot to load."""
 
     recording_id: int
     leadership_term_id: int
@@ -38,7 +39,7 @@ class Snapshot(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """The log to replay: from ``start_position`` up to ``stop_position``, which is -1 while it is active."""
+    """The log to replay, from ``start_position`` to ``stop_position``, which is -1 while it is being recorded."""
 
     recording_id: int
     leadership_term_id: int
@@ -54,8 +55,10 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class RecoveryPlan:
-    """``committed_log_position``: up to there the log is known to be a quorum's, by snapshots and closed terms;
-    ``appended_log_position``: the end of the log, -1 while its recording is active."""
+    """What a start loads and replays.
+
+    ``committed_log_position`` is the position up to which snapshots and closed terms prove that a quorum has the log.
+    ``appended_log_position`` is the log's end, -1 while it is being recorded."""
 
     last_leadership_term_id: int
     last_term_base_log_position: int
@@ -72,9 +75,10 @@ class RecoveryPlan:
 
 
 def plan_recovery(entries: list[Entry], recordings: Mapping[int, Recording], service_count: int) -> RecoveryPlan:
-    """The plan of a node with ``service_count`` services. ``entries`` are in the order in which a node uses them.
-    Raises :class:`CorruptData` where the node would not start: a service's snapshot or the log's recording is
-    missing, the archive does not give that, or terms name several recordings."""
+    """Make the plan of a node with ``service_count`` services. ``entries`` are sorted as a node uses them.
+
+    Raises :class:`CorruptData` if the node would not start: a service's snapshot or the log's recording is missing, the
+    archive does not provide that recording, or terms name different recordings."""
     _check_terms(entries)
     snapshot_index = _last(entries, SNAPSHOT, CONSENSUS_MODULE)
     snapshots: list[Snapshot] = []
@@ -94,12 +98,14 @@ def plan_recovery(entries: list[Entry], recordings: Mapping[int, Recording], ser
 
 
 def _check_terms(entries: list[Entry]) -> None:
-    """A node reads the entries in the order of writing, and throws at a term, valid or not, of another recording."""
+    """A node reads the entries in the order of writing, and throws if a term, even an invalid one, names another
+    recording."""
     terms = sorted((entry for entry in entries if entry.type == TERM), key=lambda entry: entry.entry_index)
     other = next((entry for entry in terms if entry.recording_id != terms[0].recording_id), None)
     if other is not None:
-        found, expected = f"recording {other.recording_id} in a term", f"{terms[0].recording_id}, as in the first one"
-        hint = "seed-recording-log-from-snapshot starts anew"
+        found = f"a term with recording {other.recording_id}"
+        expected = f"recording {terms[0].recording_id} as in the first term"
+        hint = "seed-recording-log-from-snapshot makes a new log"
         raise CorruptData(RECORDING_LOG_NAME, offset=other.offset, found=found, expected=expected, hint=hint)
 
 
@@ -134,7 +140,7 @@ def _log(entry: Entry, recordings: Mapping[int, Recording], snapshots: list[Snap
         found, expected = f"no recording {entry.recording_id}", "the log's recording in the archive"
         raise CorruptData(RECORDING_LOG_NAME, offset=entry.offset, found=found, expected=expected)
     if recording.state in UNGIVEN_STATES:
-        found, expected = f"recording {entry.recording_id} of state {recording.state}", "the log's recording, VALID"
+        found, expected = f"recording {entry.recording_id} in state {recording.state}", "a VALID recording of the log"
         hint = ungiven_repair(recording)
         raise CorruptData(RECORDING_LOG_NAME, offset=entry.offset, found=found, expected=expected, hint=hint)
     return Log(

@@ -1,7 +1,5 @@
-"""Scanning the log or a snapshot: the archive's scan of its recording, each batch of it decoded.
-
-The archive's walker finds the messages; :mod:`everlog.aeron.cluster.format.decode` takes them apart, a whole column of
-them at a time."""
+"""Scans the log or a snapshot: the archive scans the recording, and
+:mod:`everlog.aeron.cluster.format.decode` decodes each batch of messages into columns."""
 
 from __future__ import annotations
 
@@ -24,8 +22,8 @@ from everlog.kernel.sources import Bytes, Source, Value
 
 LOG = "log"
 KIND = Column("kind", ColumnType.UTF8, "session-message, session-open, session-close, timer, ...", nullable=False)
-LEADERSHIP_TERM_ID = Column("leadership_term_id", ColumnType.INT64, "in which the leader appended the message")
-CLUSTER_SESSION_ID = Column("cluster_session_id", ColumnType.INT64, "of the client, or of the service that sent it")
+LEADERSHIP_TERM_ID = Column("leadership_term_id", ColumnType.INT64, "term in which the leader appended the message")
+CLUSTER_SESSION_ID = Column("cluster_session_id", ColumnType.INT64, "session of the client or service that sent it")
 FIELDS = Column("fields", ColumnType.UTF8, "the message's other fields, as JSON; bytes in base64", is_json=True)
 COLUMNS = (
     TIMESTAMP_NS,
@@ -38,8 +36,8 @@ COLUMNS = (
     CLUSTER_SESSION_ID,
     FIELDS,
 )
-"""``timestamp_ns`` is the cluster's time; length and payload of a session message are those of the client's payload, of
-all others of the whole message."""
+"""``timestamp_ns`` is the cluster's time. ``length`` and ``payload`` are those of the client's payload in session
+messages, and of the whole message in all others."""
 
 _RAW: list[tuple[str, str, Source]] = [
     ("position", "q", Value(codes.POSITION)),
@@ -51,9 +49,8 @@ _WALKED = ("position", "end_position")
 
 @dataclass(frozen=True, slots=True)
 class MessageContext:
-    """What a scan needs to know of the log or a snapshot. ``unit_ns``: nanoseconds in the cluster's unit of time;
-    ``state_position``: from there on all is a service's own state; ``prefix``: of the names of the archive's files,
-    seen from the cluster's folder."""
+    """What a scan of the log or a snapshot needs. ``unit_ns`` is the cluster's time unit in nanoseconds; messages from
+    ``state_position`` on are a service's own state; ``prefix`` precedes the archive's file names in faults."""
 
     stream: str
     archive: ScanContext
@@ -63,18 +60,18 @@ class MessageContext:
 
 
 def archive_faults(context: MessageContext, on_fault: FaultSink) -> FaultSink:
-    """A sink that tells an archive's faults as this stream's."""
+    """Make a sink that reports an archive's faults as faults of this stream."""
 
-    def tell(fault: Fault) -> None:
+    def report(fault: Fault) -> None:
         on_fault(replace(fault, file=context.prefix + fault.file, stream=context.stream))
 
-    return tell
+    return report
 
 
 def walk_messages(storage: Storage, context: MessageContext, request: ScanRequest) -> Iterator[Batch]:
-    """Decoded batches. ``storage`` is the archive's."""
+    """Yield decoded batches. ``storage`` is the archive's."""
     names = frozenset(column.name for column in request.columns)
-    # Only the payload's bytes tell what a message is; positions alone do not need them.
+    # If only positions are requested, the payload need not be read.
     needs_payload = not names <= set(_WALKED)
     sink = kernel.RowSink(_RAW if needs_payload else _RAW[:2], request.max_rows, request.max_bytes)
     decoder = Decoder(names.difference(_WALKED), context.unit_ns)
@@ -115,8 +112,8 @@ def _state_row(positions: memoryview, count: int, state_position: int) -> int:
 
 def _undecodable(context: MessageContext, position: int) -> Fault:
     name, offset = context.archive.segments.place(position)
-    found, expected = "a message that does not fit its bytes", "a message of the cluster"
-    loses, repair = "its fields; its bytes are given as they are", "a copy of the log from another node"
+    found, expected = "a malformed message", "a cluster message"
+    loses, repair = "its fields; its bytes are returned undecoded", "a copy of the log from another node"
     return Fault(
         "message-undecodable",
         context.prefix + name,
@@ -132,7 +129,7 @@ def _undecodable(context: MessageContext, position: int) -> Fault:
 
 @dataclass(frozen=True, slots=True)
 class RawMessage:
-    """A message as it is in the recording."""
+    """An undecoded message of a recording."""
 
     position: int
     end_position: int
@@ -142,7 +139,8 @@ class RawMessage:
 def raw_messages(
     storage: Storage, context: ScanContext, start: int = 0, *, on_fault: FaultSink, max_rows: int = 64
 ) -> Iterator[RawMessage]:
-    """The messages of a recording from ``start`` on, a few at a time: to look at its beginning."""
+    """Yield a recording's messages from ``start`` on. Reads a few at a time, because callers need the first ones
+    only."""
     sink = kernel.RowSink(_RAW, max_rows, 1 << 20)
     reader = SegmentReader(storage, context.segments)
     try:

@@ -1,8 +1,8 @@
-"""Snapshots: which there are, and what the markers in one say. Source: SnapshotTaker, ServiceSnapshotLoader,
-ConsensusModuleSnapshotAdapter.
+"""Lists snapshots and reads their markers.
 
-A snapshot is a recording for the consensus module and one for each service, all of one log position. Each begins with a
-marker and the cluster's own state, which a second marker ends; what follows is the service's.
+A snapshot consists of a recording for the consensus module and one for each service, all of the same log position. Each
+has a begin marker, the cluster's own state, an end marker, and then the service's state. Source: SnapshotTaker,
+ServiceSnapshotLoader, ConsensusModuleSnapshotAdapter.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from everlog.core.files.storage import Storage
 from everlog.errors import EverlogError
 
 MAX_CLUSTER_MESSAGES = 1 << 24
-"""So many sessions, timers and pending messages are looked at to find the end of the cluster's part."""
+"""Most messages that are read to find the end of the cluster's part."""
 
 
 def service_label(service_id: int) -> str:
-    """``consensus-module`` or ``service-0``."""
+    """Return a component's label: ``consensus-module``, or ``service-0`` and so on."""
     return "consensus-module" if service_id == CONSENSUS_MODULE else f"service-{service_id}"
 
 
 def snapshot_stream(recording_id: int) -> str:
-    """A snapshot's name as a stream: recordings are unique in an archive, positions may come again."""
+    """Return a snapshot's stream name. It has the recording ID, which is unique in an archive; positions may repeat."""
     return f"snapshot-{recording_id}"
 
 
 def snapshot_entries(entries: list[Entry], *, include_invalid: bool) -> dict[str, Entry]:
-    """Stream name to entry, of the snapshots in the node's own archive."""
+    """Map stream names to the entries of the snapshots in the node's own archive."""
     found: dict[str, Entry] = {}
     for entry in entries:
         if entry.type in (TERM, STANDBY_SNAPSHOT) or not (entry.is_valid or include_invalid):
@@ -46,7 +46,8 @@ def snapshot_entries(entries: list[Entry], *, include_invalid: bool) -> dict[str
 
 
 def complete_sets(entries: list[Entry], service_count: int) -> list[tuple[Entry, ...]]:
-    """The valid snapshots that have all parts, latest first: the consensus module's entry, then service 0's, ..."""
+    """Return the valid snapshots that have all parts, latest first. Each has the consensus module's entry, then those
+    of services 0, 1, ..."""
     parts: dict[tuple[int, int], dict[int, Entry]] = {}
     for entry in entries:
         if entry.type not in (TERM, STANDBY_SNAPSHOT) and entry.is_valid:
@@ -61,8 +62,8 @@ def complete_sets(entries: list[Entry], service_count: int) -> list[tuple[Entry,
 
 @dataclass(slots=True)
 class SnapshotContent:
-    """The cluster's part of one recording. ``begin`` and ``end`` are its markers, ``state_position`` is where the
-    service's own state begins: behind the end marker."""
+    """The cluster's part of one recording. ``begin`` and ``end`` are its markers; the service's own state begins at
+    ``state_position``, after the end marker."""
 
     begin: Message | None = None
     end: Message | None = None
@@ -73,12 +74,12 @@ class SnapshotContent:
 
     @property
     def unit_ns(self) -> int | None:
-        """Nanoseconds in the cluster's unit of time, where the begin marker says it."""
+        """The cluster's time unit in nanoseconds, from the begin marker; ``None`` without one."""
         return None if self.begin is None else UNIT_NS.get(self.begin.fields.get("time_unit") or "MILLIS")
 
 
 def read_content(storage: Storage, context: ScanContext) -> SnapshotContent:
-    """Read up to the end marker. Damage on the way leaves ``end`` empty; never raises for it."""
+    """Read up to the end marker. Damage leaves ``end`` empty and sets ``problem``; it never raises."""
     content = SnapshotContent()
     try:
         for message in _messages(storage, context, content):
@@ -87,7 +88,7 @@ def read_content(storage: Storage, context: ScanContext) -> SnapshotContent:
             mark = message.fields.get("mark") if message.kind == "snapshot-marker" else None
             if content.begin is None:
                 if mark != "BEGIN":
-                    content.problem = f"{message.kind} where the begin marker should be"
+                    content.problem = f"a {message.kind} in place of the begin marker"
                     return content
                 content.begin = message
             elif mark == "END":
@@ -108,7 +109,7 @@ def _messages(storage: Storage, context: ScanContext, content: SnapshotContent) 
             return
         message = decode_message(raw.data)
         if message is None and content.begin is None:
-            content.problem = "a message of another schema where the begin marker should be"
+            content.problem = "a message of another schema in place of the begin marker"
             return
         if message is not None and message.fields.get("mark") == "END":
             content.state_position = raw.end_position

@@ -1,5 +1,5 @@
-"""A node's state, in words that an operator understands, and as plain values: who it is, whether it runs, how it ended,
-what it would do when it starts."""
+"""Describes a node's state, in sentences for an operator and as plain values: its identity, whether it runs, how it
+ended, and what a start would do."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from everlog.errors import EverlogError
 
 @dataclass(slots=True)
 class NodeView:
-    """What the files say, as far as they could be read; ``problems`` tells of the others."""
+    """The state that the node's files describe; ``problems`` lists the errors of unreadable ones."""
 
     mark: ClusterMark | None = None
     services: list[ClusterMark] = field(default_factory=list)
@@ -32,19 +32,20 @@ class NodeView:
 
     @property
     def member_id(self) -> int | None:
-        """By the mark files."""
+        """The member ID, from the mark files; ``None`` without them."""
         mark = self.mark or next(iter(self.services), None)
         return None if mark is None else mark.header.member_id
 
 
 def service_count(node: NodeFolder, marks: int) -> int:
-    """How many services the node has, by its snapshots and mark files."""
+    """Return the node's number of services, by its snapshots and the number of service mark files."""
     ids = [entry.service_id for entry in node.snapshots().values()]
     return max([marks, *(service_id + 1 for service_id in ids)])
 
 
 def leader_of(node: NodeFolder, entry: Entry, context: MessageContext | None = None) -> int | None:
-    """Who led a term, by the first message of it in the log. ``context``: of the log, where it is at hand."""
+    """Return the leader of a term, from its first message in the log; ``None`` if that is missing. ``context`` is that
+    of the log, if the caller has it."""
     context = context or node.context(LOG)
     if context is None or node.place is None:
         return None
@@ -61,7 +62,7 @@ def leader_of(node: NodeFolder, entry: Entry, context: MessageContext | None = N
 
 
 def view_node(node: NodeFolder) -> NodeView:
-    """Read what there is; never raises for damage."""
+    """Read the node's files. Damage goes to ``problems`` and never raises."""
     view = NodeView()
 
     def attempt(what: Any) -> Any:
@@ -93,7 +94,7 @@ def _view_log(node: NodeFolder, view: NodeView) -> None:
 
 
 def describe(node: NodeFolder) -> dict[str, Any]:
-    """``store.info()``."""
+    """Describe the node as plain values, for ``store.info()``."""
     view = view_node(node)
     log, folder = node.recording_log, node.place
     state = None
@@ -127,7 +128,7 @@ def describe(node: NodeFolder) -> dict[str, Any]:
 
 
 def explain(node: NodeFolder, view: NodeView | None = None) -> list[str]:
-    """Sentences about the node, the most telling first."""
+    """Describe the node in sentences, the most important first."""
     view = view or view_node(node)
     lines = [_identity(view), *(_component(mark) for mark in (view.mark, *view.services) if mark is not None)]
     lines += _role(node, view)
@@ -141,7 +142,7 @@ def explain(node: NodeFolder, view: NodeView | None = None) -> list[str]:
 def _identity(view: NodeView) -> str:
     mark = view.mark
     if mark is None:
-        return "There is no mark file of a consensus module: which member this is can't be told."
+        return "The consensus module's mark file is missing, so the member is unknown."
     count = len(view.services)
     services = "1 service" if count == 1 else f"{count or 'no'} services"
     return f"This is member {mark.header.member_id} of cluster {mark.header.cluster_id}, with {services}."
@@ -151,86 +152,85 @@ def _component(mark: ClusterMark) -> str:
     header, name = mark.header, mark.label
     start = time_ms(header.start_timestamp)
     if header.version == -1:
-        return f"{name}: its last start, at {start}, failed."
+        return f"{name}: the last start, at {start}, failed."
     if mark.is_closed:
-        return f"{name}: started at {start}, and closed cleanly."
+        return f"{name}: started at {start} and closed cleanly."
     if mark.is_live(now_ms()):
-        return f"{name}: runs since {start} (process {header.pid})."
+        return f"{name}: running since {start} (process {header.pid})."
     last = time_ms(header.activity_timestamp)
     return (
-        f"{name}: started at {start} (process {header.pid}), last alive at {last}, and never closed: it was killed, "
-        "or it hangs."
+        f"{name}: started at {start} (process {header.pid}), last heartbeat at {last}, not closed: it was killed or "
+        "hangs."
     )
 
 
 def was_killed(view: NodeView) -> bool:
-    """Whether the consensus module did not close, and gives no sign of life."""
+    """Whether the consensus module's heartbeat stopped without a clean close."""
     mark = view.mark
     return mark is not None and not mark.is_closed and not mark.is_live(now_ms()) and mark.header.version > 0
 
 
 def explain_killed(node: NodeFolder) -> tuple[str, str, str]:
-    """Of a consensus module that was killed or hangs: what it was doing, what that may cost, and what a start does."""
+    """For a consensus module that was killed or hangs, return its last role, what may be lost, and what a start
+    does."""
     view = view_node(node)
     last = node.recording_log.last_term
     if last is None or view.leader is None:
-        return "", "nothing", "none needed: a start takes the file over"
+        return "", "nothing", "none needed: a start takes over the file"
     end = "" if view.log_end is None else f", and its log ends at position {view.log_end}"
     if view.leader == view.member_id:
         return (
             f"; it led term {last.leadership_term_id}, its latest{end}",
-            "nothing here; what it appended last, before a majority had it, may be known to no other member",
-            "none needed: the others elect a new leader; when it starts again it follows, and cuts its log off where "
-            "that leader's term begins",
+            "nothing here; its last messages may be on no other member, if a majority did not have them yet",
+            "none needed: the others elect a new leader; after a restart it follows, and truncates its log where that "
+            "leader's term begins",
         )
     return (
         f"; it followed member {view.leader} in term {last.leadership_term_id}, its latest{end}",
-        "what the others have behind that, until it follows again: everlog cluster DIR compare tells how much",
-        "none needed: when it starts, or goes on, it catches up from the leader",
+        "later messages, until it catches up: everlog cluster DIR compare shows how many",
+        "none needed: when it restarts or resumes, it catches up from the leader",
     )
 
 
 def _role(node: NodeFolder, view: NodeView) -> list[str]:
     last = node.recording_log.last_term
     if last is None:
-        return ["No leadership term is known here."]
+        return ["The node has no leadership term yet."]
     term = last.leadership_term_id
     if view.leader is None:
-        return [f"The latest leadership term here is {term}; who led it can't be told from the log."]
+        return [f"The latest leadership term here is {term}; the log does not show its leader."]
     if view.leader != view.member_id:
-        return [f"The latest leadership term here is {term}, led by member {view.leader}: this node followed."]
+        return [f"The latest leadership term here is {term}, led by member {view.leader}; this node followed."]
     if not was_killed(view):
         return [f"The latest leadership term here is {term}, led by this node."]
     return [
-        f"This node led term {term}, its latest, when it died. The other members elect a new leader without it. What "
-        f"it appended at the end, before a majority had it, may be known to no other member: when it starts again it "
-        f"follows, and cuts its log off where the new leader's term begins."
+        f"This node led term {term}, its latest, when it died. The other members elect a new leader without it. Its "
+        f"last messages may be on no other member, if a majority did not have them yet: after a restart it follows, "
+        f"and truncates its log where the new leader's term begins."
     ]
 
 
 def _log(node: NodeFolder, view: NodeView) -> list[str]:
     if node.place is None:
-        return ["Its archive was not found: log and snapshots can't be looked at."]
+        return ["Its archive was not found, so log and snapshots can't be read."]
     if node.log_recording_id is None:
-        return ["There is no log yet."]
+        return ["The node has no log yet."]
     if view.log_end is None:
-        return [f"The log should be recording {node.log_recording_id}, which is not in the archive."]
+        return [f"The log is recording {node.log_recording_id}, which is missing in the archive."]
     where = f"The log is recording {node.log_recording_id} and ends at position {view.log_end}"
     if not view.is_log_open:
         return [where + "."]
     if was_killed(view):
-        text = where + ", by its frames: the recording has no stop position. The archive sets it when it starts."
-        behind = (
-            "Whether it fell behind the other members shows when it is compared with them: everlog cluster DIR compare."
-        )
-        return [text] if view.leader == view.member_id else [text, behind]
-    return [where + " now: it is being recorded."]
+        text = where + ", by its frames: the recording has no stop position yet. The archive sets it at its next start."
+        compare = "To see whether it lags the other members, compare them: everlog cluster DIR compare."
+        return [text] if view.leader == view.member_id else [text, compare]
+    return [where + " now; it is being recorded."]
 
 
 def _snapshot(node: NodeFolder, view: NodeView) -> list[str]:
     sets = complete_sets(list(node.snapshots().values()), service_count(node, len(view.services)))
     if not sets:
-        return ["There is no complete snapshot: a start replays the whole log."]
+        return ["The node has no complete snapshot: a start replays the whole log."]
     latest = sets[0][0]
     text = f"The latest complete snapshot is at position {latest.log_position} of term {latest.leadership_term_id}"
     if view.log_end is not None and view.log_end >= latest.log_position > 0:
@@ -239,20 +239,20 @@ def _snapshot(node: NodeFolder, view: NodeView) -> list[str]:
 
 
 def _election(node: NodeFolder) -> list[str]:
-    """A node that stood or voted for a term which never began here: it lost touch."""
+    """Report a term for which the node stood or voted, but that never began here."""
     try:
         state = node.node_state()
     except EverlogError:
         return []
     last = node.recording_log.last_term
     known = -1 if last is None else last.leadership_term_id
-    was_seeded = last is None and bool(node.recording_log.entries)  # then what came before is not known
+    was_seeded = last is None and bool(node.recording_log.entries)  # then earlier terms are unknown
     if state is None or was_seeded or state.candidate_term_id <= known:
         return []
     return [
         f"It stood or voted for term {state.candidate_term_id} at {time_ms(state.timestamp)}, when its log ended at "
-        f"{state.log_position}, and that term never began here: the election is not over, or its leader never reached "
-        f"this node. Its log does not grow until one does."
+        f"{state.log_position}, but that term never began here: the election is not over, or the leader never reached "
+        f"this node. Its log does not grow until a leader does."
     ]
 
 
@@ -264,12 +264,12 @@ def _errors(view: NodeView) -> list[str]:
         latest = max(mark.errors, key=lambda error: error.last_observation_timestamp)
         text = latest.text.strip().split("\n", 1)[0]
         count = "1 distinct error" if len(mark.errors) == 1 else f"{len(mark.errors)} distinct errors"
-        lines.append(f"{mark.label} met {count}; the latest at {time_ms(latest.last_observation_timestamp)}: {text}")
+        lines.append(f"{mark.label} logged {count}; the latest at {time_ms(latest.last_observation_timestamp)}: {text}")
     return lines
 
 
 def time_ms(timestamp: int) -> str:
-    """``2026-11-21T06:24:39.961Z``; the number where no calendar has it."""
+    """Format a time as ``2026-11-21T06:24:39.961Z``, or as a number of milliseconds if it is out of range."""
     try:
         return f"{datetime.fromtimestamp(timestamp / 1000, UTC):%Y-%m-%dT%H:%M:%S}.{timestamp % 1000:03d}Z"
     except (OverflowError, ValueError, OSError):

@@ -1,1 +1,1 @@
-"""What a node's files hold: recording.log, node-state.dat, mark files, messages of the log."""
+"""The formats of a node's files: recording.log, node-state.dat, mark files, and the messages of log and snapshots."""

@@ -1,5 +1,5 @@
-"""The decoder of the log's messages: compiled, or its twin :mod:`everlog.aeron.cluster.format.decode_twin`, which says
-what it does."""
+"""Selects the decoder of cluster messages: the compiled one, or its specification in plain Python,
+:mod:`everlog.aeron.cluster.format.decode_twin`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The log's messages into columns, in plain Python: the specification of ``_decode.pyx``, and what runs where that was
-not built.
+"""Decodes cluster messages into columns, in plain Python. This is the specification of ``_decode.pyx``, and its
+replacement if that is not built.
 
-Input are the messages of a batch as a column of bytes (``offsets`` and ``values``), as the archive's scan gives them. A
-session message's payload is the client's, what is behind its header; that of all others is the whole message. A field
-that the writer's block is too short for, or that the message's kind does not have, is null.
+The input is a batch of messages as a column of bytes (``offsets`` and ``values``), as the archive's scan yields it. A
+session message's payload is the client's payload after the header; for all other kinds it is the whole message. A field
+is null if the message's kind lacks it or if the writer's block is too short to contain it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from everlog.errors import CorruptData
 from everlog.layout import Readable
 
 Taken = tuple[memoryview, memoryview | None, memoryview | None, int]
-"""Values, offsets, validity, null count."""
+"""A column's values, offsets, validity and null count."""
 NAMES = ("timestamp_ns", "length", "payload", "kind", "leadership_term_id", "cluster_session_id", "fields")
 _NUMBERS = {"leadership_term_id": "leadership_term_id", "cluster_session_id": "cluster_session_id"}
 MAX_INT64 = (1 << 63) - 1
@@ -37,15 +37,15 @@ MAX_INT64 = (1 << 63) - 1
 
 @dataclass(slots=True)
 class Decoder:
-    """Decodes into the columns of ``names``. ``unit_ns``: nanoseconds in the cluster's unit of time. ``undecodable``
-    lists the rows of the last batch whose messages contradict themselves."""
+    """Decodes into the columns ``names``. ``unit_ns`` is the cluster's time unit in nanoseconds. ``undecodable`` lists
+    the rows of the last batch whose messages are malformed."""
 
     names: frozenset[str]
     unit_ns: int
     undecodable: list[int] = field(default_factory=list)
 
     def decode(self, offsets: memoryview, values: memoryview, count: int, state_row: int) -> dict[str, Taken]:
-        """The columns. From ``state_row`` on the rows are a service's own state, whatever they look like."""
+        """Decode a batch of ``count`` messages. The rows from ``state_row`` on are a service's own state."""
         ends = offsets[: count + 1].tolist()
         rows = [_Row(values[a:b], i >= state_row, self.unit_ns) for i, (a, b) in enumerate(pairwise(ends))]
         self.undecodable = [i for i, row in enumerate(rows) if row.kind == UNDECODABLE]
@@ -96,8 +96,8 @@ class _Row:
 
 
 def fields_text(item: MessageType, data: bytes) -> bytes | None:
-    """The JSON fields of a message of this type; ``None`` when it contradicts itself. For types with data of variable
-    length, which the compiled decoder leaves to it."""
+    """Return a message's fields as JSON, or ``None`` if it is malformed. The compiled decoder calls it for types with
+    variable-length data."""
     try:
         message = messages.decode_message(data)
     except CorruptData:

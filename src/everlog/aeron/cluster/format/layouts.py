@@ -1,7 +1,7 @@
-"""Every struct of a cluster node's folder, declared once. All are little-endian.
+"""The structs of a cluster node's files. All are little-endian.
 
-Messages of the log and of snapshots come behind an SBE message header (schema 111). Writers of older versions leave the
-last fields of a block out, and its length in the header tells so. Times are in the cluster's unit.
+Messages of the log and of snapshots follow an SBE message header (schema 111). Older writers omit the last fields of a
+block; the block length in the header is then smaller. Times are in the cluster's time unit.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ _CODECS = "aeron-cluster-codecs.xml"
 
 
 class RecordingLogEntry(Layout, size=48, title="recording.log: an entry", source="RecordingLog"):
-    """A leadership term or a snapshot. A standby snapshot's archive endpoint (ASCII) follows, behind its length (i32).
-    Entries begin at multiples of 64 bytes and have 4096 at most."""
+    """A leadership term or a snapshot. A standby snapshot continues with its archive endpoint: a length (i32) and ASCII
+    text. Entries start at multiples of 64 bytes and have at most 4096 bytes."""
 
-    recording_id: int = i64(0, "in the node's archive; of a standby snapshot, in the archive at the endpoint")
+    recording_id: int = i64(0, "in the node's archive; for a standby snapshot, in the archive at the endpoint")
     leadership_term_id: int = i64(8)
-    term_base_log_position: int = i64(16, "where the term begins in the log")
-    log_position: int = i64(24, "where the term ended, -1 while it is open; where the snapshot was taken")
-    timestamp: int = i64(32, "in the cluster's unit")
-    service_id: int = i32(40, "of a snapshot: -1 the consensus module's; of a term: -1")
+    term_base_log_position: int = i64(16, "log position at which the term begins")
+    log_position: int = i64(24, "end of the term, -1 while it is open; for a snapshot, the position it was taken at")
+    timestamp: int = i64(32, "in the cluster's time unit")
+    service_id: int = i32(40, "the service of a snapshot, -1 for the consensus module; -1 for a term")
     entry_type: int = i32(44, "0 term, 1 snapshot, 2 standby snapshot; highest bit: invalid; -1: removed")
 
 
 class NodeStateHeader(
     Layout, size=8, title="node-state.dat: header", source="aeron-cluster-node-state-codecs.xml, nodeStateHeader"
 ):
-    """At the start of ``node-state.dat``. Messages follow, each behind a frame header, at multiples of 8 bytes."""
+    """Starts ``node-state.dat``. Messages follow at multiples of 8 bytes, each after a frame header."""
 
-    version: int = i32(0, "major << 16 | minor << 8 | patch, as the mark file's")
+    version: int = i32(0, "major << 16 | minor << 8 | patch, as in the mark file")
     _padding = gap(4, 4)
 
 
@@ -49,13 +49,13 @@ class NodeStateFrame(
     title="node-state.dat: frame header",
     source="aeron-cluster-node-state-codecs.xml, messageHeader; schema 112",
 ):
-    """Before each message; a message of template 304 (the footer) is the last one."""
+    """Precedes each message. The last message has template 304 (the footer)."""
 
     block_length: int = u16(0)
     template_id: int = u16(2, "301 candidate term, 303 cluster members, 304 footer")
     schema_id: int = u16(4, "112")
     version: int = u16(6)
-    frame_length: int = i32(8, "with this header, without padding")
+    frame_length: int = i32(8, "including this header, without padding")
     _padding = gap(12, 4)
 
 
@@ -64,9 +64,9 @@ class CandidateTerm(
 ):
     """The highest leadership term that the node stood or voted for."""
 
-    candidate_term_id: int = i64(0, "-1: none yet; written last")
+    candidate_term_id: int = i64(0, "-1 if none yet; written last")
     timestamp: int = i64(8, "milliseconds since 1970")
-    log_position: int = i64(16, "where the node's log ended then")
+    log_position: int = i64(16, "end of the node's log at that time")
 
 
 class ClusterMarkHeader(
@@ -83,15 +83,17 @@ class ClusterMarkHeader(
         "services_cluster_dir",
     ),
 ):
-    """Of ``cluster-mark.dat`` and ``cluster-mark-service-N.dat``: behind an SBE message header (template 200, schema
-    110); older ones have none. The last text came with version 1 of the schema."""
+    """The header of ``cluster-mark.dat`` and ``cluster-mark-service-N.dat``. It follows an SBE message header (template
+    200, schema 110), which older files lack. Version 1 of the schema added the last text."""
 
-    version: int = i32(0, "major << 16 | minor << 8 | patch; 0 while it is starting, -1 when starting failed")
+    version: int = i32(0, "major << 16 | minor << 8 | patch; 0 during the start, -1 if the start failed")
     component_type: int = i32(4, "1 consensus module, 2 container of a service, 3 backup, 4 standby", names=COMPONENTS)
-    activity_timestamp: int = i64(8, "milliseconds since 1970, about once a second; -1 after a clean close")
+    activity_timestamp: int = i64(
+        8, "heartbeat, about every second, in milliseconds since 1970; -1 after a clean close"
+    )
     start_timestamp: int = i64(16)
     pid: int = i64(24)
-    candidate_term_id: int = i64(32, "of older versions; now in node-state.dat")
+    candidate_term_id: int = i64(32, "used by older versions; now in node-state.dat")
     archive_stream_id: int = i32(40)
     service_stream_id: int = i32(44)
     consensus_module_stream_id: int = i32(48)
@@ -105,7 +107,7 @@ class ClusterMarkHeader(
 
 
 class SessionMessageHeader(Layout, size=24, title="Log: session message", source=f"{_CODECS}, SessionMessageHeader, 1"):
-    """Before a client's or a service's payload, which is the rest of the message."""
+    """Precedes a client's or a service's payload, which is the rest of the message."""
 
     leadership_term_id: int = i64(0)
     cluster_session_id: int = i64(8)
@@ -113,7 +115,7 @@ class SessionMessageHeader(Layout, size=24, title="Log: session message", source
 
 
 class TimerEvent(Layout, size=24, title="Log: timer", source=f"{_CODECS}, TimerEvent, 20"):
-    """A timer of a service is due."""
+    """A timer of a service expired."""
 
     leadership_term_id: int = i64(0)
     correlation_id: int = i64(8)
@@ -146,10 +148,10 @@ class SessionCloseEvent(Layout, size=28, title="Log: session closed", source=f"{
 
 
 class ClusterActionRequest(Layout, size=32, title="Log: cluster action", source=f"{_CODECS}, ClusterActionRequest, 23"):
-    """What all nodes are to do at this position."""
+    """An action that all nodes take at this position."""
 
     leadership_term_id: int = i64(0)
-    log_position: int = i64(8, "behind this message")
+    log_position: int = i64(8, "end of this message")
     timestamp: int = i64(16)
     action: int = i32(24, "0 suspend, 1 resume, 2 snapshot", names=CLUSTER_ACTIONS, null=NULL_INT)
     flags: int = i32(28, "since version 11; 0 all nodes, 1 standby nodes only", null=NULL_INT)
@@ -161,13 +163,13 @@ class NewLeadershipTermEvent(
     """The first message of each term."""
 
     leadership_term_id: int = i64(0)
-    log_position: int = i64(8, "behind this message")
+    log_position: int = i64(8, "end of this message")
     timestamp: int = i64(16)
     term_base_log_position: int = i64(24)
     leader_member_id: int = i32(32)
     log_session_id: int = i32(36)
-    time_unit: int = i32(40, "since version 4; none: milliseconds", names=TIME_UNITS, null=NULL_INT)
-    app_version: int = i32(44, "since version 4; of the services, major << 16 | minor << 8 | patch", null=0)
+    time_unit: int = i32(40, "since version 4; if absent, milliseconds", names=TIME_UNITS, null=NULL_INT)
+    app_version: int = i32(44, "since version 4; the services' version, major << 16 | minor << 8 | patch", null=0)
 
 
 class MembershipChangeEvent(
@@ -177,7 +179,7 @@ class MembershipChangeEvent(
     source=f"{_CODECS}, MembershipChangeEvent, 25",
     var_data=("cluster_members",),
 ):
-    """A member joined or quit: clusters with dynamic membership, which later versions do not have."""
+    """A member joined or quit. Only written by older versions, which had dynamic membership."""
 
     leadership_term_id: int = i64(0)
     log_position: int = i64(8)
@@ -189,14 +191,14 @@ class MembershipChangeEvent(
 
 
 class SnapshotMarker(Layout, size=40, title="Snapshot: marker", source=f"{_CODECS}, SnapshotMarker, 100"):
-    """Begin and end of the cluster's part of a snapshot. What follows the end is the service's own."""
+    """Marks the begin or end of the cluster's part of a snapshot. The service's own state follows the end marker."""
 
     type_id: int = i64(0, "1 consensus module, 2 service")
     log_position: int = i64(8)
     leadership_term_id: int = i64(16)
     index: int = i32(24)
     mark: int = i32(28, "0 begin, 1 section, 2 end", names=SNAPSHOT_MARKS, null=NULL_INT)
-    time_unit: int = i32(32, "since version 4; none: milliseconds", names=TIME_UNITS, null=NULL_INT)
+    time_unit: int = i32(32, "since version 4; if absent, milliseconds", names=TIME_UNITS, null=NULL_INT)
     app_version: int = i32(36, "since version 4", null=0)
 
 
@@ -207,7 +209,7 @@ class ClientSession(
     source=f"{_CODECS}, ClientSession, 102",
     var_data=("response_channel", data("encoded_principal")),
 ):
-    """A client's session, as a service knows it."""
+    """A client's session in a service's snapshot."""
 
     cluster_session_id: int = i64(0)
     response_stream_id: int = i32(8)
@@ -220,18 +222,18 @@ class ClusterSession(
     source=f"{_CODECS}, ClusterSession, 103",
     var_data=("response_channel",),
 ):
-    """A client's session, as the consensus module knows it."""
+    """A client's session in the consensus module's snapshot."""
 
     cluster_session_id: int = i64(0)
     correlation_id: int = i64(8)
     opened_log_position: int = i64(16)
-    time_of_last_activity: int = i64(24, "-1: the leader keeps it")
-    close_reason: int = i32(32, "none while it is open", names=CLOSE_REASONS, null=NULL_INT)
+    time_of_last_activity: int = i64(24, "-1 if only the leader knows it")
+    close_reason: int = i32(32, "absent while the session is open", names=CLOSE_REASONS, null=NULL_INT)
     response_stream_id: int = i32(36)
 
 
 class ScheduledTimer(Layout, size=16, title="Snapshot: a timer", source=f"{_CODECS}, Timer, 104"):
-    """A timer that is not yet due."""
+    """A timer that has not expired yet."""
 
     correlation_id: int = i64(0)
     deadline: int = i64(8)
@@ -240,7 +242,7 @@ class ScheduledTimer(Layout, size=16, title="Snapshot: a timer", source=f"{_CODE
 class ConsensusModuleState(
     Layout, size=28, title="Snapshot: consensus module", source=f"{_CODECS}, ConsensusModule, 105"
 ):
-    """The consensus module's own state. All but the first field came with version 3."""
+    """The consensus module's own state. Version 3 added all fields but the first."""
 
     next_session_id: int = i64(0)
     next_service_session_id: int = i64(8, null=NULL_LONG)
@@ -255,7 +257,7 @@ class ClusterMembers(
     source=f"{_CODECS}, ClusterMembers, 106",
     var_data=("cluster_members",),
 ):
-    """The members; snapshots of older versions have it."""
+    """The cluster's members. Only written by older versions."""
 
     member_id: int = i32(0)
     high_member_id: int = i32(4)
@@ -264,7 +266,7 @@ class ClusterMembers(
 class PendingMessageTracker(
     Layout, size=24, title="Snapshot: a service's pending messages", source=f"{_CODECS}, PendingMessageTracker, 107"
 ):
-    """Which messages of a service have not reached the log yet. They follow, as session messages."""
+    """Precedes the session messages of a service that have not reached the log yet."""
 
     next_service_session_id: int = i64(0)
     log_service_session_id: int = i64(8)

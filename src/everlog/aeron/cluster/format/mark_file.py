@@ -1,5 +1,5 @@
-"""``cluster-mark.dat`` and ``cluster-mark-service-N.dat``: who runs in a node's folder, since when, alive when; and the
-distinct errors it met. Source: ClusterMarkFile, ClusterToolOperator."""
+"""``cluster-mark.dat`` and ``cluster-mark-service-N.dat``: a component's identity, start time, heartbeat and distinct
+errors. Source: ClusterMarkFile, ClusterToolOperator."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _SINCE = {"services_cluster_dir": 1}
 
 @dataclass(frozen=True, slots=True)
 class ClusterMark:
-    """What a mark file says. ``name`` is of the file in the node's folder (or of the link to it), ``path`` where it
-    is."""
+    """A mark file's content. ``name`` is the file's name in the node's folder, ``path`` its real path, which differs if
+    a link file leads to it."""
 
     name: str
     path: str
@@ -38,38 +38,38 @@ class ClusterMark:
 
     @property
     def header(self) -> ClusterMarkHeader:
-        """The block."""
+        """The header's fields."""
         return self.body.header
 
     @property
     def component(self) -> str:
-        """``CONSENSUS_MODULE``, ``CONTAINER``, ...; the number where it has no name."""
+        """The component's type, such as ``CONSENSUS_MODULE``; its number if it has no name."""
         return COMPONENTS.get(self.header.component_type, str(self.header.component_type))
 
     @property
     def label(self) -> str:
-        """For people: ``the consensus module``, ``service 0``."""
+        """The component's name in sentences, such as ``the consensus module`` or ``service 0``."""
         if self.header.service_id >= 0:
             return f"service {self.header.service_id}"
         return f"the {self.component.lower().replace('_', ' ')}"
 
     @property
     def version(self) -> str:
-        """Such as ``0.3.0``."""
+        """The version, such as ``0.3.0``, or ``failed``."""
         return "failed" if self.header.version == FAILED else version_text(self.header.version)
 
     @property
     def errors(self) -> list[DistinctError]:
-        """The distinct errors."""
+        """The distinct errors that the component logged."""
         return self.body.errors
 
     @property
     def is_closed(self) -> bool:
-        """Whether the component said good-bye."""
+        """Whether the component closed the file cleanly."""
         return bool(self.header.activity_timestamp == CLOSED)
 
     def is_live(self, now_ms: int) -> bool:
-        """Whether the component said within the liveness timeout that it runs."""
+        """Whether the component's last heartbeat is within the liveness timeout."""
         return abs(now_ms - self.header.activity_timestamp) <= LIVENESS_TIMEOUT_MS
 
     def to_dict(self) -> dict[str, Any]:
@@ -86,12 +86,14 @@ class ClusterMark:
 
 
 def read_cluster_mark(data: bytes, name: str = MARK_NAME, path: str = "") -> ClusterMark:
-    """Decode a mark file. Raises :class:`CorruptData` when not even its block can be read."""
+    """Decode a mark file. Raises :class:`CorruptData` if its header is unreadable; other damage is in
+    ``body.problem``."""
     return ClusterMark(name, path or name, read_mark(data, name, ClusterMarkHeader, SCHEMA_ID, TEMPLATE_ID, _SINCE))
 
 
 def service_mark_names(names: list[str]) -> list[str]:
-    """Of the names in a folder those of services' mark files, in order; a link instead of the file where both are."""
+    """Select the names of services' mark files, in order of services. If a service has both a link and a file, take the
+    link."""
     found: dict[str, str] = {}
     for name in sorted(names):
         match = SERVICE_MARK.fullmatch(name)
@@ -101,8 +103,9 @@ def service_mark_names(names: list[str]) -> list[str]:
 
 
 def load_mark(storage: Storage, name: str) -> ClusterMark | None:
-    """A mark file of the folder, also through its link, which may lead out of a local folder; ``None`` where there is
-    none. Raises :class:`CorruptData` and :class:`StoreUnavailable`."""
+    """Read a mark file, following its link file if there is one; the link may lead to any local folder.
+
+    Returns ``None`` if the file is missing. Raises :class:`CorruptData` and :class:`StoreUnavailable`."""
     stem = name.removesuffix(".dat").removesuffix(".lnk")
     link, file = f"{stem}.lnk", f"{stem}.dat"
     if storage.exists(link):
@@ -115,7 +118,7 @@ def load_mark(storage: Storage, name: str) -> ClusterMark | None:
 
 
 def _linked(storage: Storage, link: str) -> Storage | None:
-    """The local folder that a link file names; ``None`` where it is not here."""
+    """The local folder that a link file names; ``None`` if it does not exist."""
     with storage.open(link) as file:
         text = file.read_at(0, MAX_LINK_BYTES).decode("utf-8", "replace").strip()
     if not os.path.isabs(text) or not os.path.isdir(storage.root):

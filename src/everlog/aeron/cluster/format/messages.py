@@ -1,6 +1,6 @@
-"""The messages of a cluster's log and of its snapshots: which there are, and one of them as a dictionary.
+"""The message types of a cluster's log and snapshots, and decoding of single messages into dictionaries.
 
-Bulk decoding into columns is :mod:`everlog.aeron.cluster.format.decode`. Source: LogAdapter,
+:mod:`everlog.aeron.cluster.format.decode` decodes batches into columns. Source: LogAdapter,
 ConsensusModuleSnapshotAdapter, ServiceSnapshotLoader."""
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ HEADER_BYTES = SbeMessageHeader.size
 
 CONSENSUS_MODULE_TYPE = 1
 SERVICE_TYPE = 2
-"""Type ids of snapshot markers."""
+"""Type IDs of snapshot markers."""
 CONSENSUS_MODULE = -1
-"""The service id that stands for the consensus module."""
+"""The consensus module's service ID."""
 
 UNIT_NS = {"MILLIS": 1_000_000, "MICROS": 1_000, "NANOS": 1}
 COLUMN_FIELDS = ("leadership_term_id", "timestamp", "cluster_session_id")
-"""Fields that are columns of their own; the others of a message make its ``fields``."""
+"""Fields that have their own columns. A message's other fields make up its column ``fields``."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageType:
-    """A kind of message, its template id in schema 111, and its struct."""
+    """A kind of message, its template ID in schema 111, and its struct."""
 
     kind: str
     template_id: int
@@ -41,7 +41,7 @@ class MessageType:
 
     @property
     def has_texts(self) -> bool:
-        """Whether data of variable length follow the block."""
+        """Whether variable-length data follows the block."""
         return bool(self.layout.var_data)
 
 
@@ -66,15 +66,14 @@ BY_TEMPLATE = {item.template_id: item for item in TYPES}
 BY_KIND = {item.kind: item for item in TYPES}
 
 UNKNOWN, EXTENSION, STATE, UNDECODABLE = range(len(TYPES), len(TYPES) + 4)
-"""Kinds that are no message of the cluster's schema: a template that is not known, a message of another schema (of an
-extension of the consensus module), a service's own state behind the end marker of its snapshot, and bytes that are
-none of these."""
+"""Kinds that are not messages of the cluster's schema: an unknown template, another schema (an extension of the
+consensus module), a service's own state after its snapshot's end marker, and malformed bytes."""
 KINDS = (*(item.kind for item in TYPES), "unknown", "extension", "state", "undecodable")
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A decoded message: its kind, all its fields by name, its writer's schema version, and the offset behind it."""
+    """A decoded message: its kind, its fields by name, its writer's schema version, and the offset after it."""
 
     kind: str
     fields: dict[str, Any]
@@ -84,8 +83,9 @@ class Message:
 
 
 def decode_message(data: Readable, where: str = "cluster message") -> Message | None:
-    """The cluster's message in ``data``; ``None`` when it is of another schema or template. A session message's payload
-    is what is behind ``end``. Raises :class:`CorruptData` when it does not fit its bytes."""
+    """Decode the cluster message in ``data``. Returns ``None`` for another schema or template.
+
+    A session message's payload starts at ``end``. Raises :class:`CorruptData` if the message is malformed."""
     if len(data) < HEADER_BYTES:
         raise CorruptData(where, offset=0, found=f"{len(data)} bytes", expected=f"a header of {HEADER_BYTES} bytes")
     header = SbeMessageHeader.unpack_from(data)
@@ -100,8 +100,8 @@ def decode_message(data: Readable, where: str = "cluster message") -> Message | 
 
 
 def encode_message(kind: str, texts: tuple[bytes, ...] = (), payload: bytes = b"", **fields: int) -> bytes:
-    """A message of this version of the schema, from raw numbers; a field not named is 0. ``texts``: its data of
-    variable length; ``payload``: behind a session message's header."""
+    """Encode a message of this schema version from raw numbers; absent fields are 0. ``texts`` is its variable-length
+    data, ``payload`` follows a session message's header."""
     item = BY_KIND[kind]
     block = item.layout.pack(**fields)
     head = SbeMessageHeader.pack(
@@ -111,7 +111,7 @@ def encode_message(kind: str, texts: tuple[bytes, ...] = (), payload: bytes = b"
 
 
 def fields_json(message: Message) -> str:
-    """The fields that are no columns, as a JSON object; bytes in base64."""
+    """Return the fields that have no own column as a JSON object, with bytes in base64."""
     return json.dumps({k: _plain(v) for k, v in message.fields.items() if k not in COLUMN_FIELDS})
 
 

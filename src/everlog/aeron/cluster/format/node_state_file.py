@@ -15,13 +15,12 @@ CANDIDATE_TERM, FOOTER = 301, 304
 MAJOR_VERSION = 0
 ALIGNMENT = 8
 MAX_FRAMES = 64
-"""A file has two or three."""
+"""A valid file has two or three."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeState:
-    """What the file says. ``candidate_term_id`` is -1 while the node has neither stood nor voted; then the others are
-    -1, too."""
+    """The file's content. All numbers are -1 until the node stands or votes for the first time."""
 
     version: str
     schema_version: int
@@ -42,14 +41,16 @@ class NodeState:
 
 
 def read_node_state(data: bytes, name: str = NODE_STATE_NAME) -> NodeState:
-    """Decode a file. Raises :class:`CorruptData` and :class:`UnsupportedVersion`."""
+    """Decode a file. Raises :class:`CorruptData` if it is invalid and :class:`UnsupportedVersion` if its major version
+    is not 0."""
     if len(data) < NodeStateHeader.size:
-        raise CorruptData(name, offset=0, found=f"{len(data)} bytes", expected=f"a header of {NodeStateHeader.size}")
+        expected = f"a header of {NodeStateHeader.size} bytes"
+        raise CorruptData(name, offset=0, found=f"{len(data)} bytes", expected=expected)
     version = NodeStateHeader.unpack_from(data).version
     if not 0 < version < 1 << 24:
-        raise CorruptData(name, offset=0, found=f"version {version}", expected="a version")
+        raise CorruptData(name, offset=0, found=f"version {version}", expected="a valid version")
     if version >> 16 != MAJOR_VERSION:
-        raise UnsupportedVersion(name, offset=0, found=f"version {version_text(version)}", expected="0.x")
+        raise UnsupportedVersion(name, offset=0, found=f"version {version_text(version)}", expected="version 0.x")
     at, found = NodeStateHeader.size, None
     for _ in range(MAX_FRAMES):
         frame = _frame(data, at, name)
@@ -78,11 +79,11 @@ def _state(data: bytes, at: int, version: int, schema_version: int) -> NodeState
 def _frame(data: bytes, at: int, name: str) -> NodeStateFrame:
     room = len(data) - at
     if room < NodeStateFrame.size:
-        raise CorruptData(name, offset=at, found=f"{room} bytes", expected="a message, or the footer")
+        raise CorruptData(name, offset=at, found=f"{room} bytes", expected="a message or the footer")
     frame = NodeStateFrame.unpack_from(data, at)
     if frame.schema_id != SCHEMA_ID:
-        raise CorruptData(name, offset=at, found=f"schema id {frame.schema_id}", expected=str(SCHEMA_ID))
+        raise CorruptData(name, offset=at, found=f"schema ID {frame.schema_id}", expected=f"schema ID {SCHEMA_ID}")
     if not NodeStateFrame.size <= frame.frame_length <= room:
-        expected = f"{NodeStateFrame.size} to {room}"
+        expected = f"a length from {NodeStateFrame.size} to {room}"
         raise CorruptData(name, offset=at, found=f"frame length {frame.frame_length}", expected=expected)
     return frame

@@ -1,8 +1,7 @@
-"""``recording.log``: which recording holds the log, its leadership terms, and the snapshots. Source: RecordingLog.
+"""``recording.log``: the log's recording, its leadership terms and the snapshots. Source: RecordingLog.
 
-Entries lie at multiples of 64 bytes, in the order of writing. A node sorts them by term and position before it uses
-them; so does :class:`RecordingLog`. An entry that contradicts itself is a fault, and reading goes on 64 bytes further.
-"""
+Entries start at multiples of 64 bytes, in the order of writing. Like a node, :class:`RecordingLog` sorts them by term
+and position. An invalid entry is reported as a fault, and reading continues 64 bytes later."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ MAX_ENTRY_BYTES = 4096
 ENDPOINT_OFFSET = RecordingLogEntry.size
 MAX_ENDPOINT_BYTES = MAX_ENTRY_BYTES - ENDPOINT_OFFSET - 4
 MAX_SERVICE_ID = 127
-"""Aeron's own limit of services is 127."""
+"""Aeron allows at most 127 services."""
 TERM, SNAPSHOT, STANDBY_SNAPSHOT = range(3)
 TYPE_NAMES = ("TERM", "SNAPSHOT", "STANDBY_SNAPSHOT")
 REMOVED = -1
@@ -36,7 +35,8 @@ _NOT_ZERO = re.compile(rb"[^\0]")
 
 
 class Entry(NamedTuple):
-    """A term or a snapshot. ``entry_index`` counts entries of the file, removed ones too; ``offset`` is in the file."""
+    """A term or a snapshot. ``entry_index`` is its number in the file, counting removed entries; ``offset`` is its byte
+    offset."""
 
     recording_id: int
     leadership_term_id: int
@@ -52,8 +52,8 @@ class Entry(NamedTuple):
 
     @property
     def sort_key(self) -> tuple[int, int, int, int, int]:
-        """The order in which a node uses entries: a term, standby snapshots, snapshots; of the services first, the
-        consensus module's last."""
+        """The order in which a node uses entries: in each term, the term itself, standby snapshots, then snapshots,
+        with the consensus module's after those of the services."""
         if self.type == TERM:
             return self.leadership_term_id, self.term_base_log_position, 0, self.entry_index, 0
         rank = _RANK[self.type]
@@ -77,8 +77,10 @@ class Entry(NamedTuple):
 
 @dataclass(slots=True)
 class RecordingLog:
-    """The entries in the order in which a node uses them; ``faults`` says what could not be read. ``end`` is behind the
-    last entry and its padding, which a cut file may lack; of a torn last entry, where that begins."""
+    """The entries in the order in which a node uses them, and the faults of invalid ones.
+
+    ``end`` is the offset after the last entry and its padding, even if the file lacks the padding; if the last entry is
+    torn, the offset at which it begins."""
 
     entries: list[Entry] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
@@ -96,17 +98,18 @@ class RecordingLog:
 
     @property
     def log_recording_id(self) -> int | None:
-        """The recording of the log, by its latest term."""
+        """The log's recording, as named by the latest term."""
         last = self.last_term
         return None if last is None else last.recording_id
 
     @property
     def is_sorted(self) -> bool:
-        """Whether the file's order is that in which entries are used."""
+        """Whether the file has the entries in the order in which a node uses them."""
         return all(a.entry_index < b.entry_index for a, b in pairwise(self.entries))
 
     def latest_snapshot(self) -> int | None:
-        """Index in ``entries`` of the consensus module's latest valid snapshot in the node's own archive."""
+        """Return the index in ``entries`` of the consensus module's latest valid snapshot in the node's own archive, or
+        ``None``."""
         for i in range(len(self.entries) - 1, -1, -1):
             entry = self.entries[i]
             if entry.type == SNAPSHOT and entry.is_valid and entry.service_id == CONSENSUS_MODULE:
@@ -115,7 +118,7 @@ class RecordingLog:
 
 
 def read_recording_log(data: bytes, name: str = RECORDING_LOG_NAME) -> RecordingLog:
-    """Decode a file. Never raises for damage."""
+    """Decode a file. Damage becomes faults and never raises."""
     log = RecordingLog()
     at = index = 0
     end = len(data)
@@ -133,7 +136,7 @@ def read_recording_log(data: bytes, name: str = RECORDING_LOG_NAME) -> Recording
         else:
             entry, problem = _entry(data, at, index, values)
             if entry is None:
-                _fault(log, name, at, problem, "the entry, and what it tells of", "a term, or a snapshot")
+                _fault(log, name, at, problem, "the entry's term or snapshot", "a term or a snapshot")
             else:
                 log.entries.append(entry)
                 if entry.archive_endpoint is not None:
@@ -147,31 +150,33 @@ def read_recording_log(data: bytes, name: str = RECORDING_LOG_NAME) -> Recording
 
 
 def _zeros(log: RecordingLog, data: bytes, at: int, name: str) -> int:
-    """How many entries of zeros there are from ``at`` on, the first of which is one. One fault is told for all."""
+    """Count the entries of zeros from ``at`` on and report them as one fault. The first one must be zeros."""
     found = _NOT_ZERO.search(data, at)
     count = ((len(data) if found is None else found.start()) - at) // ALIGNMENT
-    text, lost = "zeros", "the entry, and what it tells of"
+    text, lost = "zeros", "the entry's term or snapshot"
     if count > 1:
-        text, lost = f"zeros in place of {count} entries", "the entries, and what they tell of"
-    _fault(log, name, at, text, lost, "a term, or a snapshot")
+        text, lost = f"zeros in place of {count} entries", "the entries' terms and snapshots"
+    _fault(log, name, at, text, lost, "a term or a snapshot")
     return count
 
 
 def _check_end(log: RecordingLog, size: int, name: str) -> None:
-    """Whether the last entry is whole. Where only padding is missing, a node throws when it reads the file, or, where
-    all of it is, overlooks the entry."""
+    """Check that the last entry is whole. If part of its padding is missing, a node throws when it reads the file; if
+    all of it is missing, the node overlooks the entry."""
     if log.end == size:
         return
     at, loses, repair = log.end, "the last entry", _REPAIR
     if log.end > size:
         at = max(log.end - ALIGNMENT, 0)
-        loses = "nothing, but a node does not start, or overlooks the last entry"
-        repair = "everlog cluster DIR sort-recording-log writes the padding that is missing"
+        loses = "nothing, but a node does not start or overlooks the last entry"
+        repair = "everlog cluster DIR sort-recording-log writes the missing padding"
     expected = f"a multiple of {ALIGNMENT} bytes"
     log.faults.append(Fault("recording-log-size", name, at, f"{size} bytes", expected, loses, repair))
 
 
-_REPAIR = "everlog cluster DIR seed-recording-log-from-snapshot, or another node's copy; none if a snapshot is newer"
+_REPAIR = (
+    "everlog cluster DIR seed-recording-log-from-snapshot, or a copy from another node; none if a snapshot is newer"
+)
 
 
 def _fault(log: RecordingLog, name: str, at: int, found: str, loses: str, expected: str) -> None:
@@ -190,12 +195,13 @@ def _entry(data: bytes, at: int, index: int, values: tuple[int, ...]) -> tuple[E
     if kind == STANDBY_SNAPSHOT:
         endpoint = _endpoint(data, at)
         if endpoint is None:
-            return None, "a standby snapshot without an endpoint that fits"
+            return None, "a standby snapshot without a valid endpoint"
     return Entry._make((*values[:6], kind, is_valid, index, at, endpoint)), ""
 
 
 def _problem(values: tuple[int, ...], kind: int) -> str:
-    """What no node writes. Positions are of frames; a recording log made of a snapshot has 0 for all."""
+    """Why an entry is invalid, or an empty text. Positions are multiples of the frame alignment; they are 0 in a
+    recording log that was seeded from a snapshot."""
     recording_id, term_id, base, position, _, service_id, _ = values
     if not 0 <= kind <= STANDBY_SNAPSHOT:
         return f"entry type {values[6]}"
@@ -226,14 +232,14 @@ def _endpoint(data: bytes, at: int) -> str | None:
 
 
 def _removed_length(data: bytes, at: int) -> int:
-    """Bytes of a removed entry. Its type is gone; that of a standby snapshot may have an endpoint still, unless what
-    lies there is left over from another entry: then an entry begins right behind it."""
-    behind = at + ALIGNMENT
+    """Size of a removed entry. Its type is overwritten, so it may have been a standby snapshot with an endpoint. What
+    looks like an endpoint may also be left over from another entry; then a valid entry follows after 64 bytes."""
+    after = at + ALIGNMENT
     endpoint = _endpoint(data, at)
-    if endpoint is None or behind + ENDPOINT_OFFSET > len(data):
+    if endpoint is None or after + ENDPOINT_OFFSET > len(data):
         return ALIGNMENT
-    values = _unpack(data, behind)
-    if values[6] == REMOVED or _entry(data, behind, 0, values)[0] is not None:
+    values = _unpack(data, after)
+    if values[6] == REMOVED or _entry(data, after, 0, values)[0] is not None:
         return ALIGNMENT
     return align(ENDPOINT_OFFSET + 4 + len(endpoint), ALIGNMENT)
 
@@ -250,7 +256,7 @@ def encode_entry(
     is_valid: bool = True,
     archive_endpoint: str = "",
 ) -> bytes:
-    """An entry's bytes, padded with zeros. Raises :class:`UsageError` for an endpoint that no node writes."""
+    """Encode an entry, padded with zeros. Raises :class:`UsageError` if the endpoint is too long or not ASCII."""
     body = RecordingLogEntry.pack(
         recording_id=recording_id,
         leadership_term_id=leadership_term_id,
@@ -262,13 +268,13 @@ def encode_entry(
     )
     if archive_endpoint:
         if len(archive_endpoint) > MAX_ENDPOINT_BYTES or not archive_endpoint.isascii():
-            expected = f"ASCII, at most {MAX_ENDPOINT_BYTES} characters"
-            raise UsageError("archive_endpoint", found=f"{len(archive_endpoint)} characters", expected=expected)
+            expected = f"at most {MAX_ENDPOINT_BYTES} ASCII characters"
+            raise UsageError("archive_endpoint", found=f"{archive_endpoint[:100]!r}", expected=expected)
         body += len(archive_endpoint).to_bytes(4, "little") + archive_endpoint.encode("ascii")
     return body.ljust(align(len(body), ALIGNMENT), b"\0")
 
 
 def encode(entry: Entry) -> bytes:
-    """An entry's bytes, as :func:`encode_entry` gives them; it may be moved to any place in the file."""
+    """Encode a decoded entry. The bytes fit any place in the file."""
     fields = {name: value for name, value in entry._asdict().items() if name not in ("entry_index", "offset")}
     return encode_entry(**{**fields, "archive_endpoint": entry.archive_endpoint or ""})

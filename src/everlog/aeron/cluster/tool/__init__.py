@@ -1,1 +1,1 @@
-"""What ClusterTool does with recording.log, and comparing nodes."""
+"""ClusterTool's changes of recording.log, and the comparison of nodes."""

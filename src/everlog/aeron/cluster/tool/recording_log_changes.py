@@ -1,15 +1,16 @@
-"""Changes of ``recording.log``, as bytes in and bytes out: sorted, started anew from a snapshot, without its latest
-snapshot. Source: RecordingLog, ClusterToolOperator.
+"""Changes of ``recording.log``, from bytes to bytes: sort it, seed it from a snapshot, invalidate its latest snapshot.
 
-In these the bytes differ from ClusterTool's, whose results lose something:
+The results differ from ClusterTool's where ClusterTool loses something:
 
-* it writes entries that are marked as invalid as valid ones when it sorts; here they stay marked;
-* it leaves parts of an archive's endpoint in the padding of the entries behind it; here padding is zeros;
-* it takes a service's snapshot of another position where one of the latest is missing; here only the parts of one
-  position and term are taken for one snapshot, from whichever archives;
-* it throws where the last entry's padding is cut, and overlooks the entry where all of that is missing; here it is
-  an entry, and its padding is written;
-* it deletes the file where there is no snapshot to start anew from; here that is an error.
+* When it sorts, it writes invalid entries as valid ones. Here they stay marked as invalid.
+* It leaves parts of an archive's endpoint in the padding of later entries. Here padding is zeros.
+* If a service's part of the latest snapshot is missing, it takes one of another position. Here the parts of a snapshot
+  must have the same position and term, in whichever archives they are.
+* If the last entry's padding is cut it throws, and if all padding is missing it overlooks the entry. Here the entry
+  counts, and its padding is written.
+* If there is no snapshot to seed from, it deletes the file. Here that is an error.
+
+Source: RecordingLog, ClusterToolOperator.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from everlog.core.repair import NOTHING
 from everlog.errors import CorruptData
 
 _TYPE_END = 47
-"""The last byte of an entry's type, which has the flag for invalid ones."""
+"""Offset of the last byte of an entry's type, which has the invalid flag."""
 _INVALID = 0x80
-_SEED_HINT = "seed-recording-log-from-snapshot starts anew with what can be read"
+_SEED_HINT = "seed-recording-log-from-snapshot makes a new log from the readable entries"
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The file's new content; what was there and what is there then, in words, and what is lost by it."""
+    """The file's new content, with descriptions of the old and new content and of what the change loses."""
 
     data: bytes
     before: str
@@ -46,27 +47,30 @@ class Change:
 
 
 def sort_entries(data: bytes) -> Change | None:
-    """Entries in the order in which a node uses them, without the places of removed ones, and the last one with its
-    padding; ``None`` where they are so already. Raises :class:`CorruptData` where an entry can't be read: it would be
-    lost."""
+    """Sort the entries in the order in which a node uses them, drop removed ones, and write missing padding.
+
+    Returns ``None`` if nothing changes. Raises :class:`CorruptData` if an entry is unreadable, because sorting would
+    lose it."""
     whole, log = _read_whole(data)
     count = len(log.entries)
     moved = next((entry for place, entry in enumerate(log.entries) if entry.entry_index != place), None)
     if moved is None:
-        before = f"{_entries(count)}, the last without {len(whole) - len(data)} bytes of its padding"
+        before = f"{_entries(count)}; the last one lacks {len(whole) - len(data)} bytes of padding"
         return None if whole == data else Change(whole, before, f"{_entries(count)} with their padding")
     return Change(
         b"".join(map(encode, log.entries)),
-        f"{_entries(count)}, of which that at offset {moved.offset} is not in its place",
-        f"{_entries(count)} in the order in which a node uses them",
+        f"{_entries(count)}; the one at offset {moved.offset} is out of order",
+        f"{_entries(count)}, sorted",
     )
 
 
 def invalidate_latest_snapshot(data: bytes) -> Change | None:
-    """The latest snapshot marked as invalid, so that an earlier one, or the log alone, is used: the parts of the
-    consensus module and of the services at the highest position, in the node's own archive and in standbys'. ``None``
-    where there is no valid snapshot. Raises :class:`CorruptData` where an entry can't be read, which may be a later
-    snapshot, and for a snapshot without its term: there is nothing else to start from."""
+    """Mark the latest snapshot as invalid, so that the node uses an earlier one or replays the whole log.
+
+    Marks the parts of the consensus module and of the services at the highest position, in the node's own archive and
+    in those of standbys. Returns ``None`` if no snapshot is valid. Raises :class:`CorruptData` if an entry is
+    unreadable, as it may be a later snapshot, or if the snapshot's term is missing, as the node could start from
+    nothing else."""
     whole, log = _read_whole(data)
     parts = _latest_parts(log)
     if not parts:
@@ -74,9 +78,12 @@ def invalidate_latest_snapshot(data: bytes) -> Change | None:
     terms = {entry.leadership_term_id for entry in log.terms}
     for part in parts:
         if part.leadership_term_id not in terms:
-            found = f"a snapshot of term {part.leadership_term_id}, which is not there"
-            hint = "it was seeded from this snapshot, and has nothing else to start from; nothing was changed"
-            raise CorruptData(RECORDING_LOG_NAME, offset=part.offset, found=found, expected="its term", hint=hint)
+            found = f"a snapshot of term {part.leadership_term_id} without that term"
+            expected = f"an entry of term {part.leadership_term_id}"
+            hint = (
+                "the log was seeded from this snapshot, and the node can start from nothing else; nothing was changed"
+            )
+            raise CorruptData(RECORDING_LOG_NAME, offset=part.offset, found=found, expected=expected, hint=hint)
     new = bytearray(whole)
     for part in parts:
         new[part.offset + _TYPE_END] |= _INVALID
@@ -84,16 +91,16 @@ def invalidate_latest_snapshot(data: bytes) -> Change | None:
 
 
 def seed_from_snapshot(data: bytes, service_count: int = 0) -> Change | None:
-    """Nothing but the latest valid snapshot in the node's own archive, at position 0 of its term: a node starts from it
-    with a new log. ``None`` where that is all there is already.
+    """Keep only the latest valid snapshot in the node's own archive, at position 0 of its term, so that the node starts
+    from it with a new log. Returns ``None`` if the file has nothing else.
 
-    ``service_count``: so many services the snapshot must have parts of, at least. Raises :class:`CorruptData` where
-    there is no snapshot, or a part of the latest is missing. Entries that can't be read are left out.
+    ``service_count`` is the least number of services that must have a part of the snapshot. Unreadable entries are
+    dropped. Raises :class:`CorruptData` if there is no valid snapshot, or if a part of the latest is missing.
     """
     _, log = _read(data)
     index = log.latest_snapshot()
     if index is None:
-        hint = "to let the node start with nothing at all, move the file away; nothing was changed"
+        hint = "to start the node without any state, move the file away; nothing was changed"
         raise CorruptData(
             RECORDING_LOG_NAME, found="no valid snapshot", expected="one in the node's own archive", hint=hint
         )
@@ -107,24 +114,24 @@ def seed_from_snapshot(data: bytes, service_count: int = 0) -> Change | None:
             offset=own.offset,
             found=f"no snapshot of service {missing} at position {own.log_position}",
             expected=f"snapshots of {len(services)} services",
-            hint="invalidate-latest-snapshot makes an earlier one the latest; nothing was changed",
+            hint="invalidate-latest-snapshot selects an earlier one; nothing was changed",
         )
     chosen = [parts[service_id] for service_id in sorted(parts, reverse=True)]
     new = b"".join(encode(entry._replace(term_base_log_position=0, log_position=0)) for entry in chosen)
     if new == data:
         return None
     unread = len(log.faults)
-    loses = "the leadership terms and all other snapshots; the recording of the old log stays, and is not used"
+    loses = "the leadership terms and all other snapshots; the old log's recording stays in the archive, unused"
     return Change(
         new,
-        _entries(len(log.entries)) + (f", and {unread} that can't be read" if unread else ""),
+        _entries(len(log.entries)) + (f" and {unread} unreadable" if unread else ""),
         f"{_parts_text(chosen)}, now at position 0",
-        loses + (f"; what can't be read, such as a later snapshot ({log.faults[0]})" if unread else ""),
+        loses + (f"; the unreadable entries, which may include a later snapshot ({log.faults[0]})" if unread else ""),
     )
 
 
 def _read(data: bytes) -> tuple[bytes, RecordingLog]:
-    """The file with the padding that its last entry may lack, and what is in it."""
+    """Return the file, with its last entry padded, and its entries."""
     log = read_recording_log(data)
     if log.end <= len(data):
         return data, log
@@ -133,7 +140,7 @@ def _read(data: bytes) -> tuple[bytes, RecordingLog]:
 
 
 def _read_whole(data: bytes) -> tuple[bytes, RecordingLog]:
-    """As ``_read``. Raises :class:`CorruptData` where an entry can't be read."""
+    """As :func:`_read`, but raises :class:`CorruptData` if an entry is unreadable."""
     whole, log = _read(data)
     for fault in log.faults:
         found, expected = f"{fault.found} ({fault.code})", fault.expected
@@ -143,8 +150,8 @@ def _read_whole(data: bytes) -> tuple[bytes, RecordingLog]:
 
 
 def _latest_parts(log: RecordingLog) -> list[Entry]:
-    """The parts of the valid snapshots at the highest position; a node looks for it from the end, up to the first one
-    that is lower."""
+    """The parts of the valid snapshots at the highest position. Like a node, searches from the end and stops at the
+    first lower position."""
     latest: list[Entry] = []
     for entry in reversed(log.entries):
         if entry.type == TERM or not entry.is_valid or entry.service_id != CONSENSUS_MODULE:
@@ -158,7 +165,7 @@ def _latest_parts(log: RecordingLog) -> list[Entry]:
 
 
 def is_part(entry: Entry, own: Entry) -> bool:
-    """Whether an entry is of the same snapshot as the consensus module's entry ``own``."""
+    """Whether an entry belongs to the same snapshot as the consensus module's entry ``own``."""
     return (entry.type, entry.leadership_term_id, entry.log_position) == (
         own.type,
         own.leadership_term_id,
@@ -167,12 +174,12 @@ def is_part(entry: Entry, own: Entry) -> bool:
 
 
 def _lost_with(new: bytearray) -> str:
-    """What the node no longer has, in words."""
+    """Describe what the invalidated snapshot means for the next start."""
     log = read_recording_log(bytes(new))
     index = log.latest_snapshot()
     if index is None:
         return "the only snapshot: a start replays the log from its beginning"
-    return f"this snapshot: a start loads that at position {log.entries[index].log_position}, and replays from there"
+    return f"this snapshot: a start loads the one at position {log.entries[index].log_position} and replays from there"
 
 
 def _entries(count: int) -> str:

@@ -1,14 +1,14 @@
-"""Plans that change a node's ``recording.log``: what :mod:`everlog.aeron.cluster.tool.recording_log_changes` says, done
-so that a crash leaves the old file or the new one, never a part.
+"""Plans that apply the changes of :mod:`everlog.aeron.cluster.tool.recording_log_changes` to a node's
+``recording.log``. A crash leaves the whole old file or the whole new one.
 
-**Order, and what a crash leaves.** The old content goes to the backup and is synced there. Then, for a start from a
-snapshot, to ``recording.log.bak``, as ClusterTool does; then the new content is written to a draft, synced, and given
-the name of the old one, and the folder is synced. A crash before the rename leaves the old file, one after it the new
-one; a power cut before the folder's sync either. A draft ``.everlog-*`` may be left, and may be deleted.
+**Order of writes, and crashes.** The old content is written to the backup and synced. When seeding from a snapshot, it
+is also written to ``recording.log.bak``, as ClusterTool does. Then the new content is written to a draft, synced and
+renamed over the old file, and the folder is synced. A crash before the rename leaves the old file, one after it the new
+file; a power cut before the folder's sync leaves either. A draft ``.everlog-*`` may remain; it can be deleted.
 
-**Processes at work.** A node keeps the file open and writes on in it; so a step refuses while a mark file in the folder
-says that a component is alive, and while any process has the file open. Two changes at once exclude each other by the
-file's lock. A node that starts at the very moment of the rename is not seen: do not start it meanwhile.
+**Running processes.** A node keeps the file open and appends to it. So a step refuses to run while a mark file in the
+folder has a live heartbeat, and while any process has the file open. A file lock excludes concurrent changes. A node
+that starts at the moment of the rename is not detected: do not start it during a change.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ from everlog.core.repair import Backup, RepairPlan, RepairStep
 from everlog.errors import CorruptData, EverlogError, FileChanged, LimitExceeded, StoreUnavailable, WriteFailed
 
 BACKUP_NAME = f"{RECORDING_LOG_NAME}.bak"
-"""Where ClusterTool puts the old file before it starts a new one from a snapshot."""
+"""ClusterTool's name for the old file when it seeds a new one from a snapshot."""
 PLAN_NAME = "plan.json"
 MAX_PLAN_BYTES = 1 << 20
 FAMILY = "aeron-cluster"
 
 
 def refuse_live(storage: Storage, now_ms: Clock = system_ms) -> None:
-    """Raises :class:`StoreUnavailable` when a component of the node is alive by its mark file, or has the recording log
-    open; :class:`CorruptData` for a mark file that does not tell."""
+    """Raise :class:`StoreUnavailable` if a component's mark file has a live heartbeat, and :class:`CorruptData` if a
+    mark file is unreadable."""
     names = storage.names()
     for name in (MARK_NAME, *service_mark_names(names)):
         try:
             mark = load_mark(storage, name)
         except CorruptData as error:
-            hint = "whether the node runs can't be told; if it does not, move this file away: a start makes a new one"
+            hint = "the node may be running; if it is not, move this file away: a start creates a new one"
             raise CorruptData(
                 error.where,
                 offset=error.offset,
@@ -61,33 +61,35 @@ def refuse_live(storage: Storage, now_ms: Clock = system_ms) -> None:
                 hint=f"{hint}; nothing was changed",
             ) from error
         if mark is not None and mark.is_live(now_ms()):
-            found = f"{mark.label}, which runs (process {mark.header.pid})"
-            hint = "stop the node first; one that was killed counts as running for 10 seconds; nothing was changed"
-            raise StoreUnavailable(mark.name, found=found, expected="a node that does not run", hint=hint)
+            found = f"{mark.label} is running (process {mark.header.pid})"
+            hint = "stop the node first; a killed node counts as running for 10 seconds; nothing was changed"
+            message = f"{mark.name}: {found}"
+            raise StoreUnavailable(mark.name, found=found, expected="a stopped node", hint=hint, message=message)
 
 
 def refuse_other_owner(storage: Storage) -> None:
-    """Raises :class:`StoreUnavailable` when the new recording log would be another user's than the old one, which the
-    node could not write then: a new file is its maker's, but root's has the owner of the one that it replaces."""
-    maker = os.geteuid()
-    if maker == 0 or not isinstance(storage, LocalStorage):
+    """Raise :class:`StoreUnavailable` if the new recording log would have another owner than the old one: the node
+    could not write to it. Root may replace any file, because it keeps the owner."""
+    user = os.geteuid()
+    if user == 0 or not isinstance(storage, LocalStorage):
         return
     folder = storage.root
     try:
         owner = os.stat(storage.path(RECORDING_LOG_NAME)).st_uid
     except OSError:
-        return  # whoever reads the file next tells what is wrong with it
-    if owner != maker:
-        found, expected = f"a file of user {owner}", f"one of user {maker}, whose the new one would be"
-        hint = f"run it as the node's user, such as with sudo -u '#{owner}'; nothing was changed"
+        return  # the next read of the file reports the error
+    if owner != user:
+        found, expected = f"owned by user {owner}", f"owner {user}, as the new file would have"
+        hint = f"run this as the node's user, for example with sudo -u '#{owner}'; nothing was changed"
         raise StoreUnavailable(f"{folder}/{RECORDING_LOG_NAME}", found=found, expected=expected, hint=hint)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReplaceFile(RepairStep):
-    """A file of the folder gets new content at once, while ``recording.log`` is as it was when it was planned.
+    """Replaces a file's content atomically, if ``recording.log`` has not changed since the change was planned.
 
-    ``recording_log`` is that; ``old`` what the file itself has (``None``: it is not there), ``new`` what it gets.
+    ``recording_log`` is the planned content of that file; ``old`` is the file's own content (``None`` if it does not
+    exist), ``new`` what it gets.
     """
 
     storage: WritableStorage
@@ -101,9 +103,10 @@ class ReplaceFile(RepairStep):
         refuse_live(self.storage, self.now_ms)
         refuse_other_owner(self.storage)
         if self.storage.is_open_elsewhere(RECORDING_LOG_NAME):
-            found, expected = "a process that has it open", "none while it is changed"
+            found, expected = "open in another process", "a file that no process uses"
             hint = "stop the node first; nothing was changed"
-            raise StoreUnavailable(RECORDING_LOG_NAME, found=found, expected=expected, hint=hint)
+            message = f"{found}: {RECORDING_LOG_NAME}"
+            raise StoreUnavailable(RECORDING_LOG_NAME, found=found, expected=expected, hint=hint, message=message)
         self._compare(self.storage.read_all(RECORDING_LOG_NAME), self._current())
 
     def _current(self) -> bytes | None:
@@ -116,44 +119,46 @@ class ReplaceFile(RepairStep):
         ):
             if found != planned:
                 expected = f"{_size_text(planned)}, as when the change was planned"
-                raise FileChanged(name, found=_size_text(found, "others"), expected=expected)
+                raise FileChanged(name, found=_size_text(found, "other content,"), expected=expected)
 
     def apply(self, backup: Backup | None) -> str:
-        """See :class:`RepairStep`. The error of a write that failed says which content stands."""
+        """See :class:`RepairStep`. If a write fails, the error says which content the file has."""
         self.check()
         try:
             if backup is not None and self.old is not None:
                 backup.save(self.file, [self.old])
-            with self._alone() as file:
+            with self._locked() as file:
                 self._compare(file.read_at(0, file.size()), self._current())
                 self.storage.publish(self.file, self.new, replace=True, mode=file.mode(), sync=True)
         except WriteFailed as error:
-            hint = "; ".join(filter(None, (self._standing(), error.hint)))
+            hint = "; ".join(filter(None, (self._outcome(), error.hint)))
             raise WriteFailed(error.where, found=error.found, expected=error.expected, hint=hint) from error
         return f"wrote {self.file}: {self.after}"
 
     @contextlib.contextmanager
-    def _alone(self) -> Iterator[WritableFile]:
-        """The recording log, locked against other changes."""
+    def _locked(self) -> Iterator[WritableFile]:
+        """Open the recording log, locked against other changes."""
         with self.storage.open_writable(RECORDING_LOG_NAME) as file:
             if not file.lock(wait=False):
-                expected = "none at the same time"
-                raise StoreUnavailable(RECORDING_LOG_NAME, found="a process that changes it", expected=expected)
+                found, expected = "another process is changing it", "an unlocked file"
+                message = f"{RECORDING_LOG_NAME}: {found}"
+                raise StoreUnavailable(RECORDING_LOG_NAME, found=found, expected=expected, message=message)
             if not file.is_current():
-                raise FileChanged(RECORDING_LOG_NAME, found="another file", expected="that which the change is of")
+                found, expected = "replaced by another file", "the file for which the change was planned"
+                raise FileChanged(RECORDING_LOG_NAME, found=found, expected=expected)
             yield file
 
-    def _standing(self) -> str:
+    def _outcome(self) -> str:
         try:
             now = self._current()
         except EverlogError as error:
-            return f"which content {self.file} has can't be told: {error.found}"
+            return f"can't read {self.file} to see which content it has: {error.found}"
         if now == self.new:
-            return f"{self.file} is the new one, but a power cut may bring the old one back"
-        return f"{self.file} is as it was"
+            return f"{self.file} is the new file, but a power cut may bring back the old"
+        return f"{self.file} is unchanged"
 
     def to_dict(self) -> dict[str, str]:
-        """Plain values, with the SHA-256 of both contents, by which :func:`plan_restore` knows them."""
+        """Return plain values, with the SHA-256 of both contents for :func:`plan_restore`."""
         old = {} if self.old is None else {"old_sha256": _sha256(self.old)}
         return {**super().to_dict(), **old, "new_sha256": _sha256(self.new)}
 
@@ -185,26 +190,29 @@ def _plan(storage: WritableStorage, old: bytes, change: Change | None, now_ms: C
 
 def _read(storage: Storage) -> tuple[WritableStorage, bytes]:
     if not storage.exists(RECORDING_LOG_NAME):
-        raise StoreUnavailable(f"{storage.root}/{RECORDING_LOG_NAME}", found="no file", expected="a recording log")
+        where = f"{storage.root}/{RECORDING_LOG_NAME}"
+        message = f"no {RECORDING_LOG_NAME} in {storage.root}"
+        raise StoreUnavailable(where, found="no file", expected="a recording log", message=message)
     return writable(storage), storage.read_all(RECORDING_LOG_NAME)
 
 
 def plan_sort(storage: Storage, *, now_ms: Clock = system_ms) -> RepairPlan:
-    """Sort the entries; empty when they are in order. Changes nothing yet. Raises as
-    :func:`~everlog.aeron.cluster.tool.recording_log_changes.sort_entries`, :class:`StoreUnavailable` where there is no
-    recording log, :class:`UsageError` for a folder that is not on this machine; so do all plans here."""
+    """Plan to sort the entries. The plan is empty if they are sorted. Changes nothing yet.
+
+    Raises what :func:`~everlog.aeron.cluster.tool.recording_log_changes.sort_entries` raises. As all plans here, raises
+    :class:`StoreUnavailable` if the recording log is missing and :class:`UsageError` if the folder is not local."""
     folder, data = _read(storage)
     return _plan(folder, data, sort_entries(data), now_ms)
 
 
 def _service_count(storage: Storage, log: RecordingLog) -> int:
-    """As many as there are mark files and valid snapshots of."""
+    """The number of services, by their mark files and valid snapshots."""
     ids = [entry.service_id for entry in log.entries if entry.is_valid and entry.type != TERM]
     return max([len(service_mark_names(storage.names())), *(service_id + 1 for service_id in ids)])
 
 
 def _lacking(log: RecordingLog, index: int, service_count: int, given: Collection[int] | None) -> list[str]:
-    """What keeps a node from loading the snapshot of the consensus module's entry at ``index``, in words."""
+    """List what a node lacks to load the snapshot of the consensus module's entry at ``index``."""
     own = log.entries[index]
     parts = {entry.service_id: entry for entry in log.entries if entry.is_valid and is_part(entry, own)}
     lacking = [f"no snapshot of {service_label(i)}" for i in range(service_count) if i not in parts]
@@ -218,11 +226,11 @@ def _lacking(log: RecordingLog, index: int, service_count: int, given: Collectio
 def plan_invalidate(
     storage: Storage, *, log_start: int = 0, given: Collection[int] | None = None, now_ms: Clock = system_ms
 ) -> RepairPlan:
-    """Mark the latest snapshot as invalid; empty when there is none.
+    """Plan to mark the latest snapshot as invalid. The plan is empty if there is none.
 
-    ``log_start``: where the recording of the log begins. Raises :class:`CorruptData` when a start would need what is
-    before it. ``given``: the recordings that the archive gives to the node, ``None`` where that is not known; ``loses``
-    says when the snapshot that a start then loads lacks one, or a service's part.
+    ``log_start`` is the start position of the log's recording; raises :class:`CorruptData` if a start would need
+    earlier messages. ``given`` has the IDs of the recordings that the archive provides to the node, or is ``None`` if
+    unknown; the step's ``loses`` warns if the snapshot that a start then loads lacks a recording or a service's part.
     """
     folder, data = _read(storage)
     change = invalidate_latest_snapshot(data)
@@ -232,12 +240,13 @@ def plan_invalidate(
         index = log.latest_snapshot()
         needed = 0 if index is None else log.entries[index].log_position
         if needed < log_start:
-            found, expected = f"a log that begins at {log_start}", f"one from {needed} on, where a start would replay"
-            hint = "this snapshot is the only one that the node can start from; nothing was changed"
+            found = f"a log that begins at position {log_start}"
+            expected = f"a log from position {needed}, where a start would replay from"
+            hint = "the node can start from this snapshot only; nothing was changed"
             raise CorruptData(RECORDING_LOG_NAME, found=found, expected=expected, hint=hint)
         lacking = [] if index is None else _lacking(log, index, _service_count(storage, before), given)
         if lacking:
-            warning = f"which fails: it finds {', '.join(lacking)}; invalidate that snapshot, too, or undo this"
+            warning = f"which fails: {', '.join(lacking)}; invalidate that snapshot too, or undo this change"
             change = replace(change, loses=f"{change.loses}, {warning}")
     return _plan(folder, data, change, now_ms)
 
@@ -249,12 +258,12 @@ def plan_seed(
     given: Collection[int] | None = None,
     now_ms: Clock = system_ms,
 ) -> RepairPlan:
-    """Start anew from the latest snapshot; empty when nothing else is there. The old file is kept as
-    ``recording.log.bak``, too; one of that name is replaced, and goes to the backup.
+    """Plan to seed a new recording log from the latest snapshot. The plan is empty if the file has nothing else.
 
-    ``service_count``: of the node's services; by default as many as there are mark files and valid snapshots of.
-    ``given``: the recordings that the archive gives to the node, ``None`` where that is not known. Raises
-    :class:`CorruptData` when one of the snapshot is not among them: there would be nothing to start from.
+    The old file is also kept as ``recording.log.bak``; an existing file of that name goes to the backup.
+    ``service_count`` is the node's number of services, by default that of its mark files and valid snapshots. ``given``
+    has the IDs of the recordings that the archive provides to the node, or is ``None`` if unknown. Raises
+    :class:`CorruptData` if it lacks a recording of the snapshot: the node could not start.
     """
     folder, data = _read(storage)
     log = read_recording_log(data)
@@ -264,7 +273,7 @@ def plan_seed(
     lacking = [] if change is None or index is None else _lacking(log, index, 0, given)
     if lacking:
         expected = "the recordings of the snapshot that a start would load"
-        hint = "--archive-dir says where the archive is; invalidate-latest-snapshot makes an earlier one the latest"
+        hint = "--archive-dir names another archive; invalidate-latest-snapshot selects an earlier snapshot"
         hint += "; nothing was changed"
         raise CorruptData(RECORDING_LOG_NAME, found=lacking[0], expected=expected, hint=hint)
     plan = _plan(folder, data, change, now_ms)
@@ -285,24 +294,25 @@ def plan_seed(
 
 
 def plan_restore(storage: Storage, backup: Storage, *, now_ms: Clock = system_ms) -> RepairPlan:
-    """Bring back what a change kept in its backup; empty when it is back already.
+    """Plan to restore the recording log from a change's backup. The plan is empty if the file is restored already.
 
-    Raises :class:`FileChanged` when the file is not as that change left it: somebody wrote to it since.
-    :class:`StoreUnavailable` and :class:`CorruptData` for a folder that is no such backup.
+    Raises :class:`FileChanged` if the file was written since that change, and :class:`StoreUnavailable` or
+    :class:`CorruptData` if ``backup`` is not the backup of such a change.
     """
     folder, data = _read(storage)
     kept = backup.read_all(RECORDING_LOG_NAME)
     made = _made_by(backup)
     if _sha256(kept) != made.get("old_sha256"):
         where = f"{backup.root}/{RECORDING_LOG_NAME}"
-        raise CorruptData(where, found="other bytes", expected=f"those that {PLAN_NAME} beside it tells of")
+        found, expected = "another SHA-256", f"the one in {PLAN_NAME} of the same folder"
+        raise CorruptData(where, found=found, expected=expected)
     if kept == data:
         return RepairPlan(folder.root, FAMILY, ())
     if _sha256(data) != made.get("new_sha256"):
         raise FileChanged(
             RECORDING_LOG_NAME,
-            found="another content than the change left",
-            expected="that which it left; the node wrote to it since, or another change",
+            found="written since the change",
+            expected="the content that the change wrote",
             hint="undo later changes first; nothing was changed",
         )
     before, after = str(made.get("after")), str(made.get("before"))
@@ -310,7 +320,7 @@ def plan_restore(storage: Storage, backup: Storage, *, now_ms: Clock = system_ms
 
 
 def _made_by(backup: Storage) -> dict[str, object]:
-    """What a backup's plan says of its change to the recording log."""
+    """Read a backup's change of the recording log from its plan."""
     where = f"{backup.root}/{PLAN_NAME}"
     if backup.size(PLAN_NAME) > MAX_PLAN_BYTES:
         raise LimitExceeded(where, found=f"{backup.size(PLAN_NAME)} bytes", expected=f"at most {MAX_PLAN_BYTES}")
@@ -318,4 +328,5 @@ def _made_by(backup: Storage) -> dict[str, object]:
         steps = parse_json(backup.read_all(PLAN_NAME))["steps"]
         return next(dict(step) for step in steps if step["file"] == RECORDING_LOG_NAME)
     except (ValueError, TypeError, KeyError, StopIteration) as error:
-        raise CorruptData(where, found="no such plan", expected=f"a change of {RECORDING_LOG_NAME}") from error
+        expected = f"a change of {RECORDING_LOG_NAME}"
+        raise CorruptData(where, found="not the plan of such a change", expected=expected) from error

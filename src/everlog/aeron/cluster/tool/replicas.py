@@ -1,8 +1,7 @@
-"""Do several nodes of a cluster agree? Terms, logs message by message, and snapshots, each node against the first.
+"""Compares the nodes of a cluster: terms, logs message by message, and snapshots, each node against the first.
 
-A node that is behind is a note: it catches up. Different messages at one position, or different beginnings of a term,
-are faults: the nodes are no replicas of each other any more.
-"""
+A node that lags is a note, because it catches up. Different messages at one position, or different bounds of a term,
+are faults: the nodes are no longer replicas of each other."""
 
 from __future__ import annotations
 
@@ -20,13 +19,13 @@ from everlog.core.report import Fault, Report, Severity
 from everlog.errors import EverlogError
 
 CATCH_UP = "none needed: a node that starts or follows catches up from the leader"
-RESTORE = "keep the node whose log a majority has; delete the folders of the other, so that it starts from a copy"
+RESTORE = "keep the node whose log the majority has; delete the other's folders and start it from a copy"
 _COLUMNS = ("position", "end_position", "crc32")
 MAX_ROWS = 16_384
 
 
 class Row(NamedTuple):
-    """A message, for comparing."""
+    """What is compared of a message."""
 
     position: int
     end_position: int
@@ -35,7 +34,7 @@ class Row(NamedTuple):
 
 @dataclass(slots=True)
 class Replica:
-    """A node, how it is called in the report, and where its log ends."""
+    """A node, its name in the report, and the bounds of its log."""
 
     store: ClusterStore
     label: str
@@ -44,7 +43,7 @@ class Replica:
     faults: list[Fault] = field(default_factory=list)
 
     def rows(self) -> Iterator[Row]:
-        """Its log. Damage is kept: ``verify`` tells of it."""
+        """Yield the log's messages. Collects faults in ``faults``."""
         context = self.store.folder.context(LOG)
         self.log_start = 0 if context is None else context.archive.segments.start_position
         for batch in self.store.scan(LOG, columns=_COLUMNS, on_fault=self.faults.append, max_rows=MAX_ROWS):
@@ -54,8 +53,8 @@ class Replica:
 
 
 def compare_nodes(stores: Sequence[ClusterStore]) -> Report:
-    """One report about all nodes; its files begin with the folders' paths. ``record_count``: messages that were
-    compared and are the same."""
+    """Compare nodes and return one report. File names in it start with the node's folder; ``record_count`` is the
+    number of messages that agree."""
     replicas = [Replica(store, _label(store)) for store in stores]
     report = Report(", ".join(store.path for store in stores), ClusterStore.family)
     report.stream_count = len(stores)
@@ -77,7 +76,7 @@ def _label(store: ClusterStore) -> str:
 
 
 def _check_members(replicas: list[Replica], report: Report) -> None:
-    """The folders are of one cluster, and of different members."""
+    """Check that the folders belong to different members of one cluster."""
     seen: dict[int, str] = {}
     clusters: set[int] = set()
     for replica in replicas:
@@ -89,11 +88,12 @@ def _check_members(replicas: list[Replica], report: Report) -> None:
             continue
         header, name = mark.header, mark.name
         if header.member_id in seen:
-            found = f"member {header.member_id} again, as at {seen[header.member_id]}"
+            found = f"member {header.member_id}, as in {seen[header.member_id]}"
             _add(report, replica, "replica-cluster", name, found, "another member")
         seen[header.member_id] = replica.store.path
         if clusters and header.cluster_id not in clusters:
-            _add(report, replica, "replica-cluster", name, f"cluster {header.cluster_id}", f"cluster {clusters}")
+            expected = f"cluster {', '.join(map(str, sorted(clusters)))}"
+            _add(report, replica, "replica-cluster", name, f"cluster {header.cluster_id}", expected)
         clusters.add(header.cluster_id)
 
 
@@ -108,18 +108,19 @@ def _compare_terms(first: Replica, other: Replica, report: Report) -> None:
         ):
             if ours != theirs and NULL_VALUE not in (ours, theirs):
                 found = f"term {term} {name} at {theirs}"
-                expected = f"{ours}, as {first.label} says"
+                expected = f"{ours} as on {first.label}"
                 _add(report, other, "replica-terms", RECORDING_LOG_NAME, found, expected, b.offset, repair=RESTORE)
     lacking = sorted(here.keys() - there.keys()), sorted(there.keys() - here.keys())
     for replica, terms, by in ((other, lacking[0], first), (first, lacking[1], other)):
         if terms:
-            found = f"{replica.label} does not know term {', '.join(map(str, terms))}"
-            expected = f"terms as {by.label} has them"
+            found = f"no term {', '.join(map(str, terms))} on {replica.label}"
+            expected = f"the terms of {by.label}"
             _add(report, replica, "replica-behind", RECORDING_LOG_NAME, found, expected, repair=CATCH_UP, note=True)
 
 
 def _compare_logs(first: Replica, other: Replica, report: Report) -> None:
-    """Message by message, where both have one. A log may begin later: what was before was purged."""
+    """Compare the logs message by message over the positions that both have. A log may begin later because it was
+    purged."""
     differing = None
     ours, theirs = first.rows(), other.rows()
     a, b = next(ours, None), next(theirs, None)
@@ -137,7 +138,7 @@ def _compare_logs(first: Replica, other: Replica, report: Report) -> None:
         report.byte_count += a.end_position - a.position
         a, b = next(ours, None), next(theirs, None)
     if differing is not None:
-        _tell_difference(first, other, *differing, report)
+        _report_difference(first, other, *differing, report)
         return
     for replica, end, by, rest in ((other, b, first, ours), (first, a, other, theirs)):
         has_more = (a if replica is other else b) is not None
@@ -145,33 +146,34 @@ def _compare_logs(first: Replica, other: Replica, report: Report) -> None:
             for _ in rest:
                 pass
             found = f"{replica.label}'s log ends at position {replica.log_end}"
-            expected = f"{by.log_end}, where {by.label}'s ends: {by.log_end - replica.log_end} bytes more"
+            expected = f"{by.log_end} as on {by.label}, {by.log_end - replica.log_end} bytes later"
             _add(report, replica, "replica-behind", LOG, found, expected, repair=CATCH_UP, note=True)
 
 
-def _tell_difference(first: Replica, other: Replica, a: Row, b: Row, report: Report) -> None:
+def _report_difference(first: Replica, other: Replica, a: Row, b: Row, report: Report) -> None:
     if a.position == b.position:
-        found = f"at position {b.position} a message up to {b.end_position} with checksum {b.crc32:08x}"
-        expected = f"one up to {a.end_position} with checksum {a.crc32:08x}, as {first.label} has"
+        found = f"a message from position {b.position} to {b.end_position} with checksum {b.crc32:08x}"
+        expected = f"one to {a.end_position} with checksum {a.crc32:08x} as on {first.label}"
     else:
         found = f"a message at position {b.position}"
-        expected = f"one at {a.position}, as {first.label} has"
-    loses = f"what {first.label} and {other.label} have behind position {min(a.position, b.position)} is not the same"
+        expected = f"one at {a.position} as on {first.label}"
+    loses = f"agreement: the logs of {first.label} and {other.label} differ from {min(a.position, b.position)} on"
     damaged = [replica for replica in (first, other) if any(f.severity is Severity.FAULT for f in replica.faults)]
     hint = "".join(f"; {replica.label}'s log is damaged: see verify" for replica in damaged)
     _add(report, other, "replica-log", LOG, found, expected, loses=loses + hint, repair=RESTORE)
 
 
 def _compare_snapshots(first: Replica, other: Replica, report: Report) -> None:
-    """Snapshots of one position and service. Their messages may come in another order, as those of a hash map do."""
+    """Compare snapshots of the same position and service, ignoring the order of their messages: it may be that of a
+    hash map."""
     here, there = _snapshots(first.store), _snapshots(other.store)
     for key in sorted(here.keys() & there.keys()):
         if _content(first.store, here[key][0]) != _content(other.store, there[key][0]):
             _, position, service_id = key
-            found = f"a snapshot of {service_label(service_id)} at {position} that differs"
+            found = f"a different snapshot of {service_label(service_id)} at {position}"
             entry = there[key][1]
-            expected = f"the one of {first.label}, whose log is the same"
-            file, loses = RECORDING_LOG_NAME, "nothing by itself: services may write what only their own node knows"
+            expected = f"the snapshot of {first.label}"
+            file, loses = RECORDING_LOG_NAME, "nothing by itself: services may store data specific to their node"
             _add(report, other, "replica-snapshot", file, found, expected, entry.offset, loses=loses, note=True)
 
 
@@ -183,7 +185,7 @@ def _snapshots(store: ClusterStore) -> dict[tuple[int, int, int], tuple[str, Ent
 
 
 def _content(store: ClusterStore, stream: str) -> Counter[tuple[int, int]]:
-    """How often each message is in it."""
+    """How often the snapshot has each message."""
     found: Counter[tuple[int, int]] = Counter()
     for batch in store.scan(stream, columns=("length", "crc32"), on_fault=lambda fault: None):
         found.update(zip(batch.to_list("length"), batch.to_list("crc32"), strict=True))

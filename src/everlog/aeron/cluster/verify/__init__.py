@@ -1,1 +1,1 @@
-"""Checking a node's folder: its files against each other, against the log and the snapshots."""
+"""Checks a node's folder: its files against each other, the log and the snapshots."""

@@ -1,4 +1,4 @@
-"""Checking the log: every message of it, against its place and against recording.log; and whether it is long enough."""
+"""Checks the log: every message against its position and recording.log, and whether the log is long enough."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ from everlog.errors import EverlogError
 
 _COLUMNS = ("position", "end_position", "kind", "leadership_term_id", "timestamp_ns", "fields")
 _PLACED = {"new-leadership-term", "cluster-action"}
-"""Kinds with a field that says where the message ends."""
+"""Kinds with a field that has the message's end position."""
 _KNOWN = {"session-message", "timer", "session-open", "session-close", "membership-change", *_PLACED}
-MAX_TOLD = 100
-"""More faults of one code than this are not listed."""
+MAX_FAULTS_PER_CODE = 100
+"""Most faults of one code that are listed."""
 COPY = "a copy of the log from another node"
 
 
 Scan = Callable[..., Iterator[Batch]]
-"""Of a store: :meth:`everlog.core.store.Store.scan`."""
+"""A store's :meth:`everlog.core.store.Store.scan`."""
 
 
 @dataclass(slots=True)
 class LogCheck:
-    """Over one node's log."""
+    """The check of one node's log."""
 
     node: NodeFolder
     read: Scan
     report: Report
     _term: int | None = None
     _time: int | None = None
-    _told: dict[str, int] = field(default_factory=dict)
+    _counts: dict[str, int] = field(default_factory=dict)
     _started: set[int] = field(default_factory=set)
     _entries: dict[int, Entry] = field(default_factory=dict)
     _context: MessageContext | None = None
 
     def run(self) -> None:
-        """The whole log."""
+        """Check the whole log."""
         self._context = context = self.node.context(LOG)
         self._entries = {entry.leadership_term_id: entry for entry in reversed(self.node.recording_log.terms)}
         end = self.scan(LOG)
@@ -58,7 +58,7 @@ class LogCheck:
         self._check_open(context, end)
 
     def scan(self, stream: str) -> int:
-        """Every message of a stream; the position behind the last one."""
+        """Read every message of a stream and return the position after the last one."""
         end = 0
         for batch in self.read(stream, columns=_COLUMNS, on_fault=self.report.add):
             self.report.record_count += batch.row_count
@@ -73,7 +73,7 @@ class LogCheck:
     def _check_batch(self, batch: Batch) -> None:
         self._check_times(batch)
         kinds, terms = batch.to_list("kind"), batch.to_list("leadership_term_id")
-        # Most batches hold messages of one term and of ordinary kinds: then nothing more needs a look.
+        # Most batches have one term and ordinary kinds only, and need no further check.
         if set(terms) == {self._term} and set(kinds) <= _KNOWN - _PLACED:
             return
         positions, ends, texts = (batch.to_list(name) for name in ("position", "end_position", "fields"))
@@ -83,7 +83,7 @@ class LogCheck:
                 self._check_placed(kind, position, end, fields)
             elif kind not in _KNOWN and kind != "undecodable":
                 found = f"a message of kind {kind}"
-                self._add("message-unknown", position, found, "a message of the log", "nothing: it is given", note=True)
+                self._add("message-unknown", position, found, "a log message", "nothing: it is returned", note=True)
             if kind == "new-leadership-term":
                 self._check_new_term(position, term, fields)
             elif term is not None and self._term is not None and term != self._term:
@@ -96,57 +96,61 @@ class LogCheck:
         before = times[0] if self._time is None else self._time
         if any(b < a for a, b in pairwise([before, *times])):
             position = batch.column("position").values[0]
-            found = "a time before that of the message before"
-            self._add("log-time", position, found, "a time that does not go back", "nothing", note=True)
+            found = "a timestamp before that of the previous message"
+            self._add("log-time", position, found, "timestamps that do not decrease", "nothing", note=True)
         self._time = times[-1]
 
     def _check_placed(self, kind: str, position: int, end: int, fields: dict[str, Any]) -> None:
         named = fields["log_position"]
         if named is not None and named != end:
-            self._add("log-position", position, f"log position {named} in a {kind}", str(end), "nothing by itself")
+            found, expected = f"log position {named} in a {kind}", f"{end}, the message's end"
+            self._add("log-position", position, found, expected, "nothing by itself")
 
     def _check_new_term(self, position: int, term: int | None, fields: dict[str, Any]) -> None:
-        """The first message of a term: recording.log has the term, from this position on."""
+        """Check that recording.log has the term that this message starts, with this base position."""
         self._term = term
         if term is None or not self._entries:
             return
         self._started.add(term)
         entry, base = self._entries.get(term), fields["term_base_log_position"]
         if entry is None:
-            found, expected = f"the start of term {term}", "a term of recording.log"
-            is_newer = term > max(self._entries)  # the node was killed before it wrote that; the leader will tell it
-            repair = "none needed: the node learns of it when it starts" if is_newer else COPY
-            loses = "nothing: recording.log loses it"
+            found, expected = f"the start of term {term}", "a term that recording.log has"
+            is_newer = term > max(self._entries)  # the node was killed before it wrote it; the leader sends it again
+            repair = "none needed: the node learns the term when it starts" if is_newer else COPY
+            loses = "nothing from the log; recording.log lacks the term"
             self._add("term-log", position, found, expected, loses, repair=repair, note=is_newer)
         elif not entry.term_base_log_position == base == position:
             found = f"the start of term {term}, with base {base}"
-            self._add("term-log", position, found, f"{entry.term_base_log_position}", "nothing by itself", repair=COPY)
+            expected = f"base {entry.term_base_log_position} as in recording.log"
+            self._add("term-log", position, found, expected, "nothing by itself", repair=COPY)
 
     # The end
 
     def _check_length(self, context: MessageContext, end: int) -> None:
-        """What recording.log needs of the log: up to the latest snapshot and the ends of terms, and from there on."""
+        """Check that the log covers what recording.log needs: it must reach the latest snapshot and the last term, and
+        must not begin after the latest snapshot."""
         start = context.archive.segments.start_position
         needed = _needed(self.node)
         for entry, position, what in needed:
             if position > end:
                 found, expected = f"a log that ends at {end}", f"{position}, {what}"
-                loses = "what is between: the node can't know it without the others"
+                loses = "the messages in between, unless other nodes have them"
                 self._entry("log-short", entry, found, expected, loses, "none: let it catch up from the leader")
         snapshot = self.node.recording_log.latest_snapshot()
         if start == 0:
             return
         taken = -1 if snapshot is None else self.node.recording_log.entries[snapshot].log_position
-        found = f"a log from position {start} on"
+        found = f"a log that begins at position {start}"
         if taken < start:
-            expected = "a snapshot at its start or behind"
-            self._add("log-purged", start, found, expected, "what is before; the node can't start", repair=COPY)
+            expected = f"a snapshot at position {start} or later"
+            self._add("log-purged", start, found, expected, "the purged messages; the node can't start", repair=COPY)
         else:
-            self._add("log-purged", start, found, "0", "nothing: a snapshot has it", repair="none needed", note=True)
+            loses = "nothing: a snapshot replaces the purged messages"
+            self._add("log-purged", start, found, "position 0", loses, repair="none needed", note=True)
 
     def _check_terms_seen(self, context: MessageContext, end: int) -> None:
-        """A term of recording.log whose first message the log lacks. Elections may come to nothing: such a term ends
-        where it begins."""
+        """Report terms of recording.log whose first message the log lacks. A term of a failed election is empty and has
+        none."""
         start = context.archive.segments.start_position
         for entry in self.node.recording_log.terms:
             base, stop = entry.term_base_log_position, entry.log_position
@@ -159,7 +163,7 @@ class LogCheck:
         if context.archive.stop_position is not None or context.archive.is_live or self._runs():
             return
         name, offset = context.archive.segments.place(end)
-        found, expected = f"no stop position; by its frames it ends at {end}", "one, as nobody is recording"
+        found, expected = f"no stop position; the last frame ends at {end}", "a stop position, as no node runs"
         repair = "none needed: the archive sets it when it starts"
         file = context.prefix + name
         fault = Fault("log-open", file, offset, found, expected, "nothing", repair, Severity.NOTE, LOG)
@@ -183,9 +187,9 @@ class LogCheck:
         repair: str = "none needed",
         note: bool = False,
     ) -> None:
-        self._told[code] = self._told.get(code, 0) + 1
+        self._counts[code] = self._counts.get(code, 0) + 1
         context = self._context
-        if self._told[code] > MAX_TOLD or context is None:
+        if self._counts[code] > MAX_FAULTS_PER_CODE or context is None:
             return
         name, offset = context.archive.segments.place(position)
         severity = Severity.NOTE if note else Severity.FAULT
@@ -198,7 +202,7 @@ class LogCheck:
 
 
 def _needed(node: NodeFolder) -> Iterator[tuple[Entry, int, str]]:
-    """Positions that the log must reach: entry, position, and what is there."""
+    """Yield the positions that the log must reach: entry, position and its meaning."""
     log = node.recording_log
     snapshot = log.latest_snapshot()
     if snapshot is not None:

@@ -1,6 +1,6 @@
-"""Checking a node's folder: its files against each other, and against the log and the snapshots in its archive.
+"""Checks a node's folder: its files against each other, and against the log and the snapshots in its archive.
 
-It changes nothing. What a restart heals by itself, such as a killed node's open recording, is a note.
+It changes nothing. Problems that a restart heals, such as a killed node's open recording, are notes.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from everlog.errors import CorruptData, EverlogError, UnsupportedVersion
 CONSENSUS_MODULE_TYPE = 1
 CONTAINER_TYPE = 2
 BACKUP_TYPES = (3, 4)
-COPIES = "what a change kept (recording.log.bak, DIR.repair-TIME), or a copy from another node"
-UNREADABLE = "make it readable for this user; else a copy: of what a change kept, or from another node"
+COPIES = "a backup (recording.log.bak, DIR.repair-TIME), or a copy from another node"
+UNREADABLE = "make it readable for this user; otherwise restore a backup, or a copy from another node"
 
 
 @dataclass(slots=True)
 class Verification:
-    """One run over one node's folder."""
+    """One verification of a node's folder."""
 
     node: NodeFolder
     scan: Scan
@@ -44,7 +44,7 @@ class Verification:
     _unreadable: set[str] = field(default_factory=set)
 
     def run(self) -> None:
-        """Everything, one part after the other."""
+        """Check all parts."""
         self._guarded(MARK_NAME, self._check_marks)
         self._guarded(RECORDING_LOG_NAME, self._check_recording_log)
         self._guarded(NODE_STATE_NAME, self._check_node_state)
@@ -56,10 +56,10 @@ class Verification:
         except EverlogError as error:
             where = error.where.removeprefix(self.node.path).lstrip("/") or file
             if where in self._unreadable:
-                return  # several checks need the file
+                return  # reported already: several checks need the file
             self._unreadable.add(where)
             found, expected = error.found or str(error), error.expected or "a readable file"
-            self.add("unreadable", where, error.offset, found, expected, "it", UNREADABLE)
+            self.add("unreadable", where, error.offset, found, expected, "its content", UNREADABLE)
 
     # Mark files
 
@@ -78,11 +78,12 @@ class Verification:
         count = len(names) - 1
         for service_id in range(count, service_count(node, count)):
             file, found = f"cluster-mark-service-{service_id}.dat", "no file"
-            expected, loses = "a mark file of each service with snapshots", "who runs there; it may be elsewhere"
+            expected = "a mark file of each service with snapshots"
+            loses = "whether the service runs; the file may be in another folder"
             self.add("service-mark-missing", file, None, found, expected, loses, note=True)
 
     def _load_mark(self, name: str) -> ClusterMark | None:
-        loses = "who runs here and the distinct errors"
+        loses = "the component's identity, heartbeat and distinct errors"
         try:
             mark = load_mark(self.node.storage, name)
         except CorruptData as error:
@@ -97,20 +98,20 @@ class Verification:
         header, name, at = mark.header, mark.name, mark.body.header_offset
         wanted = {CONTAINER_TYPE} if name != MARK_NAME else set(COMPONENTS) - {0, CONTAINER_TYPE}
         if header.version == FAILED:
-            repair = "its log, and the cause there; a new start tries again"
-            self.add("component-failed", name, at, f"{mark.label} failed to start", "version 0.3.0", repair=repair)
+            repair = "see its log for the cause, then start it again"
+            self.add("component-failed", name, at, f"a failed start of {mark.label}", "version 0.3.0", repair=repair)
         elif header.version >> 16 != 0:
-            expected = "0.x: the real cluster does not start"
-            self.add("cluster-mark", name, at, f"version {mark.version}", expected, "nothing", "delete it")
+            loses = "nothing, but an Aeron cluster does not start"
+            self.add("cluster-mark", name, at, f"version {mark.version}", "version 0.x", loses, "delete it")
         if header.component_type not in wanted:
-            self.add("cluster-mark", name, at + 4, f"component {mark.component}", "one that fits the file's name")
+            self.add("cluster-mark", name, at + 4, f"component {mark.component}", "the component of the file's name")
         if mark.body.problem is not None:
-            expected = "texts and an error log within the file"
+            expected = "all texts and the error log within the file"
             self.add("cluster-mark", name, at, mark.body.problem, expected, "texts or errors of the component")
         if not mark.is_closed and not mark.is_live(now_ms()) and header.version > 0:
-            found = f"{mark.label}: last alive at {time_ms(header.activity_timestamp)}, never closed"
-            expected = "a component that runs, or closed its mark file"
-            role, loses, repair = "", "nothing", "none needed: a start takes the file over"
+            found = f"{mark.label}: last heartbeat at {time_ms(header.activity_timestamp)}, not closed"
+            expected = "a component that runs or has closed its mark file"
+            role, loses, repair = "", "nothing", "none needed: a start takes over the file"
             if header.component_type == CONSENSUS_MODULE_TYPE:
                 role, loses, repair = explain_killed(self.node)
             self.add("component-killed", name, at + 8, found + role, expected, loses, repair, note=True)
@@ -119,16 +120,14 @@ class Verification:
         for field_name in ("cluster_id", "member_id"):
             here, there = (m.header.as_dict()[field_name] for m in (own, mark))
             if here != there:
-                self.add(
-                    "cluster-mark-differs", mark.name, None, f"{field_name} {there}", f"{here}, as {own.name} says"
-                )
+                self.add("cluster-mark-differs", mark.name, None, f"{field_name} {there}", f"{here} as in {own.name}")
 
     # Recording log and node state
 
     def _check_recording_log(self) -> None:
         node = self.node
         if not node.has_recording_log:
-            loses = "terms, and which snapshots are valid; recordings are told by their first message"
+            loses = "the terms, and which snapshots are valid; recordings are identified by their first message"
             self.add("recording-log-missing", RECORDING_LOG_NAME, None, "no file", "a recording log", loses, COPIES)
             return
         for fault in node.recording_log.faults:
@@ -140,11 +139,11 @@ class Verification:
 
     def _check_node_state(self) -> None:
         name = NODE_STATE_NAME
-        repair = "delete it while the node does not run: it votes as if it never had"
+        repair = "delete it while the node is stopped; the node then forgets its vote"
         try:
             state = self.node.node_state()
         except (CorruptData, UnsupportedVersion) as error:
-            loses = "which term the node stood or voted for last; it does not start"
+            loses = "the node's last candidacy or vote; it does not start"
             self.add("node-state", name, error.offset, error.found or "", error.expected or "", loses, repair)
             return
         if state is None:
@@ -154,11 +153,13 @@ class Verification:
         known = -1 if last is None else last.leadership_term_id
         if state.candidate_term_id < -1 or state.log_position < -1 or state.log_position % 32 not in (0, 31):
             found = f"candidate term {state.candidate_term_id} at log position {state.log_position}"
-            self.add("node-state", name, state.offset, found, "-1, or a term and a position", "its last vote", repair)
+            self.add(
+                "node-state", name, state.offset, found, "-1, or a valid term and position", "its last vote", repair
+            )
         elif state.candidate_term_id > known and last is not None:
-            found = f"term {state.candidate_term_id}, since {time_ms(state.timestamp)}"
+            found = f"candidate term {state.candidate_term_id}, since {time_ms(state.timestamp)}"
             expected = f"at most {known}, the latest term here"
-            repair = "none needed: when the node hears from a leader it follows; if it does not, look at its network"
+            repair = "none needed: the node follows when a leader contacts it; if none does, check its network"
             self.add("election-unfinished", name, state.offset, found, expected, repair=repair, note=True)
 
     # Archive
@@ -183,7 +184,7 @@ class Verification:
         SnapshotCheck(node, self.report, len(self.marks) - (MARK_NAME in self.marks)).run()
 
     def _check_given(self, stream: str) -> None:
-        """A recording that is there, and that the archive does not give to the node."""
+        """Report a recording that exists but that the archive does not provide to the node."""
         node = self.node
         recording = node.recording_of(node.recording_id(stream))
         if recording is None or recording.state not in UNGIVEN_STATES:
@@ -192,9 +193,9 @@ class Verification:
             return
         fault = replace(
             node.missing(stream),
-            found=f"recording {recording.recording_id} of state {recording.state}",
-            expected="one that the archive gives to the node",
-            loses=f"nothing by itself; {'the node does not start' if stream == LOG else 'a node can not load it'}",
+            found=f"recording {recording.recording_id} in state {recording.state}",
+            expected="a recording that the archive provides to the node",
+            loses=f"nothing by itself; {'the node does not start' if stream == LOG else 'the node can not load it'}",
             repair=ungiven_repair(recording),
         )
         self.report.add(fault)
@@ -216,13 +217,13 @@ class Verification:
         *,
         note: bool = False,
     ) -> None:
-        """Report one thing."""
+        """Report a fault, or a note."""
         severity = Severity.NOTE if note else Severity.FAULT
         self.report.add(Fault(code, file, offset, found, expected, loses, repair, severity))
 
 
 def verify(node: NodeFolder, scan: Scan, progress: Progress | None = None) -> Report:
-    """Check everything that the node's folder holds, and what of the archive it needs. ``scan`` is the store's."""
+    """Check the node's folder and the recordings that it needs. ``scan`` is the store's."""
     report = Report(node.path, node.family)
     Verification(node, scan, report, progress).run()
     return report

@@ -1,4 +1,4 @@
-"""Checking snapshots: all parts there, whole, and of the position that recording.log says."""
+"""Checks that snapshots have all parts, are whole, and match recording.log."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from everlog.aeron.cluster.format.messages import CONSENSUS_MODULE, CONSENSUS_MO
 from everlog.aeron.cluster.format.recording_log import RECORDING_LOG_NAME, Entry
 from everlog.core.report import Fault, Report, Severity
 
-INVALIDATE = "everlog cluster DIR invalidate-latest-snapshot, if it is the latest: the one before is used"
+INVALIDATE = "everlog cluster DIR invalidate-latest-snapshot, if it is the latest: the previous one is then used"
 
 
 @dataclass(slots=True)
 class SnapshotCheck:
-    """Over one node's folder. ``marks``: mark files of services, which tell how many there are."""
+    """The check of one node's snapshots. ``marks`` is the number of service mark files."""
 
     node: NodeFolder
     report: Report
     marks: int
 
     def run(self) -> None:
-        """Whether each valid snapshot has all parts at one position. One without the consensus module's part is never
-        used."""
+        """Check that each valid snapshot has all parts at the same position. A snapshot without the consensus module's
+        part is never used."""
         sets: dict[tuple[int, int], dict[int, Entry]] = defaultdict(dict)
         for entry in self.node.snapshots().values():
             sets[entry.leadership_term_id, entry.log_position][entry.service_id] = entry
@@ -37,26 +37,27 @@ class SnapshotCheck:
             entry = next(iter(parts.values()))
             is_used = CONSENSUS_MODULE in parts
             found = f"no snapshot of {', '.join(missing)} at position {position} of term {term}"
-            expected = f"one of the consensus module and of {len(wanted) - 1} services"
-            loses = "it: a node that loads it fails" if is_used else "nothing: it is not used"
+            expected = f"snapshots of the consensus module and {len(wanted) - 1} services"
+            loses = "the snapshot: a node can't load it" if is_used else "nothing: it is not used"
             self._add("snapshot-incomplete", entry, found, expected, loses, note=not is_used)
 
     def check_recording(self, stream: str, entry: Entry) -> None:
-        """One recording: there, stopped, with both markers, of the right service, term and position."""
+        """Check one recording: it must be stopped, have both markers, and match the entry's service, term and
+        position."""
         recording = self.node.recording_of(entry.recording_id)
         if recording is None:
-            return  # the scan told of it
+            return  # reported by the scan
         name = f"recording {entry.recording_id}, {service_label(entry.service_id)} at {entry.log_position}"
         if recording.stop_position is None:
-            found, expected = f"{name}: no stop position", "a recording that was stopped when it was whole"
-            self._add("snapshot-torn", entry, found, expected, "it, if it is used", stream=stream)
+            found, expected = f"{name}: no stop position", "a stopped recording"
+            self._add("snapshot-torn", entry, found, expected, "the snapshot, if it is used", stream=stream)
         content = self.node.snapshot_content(stream)
         if content.begin is None or content.end is None:
             found, expected = f"{name}: {content.problem}", "a begin and an end marker"
-            self._add("snapshot-torn", entry, found, expected, "it: a node that loads it fails", stream=stream)
+            self._add("snapshot-torn", entry, found, expected, "the snapshot: a node can't load it", stream=stream)
             return
         kind = CONSENSUS_MODULE_TYPE if entry.service_id == CONSENSUS_MODULE else SERVICE_TYPE
-        # A recording log that was made of a snapshot has position 0, whatever its markers say.
+        # A recording log that was seeded from a snapshot has position 0, whatever the markers have.
         position = entry.log_position or content.begin.fields["log_position"]
         expected_fields = {
             "type_id": kind,
