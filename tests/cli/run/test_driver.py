@@ -117,7 +117,7 @@ def test_all_properties_can_be_printed(tmp_path: Path) -> None:
     assert [line.split("=")[0] for line in lines] == sorted(line.split("=")[0] for line in lines)
     (warning,) = done.stderr.decode().splitlines()
     assert warning == (
-        f"everlog: warning: aeron.mut.length ({path}) is not known and has no effect; is aeron.mtu.length meant?"
+        f"everlog: warning: aeron.mut.length ({path}) is unknown and has no effect; did you mean aeron.mtu.length?"
     )
 
 

@@ -63,7 +63,7 @@ class ConductedDriver:
             now_ns=self.now_ns,
             now_ms=self.now_ms,
             on_terminate=self._terminated,
-            surroundings=Environment(
+            environment=Environment(
                 log_factory=self.logs,
                 seed=1,
                 resolver=resolver,

@@ -117,7 +117,7 @@ def test_a_client_is_told_that_there_is_no_room() -> None:
     driver.parts.context.log_factory = Full()  # type: ignore[assignment]
     error = driver.error(commands.AddPublication(1, driver.next_id(), 10, "aeron:ipc"))
     assert error.error_code == ErrorCode.STORAGE_SPACE
-    assert error.message.startswith("ERROR - publications/7.logbuffer: found No space left on device")
+    assert error.message.startswith("ERROR - publications/7.logbuffer: No space left on device")
     assert driver.labels() == {}
 
 

@@ -42,8 +42,8 @@ class Driver:
             **settings,
         )
         cnc = CncMemory.allocate(CncSettings(), 0)
-        surroundings = Environment(log_factory=cast(LogFactory, object()), tasks=InlineTasks(), seed=1)
-        self.context: DriverContext = driver_context(configuration, cnc, surroundings, 0, 0)
+        environment = Environment(log_factory=cast(LogFactory, object()), tasks=InlineTasks(), seed=1)
+        self.context: DriverContext = driver_context(configuration, cnc, environment, 0, 0)
         media = media_context(self.context, machine, lambda: 0)
         self.names = TableNameResolver({"known": "10.0.0.9"})
         self.resolver = DriverNameResolver(self.context, media, self.names)

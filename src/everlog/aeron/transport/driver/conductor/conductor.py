@@ -376,5 +376,5 @@ class DriverConductor:
             error_code=ErrorCode.IMAGE_REJECTED,
             message=command.reason,
         )
-        publication_errors.tell(self.context, error)
+        publication_errors.report(self.context, error)
         publication.reject(self.context.now_ns)

@@ -191,7 +191,7 @@ class NetworkConductor:
 
     def on_publication_error(self, error: PublicationError) -> None:
         """A receiver can't use a publication."""
-        publication_errors.tell(self._context, error)
+        publication_errors.report(self._context, error)
 
     def on_response_setup(self, response_correlation_id: int, response_session_id: int) -> None:
         """The session in which the answers for a subscription come is known."""
