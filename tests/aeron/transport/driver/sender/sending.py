@@ -16,8 +16,8 @@ from everlog.aeron.layouts import DataHeader
 from everlog.aeron.transport.client.appending.appenders import ConcurrentAppender, ExclusiveAppender
 from everlog.aeron.transport.driver import stream_counters
 from everlog.aeron.transport.driver.commands.publication_params import (
+    ExistingPublications,
     PublicationParams,
-    PublicationsThere,
     publication_params,
 )
 from everlog.aeron.transport.driver.commands.sessions import Sessions
@@ -264,7 +264,7 @@ def wrap(value: int) -> int:
 
 def stream_params(uri: ChannelUri) -> PublicationParams:
     """By a channel and the defaults."""
-    there = PublicationsThere(Sessions(SESSION, -1, 1000), [], [], random.Random(1))
+    there = ExistingPublications(Sessions(SESSION, -1, 1000), [], [], random.Random(1))
     return publication_params(uri, Configuration(), STREAM, "UDP", there)
 
 
