@@ -102,7 +102,7 @@ def test_a_driver_ends_when_it_is_asked_to(folder: str, driver: subprocess.Popen
 def test_a_second_driver_is_one_line_and_exit_code_2(folder: str, driver: subprocess.Popen[bytes]) -> None:
     second = everlog("run", "driver", "--dir", folder)
     assert second.returncode == 2
-    assert second.stderr.startswith(b"everlog: %s: found an active media driver" % folder.encode())
+    assert second.stderr.startswith(b"everlog: an active media driver uses %s: " % folder.encode())
     assert second.stderr.count(b"\n") == 1
     assert driver.poll() is None
 
@@ -124,8 +124,8 @@ def test_all_properties_can_be_printed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["-D", "aeron.mtu.length=7"], "aeron.mtu.length: found 7, expected 64 to 65504"),
-        (["-D", "aeron.mtu.length"], "command line: found 'aeron.mtu.length', expected NAME=VALUE"),
+        (["-D", "aeron.mtu.length=7"], "aeron.mtu.length must be from 64 to 65504, not 7"),
+        (["-D", "aeron.mtu.length"], "property on the command line must be NAME=VALUE, not 'aeron.mtu.length'"),
         (["/nowhere/x.properties"], "/nowhere/x.properties: found no such file or directory"),
     ],
 )

@@ -1,4 +1,5 @@
-"""A driver's folder: one driver at a time, also of two that start together; nothing deleted that is not a driver's."""
+"""A driver's folder: it holds one driver at a time, even if two start together, and only a driver's files are
+deleted."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ CNC_VERSION = 512
 
 
 def write_cnc(folder: Path, heartbeat_ms: int, version: int = CNC_VERSION) -> None:
-    """A cnc.dat as a driver leaves it, without counters and errors."""
+    """Write a cnc.dat as a driver leaves it, without counters and errors."""
     folder.mkdir(parents=True, exist_ok=True)
     data = bytearray(HEARTBEAT + 128)
     data[:8] = version.to_bytes(4, "little") + TO_DRIVER_LENGTH.to_bytes(4, "little")
@@ -39,7 +40,7 @@ def write_cnc(folder: Path, heartbeat_ms: int, version: int = CNC_VERSION) -> No
 
 
 def write_error(folder: Path, first_ms: int, last_ms: int) -> None:
-    """An error that was seen 3 times, in the cnc.dat of :func:`write_cnc`."""
+    """Write an error observed 3 times into the cnc.dat of :func:`write_cnc`."""
     text = b"something"
     entry = ErrorEntry.pack(
         length=ErrorEntry.size + len(text),

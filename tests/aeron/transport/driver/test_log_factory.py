@@ -1,4 +1,4 @@
-"""Log buffers in files: where they are, what they take up, and that a full file system refuses them."""
+"""Log buffers in files: their place, their size, and the refusal on a full file system."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_client_is_told_that_there_is_no_room() -> None:
 
 
 class Stubborn:
-    """A log that can be freed the third time."""
+    """A log whose third deletion succeeds."""
 
     name = "stubborn"
 

@@ -1,5 +1,5 @@
-"""A driver in one call: child process and in-process; ready when the call returns, gone when it is closed, whoever
-dies."""
+"""Launching a driver in a child process and in-process: it is ready when the call returns, and gone after it is
+closed or its parent dies."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SECONDS = 20.0
 
 @pytest.fixture
 def folder() -> Iterator[str]:
-    """For a driver, in shared memory where there is such memory."""
+    """A driver's folder, in shared memory if the system has it."""
     shared = "/dev/shm" if os.path.isdir("/dev/shm") else None
     parent = tempfile.mkdtemp(prefix="everlog-driver-", dir=shared)
     yield os.path.join(parent, "driver")
@@ -64,7 +64,7 @@ def is_alive(pid: int) -> bool:
 
 
 def round_trip(folder: str) -> list[bytes]:
-    """What a client that publishes to itself gets."""
+    """The messages that a client gets of its own publication."""
     found: list[bytes] = []
     with (
         Aeron.connect(folder) as aeron,

@@ -1,4 +1,5 @@
-"""The distinct error log and the loss report as a driver writes them, against their readers and a Java driver's."""
+"""The distinct error log and the loss report that the driver writes, compared with their readers and a Java
+driver's."""
 
 from __future__ import annotations
 

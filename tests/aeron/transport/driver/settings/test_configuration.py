@@ -1,4 +1,4 @@
-"""A driver's configuration: Aeron's properties from files, the environment and a command line. Defaults are what the
+"""A driver's configuration from property files, the environment and the command line. Defaults are those that the
 real driver 1.51.0 prints with aeron.print.configuration=true (tests/golden)."""
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def java_name(name: str) -> str:
 
 
 def java_text(value: Any) -> set[str]:
-    """How Java may print it."""
+    """The texts that Java may print for a value."""
     if value is None:
         return {"null", "'null'", "INFER"}
     return {str(value).lower() if isinstance(value, bool) else str(value)}
