@@ -24,8 +24,9 @@ class StaticDelayGenerator:
     """Constant delays, for unicast, where no other receiver requests the same gap."""
 
     def __init__(self, delay_ns: int, retry_delay_ns: int | None = None) -> None:
-        if delay_ns < 0 or (retry_delay_ns is not None and retry_delay_ns < 0):
-            raise UsageError("NAK delay", found=f"{delay_ns}, {retry_delay_ns}", expected="0 or more nanoseconds")
+        for given in (delay_ns, retry_delay_ns):
+            if given is not None and given < 0:
+                raise UsageError("NAK delay", found=f"{given} ns", expected="0 ns or more")
         self._delay_ns = delay_ns
         self._retry_delay_ns = delay_ns if retry_delay_ns is None else retry_delay_ns
 

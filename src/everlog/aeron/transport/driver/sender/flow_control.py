@@ -260,14 +260,14 @@ def flow_control_for(uri: ChannelUri, settings: FlowControlSettings, *, has_many
     text = uri.get(FC)
     if not has_many_receivers:
         if text is not None:
-            raise _unsupported("unicast", text, "no fc on a unicast channel")
+            raise _unsupported("unicast", text, "absent on a unicast channel")
         return FlowControl(settings.unicast_window_multiple)
     parameters = FlowControlParameters(settings.multicast) if text is None else FlowControlParameters.parse(text)
     multiple = parameters.window_multiple or settings.multicast_window_multiple
     if parameters.name == MAX:
         return MaxFlowControl(multiple)
     if parameters.name not in MULTICAST_STRATEGIES:
-        raise _unsupported("multicast", parameters.name, ", ".join(MULTICAST_STRATEGIES))
+        raise _unsupported("multicast", parameters.name, "'max', 'min' or 'tagged'")
     timeout_ns = _first(parameters.timeout_ns, settings.receiver_timeout_ns)
     minimum = _first(parameters.group_min_size, settings.group_min_size)
     if parameters.name == MIN:
@@ -288,5 +288,5 @@ def _first(asked: int | None, default: int) -> int:
 
 
 def _unsupported(kind: str, found: str, expected: str) -> InvalidChannel:
-    text = f"unsupported {kind} flow control strategy: fc={found}"
-    return wrong(FC, text, expected, JavaException(ILLEGAL_ARGUMENT, text))
+    java = JavaException(ILLEGAL_ARGUMENT, f"unsupported {kind} flow control strategy: fc={found}")
+    return wrong(FC, repr(found), expected, java)
