@@ -116,7 +116,9 @@ def _make_and_lock(path: str) -> int:
             os.close(descriptor)
             raise _active(path, "its lock is held") from None
         os.close(descriptor)
-    raise StoreUnavailable(path, found=f"another driver deleted the folder {LOCK_ATTEMPTS} times while it was locked")
+    raise StoreUnavailable(
+        path, found=f"another driver deleted the folder during all {LOCK_ATTEMPTS} attempts to lock it"
+    )
 
 
 def _active(path: str, why: str) -> DriverIsActive:
@@ -159,7 +161,7 @@ def _check_is_idle(path: str, timeout_ms: int, warn: Callable[[str], None]) -> N
             if time.monotonic() > end:
                 warn(f"assuming a dead driver: {error}")
                 return
-                time.sleep(POLL_INTERVAL_S)
+            time.sleep(POLL_INTERVAL_S)
         except CorruptData as error:
             warn(f"assuming a dead driver: {error}")
             return
