@@ -102,8 +102,7 @@ def test_a_driver_ends_when_it_is_asked_to(folder: str, driver: subprocess.Popen
 def test_a_second_driver_is_one_line_and_exit_code_2(folder: str, driver: subprocess.Popen[bytes]) -> None:
     second = everlog("run", "driver", "--dir", folder)
     assert second.returncode == 2
-    assert folder.encode() in second.stderr
-    assert b"active media driver" in second.stderr
+    assert second.stderr.startswith(b"everlog: an active media driver uses %s: " % folder.encode())
     assert second.stderr.count(b"\n") == 1
     assert driver.poll() is None
 
@@ -118,16 +117,16 @@ def test_all_properties_can_be_printed(tmp_path: Path) -> None:
     assert [line.split("=")[0] for line in lines] == sorted(line.split("=")[0] for line in lines)
     (warning,) = done.stderr.decode().splitlines()
     assert warning == (
-        f"everlog: warning: aeron.mut.length ({path}) is not known and has no effect; is aeron.mtu.length meant?"
+        f"everlog: warning: aeron.mut.length ({path}) is unknown and has no effect; did you mean aeron.mtu.length?"
     )
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["-D", "aeron.mtu.length=7"], "aeron.mtu.length must be "),
-        (["-D", "aeron.mtu.length"], "NAME=VALUE"),
-        (["/nowhere/x.properties"], "no such file or directory"),
+        (["-D", "aeron.mtu.length=7"], "aeron.mtu.length must be from 64 to 65504, not 7"),
+        (["-D", "aeron.mtu.length"], "property on the command line must be NAME=VALUE, not 'aeron.mtu.length'"),
+        (["/nowhere/x.properties"], "/nowhere/x.properties: found no such file or directory"),
     ],
 )
 def test_what_is_wrong_is_one_line_and_exit_code_2(given: list[str], said: str) -> None:

@@ -17,8 +17,8 @@ from everlog.aeron.transport.driver import stream_counters
 from everlog.aeron.transport.driver.commands.conductor_proxy import ConductorProxy
 from everlog.aeron.transport.driver.commands.publication_logs import SocketLengths, publication_log
 from everlog.aeron.transport.driver.commands.publication_params import (
+    ExistingPublications,
     PublicationParams,
-    PublicationsThere,
     publication_params,
 )
 from everlog.aeron.transport.driver.commands.sessions import Sessions
@@ -139,7 +139,7 @@ class PublishingMachine:
         endpoint.indicate_active()
         endpoint.inc_ref()
         self.proxy.register_send_channel_endpoint(endpoint)
-        there = PublicationsThere(self._sessions, [], [], self._random)
+        there = ExistingPublications(self._sessions, [], [], self._random)
         params = publication_params(channel.uri, Configuration(), stream_id, channel.canonical_form, there)
         publication = NetworkPublication(self._parameters(registration_id, params, channel, endpoint))
         publication.inc_ref()

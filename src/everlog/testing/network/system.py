@@ -127,7 +127,7 @@ class SimulatedDriver:
             now_ns=system.now_ns,
             now_ms=system.now_ms,
             loss_report=self.loss_report,
-            surroundings=Environment(
+            environment=Environment(
                 log_factory=self.logs,
                 seed=system.random.getrandbits(32),
                 interfaces=self.machine.interfaces,

@@ -1,4 +1,4 @@
-"""A driver's conductor in private memory, asked by commands as clients write them; time stands still unless a test
+"""A driver's conductor in private memory, which gets commands as clients write them. Time stands still unless a test
 moves it."""
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ E = TypeVar("E")
 
 
 class OwnNamesResolver(DefaultNameResolver):
-    """Knows this machine alone: a simulated network has no DNS, and the real one may let an unknown name wait for
-    seconds."""
+    """Resolves this machine's names only: a simulated network has no DNS, and the real one may take seconds for an
+    unknown name."""
 
     def resolve(self, host: str, parameter: str, is_re_resolution: bool) -> str | None:
         """See :class:`NameResolver`."""
@@ -36,8 +36,8 @@ OWN_NAMES = OwnNamesResolver()
 
 
 class ConductedDriver:
-    """``settings`` are those of the configuration. Small terms, so that logs cost little. ``machine``: where it is in a
-    simulated network; ``resolver``: what names mean there."""
+    """``settings`` are fields of the configuration. Terms are small, so that logs are cheap. ``machine`` is the
+    driver's place in a simulated network; ``resolver`` resolves its names."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class ConductedDriver:
             now_ns=self.now_ns,
             now_ms=self.now_ms,
             on_terminate=self._terminated,
-            surroundings=Environment(
+            environment=Environment(
                 log_factory=self.logs,
                 seed=1,
                 resolver=resolver,
@@ -79,12 +79,12 @@ class ConductedDriver:
         self.terminations += 1
 
     def work(self, cycles: int = 1) -> int:
-        """So many cycles of all agents at the same moment; how much was done."""
+        """Run cycles of all agents at the same time. Returns the amount of work done."""
         agents = self.parts.sender, self.parts.receiver, self.parts.conductor
         return sum(agent.do_work(self.now_ns, self.now_ms) for _ in range(cycles) for agent in agents)
 
     def advance(self, duration_ns: int) -> None:
-        """Time passes in steps of 100 ms, with a cycle in each."""
+        """Let time pass in steps of 100 ms, with a cycle in each."""
         end_ns = self.now_ns + duration_ns
         while self.now_ns < end_ns:
             step_ns = min(100 * MS, end_ns - self.now_ns)
@@ -98,17 +98,17 @@ class ConductedDriver:
         return self.to_driver.next_correlation_id()
 
     def write(self, command: commands.Command) -> None:
-        """Leave a command."""
+        """Send a command."""
         assert self.to_driver.write(*commands.encode(command))
 
     def ask(self, command: commands.Command) -> list[commands.Event]:
-        """Leave a command; what the driver says to it, and to all."""
+        """Send a command. Returns the driver's events."""
         self.write(command)
         self.work(4)
         return self.events()
 
     def events(self) -> list[commands.Event]:
-        """What the driver said since the last look."""
+        """The driver's events since the last call."""
         found = []
         while (message := self._receiver.receive()) is not None:
             found.append(commands.decode_event(*message))
@@ -117,21 +117,21 @@ class ConductedDriver:
     def add_publication(
         self, channel: str = "aeron:ipc", stream_id: int = 10, client_id: int = 1, *, is_exclusive: bool = False
     ) -> commands.OnPublicationReady:
-        """A publication; the answer."""
+        """Add a publication. Returns the answer."""
         kind = commands.AddExclusivePublication if is_exclusive else commands.AddPublication
         return only(self.ask(kind(client_id, self.next_id(), stream_id, channel)), commands.OnPublicationReady)
 
     def add_subscription(
         self, channel: str = "aeron:ipc", stream_id: int = 10, client_id: int = 2
     ) -> tuple[int, list[commands.Event]]:
-        """A subscription: its registration id, and what the driver says."""
+        """Add a subscription. Returns its registration id and the driver's events."""
         registration_id = self.next_id()
         events = self.ask(commands.AddSubscription(client_id, registration_id, -1, stream_id, channel))
         assert only(events, commands.OnSubscriptionReady).correlation_id == registration_id
         return registration_id, events
 
     def error(self, command: commands.Command) -> commands.OnError:
-        """The refusal of a command."""
+        """Send a command that is refused. Returns the error."""
         return only(self.ask(command), commands.OnError)
 
     def log(self, ready: commands.OnPublicationReady | commands.OnAvailableImage) -> LogMemory:
@@ -139,36 +139,36 @@ class ConductedDriver:
         return self.logs.logs[ready.log_file_name]
 
     def keep_alive(self, *client_ids: int) -> None:
-        """Clients say that they live."""
+        """Send the clients' keepalives."""
         for client_id in client_ids:
             self.write(commands.ClientKeepalive(client_id, 0))
         self.work(len(client_ids))
 
     def counters(self) -> dict[int, Counter]:
-        """All that are allocated, by id."""
+        """All allocated counters, by id."""
         metadata, values = self.cnc.counters_metadata.view(), self.cnc.counters_values.view()
         return {counter.counter_id: counter for counter in parse_counters(metadata, values) if counter.state == 1}
 
     def labels(self) -> dict[str, int]:
-        """Label and value of all counters but the driver's own."""
+        """Labels and values of all counters except the system counters."""
         return {c.label: c.value for c in self.counters().values() if c.counter_id >= len(SystemCounter)}
 
     def system(self, counter: SystemCounter) -> int:
-        """One of the driver's own."""
+        """The value of a system counter."""
         return self.parts.system_counters[counter].get()
 
     def set_counter(self, counter_id: int, value: int) -> None:
-        """As a client moves its position."""
+        """Set a counter, as a client moves its position."""
         self.parts.context.counters.counter(counter_id).set_release(value)
 
 
 def only(events: list[commands.Event], kind: type[E]) -> E:
-    """The one event of that kind."""
+    """The only event of a kind."""
     found = [event for event in events if isinstance(event, kind)]
     assert len(found) == 1, events
     return found[0]
 
 
 def all_of(events: list[commands.Event], kind: type[E]) -> list[E]:
-    """The events of that kind."""
+    """All events of a kind."""
     return [event for event in events if isinstance(event, kind)]

@@ -1,5 +1,5 @@
-"""Channels that a driver refuses: each with the code and the text of the answer, as Java's driver 1.51.0 gave them
-(parameters in the order in which they were written). Of the network's, texts are the beginnings of what is the same
+"""Channels that a driver refuses, each with the code and text of the answer of Java's driver 1.51.0 (parameters in
+the order in which they were written). For the network the texts are only the beginnings that are the same
 everywhere. ``refused_commands`` has many more."""
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Commands that drivers refuse, and what is recorded of each: the error's code and text, and what is new in the
-driver's error log (the first lines of new entries). ``GOLDEN`` is what Java's driver 1.51.0 gave.
+"""Commands that drivers refuse, and the record of each: the error's code and text, and the first lines of new entries
+in the driver's error log. ``GOLDEN`` is the record of Java's driver 1.51.0.
 
-A case is a list of steps, the last of which is refused, or (``wait``) leaves an entry in the log. ``@N`` is the
+A case is a list of steps. The last one is refused, or (``wait``) leaves an entry in the log. ``@N`` is the
 registration id of step N.
 """
 
@@ -26,33 +26,33 @@ UNKNOWN = 9999
 
 
 class Door(Protocol):
-    """A driver that is asked."""
+    """Access to a driver."""
 
     def next_id(self) -> int:
         """A correlation id."""
 
     def answer(self, command: commands.Command) -> commands.Event:
-        """What it says to a command."""
+        """Send a command. Returns the answer."""
 
     def first_lines(self) -> dict[str, int]:
-        """Of the errors in its log, and how often they were seen."""
+        """The first lines of the errors in the driver's log, and their counts."""
 
     def pass_time(self) -> None:
-        """Some milliseconds."""
+        """Let some milliseconds pass."""
 
 
 @dataclass(slots=True)
 class Run:
-    """The cases on one driver."""
+    """All cases on one driver."""
 
     door: Door
 
     def all(self, cases: list[list[Step]]) -> Kept:
-        """What is kept of each."""
+        """The records of all cases."""
         return {key(case): self.one(case) for case in cases}
 
     def one(self, case: list[Step]) -> list[Any]:
-        """Code and text of the refusal (0 and nothing of a wait), and what is new in the log."""
+        """Code and text of the refusal (0 and empty for a wait), and new entries in the log."""
         before, ids, made = self.door.first_lines(), list[int](), list[tuple[str, int]]()
         answer: commands.Event | None = None
         for verb, *arguments in case:
@@ -119,8 +119,8 @@ _QUERY = re.compile(r"(aeron:[a-z]+\?)([^ >]*)")
 
 
 def masked(text: str, ids: list[int]) -> str:
-    """Without what differs from run to run: ids, why the system knows no name, the frame of a Java method, the order of
-    a channel's parameters (Java keeps them in a hash map)."""
+    """Mask what differs between runs: ids, the system's reason for an unknown name, the frame of a Java method, and
+    the order of a channel's parameters (Java keeps them in a hash map)."""
     text = _REASON.sub(r"\1", _RANDOM.sub(r"\1N", _FRAME.sub("", text)))
     for index, each in enumerate(ids):
         text = re.sub(rf"({_BEFORE_AN_ID}){each}(?![0-9])", rf"\1@{index}", text)
@@ -351,7 +351,7 @@ def _others() -> Iterator[list[Step]]:
 
 
 def _apart(index: int, case: list[Step]) -> list[Step]:
-    """Ports, tags and a stream of its own: what an earlier case left must not matter."""
+    """Separate ports, tags and streams, so that leftovers of earlier cases don't matter."""
     ports: dict[str, str] = {}
 
     def tag(found: re.Match[str]) -> str:

@@ -1,4 +1,5 @@
-"""A driver's folder: one driver at a time, also of two that start together; nothing deleted that is not a driver's."""
+"""A driver's folder: it holds one driver at a time, even if two start together, and only a driver's files are
+deleted."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ CNC_VERSION = 512
 
 
 def write_cnc(folder: Path, heartbeat_ms: int, version: int = CNC_VERSION) -> None:
-    """A cnc.dat as a driver leaves it, without counters and errors."""
+    """Write a cnc.dat as a driver leaves it, without counters and errors."""
     folder.mkdir(parents=True, exist_ok=True)
     data = bytearray(HEARTBEAT + 128)
     data[:8] = version.to_bytes(4, "little") + TO_DRIVER_LENGTH.to_bytes(4, "little")
@@ -39,7 +40,7 @@ def write_cnc(folder: Path, heartbeat_ms: int, version: int = CNC_VERSION) -> No
 
 
 def write_error(folder: Path, first_ms: int, last_ms: int) -> None:
-    """An error that was seen 3 times, in the cnc.dat of :func:`write_cnc`."""
+    """Write an error observed 3 times into the cnc.dat of :func:`write_cnc`."""
     text = b"something"
     entry = ErrorEntry.pack(
         length=ErrorEntry.size + len(text),
@@ -111,7 +112,7 @@ def test_a_folder_that_is_no_drivers_is_refused_and_left_alone(tmp_path: Path) -
     (tmp_path / "home" / "publications").mkdir(parents=True)
     (tmp_path / "home" / "thesis.tex").write_text("mine")
     for settings in ({}, {"dir_delete_on_start": True}):
-        with pytest.raises(NotAStore, match=r"found 'thesis\.tex' and no cnc\.dat"):
+        with pytest.raises(NotAStore, match=r"not a media driver's folder: it has 'thesis\.tex' and no cnc\.dat"):
             take(tmp_path / "home", **settings)
     assert sorted(os.listdir(tmp_path / "home")) == ["publications", "thesis.tex"]
 
@@ -156,7 +157,7 @@ def test_of_many_that_start_together_one_has_the_folder(tmp_path: Path) -> None:
 
 def test_another_programs_live_driver_is_refused_with_its_process(tmp_path: Path) -> None:
     write_cnc(tmp_path / "driver", now_ms())
-    with pytest.raises(DriverIsActive, match=r"process 4711, heartbeat \d+ ms ago\), expected none"):
+    with pytest.raises(DriverIsActive, match=r"process 4711, heartbeat \d+ ms ago \(stop that driver"):
         take(tmp_path / "driver", driver_timeout_ms=10_000)
     assert (tmp_path / "driver" / "cnc.dat").exists()
 
@@ -186,7 +187,7 @@ def test_a_file_that_stays_without_a_version_is_taken_for_a_dead_drivers_after_t
     begun = time.monotonic()
     folder, (warning,) = take(tmp_path / "driver", driver_timeout_ms=200)
     assert time.monotonic() - begun >= 0.2
-    assert warning.endswith("taken for a dead driver's")
+    assert warning.startswith("assuming a dead driver: ")
     folder.close()
 
 
@@ -209,7 +210,7 @@ def test_a_folder_that_exists_is_warned_of_where_that_is_wanted(tmp_path: Path) 
 
 def test_a_place_that_cannot_be_had_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreUnavailable, match=r"file/driver: found not a directory"):
+    with pytest.raises(StoreUnavailable, match=r"file/driver: not a directory"):
         take(tmp_path / "file" / "driver")
 
 

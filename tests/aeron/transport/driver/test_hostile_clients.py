@@ -1,8 +1,7 @@
-"""Clients that mean harm: a driver's conductor goes on whatever they write into the memory that it shares with them,
-and serves who behaves.
+"""Malicious clients: a driver's conductor continues and serves honest clients, whatever they write into shared memory.
 
-``EVERLOG_FUZZ_SECONDS`` (default 1) is the time for each kind where series run in full, ``EVERLOG_FUZZ_SEED`` where it
-starts; a failure names its seed.
+``EVERLOG_FUZZ_SECONDS`` (default 1) is the duration of each kind if series run in full, ``EVERLOG_FUZZ_SEED`` the
+first seed; a failure names its seed.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ KINDS = (*c.Command.__args__, *ADDING * 4)
 
 
 class Attack:
-    """One client's malice, by a seed."""
+    """One client's attack, from a seed."""
 
     def __init__(self, seed: int) -> None:
         self.draw = random.Random(seed)
@@ -104,7 +103,7 @@ class Attack:
         return self.draw.choice(["", "a", "label", "x" * 381, "\u00fc", "y" * 2000])
 
     def command(self) -> Message:
-        """One that can be encoded; what it says is another matter."""
+        """An encodable command with arbitrary values."""
         draw = self.draw
         kind = draw.choice(KINDS)
         values: list[object] = [draw.randrange(1, 4), self.driver.next_id()]
@@ -129,7 +128,7 @@ class Attack:
         self.driver.to_driver.write(*c.encode(self.command()))
 
     def garble(self) -> None:
-        """A command that is damaged."""
+        """A damaged command."""
         draw = self.draw
         type_id, data = c.encode(self.command())
         mutable = bytearray(data[: draw.randrange(len(data) + 1)] if draw.random() < 0.3 else data)
@@ -141,7 +140,7 @@ class Attack:
         self.driver.to_driver.write(type_id, bytes(mutable))
 
     def scribble(self, memory: Memory, count: int = 4) -> None:
-        """Bytes and numbers anywhere."""
+        """Write bytes and numbers anywhere."""
         draw = self.draw
         for _ in range(count):
             if draw.random() < 0.5:
@@ -150,7 +149,7 @@ class Attack:
                 memory.put_i32(draw.randrange(memory.length // 4) * 4, draw.choice(NUMBERS))
 
     def counters(self) -> None:
-        """Values of counters that are in use, and what they are."""
+        """Overwrite values and metadata of counters in use."""
         draw, cnc = self.draw, self.driver.cnc
         for counter_id in draw.choices(sorted(self.driver.counters()) or [0], k=3):
             at = counter_id * 128 + draw.choice([0, 0, 0, 8, 16, 24])
@@ -159,7 +158,7 @@ class Attack:
             self.scribble(cnc.counters_metadata.slice(0, min(100 * 512, cnc.counters_metadata.length)))
 
     def logs(self) -> None:
-        """Metadata and frames of logs."""
+        """Overwrite metadata and frames of logs."""
         draw = self.draw
         logs = list(self.driver.logs.logs.values())
         for log in draw.sample(logs, min(len(logs), 3)):
@@ -174,7 +173,7 @@ class Attack:
             term.put_i32(draw.choice([0, 32, 1408, term.length - 32]), draw.choice(NUMBERS))
 
     def ring(self) -> None:
-        """The memory of the commands itself, its trailer too."""
+        """Overwrite the command ring buffer, including its trailer."""
         memory = self.driver.cnc.to_driver
         head = self.driver.to_driver.consumer_position % self.driver.to_driver.capacity
         self.scribble(memory.slice(max(0, head // 8 * 8 - 64), 256), 2)
@@ -183,7 +182,7 @@ class Attack:
             memory.put_i64(at, self.draw.choice(LONG_NUMBERS))
 
     def work(self) -> None:
-        """The driver goes on; time passes."""
+        """Run the driver while time passes."""
         driver, draw = self.driver, self.draw
         step_ns = draw.choice([0, MS, MS, 100 * MS, 100 * MS, SECOND, 3 * SECOND])
         driver.now_ns += step_ns
@@ -232,7 +231,7 @@ def test_a_driver_survives_what_clients_write(kind: str, series: Series) -> None
 
 
 def assert_serves(driver: ConductedDriver, seed: int) -> None:
-    """Who behaves is served as before: it publishes to itself."""
+    """Assert that an honest client can still publish to itself."""
     driver.work(200)
     driver.events()
     stream_id = 4_711

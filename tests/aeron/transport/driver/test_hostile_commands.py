@@ -1,5 +1,5 @@
-"""What a hostile client can write into memory that it shares with the driver: commands of any bytes, records and
-counters of any value. The conductor answers or counts it and goes on."""
+"""A hostile client's writes to memory shared with the driver: commands of arbitrary bytes, records and counters with
+arbitrary values. The conductor answers or counts them, and continues."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CHANNELS = [
 
 
 def answers(driver: ConductedDriver) -> bool:
-    """Whether the driver still does what it is asked."""
+    """Whether the driver still carries out commands."""
     event = driver.ask(commands.GetNextAvailableSessionId(1, 123456789, 7))
     return any(isinstance(found, commands.OnNextAvailableSessionId) for found in event)
 
@@ -58,7 +58,7 @@ def test_commands_of_any_bytes_are_answered(seed: int) -> None:
 
 
 def random_command(generator: random.Random, ids: list[int], correlation_id: int) -> commands.Command:
-    """A command that can be, of one of a few clients, about anything that was ever there."""
+    """A valid command of one of a few clients, about any existing or former resource."""
     client, some = generator.randrange(3), generator.choice(ids)
     channel, stream = generator.choice(CHANNELS), generator.randrange(3)
     makers: list[Any] = [

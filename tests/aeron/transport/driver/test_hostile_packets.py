@@ -1,6 +1,6 @@
-"""Datagrams that no publication sends: into compiled code beside its twin, and at a receiver that has an honest source,
-too. ``EVERLOG_FUZZ_SECONDS`` is how long each goes on, ``EVERLOG_FUZZ_SEED`` what else it tries; ``make fuzz-packets``
-does so for an hour."""
+"""Datagrams that no publication sends, given to the compiled code and its twin, and to a receiver that also has an
+honest source. ``EVERLOG_FUZZ_SECONDS`` is the duration of each test, ``EVERLOG_FUZZ_SEED`` the seed; ``make
+fuzz-packets`` runs for an hour."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_what_is_written_beside_a_term_is_found() -> None:
 
 
 def hostile(draw: random.Random, honest: list[bytes]) -> bytes:
-    """Anything but a frame that could be the honest source's next one."""
+    """Anything except a frame that could be the honest source's next one."""
     good = draw.choice(honest)
     cut = good[: draw.randrange(len(good))]
     junk = draw.randbytes(draw.choice((0, 1, 8, 12, 24, 40, 64, 1500)))
@@ -140,12 +140,12 @@ def test_nothing_that_other_processes_write_to_counters_stops_the_receiver(conge
 
 
 def _moved(frame: bytes, position: int) -> bytes:
-    """The frame of the first term, for a later one."""
+    """A frame of the first term, moved to a later one."""
     return data_frame(position, frame[32:], reserved=position % TERM)
 
 
 def _read_on(driver: ReceivingDriver, made: dict[int, bytes], read: int) -> int:
-    """Compare all that is there."""
+    """Compare everything that has arrived."""
     terms = driver.images[0].log.memory.terms
     while True:
         frame = terms[read // TERM % 3].read(read % TERM, FRAME)

@@ -1,5 +1,5 @@
-"""What is sent to a sender by who should not: random bytes, frames cut, changed and invented. All of it is counted and
-left out, or harms nobody but who believes it: the stream goes on, and nothing but the stream is ever sent."""
+"""Frames from attackers to a sender: random bytes, and frames that are cut, changed or invented. They are counted
+and dropped, or harm only those who trust them: the stream continues, and only the stream is ever sent."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ INTERESTING = (0, 1, -1, 31, 32, 64, 1408, 65504, 65536, 1 << 20, INT32 - 1, -IN
 
 
 def some(generator: random.Random, *, near: int = 0) -> int:
-    """A number that breaks things, or one near a right one."""
+    """A number at a limit, or near a correct one."""
     return generator.choice((*INTERESTING, near, near + 32, near - 32, generator.randrange(-INT32, INT32)))
 
 
 def invented(generator: random.Random, publishing: Publishing) -> bytes:
-    """A frame whose stream is right and whose other numbers need not be."""
+    """A frame of the right stream with arbitrary other fields."""
     publication = publishing.publication
     stream = publication.session_id, publication.stream_id
     position = publishing.sender_position
@@ -47,7 +47,7 @@ def invented(generator: random.Random, publishing: Publishing) -> bytes:
 
 
 def changed(generator: random.Random, data: bytes) -> bytes:
-    """Some of its bytes others, or fewer, or more."""
+    """A frame with bytes changed, removed or added."""
     kind = generator.randrange(4)
     if kind == 0:
         return data[: generator.randrange(len(data) + 1)]

@@ -1,4 +1,4 @@
-"""Log buffers in files: where they are, what they take up, and that a full file system refuses them."""
+"""Log buffers in files: their place, their size, and the refusal on a full file system."""
 
 from __future__ import annotations
 
@@ -117,12 +117,12 @@ def test_a_client_is_told_that_there_is_no_room() -> None:
     driver.parts.context.log_factory = Full()  # type: ignore[assignment]
     error = driver.error(commands.AddPublication(1, driver.next_id(), 10, "aeron:ipc"))
     assert error.error_code == ErrorCode.STORAGE_SPACE
-    assert error.message.startswith("ERROR - publications/7.logbuffer: found No space left on device")
+    assert error.message.startswith("ERROR - publications/7.logbuffer: No space left on device")
     assert driver.labels() == {}
 
 
 class Stubborn:
-    """A log that can be freed the third time."""
+    """A log whose third deletion succeeds."""
 
     name = "stubborn"
 

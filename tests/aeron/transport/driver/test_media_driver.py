@@ -1,5 +1,5 @@
-"""A driver in one call: child process and in-process; ready when the call returns, gone when it is closed, whoever
-dies."""
+"""Launching a driver in a child process and in-process: it is ready when the call returns, and gone after it is
+closed or its parent dies."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SECONDS = 20.0
 
 @pytest.fixture
 def folder() -> Iterator[str]:
-    """For a driver, in shared memory where there is such memory."""
+    """A driver's folder, in shared memory if the system has it."""
     shared = "/dev/shm" if os.path.isdir("/dev/shm") else None
     parent = tempfile.mkdtemp(prefix="everlog-driver-", dir=shared)
     yield os.path.join(parent, "driver")
@@ -64,7 +64,7 @@ def is_alive(pid: int) -> bool:
 
 
 def round_trip(folder: str) -> list[bytes]:
-    """What a client that publishes to itself gets."""
+    """The messages that a client gets of its own publication."""
     found: list[bytes] = []
     with (
         Aeron.connect(folder) as aeron,
@@ -115,7 +115,7 @@ def test_an_invoked_driver_runs_when_it_is_called_and_has_no_thread(folder: str)
             await_that(lambda: driver.do_work() >= 0 and added.done)
             assert added.result().stream_id == 1
     assert not os.path.exists(folder)
-    with pytest.raises(UsageError, match=r"aeron\.threading\.mode: found INVOKER"):
+    with pytest.raises(UsageError, match=r"aeron\.threading\.mode=INVOKER needs in_process=True"):
         MediaDriver.launch(dir=folder, threading_mode=ThreadingMode.INVOKER)
 
 
@@ -131,7 +131,9 @@ def test_a_second_driver_is_refused_and_the_first_goes_on(folder: str, in_proces
 def test_settings_are_checked_before_anything_is_started(folder: str) -> None:
     with pytest.raises(UsageError, match=r"aeron\.mtu\.length"):
         MediaDriver.launch(dir=folder, mtu_length=33)
-    with pytest.raises(UsageError, match="found a configuration and settings"):
+    with pytest.raises(UsageError, match="unknown option 'mtu_lenght'"):
+        MediaDriver.launch(dir=folder, mtu_lenght=64)  # type: ignore[call-arg]
+    with pytest.raises(UsageError, match="a configuration or settings, not both"):
         MediaDriver.launch(Configuration(dir=folder), mtu_length=64)
     assert not os.path.exists(folder)
 
@@ -217,5 +219,5 @@ def test_no_room_for_the_files_is_an_error_and_leaves_nothing(folder: str) -> No
 def test_a_child_that_can_not_begin_says_why(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", "/nowhere")
     monkeypatch.setattr(sys, "executable", shutil.which("false"))
-    with pytest.raises(EverlogError, match="a media driver that ended with 1 when it began"):
+    with pytest.raises(EverlogError, match="the media driver exited with code 1 at startup"):
         MediaDriver.launch(dir=folder)

@@ -1,4 +1,4 @@
-"""Drivers that tell each other their names, on the simulated network."""
+"""Name resolution among drivers on the simulated network."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PORT = 8050
 
 
 class Driver:
-    """As much of a driver as a resolver needs."""
+    """The parts of a driver that a resolver needs."""
 
     def __init__(self, machine: SimulatedMachine, name: str, neighbors: str, **settings: Any) -> None:
         configuration = dataclasses.replace(
@@ -42,8 +42,8 @@ class Driver:
             **settings,
         )
         cnc = CncMemory.allocate(CncSettings(), 0)
-        surroundings = Environment(log_factory=cast(LogFactory, object()), tasks=InlineTasks(), seed=1)
-        self.context: DriverContext = driver_context(configuration, cnc, surroundings, 0, 0)
+        environment = Environment(log_factory=cast(LogFactory, object()), tasks=InlineTasks(), seed=1)
+        self.context: DriverContext = driver_context(configuration, cnc, environment, 0, 0)
         media = media_context(self.context, machine, lambda: 0)
         self.names = TableNameResolver({"known": "10.0.0.9"})
         self.resolver = DriverNameResolver(self.context, media, self.names)
@@ -65,7 +65,7 @@ def run(network: SimulatedNetwork, drivers: list[Driver], until_ms: int) -> None
 
 
 def three() -> tuple[SimulatedNetwork, list[Driver]]:
-    """The second and the third know the first."""
+    """Three drivers; the second and the third know the first."""
     network = SimulatedNetwork(1)
     first = Driver(network.machine("10.0.0.1"), "one", "")
     others = [

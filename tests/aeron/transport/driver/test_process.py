@@ -1,5 +1,5 @@
-"""What a driver does as a process of the system: memory that is taken and given back, memory that is used up, sockets
-that are open, clients that are killed."""
+"""A driver as a process of the system: it allocates and frees memory, runs out of memory, opens sockets, and loses
+killed clients."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SECONDS = 20.0
 
 @pytest.fixture
 def parent() -> Iterator[str]:
-    """Of drivers' folders, in shared memory where there is such memory."""
+    """The parent of drivers' folders, in shared memory if the system has it."""
     folder = tempfile.mkdtemp(prefix="everlog-driver-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
@@ -61,14 +61,14 @@ def await_that(is_done: Callable[[], object]) -> None:
 
 
 def free_port() -> int:
-    """Of UDP on the loopback."""
+    """A free UDP port on the loopback."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])
 
 
 def bound_hosts(pid: int) -> set[str]:
-    """Addresses that UDP sockets of a process are bound to, of IPv4 as text, of IPv6 as the system writes them."""
+    """The addresses to which a process's UDP sockets are bound: IPv4 as text, IPv6 as the system writes them."""
     links = [Path(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd")]
     inodes = set()
     for link in links:
@@ -92,7 +92,7 @@ def logs(folder: str) -> dict[str, os.stat_result]:
 
 
 def fill(path: str) -> None:
-    """A file that takes up what is left."""
+    """Create a file that takes up the remaining space."""
     with suppress(OSError), open(path, "wb", buffering=0) as opened:
         while opened.write(bytes(1 << 16)):
             pass
@@ -106,7 +106,7 @@ def value(aeron: Aeron, counter: SystemCounter) -> int:
 
 
 def sent_and_read(aeron: Aeron, channel: str, count: int = 100) -> list[bytes]:
-    """A stream of its own, through the driver."""
+    """Send and read a separate stream through the driver."""
     found: list[bytes] = []
     with aeron.add_subscription(channel, 77) as subscription, aeron.add_publication(channel, 77) as publication:
         for number in range(count):

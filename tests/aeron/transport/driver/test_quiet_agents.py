@@ -1,4 +1,4 @@
-"""When the driver's agents need no cycle."""
+"""When the driver's agents may skip cycles."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ UDP = "aeron:udp?endpoint=127.0.0.1:24010"
 
 
 def quiet(driver: ConductedDriver) -> list[int]:
-    """Until when conductor, sender and receiver are."""
+    """The times until which conductor, sender and receiver are quiet."""
     parts = driver.parts
     return [agent.quiet_until() for agent in (parts.conductor, parts.sender, parts.receiver)]
 
 
 def differ(agent: Agent) -> bool:
-    """Whether something came for it."""
+    """Whether something arrived for an agent."""
     return any(one.get_i64(at) != other.get_i64(other_at) for one, at, other, other_at in agent.words)
 
 

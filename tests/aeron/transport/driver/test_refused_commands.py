@@ -1,5 +1,5 @@
-"""Commands that our driver refuses in the words of Java's driver: what that one answered and wrote into its error log
-is recorded (tests/interop/transport/test_refused_commands.py)."""
+"""Commands that the driver refuses with the texts of Java's driver, whose answers and error log entries are recorded
+(tests/interop/transport/test_refused_commands.py)."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ PARTS = [REFUSED[at : at + CASES_OF_A_DRIVER] for at in range(0, len(REFUSED), C
 
 
 class NoNames(DefaultNameResolver):
-    """Knows the loopback interface alone."""
+    """Resolves the loopback interface only."""
 
     def resolve(self, host: str, parameter: str, is_re_resolution: bool) -> str | None:
-        """Of a name, or of what is an address already."""
+        """Resolve a name, or return an address unchanged."""
         if host == "localhost":
             return "127.0.0.1"
         return super().resolve(host, parameter, is_re_resolution) if host[-1:].isdigit() else None
 
 
 class OurDoor(ConductedDriver):
-    """Of our driver, on a simulated machine: one thread does all."""
+    """Access to an everlog driver on a simulated machine, with one thread for all agents."""
 
     def answer(self, command: commands.Command) -> commands.Event:
-        """What it says to a command."""
+        """Send a command. Returns the answer."""
         self.write(command)
         for _ in range(8):
             self.parts.conductor.do_work(self.now_ns, self.now_ms)
@@ -45,7 +45,7 @@ class OurDoor(ConductedDriver):
         raise AssertionError(command)
 
     def first_lines(self) -> dict[str, int]:
-        """Of the errors in its log, and how often they were seen."""
+        """The first lines of the errors in the driver's log, and their counts."""
         found: dict[str, int] = {}
         for entry in read_errors(self.cnc.error_log.view()):
             line = entry.text.partition("\n")[0].rstrip()
@@ -53,7 +53,7 @@ class OurDoor(ConductedDriver):
         return found
 
     def pass_time(self) -> None:
-        """A millisecond, for all agents."""
+        """Let a millisecond pass for all agents."""
         self.advance(MS)
 
 

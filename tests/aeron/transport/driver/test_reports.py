@@ -1,4 +1,5 @@
-"""The distinct error log and the loss report as a driver writes them, against their readers and a Java driver's."""
+"""The distinct error log and the loss report that the driver writes, compared with their readers and a Java
+driver's."""
 
 from __future__ import annotations
 
@@ -67,7 +68,7 @@ def test_what_java_has_a_word_for_begins_with_it() -> None:
     assert texts[0] == "io.aeron.exceptions.AeronEvent: WARN - could not re-resolve: endpoint=nowhere:1"
     assert texts[1].startswith("ValueError: ours\n")
     name = "io.aeron.exceptions.StorageSpaceException"
-    assert texts[2] == f"{name}: ERROR - /dev/shm/x.logbuffer: found No space left on device"
+    assert texts[2] == f"{name}: ERROR - /dev/shm/x.logbuffer: No space left on device"
     said = "ERROR - channel error - Address already in use: aeron:udp?endpoint=localhost:1"
     assert texts[3] == f"io.aeron.exceptions.AeronException: {said}"
 

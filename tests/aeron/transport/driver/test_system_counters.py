@@ -1,5 +1,5 @@
-"""The driver's own counters: ids and labels of the real driver's (AeronStat on the golden folder), and what they
-count."""
+"""The driver's system counters: ids and labels like the real driver's (AeronStat on the golden folder), and what
+they count."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_group_whose_sender_reaches_further_than_the_receiver_is_told() -> Non
 
 
 class Stubborn:
-    """A log that can be freed the third time."""
+    """A log whose third deletion succeeds."""
 
     def __init__(self, log: DriverLog) -> None:
         self._log = log

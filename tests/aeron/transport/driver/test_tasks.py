@@ -1,4 +1,4 @@
-"""What may take long is done beside the conductor's cycles."""
+"""Long operations run outside the conductor's cycles."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_task_that_hangs_does_not_hold_up_who_ends() -> None:
 
 
 class LateTasks:
-    """Tasks that are done when a test says so."""
+    """Tasks that finish when a test says so."""
 
     def __init__(self) -> None:
         self.waiting: list[Callable[[], None]] = []
@@ -69,7 +69,7 @@ class LateTasks:
 
 
 class Late:
-    """One of them."""
+    """A task of :class:`LateTasks`."""
 
     def __init__(self, task: Callable[[], object]) -> None:
         self._task = task

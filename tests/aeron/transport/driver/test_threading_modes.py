@@ -1,5 +1,6 @@
-"""A channel that is closed and opened again at once, with the conductor in one thread with sender and receiver, and in
-another. Java's driver 1.51.0 refuses none of 40 when threads are shared, and some when they are not; this one waits."""
+"""A channel that is closed and immediately opened again, with the conductor on the thread of sender and receiver,
+and on another one. Java's driver 1.51.0 refuses none of 40 if threads are shared, and some if they are not; this
+driver waits instead."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ SOURCE = "aeron:udp?endpoint=127.0.0.1:24023"
 
 
 def conduct(driver: ConductedDriver, after_ns: int = 0) -> list[commands.Event]:
-    """Cycles of the conductor alone: the other agents sleep. What it says."""
+    """Run cycles of the conductor only, while the other agents sleep. Returns its events."""
     driver.now_ns += after_ns
     driver.now_ms += after_ns // MS
     for _ in range(6):
@@ -28,7 +29,7 @@ def conduct(driver: ConductedDriver, after_ns: int = 0) -> list[commands.Event]:
 
 
 def add_again(driver: ConductedDriver, what: str) -> None:
-    """Leaves the commands that close something of the network, or lets its time end, and that add it again."""
+    """Send the commands that close a network resource (or let it time out) and add it again."""
     if what == "subscription":
         registration_id, _ = driver.add_subscription(SUBSCRIBED, 10, 1)
         driver.write(commands.RemoveSubscription(1, driver.next_id(), registration_id))
@@ -48,7 +49,7 @@ def add_again(driver: ConductedDriver, what: str) -> None:
 
 
 def is_added(events: list[commands.Event], what: str) -> bool:
-    """Whether the driver says so, and nothing of an error."""
+    """Whether the driver confirmed the addition, without an error."""
     assert not any(isinstance(event, commands.OnError) for event in events), events
     if what == "destination":
         return sum(isinstance(event, commands.OnOperationSuccess) for event in events) == 2

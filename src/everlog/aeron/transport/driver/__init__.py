@@ -1,1 +1,1 @@
-"""A media driver: conductor, sender, receiver, and what they share."""
+"""The media driver: its conductor, sender and receiver, and what they share."""

@@ -1,5 +1,5 @@
-"""A driver put together: its agents over the memory that clients share, without threads, clocks and sockets of their
-own."""
+"""Assembles a driver's agents over the memory shared with clients. The agents get their threads, clocks and sockets
+from outside."""
 
 from __future__ import annotations
 
@@ -49,9 +49,10 @@ from everlog.time_units import NS_PER_MS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """What a driver is put into; a simulation brings its own of all. ``log_factory`` and ``tasks``: files in the
-    configuration's folder, and a thread, unless given. ``seed``: of session ids and term ids; ``None``: the
-    system's. ``clock_ns`` (monotonic) takes the time of the resolver, ``epoch_ns`` is of time stamps in messages."""
+    """A driver's dependencies on the outside; simulations replace them all. ``log_factory`` defaults to files in the
+    configuration's folder, ``tasks`` to a thread. ``seed`` determines session ids and term ids; ``None`` takes the
+    system's random numbers. ``clock_ns`` (monotonic) times the name resolver; ``epoch_ns`` gives timestamps in
+    messages."""
 
     log_factory: LogFactory | None = None
     tasks: Tasks | None = None
@@ -65,7 +66,7 @@ class Environment:
 
 @dataclass(frozen=True, slots=True)
 class DriverParts:
-    """A driver's agents, and what its shell needs. They are closed one by one, the conductor last."""
+    """A driver's agents and their shared context. The agents are closed one by one, the conductor last."""
 
     context: DriverContext
     conductor: DriverConductor
@@ -74,16 +75,16 @@ class DriverParts:
 
     @property
     def system_counters(self) -> SystemCounters:
-        """The driver's own."""
+        """The driver's system counters."""
         return self.context.system_counters
 
     @property
     def errors(self) -> DistinctErrorRecorder:
-        """Where its errors go."""
+        """The recorder of the driver's errors."""
         return self.context.errors
 
     def close(self) -> None:
-        """Nothing is left when all agents are closed."""
+        """Do nothing: closing the agents frees everything."""
 
 
 def assemble(
@@ -95,25 +96,26 @@ def assemble(
     now_ms: int,
     loss_report: LossReport | None = None,
     on_terminate: Callable[[], None] | None = None,
-    surroundings: Environment | None = None,
+    environment: Environment | None = None,
 ) -> DriverParts:
-    """The agents of a driver whose ``cnc.dat`` is new. ``on_terminate``: a client may end the driver, and does."""
-    surroundings = surroundings or Environment()
-    context = driver_context(configuration, cnc, surroundings, now_ns, now_ms)
+    """Create the agents of a driver over a new ``cnc.dat``. ``on_terminate`` is called when a client terminates the
+    driver and may do so."""
+    environment = environment or Environment()
+    context = driver_context(configuration, cnc, environment, now_ns, now_ms)
     caller = None if configuration.threading_mode.is_concurrent else context
     sender = _sender(context, network)
-    receiver = _receiver(context, network, surroundings)
+    receiver = _receiver(context, network, environment)
 
     def network_side(context: DriverContext, streams: Streams) -> NetworkConductor:
-        media = media_context(context, network, surroundings.epoch_ns)
+        media = media_context(context, network, environment.epoch_ns)
         neighbors = None
         if configuration.resolver_name is not None:
-            neighbors = DriverNameResolver(context, media, surroundings.resolver)
+            neighbors = DriverNameResolver(context, media, environment.resolver)
         parts = NetworkContext(
             context=context,
             streams=streams,
             media=media,
-            channels=_channels(context, surroundings, neighbors or surroundings.resolver),
+            channels=_channels(context, environment, neighbors or environment.resolver),
             neighbors=neighbors,
             sender=SenderProxy(sender, caller),
             receiver=ReceiverProxy(receiver, caller),
@@ -126,19 +128,19 @@ def assemble(
 
 
 def driver_context(
-    configuration: Configuration, cnc: CncMemory, surroundings: Environment, now_ns: int, now_ms: int
+    configuration: Configuration, cnc: CncMemory, environment: Environment, now_ns: int, now_ms: int
 ) -> DriverContext:
-    """What agents share, over new memory."""
+    """Create the agents' shared context over a new ``cnc.dat``."""
     reuse_timeout_ms = configuration.counter_free_to_reuse_timeout_ns // NS_PER_MS
     counters = Counters(cnc.counters_metadata, cnc.counters_values, reuse_timeout_ms)
     system = SystemCounters(counters, configuration, now_ms)
     errors = DistinctErrorRecorder(DistinctErrorLog(cnc.error_log), system[SystemCounter.ERRORS], now_ms)
     mapped = system[SystemCounter.BYTES_CURRENTLY_MAPPED]
     mapped.add_release(_length(cnc, configuration.file_page_size) + configuration.loss_report_buffer_length)
-    log_factory = surroundings.log_factory or FileLogFactory(configuration, mapped, errors.record)
+    log_factory = environment.log_factory or FileLogFactory(configuration, mapped, errors.record)
     to_driver = ManyToOneRingBuffer(cnc.to_driver)
-    to_driver.next_correlation_id()  # 0 is nobody's
-    tasks = surroundings.tasks or (ThreadTasks() if surroundings.log_factory is None else InlineTasks())
+    to_driver.next_correlation_id()  # ids start at 1
+    tasks = environment.tasks or (ThreadTasks() if environment.log_factory is None else InlineTasks())
     return DriverContext(
         configuration=configuration,
         to_driver=to_driver,
@@ -148,10 +150,10 @@ def driver_context(
         errors=errors,
         log_factory=log_factory,
         tasks=tasks,
-        random=random.Random(surroundings.seed),
+        random=random.Random(environment.seed),
         now_ns=now_ns,
         now_ms=now_ms,
-        system_sockets=surroundings.sockets,
+        system_sockets=environment.sockets,
         conductor_proxy=ConductorProxy(is_direct=not configuration.threading_mode.is_concurrent),
     )
 
@@ -168,11 +170,11 @@ def _sender(context: DriverContext, network: Network) -> Sender:
         system[SystemCounter.SENDER_CYCLE_TIME_THRESHOLD_EXCEEDED],
         configuration.sender_cycle_threshold_ns,
     )
-    seams = SenderDependencies(network.selector(), context.conductor_proxy, context.errors, cycle_time)
-    return Sender(settings, seams, system, context.now_ns)
+    dependencies = SenderDependencies(network.selector(), context.conductor_proxy, context.errors, cycle_time)
+    return Sender(settings, dependencies, system, context.now_ns)
 
 
-def _receiver(context: DriverContext, network: Network, surroundings: Environment) -> Receiver:
+def _receiver(context: DriverContext, network: Network, environment: Environment) -> Receiver:
     configuration, system = context.configuration, context.system_counters
     settings = ReceiverSettings(
         re_resolution_interval_ns=configuration.re_resolution_check_interval_ns,
@@ -184,19 +186,21 @@ def _receiver(context: DriverContext, network: Network, surroundings: Environmen
         configuration.receiver_cycle_threshold_ns,
     )
     selector: SocketSelector[PolledTransport] = network.selector()
-    seams = ReceiverDependencies(selector, context.conductor_proxy, context.errors, cycle_time, surroundings.epoch_ns)
-    return Receiver(settings, seams, ReceiverCounters.of(system), context.now_ns)
+    dependencies = ReceiverDependencies(
+        selector, context.conductor_proxy, context.errors, cycle_time, environment.epoch_ns
+    )
+    return Receiver(settings, dependencies, ReceiverCounters.of(system), context.now_ns)
 
 
-def _channels(context: DriverContext, surroundings: Environment, names: NameResolver) -> Channels:
+def _channels(context: DriverContext, environment: Environment, names: NameResolver) -> Channels:
     system, threshold_ns = context.system_counters, context.configuration.name_resolver_threshold_ns
     longest = system[SystemCounter.NAME_RESOLVER_MAX_TIME]
     exceeded = system[SystemCounter.NAME_RESOLVER_TIME_THRESHOLD_EXCEEDED]
-    resolver = TimedResolver(names, surroundings.clock_ns, (longest, exceeded), threshold_ns)
-    return Channels(context.tasks, resolver, surroundings.interfaces)
+    resolver = TimedResolver(names, environment.clock_ns, (longest, exceeded), threshold_ns)
+    return Channels(context.tasks, resolver, environment.interfaces)
 
 
 def _length(cnc: CncMemory, page_size: int) -> int:
-    """Of its file."""
+    """The length of the ``cnc.dat`` file, in bytes."""
     parts = cnc.to_driver, cnc.to_clients, cnc.counters_metadata, cnc.counters_values, cnc.error_log
     return align(CncMetaData.size + sum(len(part) for part in parts), page_size)

@@ -1,8 +1,8 @@
-"""A media driver in a process of its own, which its parent starts, talks to over a pipe, and outlives it never.
+"""A media driver in a child process that never outlives its parent.
 
-The parent writes a pickled :class:`Configuration` to the child's stdin and keeps that pipe open: its end tells the
-child to end, however the parent went. The child answers with pickled tuples on stdout: ``("warning", text)``, then
-``("ready", pid)`` or ``("failed", error)``.
+The parent writes a pickled :class:`Configuration` to the child's stdin and keeps the pipe open. The child stops at
+the pipe's end of file, which comes however the parent ends. The child reports on stdout with pickled tuples:
+``("warning", text)`` any number of times, then ``("ready", pid)`` or ``("failed", error)``.
 """
 
 from __future__ import annotations
@@ -20,17 +20,19 @@ from everlog.aeron.transport.driver.running_driver import RunningDriver, Warn
 from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.errors import EverlogError, StoreUnavailable
 
-SECONDS_TO_END = 10.0
-SWITCH_SECONDS = 0.0002
-"""How long one thread of the driver may keep the interpreter from another: by default it is 5 ms, which datagrams and
-clients would wait for."""
+END_TIMEOUT_S = 10.0
+SWITCH_INTERVAL_S = 0.0002
+"""How long one thread of the driver may hold the interpreter lock while another waits for it. Datagrams and clients
+would have to wait for Python's default of 5 ms."""
 MODULE = "everlog.aeron.transport.driver.child"
 
 
 class ChildDriver(RunningDriver):
-    """A driver in a child process. It ignores the terminal's Ctrl-C, which is the parent's to handle: a process group
-    of its own does that, and not a session of its own, because Linux shares out processors among sessions first (its
-    autogroups), and a driver that sleeps much then waits for tens of milliseconds behind clients that spin."""
+    """A driver in a child process.
+
+    The child has its own process group, so that the terminal's Ctrl-C reaches the parent alone. It has no session of
+    its own: Linux first divides processors among sessions (autogroups), so a driver that mostly sleeps would wait tens
+    of milliseconds for clients that spin."""
 
     def __init__(self, configuration: Configuration, warn: Warn) -> None:
         self.dir = configuration.dir
@@ -63,74 +65,74 @@ class ChildDriver(RunningDriver):
                 warn(value)
         except (EOFError, BrokenPipeError, pickle.UnpicklingError) as error:
             code = self._process.wait()
-            raise StoreUnavailable(self.dir, found=f"a media driver that ended with {code} when it began") from error
+            raise StoreUnavailable(self.dir, found=f"the media driver exited with code {code} at startup") from error
 
     @property
     def is_running(self) -> bool:
-        """Until it is closed, has been told by a client to end, or has died."""
+        """Whether the child process still runs."""
         return self._process.poll() is None
 
-    def wait(self, seconds: float | None = None) -> bool:
-        """Until it does not run any more; ``False`` when that takes longer."""
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until the driver has stopped. Returns ``False`` if it still runs after ``timeout_s`` seconds."""
         try:
-            self._process.wait(seconds)
+            self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             return False
         return True
 
     def close(self) -> None:
-        """Ends it; its folder is deleted where the configuration says so. Idempotent."""
+        """Stop the driver, and delete its folder if the configuration says so. Idempotent."""
         if self._process.stdin is not None and not self._process.stdin.closed:
             with contextlib.suppress(BrokenPipeError):
                 self._process.stdin.close()
-        if not self.wait(SECONDS_TO_END):
+        if not self.wait(END_TIMEOUT_S):
             self._process.terminate()
         self._kill()
 
     def kill(self) -> None:
-        """As ``kill -9`` does: nothing is tidied up."""
+        """Kill the process as ``kill -9`` does; nothing is cleaned up."""
         self._process.kill()
         self._kill()
 
     def _kill(self) -> None:
-        if self._process.poll() is None and not self.wait(SECONDS_TO_END):
+        if self._process.poll() is None and not self.wait(END_TIMEOUT_S):
             self._process.kill()
             self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None and not pipe.closed:
-                with contextlib.suppress(BrokenPipeError):  # what it did not read any more
+                with contextlib.suppress(BrokenPipeError):  # the child may not have read everything
                     pipe.close()
 
 
 def serve(stdin: IO[bytes], stdout: IO[bytes]) -> int:
-    """The child's whole life; its exit code."""
+    """Run the child process. Returns its exit code."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # a warning for a terminal with `stty tostop` must not stop it
+    signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # a warning on a terminal with `stty tostop` must not stop the driver
     configuration: Configuration = pickle.load(stdin)
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
 
-    def say(kind: str, value: Any) -> None:
+    def report(kind: str, value: Any) -> None:
         stdout.write(pickle.dumps((kind, value)))
         stdout.flush()
 
     from everlog.aeron.transport.driver.embedded import EmbeddedDriver
 
-    sys.setswitchinterval(SWITCH_SECONDS)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     try:
-        driver = EmbeddedDriver(configuration, lambda text: say("warning", text), on_end=stop.set)
+        driver = EmbeddedDriver(configuration, lambda text: report("warning", text), on_end=stop.set)
     except EverlogError as error:
-        say("failed", error)
+        report("failed", error)
         return error.exit_code
     with driver:
-        say("ready", os.getpid())
+        report("ready", os.getpid())
         threading.Thread(target=_await_parent, args=(stdin, stop), name="parent", daemon=True).start()
         stop.wait()
     return 0
 
 
 def _await_parent(stdin: IO[bytes], stop: threading.Event) -> None:
-    """Until the parent closes its end, or dies."""
+    """Set ``stop`` when the parent closes its end of the pipe, or dies."""
     stdin.read(1)
     stop.set()
 

@@ -1,4 +1,4 @@
-"""What the agents of a driver share while it runs."""
+"""State that the agents of a running driver share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from everlog.runtime.tasks import Tasks
 
 @dataclass(slots=True, kw_only=True)
 class DriverContext:
-    """``now_ns`` (monotonic) and ``now_ms`` (since 1970) are the conductor's, of its last cycle."""
+    """Shared state of a driver's agents. ``now_ns`` (monotonic) and ``now_ms`` (since 1970) are the times of the
+    conductor's last cycle."""
 
     configuration: Configuration
     to_driver: ManyToOneRingBuffer
@@ -33,5 +34,5 @@ class DriverContext:
     now_ns: int
     now_ms: int
     system_sockets: SocketLengths = field(default_factory=SocketLengths)
-    """The system's own lengths of socket buffers."""
+    """The system's default and greatest socket buffer lengths."""
     conductor_proxy: ConductorProxy = field(default_factory=ConductorProxy)

@@ -1,4 +1,4 @@
-"""The driver's errors: into the distinct error log, and counted."""
+"""Records the driver's errors in its distinct error log and counts them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from everlog.aeron.transport.memory.error_log_writer import DistinctErrorLog
 
 
 class DistinctErrorRecorder:
-    """``record`` never raises, and may be called by any thread. ``now_ms`` is the time that is written where none is
-    given; the conductor sets it."""
+    """Writes errors to the log. ``record`` never raises and is safe on any thread. ``now_ms``, which the conductor
+    updates, is the timestamp of errors recorded without one."""
 
     def __init__(self, log: DistinctErrorLog, count: AtomicCounter, now_ms: int) -> None:
         self.now_ms = now_ms
@@ -19,15 +19,16 @@ class DistinctErrorRecorder:
         self._count = count
 
     def record(self, error: BaseException | str, now_ms: int | None = None) -> None:
-        """One more of its kind, its first line as Java's driver has it. What finds no room in the log is only
-        counted."""
+        """Record one more observation of an error. Its first line is worded as by Java's driver. Errors that don't fit
+        into the log are only counted."""
         self._count.increment()
-        said = None if isinstance(error, str) else as_logged(error)
-        self._log.record(error, self.now_ms if now_ms is None else now_ms, None if said is None else str(said))
+        first_line = None if isinstance(error, str) else as_logged(error)
+        timestamp_ms = self.now_ms if now_ms is None else now_ms
+        self._log.record(error, timestamp_ms, None if first_line is None else str(first_line))
 
     def guard(self, step: Callable[..., int | None], *arguments: object) -> int:
-        """Do one of several things, so that its error is recorded and keeps none of the others from being done; what it
-        gives, or 0."""
+        """Run one of several independent steps; an error is recorded, so that the other steps still run. Returns the
+        step's result, or 0 after an error."""
         try:
             return step(*arguments) or 0
         except Exception as error:
@@ -35,5 +36,5 @@ class DistinctErrorRecorder:
             return 0
 
     def on_error(self, error: BaseException) -> None:
-        """An agent's cycle ended by it."""
+        """Record an error that ended an agent's cycle."""
         self.record(error)

@@ -1,4 +1,4 @@
-"""A media driver in this process: its folder, its files, its agents and their threads."""
+"""A media driver in threads of this process: its folder, files, agents and threads."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ CONDUCTOR_THREAD, SENDER_THREAD, RECEIVER_THREAD = "aeron-md-cnd", "aeron-md-snd
 
 
 class EmbeddedDriver(RunningDriver):
-    """Agents in threads of this process, as ``aeron.threading.mode`` says; with ``INVOKER`` the caller runs them by
-    :meth:`do_work`. ``network``: instead of the system's. ``on_end``: called when a client told the driver to end;
-    the caller closes it then."""
+    """Runs the agents in threads as ``aeron.threading.mode`` says. With ``INVOKER`` the caller runs them by
+    :meth:`do_work`. ``network`` replaces the system's. ``on_end`` is called when a client terminates the driver; the
+    caller must then close it."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class EmbeddedDriver(RunningDriver):
     def _assemble(
         self, configuration: Configuration, network: Network, sockets: SocketLengths, opened: ExitStack
     ) -> DriverParts:
-        """The agents over their files, which clients may use from here on."""
+        """Create the files and the agents; clients may connect from here on."""
         now_ns, now_ms = time.monotonic_ns(), time.time_ns() // NS_PER_MS
         folder = Path(configuration.dir)
         cnc = CncMemory.create(folder, cnc_settings(configuration), now_ms)
@@ -77,18 +77,18 @@ class EmbeddedDriver(RunningDriver):
             now_ms=now_ms,
             loss_report=LossReport(losses),
             on_terminate=self._end,
-            surroundings=Environment(sockets=sockets),
+            environment=Environment(sockets=sockets),
         )
         opened.callback(parts.close)
         to_driver = parts.context.to_driver
-        to_driver.next_correlation_id()  # 0 is no client's
+        to_driver.next_correlation_id()  # clients' ids start at 1
         to_driver.consumer_heartbeat = now_ms
         cnc.signal_ready()
         return parts
 
     def _runners_of(self, configuration: Configuration) -> list[AgentRunner]:
-        """Who runs with whom. Where they share a thread, one cycle finds what was read, tells the publisher, and uses
-        its answer; the conductor is closed last."""
+        """The threads and their agents. The order within a shared thread lets one cycle see what subscribers have read,
+        report it to the publisher, and use the answer. The conductor is closed last."""
         conductor, sender, receiver = self._parts.conductor, self._parts.sender, self._parts.receiver
         if not configuration.threading_mode.is_concurrent:
             return [self._runner(SHARED_THREAD, (conductor, receiver, sender), configuration.shared_idle_strategy)]
@@ -107,17 +107,17 @@ class EmbeddedDriver(RunningDriver):
         return AgentRunner(name, agents, idle_strategy(strategy, controlled_by), self._parts.errors.record)
 
     def do_work(self) -> int:
-        """One cycle of all agents, with ``INVOKER``; how much was done."""
+        """Run one cycle of all agents, in the ``INVOKER`` mode. Returns the amount of work done."""
         return sum(runner.do_work() for runner in self._runners)
 
     @property
     def is_running(self) -> bool:
-        """Until it is closed or has been told by a client to end."""
+        """Whether the driver was neither closed nor terminated by a client."""
         return not self._ended.is_set()
 
-    def wait(self, seconds: float | None = None) -> bool:
-        """Until it does not run any more; ``False`` when that takes longer."""
-        return self._ended.wait(seconds)
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until the driver has stopped. Returns ``False`` if it still runs after ``timeout_s`` seconds."""
+        return self._ended.wait(timeout_s)
 
     def _end(self) -> None:
         self._ended.set()
@@ -125,7 +125,7 @@ class EmbeddedDriver(RunningDriver):
             self._on_end()
 
     def close(self) -> None:
-        """Ends it; its folder is deleted where the configuration says so. Idempotent."""
+        """Stop the driver, and delete its folder if the configuration says so. Idempotent."""
         runners, self._runners = self._runners, []
         for runner in runners:
             if self._is_started:
@@ -137,7 +137,7 @@ class EmbeddedDriver(RunningDriver):
 
 
 def cnc_settings(configuration: Configuration) -> CncSettings:
-    """How the configuration wants ``cnc.dat``."""
+    """The settings of ``cnc.dat`` that a configuration gives."""
     return CncSettings(
         to_driver_buffer_length=configuration.conductor_buffer_length,
         to_clients_buffer_length=configuration.to_clients_buffer_length,

@@ -1,8 +1,8 @@
-"""A driver's folder: one driver in it at a time, what an earlier one left taken away, its errors kept.
-Source: Aeron, MediaDriver.ensureDirectoryIsRecreated, CommonContext.isDriverActive.
+"""A driver's folder. It holds one driver at a time: a new driver deletes what an earlier one left, after saving its
+error log. Source: Aeron, MediaDriver.ensureDirectoryIsRecreated, CommonContext.isDriverActive.
 
-A driver of ours also locks the folder (``flock``) for as long as it lives. So a second one is refused at once, also
-one that is told to delete the folder; and one that starts at the same time.
+An everlog driver also locks the folder (``flock``) for as long as it lives. So a second everlog driver is refused
+immediately, even with ``dir_delete_on_start``, and even if both start at the same time.
 """
 
 from __future__ import annotations
@@ -25,27 +25,28 @@ from everlog.errors import CorruptData, EverlogError, NotAStore, StoreExists, St
 
 PUBLICATIONS, IMAGES = "publications", "images"
 DRAFTS = (DRAFT_PREFIX + CNC_NAME, DRAFT_PREFIX + LOSS_REPORT_NAME)
-"""What a driver left that died when it began."""
-OURS = (CNC_NAME, LOSS_REPORT_NAME, PUBLICATIONS, IMAGES, *DRAFTS)
-"""What a driver puts there; nothing else is ever deleted."""
-ATTEMPTS = 5
-"""To make and lock a folder that another driver deletes at the same time."""
-STAYS = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR, errno.EBUSY)
-"""Why a folder that is to be deleted is not: what others have in it, a link, a mount."""
-POLL_SECONDS = 0.01
+"""Files left by a driver that died while it started."""
+DRIVER_FILES = (CNC_NAME, LOSS_REPORT_NAME, PUBLICATIONS, IMAGES, *DRAFTS)
+"""The files and folders that a driver creates. Nothing else is ever deleted."""
+LOCK_ATTEMPTS = 5
+"""How often to create and lock a folder that another driver deletes at the same time."""
+NOT_REMOVABLE = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR, errno.EBUSY)
+"""Errors that mean that a folder must stay: it has other files in it, is a link or a mount, or is already gone."""
+POLL_INTERVAL_S = 0.01
 MS_PER_SECOND = 1000
 
 
 class DriverIsActive(StoreExists):
-    """Another media driver lives in the folder."""
+    """Another media driver is active in the folder."""
 
 
 class DriverFolder:
-    """A locked folder that is empty but for what is not a driver's; :meth:`close` gives it back."""
+    """A locked folder without files of earlier drivers; :meth:`close` releases it."""
 
     def __init__(self, configuration: Configuration, warn: Callable[[str], None]) -> None:
-        """Takes it. Raises :class:`DriverIsActive`; :class:`NotAStore` for a folder with other things in it and no
-        driver's; :class:`StoreUnavailable`."""
+        """Create or take over the folder, and lock it. Raises :class:`DriverIsActive` if another driver uses it,
+        :class:`NotAStore` if it has other files and no ``cnc.dat``, and :class:`StoreUnavailable` if the system
+        refuses."""
         self.path = configuration.dir
         self._deletes = configuration.dir_delete_on_shutdown
         existed = os.path.isdir(self.path)
@@ -73,8 +74,8 @@ class DriverFolder:
         empty(self.path)
 
     def close(self) -> None:
-        """Gives it back; deletes it where the configuration says so. A folder that a link leads to, that is mounted, or
-        that has other files in it, is emptied of what is a driver's, and stays. Idempotent."""
+        """Release the folder, and delete it if the configuration says so. A folder that is a link or a mount, or has
+        other files in it, only loses the driver's files. Idempotent."""
         if self._lock < 0:
             return
         try:
@@ -91,17 +92,17 @@ class DriverFolder:
 
 
 def _remove(path: str) -> None:
-    """The folder itself, where it can be removed."""
+    """Remove the folder itself, unless it is a link, a mount, or not empty."""
     try:
         os.rmdir(path)
     except OSError as error:
-        if error.errno not in STAYS:
+        if error.errno not in NOT_REMOVABLE:
             raise
 
 
 def _make_and_lock(path: str) -> int:
-    """A locked descriptor of the folder that has this name now."""
-    for _ in range(ATTEMPTS):
+    """Return a locked descriptor of the folder that has this path now."""
+    for _ in range(LOCK_ATTEMPTS):
         os.makedirs(path, exist_ok=True)
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
@@ -115,25 +116,38 @@ def _make_and_lock(path: str) -> int:
             os.close(descriptor)
             raise _active(path, "its lock is held") from None
         os.close(descriptor)
-    raise StoreUnavailable(path, found="a folder that is deleted again and again")
+    raise StoreUnavailable(
+        path, found=f"another driver deleted the folder during all {LOCK_ATTEMPTS} attempts to lock it"
+    )
 
 
 def _active(path: str, why: str) -> DriverIsActive:
-    hint = "end that one, or give another aeron.dir"
-    return DriverIsActive(path, found=f"an active media driver ({why})", expected="none", hint=hint)
+    return DriverIsActive(
+        path,
+        found=f"an active media driver ({why})",
+        expected="none",
+        hint="stop that driver, or choose another aeron.dir",
+        message=f"an active media driver uses {path}: {why}",
+    )
 
 
 def _check_is_driver_folder(path: str) -> None:
     names = os.listdir(path)
-    strange = sorted(set(names) - set(OURS))
+    strange = sorted(set(names) - set(DRIVER_FILES))
     if strange and CNC_NAME not in names:
-        expected = "an empty folder, or one of a media driver's"
-        raise NotAStore(path, found=f"{strange[0]!r} and no {CNC_NAME}", expected=expected)
+        raise NotAStore(
+            path,
+            found=f"{strange[0]!r} and no {CNC_NAME}",
+            expected="an empty folder, or a media driver's",
+            message=f"{path} is not a media driver's folder: it has {strange[0]!r} and no {CNC_NAME}",
+            hint="choose an empty folder as aeron.dir",
+        )
 
 
 def _check_is_idle(path: str, timeout_ms: int, warn: Callable[[str], None]) -> None:
-    """Another driver's heartbeat is old, or there is none. A file that stays without a version is what a driver left
-    that died when it began. Raises :class:`DriverIsActive`, and :class:`UnsupportedVersion`: such a driver may live."""
+    """Check that no other driver's heartbeat is recent. A ``cnc.dat`` that stays without a version was left by a driver
+    that died while it started. Raises :class:`DriverIsActive`, and :class:`UnsupportedVersion`, because a driver of
+    another version may be alive."""
     end = time.monotonic() + timeout_ms / MS_PER_SECOND
     while os.path.exists(os.path.join(path, CNC_NAME)):
         try:
@@ -145,16 +159,16 @@ def _check_is_idle(path: str, timeout_ms: int, warn: Callable[[str], None]) -> N
                 return
         except StoreUnavailable as error:
             if time.monotonic() > end:
-                warn(f"{error}: taken for a dead driver's")
+                warn(f"assuming a dead driver: {error}")
                 return
-            time.sleep(POLL_SECONDS)
+            time.sleep(POLL_INTERVAL_S)
         except CorruptData as error:
-            warn(f"{error}: taken for a dead driver's")
+            warn(f"assuming a dead driver: {error}")
             return
 
 
 def save_errors(path: str, warn: Callable[[str], None]) -> None:
-    """Writes the distinct errors of the driver before beside the folder, as ``<folder>-<time>-error.log``."""
+    """Save the previous driver's distinct errors next to the folder, as ``<folder>-<time>-error.log``."""
     try:
         with CncFile.open(LocalStorage(path)) as cnc:
             errors = cnc.errors()
@@ -168,7 +182,7 @@ def save_errors(path: str, warn: Callable[[str], None]) -> None:
         with open(name, "x", encoding="utf-8") as file:
             file.write("\n".join(_lines(errors)))
     except OSError as error:
-        warn(f"{len(errors)} errors of the driver before could not be saved to {name}: {error.strerror}")
+        warn(f"can't save {len(errors)} errors of the previous driver to {name}: {error.strerror}")
         return
     warn(f"existing errors saved to: {name}")
 
@@ -182,7 +196,7 @@ def _lines(errors: list[DistinctError]) -> list[str]:
 
 
 def _time(timestamp_ms: int) -> str:
-    """In the local zone; the number where no calendar has it."""
+    """Format a time in the local zone, or as a number if it is outside the calendar."""
     try:
         return datetime.fromtimestamp(timestamp_ms / MS_PER_SECOND).astimezone().isoformat(" ", "milliseconds")
     except (OverflowError, ValueError, OSError):
@@ -190,8 +204,8 @@ def _time(timestamp_ms: int) -> str:
 
 
 def empty(path: str) -> None:
-    """Deletes what a driver puts into its folder, if it is there."""
-    for name in OURS:
+    """Delete a driver's files from its folder."""
+    for name in DRIVER_FILES:
         found = os.path.join(path, name)
         if os.path.isdir(found) and not os.path.islink(found):
             shutil.rmtree(found, ignore_errors=True)

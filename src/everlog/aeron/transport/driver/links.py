@@ -1,5 +1,5 @@
-"""What ties clients to publications, subscriptions and counters: it ends with its client. Source: PublicationLink,
-SubscriptionLink and its kinds, CounterLink, Subscribable."""
+"""Links between clients and their publications, subscriptions and counters. A link ends with its client. Source:
+PublicationLink, SubscriptionLink and its subclasses, CounterLink, Subscribable."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from everlog.aeron.transport.memory.counters_memory import AtomicCounter
 
 
 class Subscribable(Protocol):
-    """A stream in this driver that subscribers read: a publication in shared memory or one that is spied, an image."""
+    """A stream that subscribers of this driver read: an IPC publication, a publication with spies, or an image."""
 
     def add_subscriber(self, link: SubscriptionLink, position: AtomicCounter, now_ns: int) -> None:
-        """From now on the position counts for flow control."""
+        """Count the position for flow control from now on."""
 
     def remove_subscriber(self, link: SubscriptionLink, position: AtomicCounter) -> None:
-        """It counts no more; the position is closed."""
+        """Stop counting the position, and close it."""
 
 
 class Countable(Protocol):
-    """A publication that lives as long as somebody holds it."""
+    """A reference-counted publication."""
 
     def inc_ref(self) -> None: ...
     def dec_ref(self) -> None: ...
@@ -30,7 +30,7 @@ class Countable(Protocol):
 
 
 class PublicationLink:
-    """A client's hold on a publication."""
+    """A client's reference to a publication."""
 
     def __init__(self, registration_id: int, client: Client, publication: Countable) -> None:
         self.registration_id = registration_id
@@ -39,7 +39,7 @@ class PublicationLink:
         publication.inc_ref()
 
     def close(self) -> None:
-        """Let go."""
+        """Release the reference."""
         self.publication.dec_ref()
 
 
@@ -53,11 +53,11 @@ class CounterLink:
 
 
 class SubscriptionLink:
-    """A client's subscription, or one destination of it. ``channel`` is as the client wrote it; ``session_id`` is
-    ``None`` where any will do. Compared by identity."""
+    """A client's subscription, or one of its destinations. ``channel`` is the URI as the client wrote it; a
+    ``session_id`` of ``None`` accepts all sessions. Links are compared by identity."""
 
     has_destinations = False
-    """Whether destinations can be added to it."""
+    """Whether the subscription takes destinations."""
     is_reliable = True
 
     def __init__(
@@ -76,35 +76,35 @@ class SubscriptionLink:
         self._positions: dict[int, tuple[Subscribable, int, AtomicCounter]] = {}
 
     def matches_session(self, session_id: int) -> bool:
-        """Whether a stream of that session is one for it."""
+        """Whether the subscription accepts a session."""
         return self.session_id == session_id or (self.session_id is None and not self.is_response)
 
     def is_linked(self, stream: Subscribable) -> bool:
-        """Whether it reads that stream."""
+        """Whether the subscription reads a stream."""
         return id(stream) in self._positions
 
     def link(self, stream: Subscribable, image_id: int, position: AtomicCounter) -> None:
-        """It reads that stream, which its client knows by ``image_id``."""
+        """Record that the subscription reads a stream, which its client knows by ``image_id``."""
         self._positions[id(stream)] = stream, image_id, position
 
     def unlink(self, stream: Any) -> None:
-        """It reads that stream no more."""
+        """Record that the subscription no longer reads a stream."""
         self._positions.pop(id(stream), None)
 
     def image_ids(self) -> list[int]:
-        """What it reads."""
+        """The image ids of all streams that the subscription reads."""
         return [image_id for _, image_id, _ in self._positions.values()]
 
     def close(self) -> None:
-        """Take its positions from all that it reads."""
+        """Remove the subscription's positions from all its streams."""
         for stream, _, position in self._positions.values():
             stream.remove_subscriber(self, position)
         self._positions.clear()
 
 
 class IpcSubscriptionLink(SubscriptionLink):
-    """Of publications in shared memory."""
+    """A subscription to IPC publications."""
 
     def matches(self, stream_id: int, session_id: int) -> bool:
-        """Whether it is of that publication."""
+        """Whether the subscription accepts a publication's stream and session."""
         return stream_id == self.stream_id and self.matches_session(session_id)

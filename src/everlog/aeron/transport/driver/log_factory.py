@@ -1,10 +1,10 @@
-"""Log buffers of publications and images: files in the driver's folder, or private memory for the simulation. Source:
-FileStoreLogFactory, MappedRawLog, NativeResourceAgent.
+"""Creates and deletes the log buffers of publications and images: files in the driver's folder, or private memory in
+simulations. Source: FileStoreLogFactory, MappedRawLog, NativeResourceAgent.
 
-A sparse file takes up memory only as it is written, and who writes a page for which there is none left is killed by
-SIGBUS. So before a log is made there must be room for it and for all pages that sparse logs of this driver may still
-ask for. A file that is not sparse has its blocks from the start. A crash leaves the files; the next driver of the
-folder deletes them all.
+A sparse file takes up memory only as it is written, and a process that writes a page for which no memory is left is
+killed by SIGBUS. So a log is created only if there is room for it and for all pages that sparse logs of this driver
+may still allocate. The blocks of a file that is not sparse are allocated at creation. A crash leaves the files; the
+next driver in the folder deletes them all.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from everlog.aeron.transport.memory.log_memory import LogMemory, LogParameters
 from everlog.runtime.tasks import Task, Tasks
 
 BLOCK_LENGTH = 512
-"""Of what ``st_blocks`` counts."""
+"""Bytes per block that ``st_blocks`` counts."""
 
 
 class DriverLog(Protocol):
-    """A log buffer that the driver made. ``name`` is where clients find it."""
+    """A log buffer of the driver. Clients find it by ``name``."""
 
     @property
     def memory(self) -> LogMemory: ...
     @property
     def name(self) -> str: ...
     def free(self) -> bool:
-        """Delete it, ``False`` where that is to be tried again. Who has it mapped keeps it."""
+        """Delete the log. Returns ``False`` if that failed and must be retried. Clients that have mapped it keep it."""
 
 
 class LogFactory(Protocol):
-    """Makes log buffers, initialised as ``parameters`` say. Raises :class:`CommandRefused` with ``STORAGE_SPACE`` where
-    there is no room, :class:`EverlogError`."""
+    """Creates log buffers with their metadata initialised from ``parameters``. Raises :class:`CommandRefused` with
+    ``STORAGE_SPACE`` if there is no room, and :class:`EverlogError` if a file can't be created."""
 
     def new_publication(self, parameters: LogParameters, *, is_sparse: bool) -> DriverLog: ...
     def new_image(self, parameters: LogParameters, *, is_sparse: bool) -> DriverLog: ...
 
 
 def log_length(term_length: int, page_size: int) -> int:
-    """Bytes of a log buffer's file."""
+    """The length of a log buffer's file, in bytes."""
     return align(TERM_COUNT * term_length + METADATA_LENGTH, page_size)
 
 
@@ -63,18 +63,19 @@ class FileLog:
 
     @property
     def name(self) -> str:
-        """Its absolute path."""
+        """The file's absolute path."""
         return str(self.path)
 
     def unallocated_length(self) -> int:
-        """Bytes that the file may still ask for."""
+        """Bytes of the file that are not yet allocated."""
         try:
             return max(self.length - os.stat(self.path).st_blocks * BLOCK_LENGTH, 0)
         except OSError:
             return 0
 
     def free(self) -> bool:
-        """Delete the file. Its memory goes with the last who has it."""
+        """Delete the file. Its memory is freed when the last process unmaps it. Returns ``False`` if deleting
+        failed."""
         if self._on_free is not None:
             self._on_free(self)
             self._on_free = None
@@ -87,8 +88,8 @@ class FileLog:
 
 
 class FileLogFactory:
-    """In the configuration's folder. ``mapped_bytes`` counts what is mapped; ``warn`` is told when space runs low. Logs
-    are made and freed by a thread of tasks."""
+    """Creates logs in the configuration's folder. ``mapped_bytes`` counts the bytes mapped; ``warn`` is called when
+    space runs low. The methods run on the tasks' thread."""
 
     def __init__(self, configuration: Configuration, mapped_bytes: AtomicCounter, warn: Callable[[str], None]) -> None:
         self._folder = Path(configuration.dir).absolute()
@@ -102,11 +103,11 @@ class FileLogFactory:
             (self._folder / name).mkdir(exist_ok=True)
 
     def new_publication(self, parameters: LogParameters, *, is_sparse: bool) -> FileLog:
-        """In ``publications``, named by its correlation id."""
+        """Create a file in ``publications``, named by its correlation id."""
         return self._new(PUBLICATIONS, parameters, is_sparse)
 
     def new_image(self, parameters: LogParameters, *, is_sparse: bool) -> FileLog:
-        """In ``images``, named by its correlation id."""
+        """Create a file in ``images``, named by its correlation id."""
         return self._new(IMAGES, parameters, is_sparse)
 
     def _new(self, kind: str, parameters: LogParameters, is_sparse: bool) -> FileLog:
@@ -123,8 +124,8 @@ class FileLogFactory:
 
     def _check_storage(self, length: int) -> None:
         status = os.statvfs(self._folder)
-        promised = sum(log.unallocated_length() for log in list(self._sparse))
-        usable = status.f_bavail * status.f_frsize - promised
+        reserved = sum(log.unallocated_length() for log in list(self._sparse))
+        usable = status.f_bavail * status.f_frsize - reserved
         if usable < length:
             text = f"insufficient usable storage for new log of length={length} usable={usable} in {self._folder}"
             raise no_space(text)
@@ -146,23 +147,23 @@ class PrivateLog:
         self._logs = logs
 
     def free(self) -> bool:
-        """Nobody finds it any more."""
+        """Remove the log from the names that clients can find."""
         self._logs.pop(self.name, None)
         return True
 
 
 class PrivateLogFactory:
-    """Logs in private memory, which the simulation's clients find by their names in ``logs``."""
+    """Creates logs in private memory. The simulation's clients find them by name in ``logs``."""
 
     def __init__(self) -> None:
         self.logs: dict[str, LogMemory] = {}
 
     def new_publication(self, parameters: LogParameters, *, is_sparse: bool) -> PrivateLog:
-        """As in ``publications``."""
+        """Create a log whose name begins with ``publications/``."""
         return self._new(PUBLICATIONS, parameters)
 
     def new_image(self, parameters: LogParameters, *, is_sparse: bool) -> PrivateLog:
-        """As in ``images``."""
+        """Create a log whose name begins with ``images/``."""
         return self._new(IMAGES, parameters)
 
     def _new(self, kind: str, parameters: LogParameters) -> PrivateLog:
@@ -172,8 +173,8 @@ class PrivateLogFactory:
 
 
 class FreedLogs:
-    """Logs at their end, deleted one after the other by ``tasks``: to give many megabytes back takes a while. What
-    fails is counted and tried again."""
+    """Deletes logs that are no longer used, one at a time, as tasks, because freeing many megabytes takes a while.
+    Failures are counted and retried."""
 
     def __init__(self, tasks: Tasks, failures: AtomicCounter) -> None:
         self._tasks = tasks
@@ -183,16 +184,16 @@ class FreedLogs:
         self._task: Task[bool] | None = None
 
     def add(self, log: DriverLog) -> None:
-        """It is used no more."""
+        """Queue a log for deletion."""
         self._logs.append(log)
 
     @property
     def is_busy(self) -> bool:
-        """Whether there is something to delete, or to see."""
+        """Whether a log is queued or being deleted."""
         return bool(self._logs) or self._task is not None
 
     def do_work(self) -> int:
-        """See what was deleted, and go on; how many were."""
+        """Check the running deletion and start the next one. Returns the number of logs deleted."""
         count = 0
         if self._task is not None and self._task.done():
             if self._task.result():
@@ -207,7 +208,7 @@ class FreedLogs:
         return count
 
     def free_all(self) -> None:
-        """Delete all: the driver ends, and no task runs any more."""
+        """Delete all remaining logs. Call it when the driver stops and no task runs any more."""
         if self._log is not None:
             self._logs.append(self._log)
             self._log = self._task = None

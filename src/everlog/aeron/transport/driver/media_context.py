@@ -1,4 +1,4 @@
-"""What a driver's endpoints are handed."""
+"""Builds the context of a driver's channel endpoints."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from everlog.aeron.transport.media.port_manager import SYSTEM_CHOICE, WildcardPo
 
 
 def media_context(context: DriverContext, network: Network, epoch_ns: Callable[[], int]) -> MediaContext:
-    """``epoch_ns`` is the clock of time stamps that channels ask for."""
+    """The context that all endpoints of a driver share. ``epoch_ns`` is the clock of the timestamps that channels may
+    request."""
     configuration, counters = context.configuration, context.counters
     sender_ports = configuration.sender_wildcard_port_range or SYSTEM_CHOICE
     receiver_ports = configuration.receiver_wildcard_port_range or SYSTEM_CHOICE
@@ -38,7 +39,7 @@ def media_context(context: DriverContext, network: Network, epoch_ns: Callable[[
 
 
 def endpoint_counters(system: SystemCounters) -> EndpointCounters:
-    """Those of the system counters that endpoints write."""
+    """The system counters that endpoints update."""
     return EndpointCounters(
         invalid_packets=system[SystemCounter.INVALID_PACKETS],
         short_sends=system[SystemCounter.SHORT_SENDS],
@@ -51,5 +52,5 @@ def endpoint_counters(system: SystemCounters) -> EndpointCounters:
 
 
 def receiver_ids(first: int) -> Iterator[int]:
-    """Numbers of 64 bits from any first one on."""
+    """Consecutive signed 64-bit receiver ids, starting at ``first``, with wrap-around."""
     return ((number + (1 << 63)) % (1 << 64) - (1 << 63) for number in itertools.count(first))

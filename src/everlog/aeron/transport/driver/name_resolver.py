@@ -1,9 +1,9 @@
-"""Drivers that tell each other their names: a channel may say ``endpoint=other-driver:40123``.
+"""Name resolution among drivers: channels may name another driver, as in ``endpoint=other-driver:40123``.
 Source: DriverNameResolver, DriverNameResolverCache.
 
-A machine of the conductor's thread (:meth:`DriverNameResolver.do_work`); names may be asked for from another one. Each
-driver tells its neighbours its own name and address every second, and all that it knows every two: who knows one
-neighbour soon knows all.
+Each driver sends its neighbours its own name and address every second, and all names it knows every two seconds. So a
+driver that knows one neighbour soon knows all. :meth:`DriverNameResolver.do_work` runs on the conductor's thread;
+names may be resolved on any thread.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from everlog.time_units import NS_PER_MS
 MAX_BOOTSTRAP_NEIGHBORS = 20
 MAX_CACHE_ENTRIES = 4096
 MAX_NEIGHBORS = 256
-"""Anyone who reaches the port can tell names and neighbours: more than these are not believed."""
+"""Limits on cached names and neighbours, because anyone who reaches the port can announce them."""
 WORK_INTERVAL_MS = 10
 BATCH_DATAGRAMS = 16
 NEIGHBORS_TYPE, CACHE_ENTRIES_TYPE, BOOTSTRAP_TYPE = 15, 16, 21
 _V4_LENGTH, _V6_LENGTH = 4, 16
 _ENTRY_OVERHEAD = 8 + 2 + 7
-"""Of an entry: what stands before its address, its name's length, and alignment."""
+"""Bytes of an entry besides address and name: the fields before the address, the name's length, and alignment."""
 
 
 @dataclass(slots=True)
 class _Entry:
-    """What is known of a name."""
+    """A cached address of a name."""
 
     address: bytes
     port: int
@@ -50,7 +50,7 @@ class _Entry:
 
 @dataclass(slots=True)
 class _Bootstrap:
-    """A neighbour that the configuration names."""
+    """A bootstrap neighbour of the configuration."""
 
     name: str
     counter: AtomicCounter
@@ -59,15 +59,16 @@ class _Bootstrap:
 
 
 class DriverNameResolver:
-    """See :class:`~everlog.aeron.transport.media.name_resolver.NameResolver`. ``beyond`` knows other names. Raises
-    :class:`UsageError` for a configuration without a name, and what opening a socket raises."""
+    """Resolves the names of drivers; ``fallback`` resolves all others. See
+    :class:`~everlog.aeron.transport.media.name_resolver.NameResolver`. Raises :class:`UsageError` for a wrong resolver
+    setting, and the errors of opening a socket."""
 
     name = "io.aeron.driver.DriverNameResolver"
 
-    def __init__(self, context: DriverContext, media: MediaContext, beyond: NameResolver = DEFAULT_RESOLVER) -> None:
+    def __init__(self, context: DriverContext, media: MediaContext, fallback: NameResolver = DEFAULT_RESOLVER) -> None:
         configuration = context.configuration
         self._context = context
-        self._beyond = beyond
+        self._fallback = fallback
         self._own_name = _own_name(configuration)
         self._mtu_length = configuration.mtu_length
         self._neighbor_timeout_ms = configuration.resolver_neighbor_timeout_ns // NS_PER_MS
@@ -75,12 +76,12 @@ class DriverNameResolver:
         self._neighbor_interval_ms = configuration.resolver_neighbor_resolution_interval_ns // NS_PER_MS
         self._bootstrap_interval_ms = configuration.resolver_bootstrap_neighbor_resolution_interval_ns // NS_PER_MS
         self._counters = media.counters
-        self._transport = _opened(_local_address(configuration, beyond), media)
+        self._transport = _opened(_local_address(configuration, fallback), media)
         self._local = self._transport.socket.local_address
         self._batch = Datagrams(BATCH_DATAGRAMS)
         self._cache: dict[tuple[str, int], _Entry] = {}
         self._neighbors: dict[SocketAddress, int] = {}
-        """Address to the time of the last activity, in milliseconds."""
+        """Address to time of last activity, in milliseconds."""
         self._neighbors_counter = self._allocate(
             NEIGHBORS_TYPE, f"Resolver neighbors: bound {self._transport.bind_address_and_port}"
         )
@@ -96,38 +97,38 @@ class DriverNameResolver:
     # Names
 
     def lookup(self, name: str, parameter: str, is_re_lookup: bool) -> str:
-        """As the resolver beyond."""
-        return self._beyond.lookup(name, parameter, is_re_lookup)
+        """Look up a name with the fallback resolver."""
+        return self._fallback.lookup(name, parameter, is_re_lookup)
 
     def resolve(self, host: str, parameter: str, is_re_resolution: bool) -> str | None:
-        """A driver's address, or what the resolver beyond says."""
+        """Resolve a driver's name from the cache, and any other name with the fallback resolver."""
         entry = self._cache.get((host, _V4_LENGTH)) or self._cache.get((host, _V6_LENGTH))
         if entry is not None:
             return _address(entry.address, entry.port).host
         if host == self._own_name:
             return self._local.host
-        return self._beyond.resolve(host, parameter, is_re_resolution)
+        return self._fallback.resolve(host, parameter, is_re_resolution)
 
     @property
     def neighbors(self) -> list[SocketAddress]:
-        """The drivers that are told."""
+        """Addresses of the drivers that get this driver's announcements."""
         return list(self._neighbors)
 
-    # The machine
+    # The cycle
 
     def do_work(self, now_ms: int) -> int:
-        """Every ten milliseconds, by a clock that never goes back: listen, forget, tell; how much was done. Raises
-        ``OSError``."""
+        """Receive, expire and send names, every ten milliseconds of a monotonic clock. Returns the amount of work done.
+        Raises ``OSError``."""
         if now_ms < self._work_deadline_ms:
             return 0
         self._work_deadline_ms = now_ms + WORK_INTERVAL_MS
-        work = self._listen(now_ms) + self._forget(now_ms)
+        work = self._receive(now_ms) + self._expire(now_ms)
         for bootstrap in self._bootstraps:
-            self._take_up(bootstrap)
+            self._finish_look_up(bootstrap)
         if self._self_deadline_ms <= now_ms:
-            self._tell_own_name(now_ms)
+            self._send_own_name(now_ms)
         if self._neighbor_deadline_ms <= now_ms:
-            self._tell_all_names(now_ms)
+            self._send_all_names(now_ms)
         if self._bootstraps and self._bootstrap_deadline_ms <= now_ms:
             self._bootstrap_deadline_ms = now_ms + self._bootstrap_interval_ms
             for bootstrap in self._bootstraps:
@@ -136,12 +137,12 @@ class DriverNameResolver:
         return work
 
     def close(self) -> None:
-        """Close the socket; counters stay as long as the driver's memory."""
+        """Close the socket. The counters are not freed."""
         self._transport.close()
 
-    # What others tell
+    # Receiving
 
-    def _listen(self, now_ms: int) -> int:
+    def _receive(self, now_ms: int) -> int:
         work = 0
         for index in range(self._transport.receive(self._batch)):
             view = self._batch.view(index)
@@ -152,14 +153,14 @@ class DriverNameResolver:
                 continue
             if isinstance(frame, Resolution):
                 for entry in frame.entries:
-                    self._hear(entry, self._batch.source(index), now_ms)
+                    self._on_entry(entry, self._batch.source(index), now_ms)
                     work += 1
         return work
 
-    def _hear(self, entry: ResolutionEntry, source: SocketAddress, now_ms: int) -> None:
+    def _on_entry(self, entry: ResolutionEntry, source: SocketAddress, now_ms: int) -> None:
         raw = entry.address
         if entry.is_self and not any(raw) and len(source.raw) == len(raw):
-            raw = source.raw  # bound to all its addresses: the one that it sends from will do
+            raw = source.raw  # the sender is bound to all its addresses: take the one it sent from
         if entry.port == self._local.port and entry.name == self._own_name:
             return
         last_ms = now_ms - max(entry.age_ms, 0)
@@ -173,7 +174,7 @@ class DriverNameResolver:
             self._neighbors[address] = last_ms
             self._neighbors_counter.set_release(len(self._neighbors))
 
-    def _forget(self, now_ms: int) -> int:
+    def _expire(self, now_ms: int) -> int:
         oldest_ms = now_ms - self._neighbor_timeout_ms
         names = [key for key, entry in self._cache.items() if entry.time_of_last_activity_ms < oldest_ms]
         addresses = [address for address, last_ms in self._neighbors.items() if last_ms <= oldest_ms]
@@ -187,9 +188,9 @@ class DriverNameResolver:
             self._neighbors_counter.set_release(len(self._neighbors))
         return len(names) + len(addresses)
 
-    # What is told
+    # Sending
 
-    def _tell_own_name(self, now_ms: int) -> None:
+    def _send_own_name(self, now_ms: int) -> None:
         if not self._bootstraps and not self._neighbors:
             return
         own = ResolutionEntry(self._own_name, self._local.raw, self._local.port, 0, True)
@@ -201,22 +202,22 @@ class DriverNameResolver:
             bootstrap.counter.set_release(int(bootstrap.address in self._neighbors))
         self._self_deadline_ms = now_ms + self._self_interval_ms
 
-    def _tell_all_names(self, now_ms: int) -> None:
+    def _send_all_names(self, now_ms: int) -> None:
         self._neighbor_deadline_ms = now_ms + self._neighbor_interval_ms
         entries: list[ResolutionEntry] = []
         length = 8
         for (name, _), entry in list(self._cache.items()):
             more = _ENTRY_OVERHEAD + len(entry.address) + len(name)
             if entries and length + more > self._mtu_length:
-                self._tell(entries)
+                self._send_entries(entries)
                 entries, length = [], 8
             age_ms = min(max(now_ms - entry.time_of_last_activity_ms, 0), (1 << 31) - 1)
             entries.append(ResolutionEntry(name, entry.address, entry.port, age_ms))
             length += more
         if entries:
-            self._tell(entries)
+            self._send_entries(entries)
 
-    def _tell(self, entries: list[ResolutionEntry]) -> None:
+    def _send_entries(self, entries: list[ResolutionEntry]) -> None:
         frame = wire.encode(Resolution(tuple(entries)))
         for address in self._neighbors:
             self._send(frame, address)
@@ -225,15 +226,15 @@ class DriverNameResolver:
         if self._transport.send_to(frame, address) < len(frame):
             self._counters.short_sends.increment_release()
 
-    # Neighbours that the configuration names
+    # Bootstrap neighbours
 
     def _bootstrap_neighbors(self, text: str) -> list[_Bootstrap]:
         names = [name.strip() for name in text.split(",") if name.strip()]
         if len(names) > MAX_BOOTSTRAP_NEIGHBORS:
             raise UsageError(
                 "aeron.driver.resolver.bootstrap.neighbor",
-                found=f"{len(names)} neighbours",
-                expected=f"{MAX_BOOTSTRAP_NEIGHBORS} at most",
+                found=str(len(names)),
+                expected=f"a list of at most {MAX_BOOTSTRAP_NEIGHBORS} neighbours",
             )
         return [
             _Bootstrap(
@@ -243,16 +244,16 @@ class DriverNameResolver:
         ]
 
     def _look_up(self, bootstrap: _Bootstrap) -> None:
-        """May take long: it is done elsewhere."""
+        """Start looking up a neighbour's address, as a task because it may take long."""
         if bootstrap.lookup is None:
             try:
                 bootstrap.lookup = self._context.tasks.submit(
-                    lambda: known_address(bootstrap.name, "endpoint", self._beyond)
+                    lambda: known_address(bootstrap.name, "endpoint", self._fallback)
                 )
             except UsageError as error:
                 self._set_address(bootstrap, error)
 
-    def _take_up(self, bootstrap: _Bootstrap) -> None:
+    def _finish_look_up(self, bootstrap: _Bootstrap) -> None:
         if bootstrap.lookup is not None and bootstrap.lookup.done():
             lookup, bootstrap.lookup = bootstrap.lookup, None
             try:
@@ -272,24 +273,24 @@ class DriverNameResolver:
 
 
 class _ResolverTransport(UdpTransport):
-    """The resolver's socket."""
+    """The resolver's UDP socket."""
 
     def close(self) -> None:
-        """Close it; may be called again."""
+        """Close the socket. Idempotent."""
         self._close_sockets()
 
 
 def _own_name(configuration: Configuration) -> str:
     name = configuration.resolver_name or ""
     if not name or not name.isascii() or len(name) > wire.MAX_NAME_LENGTH:
-        expected = f"1 to {wire.MAX_NAME_LENGTH} ASCII letters"
+        expected = f"1 to {wire.MAX_NAME_LENGTH} ASCII characters"
         raise UsageError("aeron.driver.resolver.name", found=repr(name), expected=expected)
     return name
 
 
-def _local_address(configuration: Configuration, beyond: NameResolver) -> SocketAddress:
+def _local_address(configuration: Configuration, fallback: NameResolver) -> SocketAddress:
     text = configuration.resolver_interface
-    wanted = ANY_INTERFACE if not text else parse_interface(text, beyond)
+    wanted = ANY_INTERFACE if not text else parse_interface(text, fallback)
     if not isinstance(wanted, InterfaceSearch):
         raise UsageError("aeron.driver.resolver.interface", found=repr(text), expected="HOST:PORT")
     return wanted.address

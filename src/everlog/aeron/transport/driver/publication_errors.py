@@ -1,4 +1,4 @@
-"""Receivers that can't use a publication: its publishers are told. Source: DriverConductor.onPublicationError."""
+"""Reports errors of a publication's receivers to its publishers. Source: DriverConductor.onPublicationError."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from everlog.aeron.transport.driver.context import DriverContext
 from everlog.aeron.transport.protocol import commands
 
 
-def tell(context: DriverContext, error: PublicationError) -> None:
-    """Into the error log, and to all clients."""
+def report(context: DriverContext, error: PublicationError) -> None:
+    """Write the error to the error log, and send it to all clients."""
     text = (
         f"onPublicationError: registrationId={error.registration_id},"
         f" destinationRegistrationId={error.destination_registration_id}, sessionId={error.session_id},"

@@ -1,4 +1,4 @@
-"""What every media driver of ours can be asked, in this process or in a child."""
+"""The interface of a running media driver, in this process or in a child process."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from types import TracebackType
 from typing import Self
 
 Warn = Callable[[str], None]
-"""Takes what a user should know, in one line."""
+"""Receives one-line warnings for the user."""
 
 
 class RunningDriver(ABC):
-    """A driver that runs. Use it as a context manager, or end it with :meth:`close`."""
+    """A running driver. Use it as a context manager, or stop it with :meth:`close`."""
 
     dir: str
-    """Its folder, which clients connect to (``aeron.dir``)."""
+    """The driver's folder, which clients connect to (``aeron.dir``)."""
     pid: int
-    """Its process."""
+    """The driver's process id."""
 
     @property
     @abstractmethod
     def is_running(self) -> bool:
-        """Whether the driver still runs: it was not closed, no client asked it to end, and it did not die."""
+        """Whether the driver still runs. It stops when it is closed, when a client terminates it, or when it dies."""
 
     @abstractmethod
-    def wait(self, seconds: float | None = None) -> bool:
-        """Until it does not run any more; ``False`` when that takes longer."""
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until the driver has stopped. Returns ``False`` if it still runs after ``timeout_s`` seconds."""
 
     @abstractmethod
     def close(self) -> None:
-        """Ends it; its folder is deleted where the configuration says so. Idempotent."""
+        """Stop the driver, and delete its folder if the configuration says so. Idempotent."""
 
     def __enter__(self) -> Self:
         return self

@@ -1,4 +1,5 @@
-"""What the system gives UDP sockets for their buffers, and whether that is enough.
+"""Finds the system's lengths of UDP socket buffers, and checks that they are enough.
+
 Source: Aeron, MediaDriver.Context.resolveOsSocketBufLengths, Configuration.validateSocketBufferLengths."""
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from everlog.errors import UsageError
 
 INT32_MAX = (1 << 31) - 1
 OVERHEAD = 2 if sys.platform == "linux" else 1
-"""Linux reports twice the usable length, for its own bookkeeping; Aeron's driver halves it, as Java's library does."""
+"""Factor between reported and usable length. Linux doubles the length for its bookkeeping; Aeron's driver halves it, as
+Java's library does."""
 
 
 def system_socket_lengths() -> SocketLengths:
-    """By default and at most, as a socket tells them that asks for as much as there can be."""
+    """Measure the default and the greatest lengths, by asking for the largest possible buffers on a new socket."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as found:
         default_sndbuf, max_sndbuf = _range(found, socket.SO_SNDBUF)
         default_rcvbuf, max_rcvbuf = _range(found, socket.SO_RCVBUF)
@@ -33,20 +35,20 @@ def _range(found: socket.socket, option: int) -> tuple[int, int]:
     default = found.getsockopt(socket.SOL_SOCKET, option) // OVERHEAD
     try:
         found.setsockopt(socket.SOL_SOCKET, option, INT32_MAX)
-    except OSError:  # some systems refuse what is too much, where Linux gives what there is
+    except OSError:  # some systems refuse a length above their maximum; Linux caps it
         return default, default
     return default, found.getsockopt(socket.SOL_SOCKET, option) // OVERHEAD
 
 
 def check_socket_lengths(configuration: Configuration, system: SocketLengths, warn: Callable[[str], None]) -> None:
-    """Warns of lengths that the system does not give. Raises :class:`UsageError` where its own are too small for the
-    MTU or the receiver's window."""
+    """Warn of configured lengths that the system won't grant. Raises :class:`UsageError` if a buffer is too small for
+    the MTU or for the receiver's initial window."""
     for name, wanted, most in (
         ("aeron.socket.so_sndbuf", configuration.socket_sndbuf_length, system.max_sndbuf),
         ("aeron.socket.so_rcvbuf", configuration.socket_rcvbuf_length, system.max_rcvbuf),
     ):
         if wanted > most:
-            warn(f"{name}: {wanted} bytes are asked for, and the system gives {most} at most")
+            warn(f"{name} is {wanted}, but the system allows at most {most} bytes")
     for name, given, default, need, what in (
         (
             "aeron.socket.so_sndbuf",
@@ -64,4 +66,4 @@ def check_socket_lengths(configuration: Configuration, system: SocketLengths, wa
         ),
     ):
         if (given or default) < need:
-            raise UsageError(name, found=str(given or default), expected=f"at least {what}, {need}")
+            raise UsageError(name, found=str(given or default), expected=f"at least {need} ({what})")

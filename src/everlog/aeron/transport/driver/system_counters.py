@@ -1,4 +1,5 @@
-"""A driver's own counters, the first of its counters file. Source: SystemCounterDescriptor, MediaDriver.Context."""
+"""The driver's system counters, which come first in its counters file. Source: SystemCounterDescriptor,
+MediaDriver.Context."""
 
 from __future__ import annotations
 
@@ -11,14 +12,14 @@ from everlog.aeron.transport.format.counters import SYSTEM
 from everlog.aeron.transport.memory.counters_memory import AtomicCounter, Counters
 
 AERON_VERSION = 1, 51, 0
-"""The version of Aeron that this driver does as."""
+"""The version of Aeron whose behaviour this driver implements."""
 CONTROL_PROTOCOL_VERSION = 1, 0, 0
 _KEY = Struct("<i")
 _UNITS = (("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000))
 
 
 class SystemCounter(IntEnum):
-    """Id of each, in the order in which they are allocated."""
+    """Ids of the system counters, in order of allocation."""
 
     BYTES_SENT = 0
     BYTES_RECEIVED = 1
@@ -69,7 +70,7 @@ class SystemCounter(IntEnum):
 
 
 def duration_text(duration_ns: int) -> str:
-    """``100ms`` for 100,000,000, as Agrona's ``SystemUtil.formatDuration``."""
+    """Format a duration as Agrona's ``SystemUtil.formatDuration`` does: 100,000,000 gives ``100ms``."""
     for unit, length in _UNITS:
         if duration_ns >= length and duration_ns % length == 0:
             return f"{duration_ns // length}{unit}"
@@ -77,13 +78,13 @@ def duration_text(duration_ns: int) -> str:
 
 
 def version_number(version: tuple[int, int, int]) -> int:
-    """As a semantic version is kept in a counter."""
+    """Encode a semantic version as a counter's value."""
     major, minor, patch = version
     return major << 16 | minor << 8 | patch
 
 
 def version_info() -> str:
-    """How labels name the software; monitoring tools look for ``version=``."""
+    """The software's version as labels show it; monitoring tools search for ``version=``."""
     return f"version={'.'.join(map(str, AERON_VERSION))} commit=everlog"
 
 
@@ -135,11 +136,11 @@ LABELS = (
     "Status Messages rejected",
     "Failed offers to NativeResourceAgentProxy",
 )
-"""In the order of the ids."""
+"""Label templates, in order of the ids."""
 
 
 def labels(configuration: Configuration) -> dict[SystemCounter, str]:
-    """The label of each."""
+    """The labels of all system counters under a configuration."""
 
     def threshold(duration_ns: int) -> str:
         return f"threshold={duration_text(duration_ns)}"
@@ -157,8 +158,8 @@ def labels(configuration: Configuration) -> dict[SystemCounter, str]:
 
 
 class SystemCounters:
-    """All of them, allocated: ``system_counters[SystemCounter.ERRORS]``. ``counters`` must be new, so that each has
-    its own id."""
+    """The allocated system counters, by id: ``system_counters[SystemCounter.ERRORS]``. ``counters`` must be empty, so
+    that each counter gets its own id."""
 
     def __init__(self, counters: Counters, configuration: Configuration, now_ms: int) -> None:
         self._counters = {
@@ -175,8 +176,8 @@ class SystemCounters:
 
 
 class CycleTime:
-    """How long an agent was away between two of its cycles: the longest, and how often it was longer than a threshold.
-    What was before its first cycle does not count. Source: DutyCycleStallTracker."""
+    """Tracks the time between the starts of an agent's cycles: the longest, and how many exceeded a threshold. The time
+    before the first cycle does not count. Source: DutyCycleStallTracker."""
 
     __slots__ = ("_exceeded", "_last_ns", "_max", "_max_ns", "_threshold_ns")
 
@@ -188,11 +189,11 @@ class CycleTime:
         self._max_ns = 0
 
     def restart(self) -> None:
-        """There was nothing to do for the agent for a while: that is no cycle."""
+        """Exclude the time until the next cycle, because the agent was idle."""
         self._last_ns = None
 
     def measure(self, now_ns: int) -> None:
-        """A cycle begins."""
+        """Record that a cycle begins."""
         duration_ns = 0 if self._last_ns is None else now_ns - self._last_ns
         self._last_ns = now_ns
         if duration_ns > self._max_ns:

@@ -1,11 +1,12 @@
-"""Subscribers that a stream does not wait for (``tether=false``): one that falls behind its window is left behind, and
-may come back later. Source: UntetheredSubscription and the ``checkUntetheredSubscriptions`` of publications and images.
+"""Untethered subscribers (``tether=false``), which a stream does not wait for. One that falls behind the window loses
+the image and may rejoin later. Source: UntetheredSubscription and the ``checkUntetheredSubscriptions`` of publications
+and images.
 
 | state | until | then |
 | --- | --- | --- |
-| active | its position is not beyond the limit for ``window_limit_ns`` | its client loses the image; lingers |
-| lingers | ``linger_ns`` | its position counts no more; rests, or is forgotten if it does not rejoin |
-| rests | ``resting_ns`` | its position counts, its client gets an image again; active |
+| active | its position stayed at or below the limit for ``window_limit_ns`` | its client loses the image; lingers |
+| lingers | ``linger_ns`` passed | its position no longer counts; rests, or is removed if it does not rejoin |
+| rests | ``resting_ns`` passed | its position counts again and its client gets the image; active |
 """
 
 from __future__ import annotations
@@ -26,21 +27,22 @@ class UntetheredLink(Protocol):
 
 
 class UntetheredStream(Protocol):
-    """What happens to a stream's subscribers."""
+    """What a stream does when the state of an untethered subscriber changes."""
 
     def on_untethered_inactive(self, link: UntetheredLink) -> None:
-        """Tell its client that the image is gone."""
+        """Notify the subscriber's client that the image is unavailable."""
 
     def on_untethered_resting(self, position: AtomicCounter) -> None:
-        """The position counts no more."""
+        """Stop counting the position."""
 
     def on_untethered_active(self, link: UntetheredLink, position: AtomicCounter) -> None:
-        """The position counts from now on; tell the client of the image."""
+        """Count the position again, and notify the client that the image is available."""
 
 
 @dataclass(frozen=True, slots=True)
 class UntetheredTimeouts:
-    """Nanoseconds until a subscriber that is too slow is left behind, until its image goes, until it comes back."""
+    """Nanoseconds that a subscriber may stay behind the window, that its position still counts after it lost the
+    image, and that it rests before it rejoins."""
 
     window_limit_ns: int = 5_000_000_000
     linger_ns: int = 5_000_000_000
@@ -66,7 +68,7 @@ class _Subscription:
 
 
 class UntetheredSubscriptions:
-    """Those of one stream."""
+    """The untethered subscribers of one stream."""
 
     def __init__(self, timeouts: UntetheredTimeouts) -> None:
         self._timeouts = timeouts
@@ -76,15 +78,16 @@ class UntetheredSubscriptions:
         return len(self._subscriptions)
 
     def add(self, link: UntetheredLink, position: AtomicCounter, now_ns: int) -> None:
-        """A subscriber that is not waited for; its position counts."""
+        """Add an untethered subscriber, in the active state."""
         self._subscriptions.append(_Subscription(link, position, now_ns))
 
     def remove(self, link: UntetheredLink) -> None:
-        """It is gone."""
+        """Remove a subscription that ended."""
         self._subscriptions = [other for other in self._subscriptions if other.link is not link]
 
     def check(self, now_ns: int, limit_position: int, stream: UntetheredStream) -> None:
-        """Leave behind who has not come beyond ``limit_position`` in time, and take back who has rested."""
+        """Move all subscribers through the states of the table above. ``limit_position`` is the limit that active ones
+        must have passed."""
         timeouts = self._timeouts
         for subscription in list(self._subscriptions):
             age_ns = now_ns - subscription.time_of_last_update_ns
@@ -111,7 +114,7 @@ class UntetheredSubscriptions:
             subscription.position.close()
 
     def close(self) -> None:
-        """Free the positions of those that rest: they are in nobody else's hands."""
+        """Free the position counters of resting subscribers, which nobody else holds."""
         for subscription in self._subscriptions:
             if subscription.state is _State.RESTING:
                 subscription.position.close()

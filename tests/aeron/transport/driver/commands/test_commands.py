@@ -1,5 +1,5 @@
-"""Commands of clients to our conductor, and its answers. Texts and codes are those of Java's driver 1.51.0, which was
-given the same commands (parameters in the order in which they were written)."""
+"""Clients' commands to the conductor, and its answers. Texts and codes are those of Java's driver 1.51.0 for the
+same commands (parameters in the order in which they were written)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Publications and subscriptions in shared memory, as our conductor makes, ties and ends them: events in the order in
-which Java's driver sends them, its labels, what the log's metadata say."""
+"""IPC publications and subscriptions: creating, linking and ending them. Events are in the order of Java's driver,
+with its labels and log metadata."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TERM, WINDOW = 65_536, 32_768
 
 
 def claim(log: log_memory.LogMemory, position: int) -> None:
-    """As a publisher claims, and writes one frame over all of it."""
+    """Claim as a publisher does, and write one frame over the whole claim."""
     count = position // TERM
     log_memory.set_active_term_count(log.metadata, count)
     log_memory.set_raw_tail(log.metadata, count % 3, log_memory.pack_tail(log.initial_term_id + count, position % TERM))
@@ -249,7 +249,7 @@ def test_an_exclusive_publication_is_not_helped_on() -> None:
 
 
 def untethered(rejoin: bool) -> tuple[ConductedDriver, commands.OnAvailableImage, commands.OnAvailableImage]:
-    """A subscriber that reads, one that does not and is not tethered; a publication that both have."""
+    """A publication with two subscribers: one reads, the other is untethered and does not."""
     driver = ConductedDriver()
     driver.alive = 1, 2, 5
     ready = driver.add_publication("aeron:ipc?untethered-window-limit-timeout=2s|untethered-resting-timeout=3s")

@@ -57,7 +57,7 @@ class Stream:
         self.counters.put_i64(256 + 128 * index, position)
 
     def claim(self, position: int) -> None:
-        """As publishers do."""
+        """Claim as publishers do."""
         count = position // self.term_length
         log_memory.set_active_term_count(self.log.metadata, count)
         tail = log_memory.pack_tail(self.log.initial_term_id + count, position % self.term_length)

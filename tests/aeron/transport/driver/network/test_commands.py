@@ -1,5 +1,5 @@
-"""Commands about the network to our conductor on a simulated machine. Codes, texts and the order of counters are those
-of Java's driver 1.51.0, which was given the same commands."""
+"""Network commands to the conductor on a simulated machine. Codes, texts and the order of counters are those of
+Java's driver 1.51.0 for the same commands."""
 
 from __future__ import annotations
 
@@ -302,7 +302,7 @@ def test_a_publication_whose_client_gets_no_counter_ends(channel: str, needed: i
 
 
 class Slow:
-    """A task of a name server that does not answer yet. In front of it others wait."""
+    """A task on a name server that does not answer yet, which delays the tasks after it."""
 
     def __init__(self, value: object) -> None:
         self.value = value

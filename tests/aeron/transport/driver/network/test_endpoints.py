@@ -1,4 +1,4 @@
-"""Endpoints on the simulated network: what goes where, what is taken from whom, and what is counted."""
+"""Endpoints on the simulated network: where they send, from whom they accept, and what they count."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TERM_LENGTH = 65536
 
 @dataclass
 class Told:
-    """What endpoints told others."""
+    """Records the endpoints' callbacks."""
 
     errors: list[str] = field(default_factory=list)
     asked: list[tuple[Any, ...]] = field(default_factory=list)
@@ -54,7 +54,7 @@ class Told:
 
 @dataclass
 class Publication:
-    """What a sender would do with answers."""
+    """A sender's handling of answers."""
 
     session_id: int = 1
     stream_id: int = 10
@@ -86,7 +86,7 @@ class Publication:
 
 
 class Rig:
-    """Two machines, and what endpoints on the first one need."""
+    """Two machines, and the dependencies of endpoints on the first one."""
 
     def __init__(self) -> None:
         self.network = SimulatedNetwork(1)

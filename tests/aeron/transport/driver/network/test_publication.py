@@ -15,7 +15,7 @@ WINDOW = TERM // 2
 
 
 def run(stream: Sending, end: int) -> None:
-    """Publish, send and receive until the sender is at ``end`` or behind it."""
+    """Publish, send and receive until the sender has reached ``end``."""
     while stream.sender_position < end:
         stream.offer(FULL)
         stream.send()
@@ -24,7 +24,7 @@ def run(stream: Sending, end: int) -> None:
 
 
 def is_clean(stream: Sending, start: int, end: int) -> bool:
-    """Whether all bytes of positions are zero."""
+    """Whether all bytes between two positions are zero."""
     index, offset = start // TERM % 3, start % TERM
     return stream.log.terms[index].read(offset, end - start) == bytes(end - start)
 

@@ -1,4 +1,4 @@
-"""Publications, images and spies of a whole driver on a simulated machine: its events, its log buffers, its end."""
+"""Publications, images and spies of a whole driver on a simulated machine: its events, log buffers and shutdown."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PAYLOAD = b"0123456789abcdef" * 2
 
 
 def offer(driver: ConductedDriver, ready: commands.OnPublicationReady, count: int = 1) -> int:
-    """As a publisher writes ``count`` messages of 32 bytes; the position behind them."""
+    """Write ``count`` messages of 32 bytes as a publisher does. Returns the position after them."""
     log = driver.log(ready)
     header = DataHeader.unpack_from(log.default_header)
     offset = log_memory.raw_tail(log.metadata, 0) & 0xFFFFFFFF
@@ -42,7 +42,7 @@ def metadata(log: log_memory.LogMemory) -> LogMetaData:
 
 
 def run(driver: ConductedDriver, network: SimulatedNetwork, duration_ns: int, step_ns: int = MS) -> None:
-    """Time and the network go on."""
+    """Let time pass, with network traffic."""
     end_ns = driver.now_ns + duration_ns
     while driver.now_ns < end_ns:
         driver.now_ns += step_ns
@@ -105,7 +105,7 @@ def test_streams_go_over_ipv6_too() -> None:
 
 
 class OwnMachine(SystemNetwork):
-    """The machine that tests run on."""
+    """The machine that runs the tests."""
 
     interfaces = staticmethod(system_interfaces)
 
@@ -298,7 +298,7 @@ def test_a_spy_that_rests_lets_go_of_a_publication_that_ends() -> None:
 
 
 class HeldTask:
-    """Done when it is let go."""
+    """A task that finishes when it is released."""
 
     def __init__(self, task: Callable[[], Any]) -> None:
         self.result = task

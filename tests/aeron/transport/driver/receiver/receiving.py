@@ -1,5 +1,5 @@
-"""Datagrams as publications send them, worked out by hand from the frame header's layout: for tests of who receives
-them. Terms are of 64 KiB."""
+"""Datagrams as publications send them, worked out by hand from the frame header's layout, for tests of receivers.
+Terms are of 64 KiB."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EOS, REVOKED = 0x20, 0x10
 
 
 def term_id(position: int, initial: int = INITIAL) -> int:
-    """As an int32, which wraps."""
+    """A term id, wrapped to an int32."""
     value = (initial + position // TERM) & 0xFFFFFFFF
     return value - (1 << 32) if value >> 31 else value
 
@@ -37,7 +37,7 @@ def data_frame(
 
 
 def padding_frame(position: int, length: int, *, initial: int = INITIAL) -> bytes:
-    """The header of a padding frame: all that is ever sent of it."""
+    """The header of a padding frame, which is all that is sent of it."""
     return HEADER.pack(length, 0, WHOLE, PADDING, position % TERM, SESSION, STREAM, term_id(position, initial), 0)
 
 

@@ -1,7 +1,7 @@
-"""The receiving side of a driver on a simulated network: a receiver, one endpoint, and a conductor that makes images as
-the real one does and otherwise notes what it is told. The tests are the source, at 10.0.0.1.
+"""The receiving side of a driver on a simulated network: a receiver, one endpoint, and a conductor that creates images
+as the real one does and records all other callbacks. The tests are the source, at 10.0.0.1.
 
-Terms are of 64 KiB, times nanoseconds.
+Terms are of 64 KiB, times in nanoseconds.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Link:
 
 
 class Errors(list[str]):
-    """Each kind once."""
+    """Records each kind of error once."""
 
     def record(self, error: BaseException | str, now_ms: int | None = None) -> None:
         if str(error) not in self:
@@ -70,7 +70,7 @@ class Errors(list[str]):
 
 @dataclass(frozen=True)
 class Options:
-    """Of all images that are made."""
+    """Options of all new images."""
 
     is_reliable: bool = True
     congestion: str | None = None
@@ -82,7 +82,7 @@ class Options:
 
 
 class Source:
-    """A socket that publications could be behind."""
+    """A socket that stands for publications."""
 
     def __init__(self, machine: SimulatedMachine, port: int, to: SocketAddress) -> None:
         self.address = SocketAddress(machine.name, port)
@@ -95,7 +95,7 @@ class Source:
             self._socket.send(data, self.to)
 
     def heard(self) -> list[wire.Frame]:
-        """What was answered since the last time."""
+        """The frames received since the last call."""
         frames: list[wire.Frame] = []
         while self._socket.receive(self._batch):
             frames += [wire.decode(self._batch.read(index)) for index in range(len(self._batch))]
@@ -103,7 +103,7 @@ class Source:
 
 
 class ReceivingDriver:
-    """``links``: who subscribes when an image is made. ``told``: what else the conductor was asked for."""
+    """``links`` are the subscriptions of new images. ``told`` has the other callbacks to the conductor."""
 
     def __init__(
         self,
@@ -242,19 +242,19 @@ class ReceivingDriver:
         )
 
     def __getattr__(self, name: str) -> Any:
-        """What the conductor is told otherwise is noted."""
+        """Record any other callback to the conductor."""
         if name.startswith("_"):
             raise AttributeError(name)
         return lambda *arguments: self.told.append((name, *arguments))
 
     def names(self) -> list[str]:
-        """Of what it was told."""
+        """The names of recorded callbacks."""
         return [each[0] for each in self.told]
 
     # Time
 
     def step(self, after: int = 0) -> list[wire.Frame]:
-        """One cycle of all ``after`` so many nanoseconds; what the source heard."""
+        """Run one cycle of all parts, ``after`` nanoseconds later. Returns the frames that the source received."""
         self.now += after
         self.network.advance(self.now)
         self.receiver.do_work(self.now, self.now // MS)
@@ -265,14 +265,14 @@ class ReceivingDriver:
         return self.source.heard()
 
     def run(self, duration: int, every: int = 10 * MS) -> list[wire.Frame]:
-        """Many cycles; what the source heard."""
+        """Run many cycles. Returns the frames that the source received."""
         frames: list[wire.Frame] = []
         for _ in range(duration // every):
             frames += self.step(every)
         return frames
 
     def time_event(self, after: int = 0) -> None:
-        """The conductor looks at the time."""
+        """Run the conductor's time event."""
         self.now += after
         for image in self.images:
             image.on_time_event(self.now, self.now // MS, self)  # type: ignore[arg-type]
@@ -285,7 +285,7 @@ class ReceivingDriver:
         self.step()
 
     def connect(self, *setups: bytes) -> PublicationImage:
-        """Subscribe, and have an image by a setup."""
+        """Subscribe, and create an image with a setup."""
         self.subscribe()
         self.source.send(*setups)
         for _ in range(3):
@@ -303,15 +303,15 @@ class ReceivingDriver:
 
 
 def statuses(frames: list[wire.Frame]) -> list[wire.StatusMessage]:
-    """The status messages among them."""
+    """The status messages among frames."""
     return [frame for frame in frames if isinstance(frame, wire.StatusMessage)]
 
 
 def naks(frames: list[wire.Frame]) -> list[wire.Nak]:
-    """The NAKs among them."""
+    """The NAKs among frames."""
     return [frame for frame in frames if isinstance(frame, wire.Nak)]
 
 
 def seeded(seed: int) -> random.Random:
-    """Randomness that is the same each time."""
+    """A random source with a fixed seed."""
     return random.Random(seed)

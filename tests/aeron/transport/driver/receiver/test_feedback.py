@@ -1,4 +1,4 @@
-"""How long a receiver waits: formulas worked out by hand."""
+"""Delays before NAKs, compared with formulas worked out by hand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MS = 1_000_000
 
 
 class Drawn(random.Random):
-    """Not random at all."""
+    """A random source with a fixed value."""
 
     def __init__(self, value: float) -> None:
         super().__init__(0)

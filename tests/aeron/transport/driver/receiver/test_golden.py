@@ -1,4 +1,4 @@
-"""A capture of two real drivers between which datagrams get lost: our receiver in the place of theirs."""
+"""A capture between two real drivers with packet loss, replayed to our receiver."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ TARGET = SocketAddress("10.0.0.2", 4000)
 
 
 def payload(seed: int, number: int) -> bytes:
-    """Of a message of the captures."""
+    """The payload of a message of the captures."""
     length = SIZES[number % len(SIZES)]
     return bytes((seed * 31 + number * 7 + length + j * (1 + (number & 3))) & 0xFF for j in range(length))
 
 
 class Replay:
-    """Everything of the capture into our receiver, datagram by datagram; a subscriber reads what is there."""
+    """Replays the whole capture datagram by datagram, while a subscriber reads."""
 
     def __init__(self) -> None:
         self.driver = ReceivingDriver(CHANNEL)
@@ -56,7 +56,7 @@ class Replay:
 
 
 def messages(stream: bytes) -> list[tuple[int, bytes]]:
-    """Reserved value and payload of each, put together."""
+    """Reserved value and payload of each message, concatenated."""
     found: list[tuple[int, bytes]] = []
     at, parts = 0, b""
     while at < len(stream):
@@ -70,7 +70,7 @@ def messages(stream: bytes) -> list[tuple[int, bytes]]:
 
 
 def covers(nak: wire.Nak, other: wire.Nak) -> bool:
-    """Whether it asks for all that the other one asks for."""
+    """Whether NAKs request everything that the other receiver requested."""
     starts = nak.term_offset <= other.term_offset
     return nak.term_id == other.term_id and starts and other.term_offset + other.length <= nak.term_offset + nak.length
 

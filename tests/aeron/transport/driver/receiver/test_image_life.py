@@ -1,5 +1,5 @@
-"""An image on a simulated network, from its setup to its end: status messages, NAKs, liveness, rejection, windows. What
-is expected is what the real driver sends in these states."""
+"""An image on a simulated network, from its setup to its end: status messages, NAKs, liveness, rejection, windows.
+Expectations follow the real driver."""
 
 from __future__ import annotations
 
@@ -333,7 +333,7 @@ def test_an_untethered_subscriber_that_does_not_keep_up_is_left_behind_and_comes
 
 
 def resting(driver: ReceivingDriver) -> PublicationImage:
-    """An image whose second subscriber, which is not waited for, is left behind and rests."""
+    """An image whose second subscriber is untethered, lost the image, and rests."""
     driver.links = [Link(), Link(is_tether=False)]
     image = driver.connect(setup())
     driver.source.send(*(data_frame(at, b"x" * 992) for at in range(0, 31 << 10, 1024)))

@@ -1,5 +1,5 @@
-"""Data frames from the network into images' terms, compiled and in Python: datagrams worked out by hand, what the real
-driver's PublicationImage and DataPacketDispatcher do with them."""
+"""Writing data frames from the network into images' terms, compiled and in Python. Datagrams are worked out by hand;
+expectations follow the real driver's PublicationImage and DataPacketDispatcher."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ KINDS = ["compiled", "twin"]
 
 
 class Kernel:
-    """The classes under test and the ones that they work on."""
+    """The classes under test and those that they work on."""
 
     def __init__(self, kind: str) -> None:
         if kind == "twin":
@@ -67,7 +67,7 @@ class Image:
         self.sessions.put(STREAM, SESSION, self.rebuilder)
 
     def take(self, *datagrams: bytes, transport: int = 0) -> list[tuple[int, int]]:
-        """Insert a batch; the notes of it."""
+        """Insert a batch. Returns its notes."""
         batch = self.kernel.datagrams(max(len(datagrams), 1))
         for data in datagrams:
             assert batch.add(data, SOURCE)
@@ -76,12 +76,12 @@ class Image:
 
     @property
     def counts(self) -> tuple[int, int, int, int]:
-        """Of the last batch: invalid datagrams, heartbeats, under-runs, over-runs."""
+        """Counts of the last batch: invalid datagrams, heartbeats, under-runs, over-runs."""
         sessions = self.sessions
         return sessions.invalid, sessions.heartbeats, sessions.under_runs, sessions.over_runs
 
     def written(self) -> bytes:
-        """All three terms."""
+        """The content of all three terms."""
         return b"".join(term.read(0, TERM) for term in self.terms)
 
 
@@ -272,7 +272,7 @@ TWO = data_frame(0, b"x" * 32) + data_frame(64, b"y" * 32)
 
 
 def changed(data: bytes, at: int, value: int, size: int = 4) -> bytes:
-    """With a number in it overwritten."""
+    """A datagram with one number overwritten."""
     return data[:at] + value.to_bytes(size, "little", signed=value < 0) + data[at + size :]
 
 

@@ -1,5 +1,5 @@
-"""How far an image's stream is there, compiled and in Python: terms filled by hand, positions as subscribers and
-hostile processes write them."""
+"""How far an image is complete, compiled and in Python. Terms are filled by hand; positions are those of subscribers
+and of hostile processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HUGE = (1 << 63) - 1
 
 
 class Stream:
-    """Three terms and a tracker of what is in them."""
+    """Three terms and their tracker."""
 
     def __init__(self, kind: str, start: int = 0) -> None:
         if kind == "twin":
@@ -31,11 +31,11 @@ class Stream:
         self.tracker = tracker(self.terms, start, (self.counters, 0))
 
     def put(self, position: int, length: int = 96) -> None:
-        """A frame of so many bytes arrives."""
+        """Write an arriving frame of a given length."""
         self.terms[position // TERM % 3].write(position % TERM, data_frame(position, b"x" * (length - 32)))
 
     def subscribe(self, number: int, position: int) -> int:
-        """A subscriber's position; gives where it is."""
+        """Add a subscriber's position. Returns its offset."""
         self.counters.put_i64(128 * number, position)
         self.tracker.add_subscriber(self.counters, 128 * number)
         return 128 * number
@@ -46,7 +46,7 @@ class Stream:
 
     @property
     def told(self) -> int:
-        """The counter's value."""
+        """The value of the position counter."""
         value: int = self.counters.get_i64(0)
         return value
 

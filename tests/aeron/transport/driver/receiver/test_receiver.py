@@ -1,5 +1,5 @@
-"""The receiver on a simulated network: setups, sessions, invalid packets, destinations, what the conductor asks for.
-What is expected is what the real driver sends in these states."""
+"""The receiver on a simulated network: setups, sessions, invalid packets, destinations, commands of the conductor.
+Expectations follow the real driver."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_subscriptions_to_one_session_leave_out_the_others() -> None:
 
 
 def make_up_sessions(driver: ReceivingDriver) -> None:
-    """Data of more sessions than are remembered."""
+    """Send data of more sessions than are tracked."""
     for start in range(0, MAX_SESSIONS + 512, 256):
         for session in range(start, start + 256):
             driver.source.send(data_frame(0, b"", session=session))

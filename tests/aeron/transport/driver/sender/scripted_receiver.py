@@ -1,6 +1,7 @@
-"""A receiver as short as can be: it asks for what it misses, says how far it is, and keeps what it got.
+"""A minimal receiver: it sends NAKs and status messages, and keeps the data.
 
-It shares no code with the driver's: what arrives is put where its header says, and read when all before it is there.
+It shares no code with the driver's: data is put where its header says, and is read once everything before it has
+arrived.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ _HEADER = struct.Struct("<iBBHiiiiq")
 
 
 class ScriptedReceiver:
-    """Of one stream, at ``port`` of a machine; ``reads``: whether it takes what it got, so that its window moves."""
+    """Receives one stream at ``port`` of a machine. ``reads`` says whether it consumes data, so that its window
+    moves."""
 
     def __init__(
         self,
@@ -45,7 +47,7 @@ class ScriptedReceiver:
         self._last_status_ns = self._last_nak_ns = -(1 << 62)
 
     def cycle(self, now_ns: int) -> None:
-        """Take what is there; ask and tell."""
+        """Take incoming data; send NAKs and status messages."""
         for index in range(self.socket.receive(self._batch)):
             self._on_datagram(self._batch.read(index), self._batch.source(index))
         self._read()
@@ -62,7 +64,7 @@ class ScriptedReceiver:
             self._send_nak()
 
     def send_status(self, flags: int = 0) -> None:
-        """Say where it is."""
+        """Send a status message."""
         term_id, term_offset = self._place(self.consumed)
         assert self.setup is not None
         stream = self.setup.session_id, self.setup.stream_id

@@ -1,6 +1,6 @@
-"""A network publication on an endpoint that keeps what was sent: its receivers are the tests.
+"""A network publication on an endpoint that records what was sent; the tests play its receivers.
 
-Its terms are of 64 KiB and its mtu 1408, so that 1376 bytes fill a datagram. Times are nanoseconds.
+Terms are of 64 KiB and the MTU is 1408, so that 1376 bytes fill a datagram. Times are in nanoseconds.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from everlog.aeron.layouts import DataHeader
 from everlog.aeron.transport.client.appending.appenders import ConcurrentAppender, ExclusiveAppender
 from everlog.aeron.transport.driver import stream_counters
 from everlog.aeron.transport.driver.commands.publication_params import (
+    ExistingPublications,
     PublicationParams,
-    PublicationsThere,
     publication_params,
 )
 from everlog.aeron.transport.driver.commands.sessions import Sessions
@@ -53,7 +53,7 @@ def private_counters() -> Counters:
 
 @dataclass
 class Channel:
-    """What a publication asks about its channel."""
+    """The properties of a publication's channel."""
 
     is_multicast: bool = False
     is_multi_destination: bool = False
@@ -62,7 +62,7 @@ class Channel:
 
 @dataclass
 class KeptDatagrams:
-    """An endpoint that keeps what is sent; it takes ``room`` datagrams, then none."""
+    """An endpoint that records what is sent; it accepts ``room`` datagrams, then none."""
 
     udp_channel: Channel = field(default_factory=Channel)
     original_uri: str = "aeron:udp?endpoint=10.0.0.2:4000"
@@ -93,13 +93,13 @@ class KeptDatagrams:
         self.references -= 1
 
     def taken(self) -> list[bytes]:
-        """What was sent since the last time."""
+        """Everything sent since the last call."""
         sent, self.sent = self.sent, []
         return sent
 
 
 class Conductor:
-    """Notes what a publication and its sender's side tell."""
+    """Records the callbacks of a publication and its sender's side."""
 
     def __init__(self) -> None:
         self.told: list[tuple[Any, ...]] = []
@@ -121,7 +121,7 @@ class Spy:
 
 
 class Sending:
-    """A publication, its publisher, and the world around it."""
+    """A publication, its publisher, and its surroundings."""
 
     def __init__(
         self,
@@ -198,19 +198,19 @@ class Sending:
     def status(
         self, position: int, window: int = 16384, *, receiver: int = 5, flags: int = 0, tag: int | None = None
     ) -> None:
-        """A receiver says where it is."""
+        """Deliver a receiver's status message."""
         term_id = wrap(INITIAL + position // TERM)
         message = wire.StatusMessage(SESSION, STREAM, term_id, position % TERM, window, receiver, tag, flags)
         if self.sender.is_valid_status_message(message):
             self.sender.on_status_message(message, RECEIVER, self.now)
 
     def nak(self, position: int, length: int) -> None:
-        """A receiver misses something."""
+        """Deliver a receiver's NAK."""
         nak = wire.Nak(SESSION, STREAM, wrap(INITIAL + position // TERM), position % TERM, length)
         self.sender.on_nak(nak, self.now)
 
     def connect(self, position: int = 0, window: int = 16384) -> None:
-        """A receiver joins, and publishers may go on; what was sent until then is forgotten."""
+        """Let a receiver join and publishers continue; forget everything sent so far."""
         self.send()
         self.status(position, window)
         self.cycle()
@@ -219,17 +219,17 @@ class Sending:
     # Time
 
     def send(self, after: int = 0) -> list[bytes]:
-        """One cycle of the sender ``after`` so many nanoseconds; what it sent."""
+        """Run one cycle of the sender, ``after`` nanoseconds later. Returns what it sent."""
         self.now += after
         self.sender.send(self.now)
         return self.endpoint.taken()
 
     def cycle(self) -> int:
-        """One cycle of the conductor."""
+        """Run one cycle of the conductor."""
         return self.publication.update_publisher_position_and_limit()
 
     def time_event(self, after: int = 0) -> None:
-        """The conductor looks at the time."""
+        """Run the conductor's time event."""
         self.now += after
         self.publication.on_time_event(self.now, self.now // MS, self.conductor)  # type: ignore[arg-type]
 
@@ -258,18 +258,18 @@ class Sending:
 
 
 def wrap(value: int) -> int:
-    """As an int32."""
+    """Wrap to an int32."""
     return int(struct.unpack("<i", struct.pack("<I", value & 0xFFFFFFFF))[0])
 
 
 def stream_params(uri: ChannelUri) -> PublicationParams:
-    """By a channel and the defaults."""
-    there = PublicationsThere(Sessions(SESSION, -1, 1000), [], [], random.Random(1))
+    """Parameters from a channel and the defaults."""
+    there = ExistingPublications(Sessions(SESSION, -1, 1000), [], [], random.Random(1))
     return publication_params(uri, Configuration(), STREAM, "UDP", there)
 
 
 def log_parameters(params: PublicationParams) -> LogParameters:
-    """Of a publication's log."""
+    """The parameters of a publication's log."""
     return LogParameters(
         correlation_id=2,
         session_id=params.session_id,

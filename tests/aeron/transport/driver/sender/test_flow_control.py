@@ -1,4 +1,4 @@
-"""How far a sender may go, by what its receivers say. Terms are of 64 KiB, windows of 1000 bytes in most tests."""
+"""How receivers' status messages move the sender's limit. Terms are of 64 KiB, windows of 1000 bytes in most tests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TAG = 1001
 
 
 class Counter:
-    """Shows what a strategy shows."""
+    """Records the number that a strategy publishes."""
 
     def __init__(self) -> None:
         self.value = 0

@@ -1,5 +1,5 @@
-"""A sender with its endpoints on a simulated network, and receivers that do no more than their part of the protocol:
-all that was published arrives once, in order, through loss, duplication, reordering and delay."""
+"""A sender with its endpoints on a simulated network, with minimal receivers: everything published arrives once and
+in order, despite loss, duplication, reordering and delay."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ PORT = 4000
 
 
 def message(index: int, generator: random.Random) -> bytes:
-    """A number, bytes, and their CRC: up to what fits into a datagram."""
+    """A number, bytes and their CRC, of up to a full datagram."""
     body = struct.pack("<I", index) + generator.randbytes(generator.randrange(0, 1300))
     return body + struct.pack("<I", zlib.crc32(body))
 
 
 def numbers(messages: list[bytes]) -> list[int]:
-    """The numbers of messages; fails for one that was changed."""
+    """The numbers of messages; fails for a damaged one."""
     for data in messages:
         assert zlib.crc32(data[:-4]) == struct.unpack("<I", data[-4:])[0]
     return [struct.unpack_from("<I", data)[0] for data in messages]
 
 
 def listen(machine: SimulatedMachine, port: int = PORT, group: str | None = None) -> ScriptedReceiver:
-    """A receiver at a port of a machine, that may hear a group."""
+    """A receiver at a port of a machine, optionally in a multicast group."""
     heard = None if group is None else SocketAddress(group, port)
     bind = SocketAddress(machine.name if group is None else "0.0.0.0", port)
     settings = SocketSettings(family=socket.AF_INET, bind=bind, group=heard)
@@ -47,7 +47,7 @@ def listen(machine: SimulatedMachine, port: int = PORT, group: str | None = None
 
 
 class World:
-    """A sender's machine and others, whose clock goes by steps of 50 µs."""
+    """A sender's machine and others, with a clock in steps of 50 µs."""
 
     def __init__(self, seed: int = 1, weather: LinkConditions | None = None) -> None:
         self.network = SimulatedNetwork(seed, weather)
@@ -76,7 +76,7 @@ class World:
             self.step(MS)
 
     def publish(self, publishing: Publishing, count: int) -> list[bytes]:
-        """Publish so many messages, as fast as flow control lets, and wait until all receivers that read have them."""
+        """Publish messages as fast as flow control allows, and wait until all reading receivers have them."""
         sent: list[bytes] = []
         waiting = message(0, self.generator)
 

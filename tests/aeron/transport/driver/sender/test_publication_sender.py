@@ -1,4 +1,4 @@
-"""What the sender's side of a network publication sends, and what it makes of what receivers say."""
+"""The sender's side of a network publication: what it sends, and how it handles the receivers' frames."""
 
 from __future__ import annotations
 

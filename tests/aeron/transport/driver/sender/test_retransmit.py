@@ -1,4 +1,4 @@
-"""When what a receiver missed is sent again."""
+"""When missed data is resent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Overflow:
 
 
 class Stream:
-    """A handler and what it sent again."""
+    """A handler and what it resent."""
 
     def __init__(self, **settings: int) -> None:
         self.overflow = Overflow()

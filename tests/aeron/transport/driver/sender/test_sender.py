@@ -1,4 +1,4 @@
-"""The sender agent: commands, turns, when receivers are listened to, and names looked up anew."""
+"""The sender agent: commands, the order of publications, when sockets are polled, and resolving names again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.aeron.transport.driver.sender.sending import MS, SECOND, START, Condu
 
 
 class FakeEndpoint:
-    """Notes how often it was asked."""
+    """Counts its calls."""
 
     def __init__(self) -> None:
         self.socket = object()
@@ -47,7 +47,7 @@ class FakeEndpoint:
 
 
 class FakePublication:
-    """Sends so many bytes in each cycle."""
+    """Sends a given number of bytes in each cycle."""
 
     def __init__(self, endpoint: FakeEndpoint, sends: int = 0, turns: list[str] | None = None, name: str = "") -> None:
         self.channel_endpoint = endpoint
@@ -83,7 +83,7 @@ class FakeSelector:
 
 
 class World:
-    """A sender and all that it is handed."""
+    """A sender and its dependencies."""
 
     def __init__(self, **settings: int) -> None:
         self.system = SystemCounters(private_counters(), Configuration(), 0)

@@ -1,4 +1,4 @@
-"""A driver's configuration: Aeron's properties from files, the environment and a command line. Defaults are what the
+"""A driver's configuration from property files, the environment and the command line. Defaults are those that the
 real driver 1.51.0 prints with aeron.print.configuration=true (tests/golden)."""
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import pytest
 import tests
 from everlog.aeron.transport.driver.commands.publication_logs import SocketLengths
 from everlog.aeron.transport.driver.settings.configuration import Configuration
+from everlog.aeron.transport.driver.settings.keywords import SettingKeywords
 from everlog.aeron.transport.driver.settings.properties import (
     REFUSED,
     WITHOUT_EFFECT,
@@ -33,7 +34,7 @@ from everlog.aeron.transport.driver.settings.property_values import (
 )
 from everlog.aeron.transport.driver.settings.settings import ThreadingMode
 from everlog.aeron.transport.driver.socket_lengths import check_socket_lengths, system_socket_lengths
-from everlog.errors import EverlogError, StoreUnavailable, UsageError
+from everlog.errors import EverlogError, StoreUnavailable, UsageError, WrongType
 
 GOLDEN = tests.GOLDEN / "aeron" / "driver-configuration.txt"
 JAVA_NAMES = {
@@ -51,7 +52,7 @@ def java_name(name: str) -> str:
 
 
 def java_text(value: Any) -> set[str]:
-    """How Java may print it."""
+    """The texts that Java may print for a value."""
     if value is None:
         return {"null", "'null'", "INFER"}
     return {str(value).lower() if isinstance(value, bool) else str(value)}
@@ -89,7 +90,7 @@ def test_a_size_is_a_number_and_a_unit(text: str, value: int) -> None:
     "text", ["", "k", "-1", "1t", "1 k", "1.5m", "١k", "k1", "1kk", "9" * 20, "9223372036854775807k"]
 )
 def test_what_is_no_size_is_refused_by_the_name_of_its_property(text: str) -> None:
-    with pytest.raises(UsageError, match=r"^the\.property: "):
+    with pytest.raises(UsageError, match=r"^the\.property must be (a size such as|at most)"):
         parse_size(text, "the.property")
 
 
@@ -127,7 +128,7 @@ def test_numbers_may_be_hexadecimal_and_have_javas_limits() -> None:
 def test_truth_is_true_or_false_and_may_be_left_to_be_inferred() -> None:
     assert [parse_boolean(text, "p") for text in ("true", "FALSE")] == [True, False]
     assert [parse_inferable(text, "p") for text in ("infer", "true", "false")] == [None, True, False]
-    with pytest.raises(UsageError, match="expected true or false"):
+    with pytest.raises(UsageError, match="p must be true or false, not 'yes'"):
         parse_boolean("yes", "p")
 
 
@@ -171,10 +172,10 @@ def test_files_are_as_java_writes_them(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there_or_no_text_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StoreUnavailable, match=r"missing\.properties: found no such file"):
+    with pytest.raises(StoreUnavailable, match=r"missing\.properties: no such file"):
         load([str(tmp_path / "missing.properties")])
     (tmp_path / "bad").write_text("aeron.dir=\\u12")
-    with pytest.raises(UsageError, match="four hexadecimal digits"):
+    with pytest.raises(UsageError, match=r"bad: expected four hexadecimal digits after \\u, not"):
         load([str(tmp_path / "bad")])
 
 
@@ -223,103 +224,133 @@ def test_values_are_read_as_aeron_reads_them(given: str, name: str, value: objec
 
 
 @pytest.mark.parametrize(
-    ("given", "where", "said"),
+    ("given", "where", "rest"),
     [
-        ("aeron.term.buffer.length=65535", "aeron.term.buffer.length", "found 65535, expected 65536 to 1073741824"),
+        ("aeron.term.buffer.length=65535", "aeron.term.buffer.length", "must be from 65536 to 1073741824, not 65535"),
         (
             "aeron.ipc.term.buffer.length=100000",
             "aeron.ipc.term.buffer.length",
-            "found 100000, expected a power of two",
+            "must be a power of two, not 100000",
         ),
-        ("aeron.mtu.length=1409", "aeron.mtu.length", "found 1409, expected a multiple of 32"),
-        ("aeron.mtu.length=65536", "aeron.mtu.length", "found 65536, expected 64 to 65504"),
+        ("aeron.mtu.length=1409", "aeron.mtu.length", "must be a multiple of 32, not 1409"),
+        ("aeron.mtu.length=65536", "aeron.mtu.length", "must be from 64 to 65504, not 65536"),
         (
             "aeron.mtu.length=8k aeron.rcv.initial.window.length=4k",
             "aeron.rcv.initial.window.length",
-            "found 4096, expected at least aeron.mtu.length, 8192",
+            "must be at least 8192 (aeron.mtu.length), not 4096",
         ),
         (
             "aeron.rcv.initial.window.length=1m",
             "aeron.socket.so_rcvbuf",
-            "found 131072, expected at least aeron.rcv.initial.window.length, 1048576",
+            "must be at least 1048576 (aeron.rcv.initial.window.length), not 131072",
         ),
-        ("aeron.socket.so_sndbuf=1k", "aeron.socket.so_sndbuf", "found 1024, expected at least aeron.mtu.length, 1408"),
+        ("aeron.socket.so_sndbuf=1k", "aeron.socket.so_sndbuf", "must be at least 1408 (aeron.mtu.length), not 1024"),
         (
             "aeron.client.liveness.timeout=15s",
             "aeron.publication.unblock.timeout",
-            "found 15000000000, expected more than aeron.client.liveness.timeout, 15000000000 ns",
+            "must be more than 15000000000 ns (aeron.client.liveness.timeout), not 15000000000",
         ),
         (
             "aeron.timer.interval=10s",
             "aeron.client.liveness.timeout",
-            "found 10000000000, expected more than aeron.timer.interval, 10000000000 ns",
+            "must be more than 10000000000 ns (aeron.timer.interval), not 10000000000",
         ),
         (
             "aeron.untethered.linger.timeout=1s",
             "aeron.untethered.linger.timeout",
-            "found 1000000000, expected more than aeron.timer.interval, 1000000000 ns",
+            "must be more than 1000000000 ns (aeron.timer.interval), not 1000000000",
         ),
         (
             "aeron.publication.reserved.session.id.high=-2",
             "aeron.publication.reserved.session.id.high",
-            "found -2, expected at least aeron.publication.reserved.session.id.low, -1, and not 2^31 above it",
+            "must be at least -1 (aeron.publication.reserved.session.id.low) and less than 2^31 above it, not -2",
         ),
         (
             "aeron.conductor.buffer.length=1049345",
             "aeron.conductor.buffer.length",
-            "found 1049345, expected a power of two + 768",
+            "must be a power of two plus 768, not 1049345",
         ),
         (
             "aeron.clients.buffer.length=1048576",
             "aeron.clients.buffer.length",
-            "found 1048576, expected 1048704 to 2147483647",
+            "must be from 1048704 to 2147483647, not 1048576",
         ),
         (
             "aeron.counters.buffer.length=500m",
             "aeron.counters.buffer.length",
-            "found 524288000, expected a cnc.dat below 2 GiB",
+            "must be a length that keeps cnc.dat below 2 GiB, not 524288000",
         ),
-        ("aeron.nak.unicast.delay=999", "aeron.nak.unicast.delay", "found 999, expected 1000 to 9223372036854775807"),
-        ("aeron.file.page.size=6k", "aeron.file.page.size", "found 6144, expected a power of two"),
+        ("aeron.nak.unicast.delay=999", "aeron.nak.unicast.delay", "must be from 1000 to 9223372036854775807, not 999"),
+        ("aeron.file.page.size=6k", "aeron.file.page.size", "must be a power of two, not 6144"),
         (
             "aeron.sender.idle.strategy=com.example.Mine",
             "aeron.sender.idle.strategy",
-            "found 'com.example.Mine', expected one of backoff, controllable, noop, "
-            "sleep-ms, sleep-ns, spin, yield, or Aeron's class or function of that kind",
+            "must be one of backoff, controllable, noop, sleep-ms, sleep-ns, spin, yield, "
+            "or Aeron's own class or function for one of them, not 'com.example.Mine'",
         ),
-        ("aeron.dir=", "aeron.dir", "found '', expected a value"),
-        ("aeron.dir", "command line", "found 'aeron.dir', expected NAME=VALUE"),
+        ("aeron.dir=", "aeron.dir", "must be a non-empty text, not ''"),
+        ("aeron.dir", "property on the command line", "must be NAME=VALUE, not 'aeron.dir'"),
         (
             "aeron.SendChannelEndpoint.supplier=x.Y",
             "aeron.SendChannelEndpoint.supplier",
-            "found 'x.Y', expected nothing (Java classes can't be run here)",
+            "is not supported (Java classes can't run here)",
         ),
     ],
 )
-def test_what_is_wrong_is_refused_by_the_name_of_its_property(given: str, where: str, said: str) -> None:
-    assert refusal(*given.split(" ")) == f"{where}: {said}"
+def test_what_is_wrong_is_refused_by_the_name_of_its_property(given: str, where: str, rest: str) -> None:
+    assert refusal(*given.split(" ")) == f"{where} {rest}"
+
+
+def test_a_choice_from_python_is_checked_as_one_from_text_is() -> None:
+    with pytest.raises(UsageError, match=r"aeron\.CongestionControl\.supplier must be .* or 'cubic', not 'cubik'"):
+        Configuration(congestion_control="cubik")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"termination\.validator must be 'deny' or 'allow', not 'maybe'"):
+        Configuration(termination_validator="maybe")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"mtu_length": "1408"}, "aeron.mtu.length must be a whole number, not '1408'"),
+        ({"mtu_length": True}, "aeron.mtu.length must be a whole number, not True"),
+        ({"dir": None}, "aeron.dir must be a str, not None"),
+        ({"reliable_stream": 1}, "aeron.reliable.stream must be True or False, not 1"),
+        ({"threading_mode": "SHARED"}, "aeron.threading.mode must be a ThreadingMode, not 'SHARED'"),
+        ({"receiver_group_tag": "7"}, "aeron.receiver.group.tag must be a whole number or None, not '7'"),
+    ],
+)
+def test_a_value_of_a_wrong_type_is_refused_before_it_is_compared(values: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(WrongType) as caught:
+        Configuration(**values)
+    assert str(caught.value) == sentence
+
+
+def test_keywords_are_the_settings_with_their_types() -> None:
+    assert {setting.name: setting.type for setting in fields(Configuration)} == {
+        name: kind.__forward_arg__ for name, kind in SettingKeywords.__annotations__.items()
+    }
 
 
 def test_what_has_no_effect_is_said() -> None:
     given = ["aeron.term.bufer.length=1m", "aeron.use.windows.high.res.timer=true", "aeron.archive.dir=/x", "other=1"]
     assert load(given=given).warnings == (
-        "aeron.term.bufer.length (command line) is not known and has no effect; is aeron.term.buffer.length meant?",
-        "aeron.use.windows.high.res.timer (command line) has no effect: it is for Windows",
-        "aeron.archive.dir (command line) is no property of the media driver",
-        "other (command line) is no property of the media driver",
+        "aeron.term.bufer.length (command line) is unknown and has no effect; did you mean aeron.term.buffer.length?",
+        "aeron.use.windows.high.res.timer (command line) has no effect: it applies to Windows only",
+        "aeron.archive.dir (command line) is not a property of the media driver",
+        "other (command line) is not a property of the media driver",
     )
 
 
 def test_a_file_may_be_shared_with_an_archive(tmp_path: Path) -> None:
     path = tmp_path / "all.properties"
     path.write_text("aeron.archive.dir=/x\naeron.cluster.id=1\naeron.client.name=me\njava.library.path=/y\naeron.y=1\n")
-    assert load([str(path)]).warnings == (f"aeron.y ({path}) is not known and has no effect",)
+    assert load([str(path)]).warnings == (f"aeron.y ({path}) is unknown and has no effect",)
 
 
 def test_variables_of_other_programs_are_no_concern() -> None:
     environment = {"AERON_ARCHIVE_DIR": "/x", "AERON_LICENSE": "y", "AERON_USE_WINDOWS_HIGH_RES_TIMER": "true"}
     (warning,) = load(environment=environment).warnings
-    assert "it is for Windows" in warning
+    assert "it applies to Windows only" in warning
     assert "AERON_USE_WINDOWS_HIGH_RES_TIMER" in warning
     assert (
         load(environment={"AERON_DRIVER_NAME_RESOLVER_THRESHOLD": "1s"}).configuration.name_resolver_threshold_ns
@@ -355,11 +386,13 @@ def test_socket_buffers_are_held_against_what_the_system_gives() -> None:
     system = SocketLengths(default_sndbuf=1000, max_sndbuf=300_000, default_rcvbuf=200_000, max_rcvbuf=400_000)
     wanted = Configuration(socket_sndbuf_length=300_001, socket_rcvbuf_length=400_000)
     check_socket_lengths(wanted, system, warnings.append)
-    assert warnings == ["aeron.socket.so_sndbuf: 300001 bytes are asked for, and the system gives 300000 at most"]
-    with pytest.raises(UsageError, match=r"so_sndbuf: found 1000, expected at least aeron\.mtu\.length, 1408"):
+    assert warnings == ["aeron.socket.so_sndbuf is 300001, but the system allows at most 300000 bytes"]
+    with pytest.raises(UsageError, match=r"so_sndbuf must be at least 1408 \(aeron\.mtu\.length\), not 1000"):
         check_socket_lengths(Configuration(), system, warnings.append)
     large = Configuration(socket_sndbuf_length=2000, socket_rcvbuf_length=0, initial_window_length=200_001)
-    with pytest.raises(UsageError, match=r"so_rcvbuf: found 200000, expected at least aeron\.rcv\.initial\.window"):
+    with pytest.raises(
+        UsageError, match=r"so_rcvbuf must be at least 200001 \(aeron\.rcv\.initial\.window\.length\), not 200000"
+    ):
         check_socket_lengths(large, system, warnings.append)
 
 

@@ -1,1 +1,1 @@
-"""What clients' commands ask for, and how they are answered or refused."""
+"""Clients' commands: their parameters, answers and refusals."""

@@ -1,5 +1,5 @@
-"""Clients of the driver, and whether they live. A client says so by its commands' heartbeat counter; one that is silent
-too long is gone, and all that it had is freed. Source: AeronClient, DriverConductor."""
+"""The driver's clients and their liveness. Keepalive commands update a client's heartbeat counter; a client that is
+silent for too long is gone, and its resources are freed. Source: AeronClient, DriverConductor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from everlog.time_units import NS_PER_MS
 
 @dataclass(slots=True)
 class Client:
-    """``is_gone``: its resources are being freed."""
+    """A client. Once ``is_gone`` is set, its resources are freed."""
 
     client_id: int
     heartbeat: AtomicCounter
@@ -23,7 +23,7 @@ class Client:
 
 
 class Clients:
-    """All clients. ``on_timeout`` is called for each that fell silent without a word."""
+    """All clients. ``on_timeout`` is called for each client that times out without closing."""
 
     def __init__(
         self, counters: Counters, client_proxy: ClientProxy, liveness_timeout_ns: int, on_timeout: Callable[[], object]
@@ -38,7 +38,7 @@ class Clients:
         return len(self._clients)
 
     def get_or_add(self, client_id: int, now_ms: int) -> Client:
-        """The client; a new one gets its heartbeat counter, and is told of it."""
+        """Return a client. A new one gets a heartbeat counter, and is notified of it."""
         client = self._clients.get(client_id)
         if client is None:
             heartbeat = stream_counters.client_heartbeat(self._counters, client_id, now_ms)
@@ -47,20 +47,20 @@ class Clients:
         return client
 
     def on_keepalive(self, client_id: int, now_ms: int) -> None:
-        """A client lives. One that the driver does not know has nothing here."""
+        """Update a client's heartbeat. Unknown clients are ignored."""
         client = self._clients.get(client_id)
         if client is not None:
             client.heartbeat.set_release(now_ms)
 
     def on_close(self, client_id: int) -> None:
-        """A client goes by its own will: it is gone at the next look."""
+        """Handle a client's close command; the next time event removes the client."""
         client = self._clients.get(client_id)
         if client is not None:
             client.is_closed_by_command = True
             client.heartbeat.set_release(0)
 
     def on_time_event(self, now_ms: int) -> None:
-        """Look who lives. Who is gone is marked, for those who hold what it had."""
+        """Remove clients that closed or timed out, and mark them as gone for the holders of their resources."""
         for client in list(self._clients.values()):
             if now_ms <= client.heartbeat.get() + self._liveness_timeout_ms:
                 continue

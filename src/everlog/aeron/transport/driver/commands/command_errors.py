@@ -1,10 +1,10 @@
-"""Why a client's command was refused: error codes, and texts as Aeron's own driver sends and logs them. Source:
-ErrorCode, ControlProtocolException, InvalidChannelException, ClientCommandAdapter.
+"""Refusals of clients' commands: error codes, and texts as Aeron's own driver sends and logs them. Source: ErrorCode,
+ControlProtocolException, InvalidChannelException, ClientCommandAdapter.
 
-Java's driver sends the message of a ``ControlProtocolException`` as it is (it begins with ``ERROR - ``, or is the text
-of the exception that caused it), and any other exception as ``class name : message`` with the code
-:attr:`ErrorCode.GENERIC_ERROR`. Its error log has ``class name: message``. Programs search these texts, so they are the
-same here.
+Java's driver sends the bare message of a ``ControlProtocolException`` (it begins with ``ERROR - ``, or is the text of
+the exception's cause), and any other exception as ``class name : message`` with the code
+:attr:`ErrorCode.GENERIC_ERROR`. Its error log has ``class name: message``. Programs search for these texts, so
+everlog's are identical.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ AERON = "io.aeron.exceptions.AeronException"
 
 
 class CommandRefused(EverlogError):
-    """A command that the driver does not carry out. ``code`` and ``text`` are what its client is told; ``java`` is the
-    error log's first line, ``None`` where a client is only asked to come again, which is no error of the driver's."""
+    """A command was refused. ``code`` and ``text`` are sent to the client. ``java`` is the first line in the error log;
+    ``None`` logs nothing, because the client is only asked to retry."""
 
     def __init__(self, code: ErrorCode, text: str, java: JavaException | None) -> None:
         self.code = code
@@ -38,79 +38,79 @@ class CommandRefused(EverlogError):
 
 
 def refused(code: ErrorCode, message: str) -> CommandRefused:
-    """As a ``ControlProtocolException``."""
-    return _told(code, JavaException(CONTROL_PROTOCOL, f"ERROR - {message}"))
+    """Refuse as by a ``ControlProtocolException``."""
+    return _with_bare_message(code, JavaException(CONTROL_PROTOCOL, f"ERROR - {message}"))
 
 
-def _told(code: ErrorCode, java: JavaException) -> CommandRefused:
-    """Its client is told the message alone."""
+def _with_bare_message(code: ErrorCode, java: JavaException) -> CommandRefused:
+    """Refuse with the message alone, without the exception's class."""
     return CommandRefused(code, java.message, java)
 
 
 def generic(java: JavaException) -> CommandRefused:
-    """As an exception that is none of Aeron's protocol."""
+    """Refuse as by an exception outside Aeron's protocol, with its class name."""
     return CommandRefused(ErrorCode.GENERIC_ERROR, f"{java.name} : {java.message}", java)
 
 
 def caused(cause: JavaException) -> CommandRefused:
-    """As an ``InvalidChannelException`` that another exception caused."""
-    return _told(ErrorCode.INVALID_CHANNEL, JavaException(INVALID_CHANNEL, str(cause)))
+    """Refuse as by an ``InvalidChannelException`` with a cause."""
+    return _with_bare_message(ErrorCode.INVALID_CHANNEL, JavaException(INVALID_CHANNEL, str(cause)))
 
 
 def invalid_channel(message: str) -> CommandRefused:
-    """As an ``InvalidChannelException``."""
-    return _told(ErrorCode.INVALID_CHANNEL, JavaException(INVALID_CHANNEL, f"ERROR - {message}"))
+    """Refuse as by an ``InvalidChannelException``."""
+    return _with_bare_message(ErrorCode.INVALID_CHANNEL, JavaException(INVALID_CHANNEL, f"ERROR - {message}"))
 
 
 def unknown_publication(registration_id: int) -> CommandRefused:
-    """There is no such publication."""
+    """Refuse an unknown publication."""
     return refused(ErrorCode.UNKNOWN_PUBLICATION, f"unknown publication: {registration_id}")
 
 
 def unknown_subscription(registration_id: int, kind: str = "") -> CommandRefused:
-    """There is no such subscription; ``kind`` is ``MDS`` where one with destinations was asked for."""
+    """Refuse an unknown subscription; ``kind`` is ``MDS`` if it must be multi-destination."""
     words = f"unknown {kind} subscription" if kind else "unknown subscription"
     return refused(ErrorCode.UNKNOWN_SUBSCRIPTION, f"{words}: {registration_id}")
 
 
 def unknown_counter(registration_id: int) -> CommandRefused:
-    """There is no such counter."""
+    """Refuse an unknown counter."""
     return refused(ErrorCode.UNKNOWN_COUNTER, f"unknown counter: {registration_id}")
 
 
 def temporarily_unavailable(message: str) -> CommandRefused:
-    """The client may try again. Java's driver sends this text without a category before it."""
+    """Ask the client to retry. Java's driver sends this text without a leading category."""
     return CommandRefused(ErrorCode.RESOURCE_TEMPORARILY_UNAVAILABLE, message, None)
 
 
 def illegal_argument(message: str) -> CommandRefused:
-    """As an ``IllegalArgumentException``."""
+    """Refuse as by an ``IllegalArgumentException``."""
     return generic(JavaException(ILLEGAL_ARGUMENT, message))
 
 
 def illegal_state(message: str) -> CommandRefused:
-    """As an ``IllegalStateException``."""
+    """Refuse as by an ``IllegalStateException``."""
     return generic(JavaException(ILLEGAL_STATE, message))
 
 
 def number_format(text: str) -> CommandRefused:
-    """As a ``NumberFormatException`` of ``Integer.parseInt``."""
+    """Refuse as by a ``NumberFormatException`` of ``Integer.parseInt``."""
     return generic(for_input(text))
 
 
 def configuration_error(message: str) -> CommandRefused:
-    """As a ``ConfigurationException``."""
+    """Refuse as by a ``ConfigurationException``."""
     return generic(JavaException(CONFIGURATION, f"ERROR - {message}"))
 
 
 def no_space(message: str) -> CommandRefused:
-    """As a ``StorageSpaceException``."""
-    return _told(ErrorCode.STORAGE_SPACE, JavaException(STORAGE_SPACE, f"ERROR - {message}"))
+    """Refuse as by a ``StorageSpaceException``."""
+    return _with_bare_message(ErrorCode.STORAGE_SPACE, JavaException(STORAGE_SPACE, f"ERROR - {message}"))
 
 
 def as_refused(error: BaseException) -> CommandRefused:
-    """What a client is told about any error: a :class:`UsageError` is one of its channel, a :class:`WriteFailed` of
-    the driver's disk."""
+    """Convert any error to a refusal. A :class:`UsageError` is reported as an invalid channel, a :class:`WriteFailed`
+    as missing storage space."""
     if isinstance(error, CommandRefused):
         return error
     java = getattr(error, "java", None)
@@ -118,7 +118,7 @@ def as_refused(error: BaseException) -> CommandRefused:
         return generic(java) if isinstance(error, TagMismatch) else caused(java)
     if isinstance(error, UsageError):
         if error.found is None:
-            return _told(ErrorCode.INVALID_CHANNEL, JavaException(CONTROL_PROTOCOL, f"ERROR - {error}"))
+            return _with_bare_message(ErrorCode.INVALID_CHANNEL, JavaException(CONTROL_PROTOCOL, f"ERROR - {error}"))
         return caused(JavaException(ILLEGAL_ARGUMENT, str(error)))
     if isinstance(error, ChannelFailed):
         return generic(JavaException(AERON, f"ERROR - {error}"))
@@ -128,7 +128,7 @@ def as_refused(error: BaseException) -> CommandRefused:
 
 
 def as_logged(error: BaseException) -> JavaException | None:
-    """The error log's first line of any error; ``None`` for one that Java has no word for."""
+    """The first line of an error in the error log; ``None`` for errors without a Java counterpart."""
     java: JavaException | None = getattr(error, "java", None)
     is_plain = java is None and isinstance(error, UsageError | ChannelFailed | WriteFailed)
     return as_refused(error).java if is_plain or isinstance(error, InvalidChannel) else java

@@ -1,5 +1,5 @@
-"""What sender and receiver ask of the conductor: by a queue, which the conductor empties, when they run in other
-threads, else by a direct call. Source: DriverConductorProxy."""
+"""Requests of sender and receiver to the conductor: queued if they run on other threads, else direct calls. Source:
+DriverConductorProxy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from everlog.runtime.doorbell import DoorbellQueue
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublicationError:
-    """A receiver can't use a publication. ``address`` is where it told so from; ids are -1 where there is none."""
+    """A receiver's rejection of a publication. ``address`` is the receiver's; missing ids are -1."""
 
     registration_id: int
     destination_registration_id: int
@@ -27,7 +27,7 @@ class PublicationError:
 
 
 class ConductorRequests(Protocol):
-    """What the conductor does for sender and receiver."""
+    """The conductor's methods for requests of sender and receiver."""
 
     def on_create_publication_image(self, request: Any) -> None: ...
     def on_publication_error(self, error: PublicationError) -> None: ...
@@ -41,9 +41,9 @@ class ConductorRequests(Protocol):
 
 
 class ConductorProxy:
-    """``target`` is the conductor, set once it is there. When ``is_direct``, sender and receiver share the conductor's
-    thread, and a request is done before the call returns. Otherwise any thread may call the methods that have the names
-    of Java's; the conductor alone calls :meth:`drain`."""
+    """Passes requests to ``target``, the conductor, which sets itself. With ``is_direct``, sender and receiver share
+    the conductor's thread, and a request is carried out before the call returns. Otherwise any thread may call the
+    request methods, and only the conductor calls :meth:`drain`."""
 
     def __init__(self, *, is_direct: bool = False) -> None:
         self.target: ConductorRequests | None = None
@@ -51,7 +51,7 @@ class ConductorProxy:
         self.requests: DoorbellQueue[Callable[[], None]] = DoorbellQueue()
 
     def drain(self, limit: int = 1) -> int:
-        """Do what was asked for, at most ``limit`` of it; how much it was."""
+        """Carry out at most ``limit`` queued requests. Returns their number."""
         count = 0
         while count < limit and self.requests:
             count += 1
@@ -59,7 +59,7 @@ class ConductorProxy:
         return count
 
     def create_publication_image(self, request: Any) -> None:
-        """A setup frame came for a stream that has subscribers."""
+        """Request an image, after a setup frame for a stream with subscribers."""
         self._offer("on_create_publication_image", request)
 
     def on_publication_error(
@@ -74,7 +74,7 @@ class ConductorProxy:
         error_code: int,
         message: str,
     ) -> None:
-        """An error frame came for a publication."""
+        """Report a receiver's error frame for a publication."""
         error = PublicationError(
             registration_id=registration_id,
             destination_registration_id=destination_registration_id,
@@ -89,31 +89,31 @@ class ConductorProxy:
         self._offer("on_publication_error", error)
 
     def re_resolve_endpoint(self, endpoint_text: str, endpoint: Any, address: Any) -> None:
-        """Nobody answers there any more: look the name up anew."""
+        """Resolve an endpoint's name again, because nobody answers at its address."""
         self._offer("on_re_resolve_endpoint", endpoint_text, endpoint, address)
 
     def re_resolve_control(self, control_text: str, channel: Any, endpoint: Any, address: Any) -> None:
-        """Nothing comes from there any more: look the name up anew."""
+        """Resolve a control's name again, because nothing arrives from its address."""
         self._offer("on_re_resolve_control", control_text, channel, endpoint, address)
 
     def close_receive_destination(self, transport: Any) -> None:
-        """The receiver lets a destination go; ``None``: it had none to let go."""
+        """Close a destination that the receiver released; ``None`` if it had no such destination."""
         self._offer("on_close_receive_destination", transport)
 
     def response_setup(self, response_correlation_id: int, response_session_id: int) -> None:
-        """The session in which responses will come is known."""
+        """Report the session id of a response."""
         self._offer("on_response_setup", response_correlation_id, response_session_id)
 
     def response_connected(self, response_correlation_id: int) -> None:
-        """The channel of a response is connected."""
+        """Report that a response publication is connected."""
         self._offer("on_response_connected", response_correlation_id)
 
     def receive_channel_endpoint_closed(self, endpoint: Any) -> None:
-        """The receiver lets an endpoint go."""
+        """Close an endpoint that the receiver released."""
         self._offer("on_receive_channel_endpoint_closed", endpoint)
 
     def send_channel_endpoint_closed(self, endpoint: Any) -> None:
-        """The sender lets an endpoint go."""
+        """Close an endpoint that the sender released."""
         self._offer("on_send_channel_endpoint_closed", endpoint)
 
     def _offer(self, name: str, *arguments: Any) -> None:

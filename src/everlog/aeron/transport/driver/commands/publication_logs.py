@@ -1,4 +1,4 @@
-"""What the metadata of a publication's log say. Source: DriverConductor, initLogMetadata."""
+"""The metadata of a publication's log. Source: DriverConductor, initLogMetadata."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from everlog.aeron.transport.memory.log_memory import CONCURRENT_PUBLICATION, EX
 
 @dataclass(frozen=True, slots=True)
 class SocketLengths:
-    """Bytes of socket buffers: as they were asked for (0: as the system has them), by default, and at most: Linux's,
-    where nobody asked the system."""
+    """Socket buffer lengths in bytes: configured (0 for the system's default), the system's default, and the system's
+    greatest. The defaults are Linux's."""
 
     sndbuf: int = 0
     default_sndbuf: int = 106_496
@@ -29,7 +29,7 @@ def publication_log(
     is_exclusive: bool,
     is_group: bool = False,
 ) -> LogParameters:
-    """``sockets``: of the system alone for a publication in shared memory."""
+    """The parameters of a publication's log. For an IPC publication, ``sockets`` has only the system's lengths."""
     return LogParameters(
         correlation_id=correlation_id,
         session_id=params.session_id,

@@ -1,5 +1,4 @@
-"""What a publication's channel asks for, filled up with the driver's defaults, and checked. Source:
-PublicationParams."""
+"""The checked parameters of a publication's channel, with the driver's defaults. Source: PublicationParams."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ TAG_PREFIX = "tag:"
 
 
 class ExistingPublication(Protocol):
-    """A publication that is there: what a new one may name, or must agree with."""
+    """An existing publication, which a new one may refer to or must agree with."""
 
     @property
     def tag(self) -> int: ...
@@ -45,7 +44,8 @@ class ExistingPublication(Protocol):
 
 @dataclass(slots=True)
 class PublicationParams:
-    """Lengths in bytes. ``has_position``: the channel says where the stream begins."""
+    """A publication's parameters. Lengths are in bytes. ``has_position`` is true if the channel gives the stream's
+    first position."""
 
     session_id: int
     stream_id: int
@@ -70,13 +70,13 @@ class PublicationParams:
 
     @property
     def position(self) -> int:
-        """Where the stream begins."""
+        """The stream's first position."""
         return values.term_distance(self.term_id, self.initial_term_id) * self.term_length + self.term_offset
 
 
 @dataclass(frozen=True, slots=True)
-class PublicationsThere:
-    """What is there already: the sessions, and all publications of the new one's media and of the other."""
+class ExistingPublications:
+    """The sessions in use, and all existing publications of the new one's media and of the other media."""
 
     sessions: Sessions
     same_media: Iterable[ExistingPublication]
@@ -85,9 +85,9 @@ class PublicationsThere:
 
 
 def publication_params(
-    uri: ChannelUri, configuration: Configuration, stream_id: int, canonical_form: str, there: PublicationsThere
+    uri: ChannelUri, configuration: Configuration, stream_id: int, canonical_form: str, there: ExistingPublications
 ) -> PublicationParams:
-    """Raises :class:`CommandRefused` with the words of Java's driver."""
+    """Parse a publication's channel. Raises :class:`CommandRefused` with the texts of Java's driver."""
     is_ipc = uri.media == "ipc"
     term_length = configuration.ipc_term_buffer_length if is_ipc else configuration.publication_term_buffer_length
     mtu_length = configuration.ipc_mtu_length if is_ipc else configuration.mtu_length
@@ -135,7 +135,7 @@ def publication_params(
 
 
 def untethered_timeouts(uri: ChannelUri, configuration: Configuration) -> tuple[int, int, int]:
-    """Nanoseconds until a subscriber that is too slow is left behind, until its image goes, until it comes back."""
+    """The timeouts of untethered subscribers, in nanoseconds: window limit, linger, resting."""
     limit = values.duration_ns(uri, "untethered-window-limit-timeout", configuration.untethered_window_limit_timeout_ns)
     default = configuration.untethered_linger_timeout_ns
     linger = values.duration_ns(uri, "untethered-linger-timeout", limit if default is None else default)
@@ -144,7 +144,7 @@ def untethered_timeouts(uri: ChannelUri, configuration: Configuration) -> tuple[
 
 
 def confirm_match(uri: ChannelUri, params: PublicationParams, existing: ExistingPublication) -> None:
-    """A publication that is there is shared only with what asks for the same."""
+    """Raises :class:`CommandRefused` if a channel's parameters differ from those of the publication to share."""
     pairs = (
         ("mtu", existing.mtu_length, params.mtu_length),
         ("term-length", existing.term_length, params.term_length),
@@ -169,7 +169,7 @@ def _check_stream_id(uri: ChannelUri, stream_id: int) -> None:
             raise invalid_channel(f"stream-id={asked} does not match provided streamId={stream_id}")
 
 
-def _entity_tag(uri: ChannelUri, there: PublicationsThere) -> int:
+def _entity_tag(uri: ChannelUri, there: ExistingPublications) -> int:
     text = uri.entity_tag
     if text is None:
         return INVALID_TAG
@@ -185,8 +185,8 @@ def _entity_tag(uri: ChannelUri, there: PublicationsThere) -> int:
     return tag
 
 
-def _session_tag(uri: ChannelUri, there: PublicationsThere) -> ExistingPublication | None:
-    """The publication that ``session-id=tag:N`` names."""
+def _session_tag(uri: ChannelUri, there: ExistingPublications) -> ExistingPublication | None:
+    """The publication that ``session-id=tag:N`` refers to."""
     text = uri.get("session-id")
     if text is None or not text.startswith(TAG_PREFIX):
         return None
@@ -262,7 +262,7 @@ def _max_resend(uri: ChannelUri, configuration: Configuration) -> int:
 
 
 def _position(uri: ChannelUri, term_length: int, generator: random.Random) -> tuple[int, int, int, bool]:
-    """Initial term id, term id, term offset, and whether the channel says them."""
+    """Initial term id, term id, term offset, and whether the channel gives them."""
     texts = [uri.get(name) for name in values.POSITION_PARAMETERS]
     if all(text is None for text in texts):
         initial = generator.randint(INT32[0], INT32[-1])

@@ -1,4 +1,4 @@
-"""Session ids: those in use, and the next that is free. Source: DriverConductor, SessionKey."""
+"""Tracks session ids in use, and gives out free ones. Source: DriverConductor, SessionKey."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from everlog.aeron.frames.position import wrap_int32
 from everlog.aeron.transport.driver.commands.command_errors import invalid_channel
 
 IPC_MEDIA = "ipc"
-"""Stands for the channel of all IPC publications."""
+"""Stands for the common channel of all IPC publications."""
 
 
 class Sessions:
-    """``next_id`` is given out first; ids from ``reserved_low`` to ``reserved_high`` never are."""
+    """The session ids of a driver. ``next_id`` is given out first; ids from ``reserved_low`` to ``reserved_high`` are
+    never given out."""
 
     def __init__(self, next_id: int, reserved_low: int, reserved_high: int) -> None:
         self._next_id = wrap_int32(next_id)
@@ -19,15 +20,15 @@ class Sessions:
         self._active: set[tuple[int, int, str]] = set()
 
     def add(self, session_id: int, stream_id: int, channel: str) -> None:
-        """It is in use. ``channel`` is in its canonical form, or :data:`IPC_MEDIA`."""
+        """Mark an id as used. ``channel`` is in its canonical form, or :data:`IPC_MEDIA`."""
         self._active.add((session_id, stream_id, channel))
 
     def remove(self, session_id: int, stream_id: int, channel: str) -> None:
-        """It is free again."""
+        """Mark an id as free."""
         self._active.discard((session_id, stream_id, channel))
 
     def check_for_clash(self, session_id: int, stream_id: int, channel: str, original_channel: str) -> None:
-        """Raises :class:`CommandRefused` for one that is in use."""
+        """Raises :class:`CommandRefused` if an id is already used on the channel."""
         if (session_id, stream_id, channel) in self._active:
             raise invalid_channel(
                 f"existing publication has clashing sessionId={session_id} for streamId={stream_id}"
@@ -35,14 +36,14 @@ class Sessions:
             )
 
     def next_available(self, stream_id: int, channel: str) -> int:
-        """One that is free on that channel."""
+        """Return an id that is free for the stream on a channel."""
         while True:
             session_id = self._advance()
             if (session_id, stream_id, channel) not in self._active:
                 return session_id
 
     def next_available_on_any(self, stream_id: int) -> int:
-        """One that the stream has on no channel."""
+        """Return an id that is free for the stream on all channels."""
         taken = {session for session, stream, _ in self._active if stream == stream_id}
         while True:
             session_id = self._advance()

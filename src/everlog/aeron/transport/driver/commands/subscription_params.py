@@ -1,5 +1,4 @@
-"""What a subscription's channel asks for, filled up with the driver's defaults, and checked. Source:
-SubscriptionParams."""
+"""The checked parameters of a subscription's channel, with the driver's defaults. Source: SubscriptionParams."""
 
 from __future__ import annotations
 
@@ -16,7 +15,8 @@ from everlog.aeron.transport.driver.settings.configuration import Configuration
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionParams:
-    """``session_id`` is ``None`` where any will do; ``group`` where the channel tells."""
+    """A subscription's parameters. A ``session_id`` of ``None`` accepts all sessions; a ``group`` of ``None`` is
+    inferred from the channel."""
 
     session_id: int | None
     is_reliable: bool
@@ -34,8 +34,8 @@ class SubscriptionParams:
 def subscription_params(
     uri: ChannelUri, configuration: Configuration, publisher_term_length: int = 0
 ) -> SubscriptionParams:
-    """``publisher_term_length`` is of an image; 0 where none is known yet. Raises :class:`CommandRefused` with the
-    words of Java's driver."""
+    """Parse a subscription's channel. ``publisher_term_length`` is an image's, or 0 if it is unknown. Raises
+    :class:`CommandRefused` with the texts of Java's driver."""
     session = uri.get("session-id")
     session_id = None if session is None else values.subscription_int(session)
     _check_position(uri)

@@ -1,4 +1,4 @@
-"""Channels as Java's driver parses them, refused with its words. Source: ChannelUri.
+"""Checks the syntax of channels as Java's driver does, with its texts for refusals. Source: ChannelUri.
 
 | state       | letter      | then                              |
 | ----------- | ----------- | --------------------------------- |
@@ -8,7 +8,7 @@
 | key         | ``|``       | refused                           |
 | value       | ``|``       | key                               |
 
-It may end in the media or in a value, and nowhere else.
+A channel may end in the media or in a value only.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from everlog.aeron.transport.driver.commands.command_errors import CommandRefuse
 
 
 def parse(text: str) -> ChannelUri:
-    """A channel. Raises :class:`CommandRefused`."""
+    """Parse a channel. Raises :class:`CommandRefused` for a malformed one."""
     if len(text) > MAX_URI_LENGTH:
         shown = text[:MAX_URI_LENGTH]
         lengths = f"URI length ({len(text)}) exceeds max supported length ({MAX_URI_LENGTH})"

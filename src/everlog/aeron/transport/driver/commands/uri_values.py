@@ -1,5 +1,5 @@
-"""Values of a channel's parameters as the driver's conductor reads them, refused with the words of Java's driver.
-Source: PublicationParams, SubscriptionParams."""
+"""Parses and checks the values of channel parameters. Refusals have the texts of Java's driver. Source:
+PublicationParams, SubscriptionParams."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ MAX_UDP_PAYLOAD_LENGTH = 65_504
 MAX_MESSAGE_LENGTH = 16 << 20
 POSITION_PARAMETERS = ("init-term-id", "term-id", "term-offset")
 PROTOTYPE_CORRELATION_ID = -2
-"""What ``response-correlation-id=prototype`` stands for."""
+"""The value of ``response-correlation-id=prototype``."""
 
 
 def publication_int(text: str, name: str) -> int:
-    """A number of a publication's channel."""
+    """Parse a number in a publication's channel."""
     value = java_int(text)
     if value is None:
         raise invalid_channel(f"invalid {name}, must be a number")
@@ -39,7 +39,7 @@ def publication_int(text: str, name: str) -> int:
 
 
 def subscription_int(text: str) -> int:
-    """A number of a subscription's channel."""
+    """Parse a number in a subscription's channel."""
     value = java_int(text)
     if value is None:
         raise number_format(text)
@@ -47,7 +47,7 @@ def subscription_int(text: str) -> int:
 
 
 def size(uri: ChannelUri, name: str) -> int | None:
-    """Bytes, such as ``64k``; ``None`` where it is not given."""
+    """Parse a size in bytes, such as ``64k``; ``None`` if the parameter is missing."""
     text = uri.get(name)
     if text is None:
         return None
@@ -58,7 +58,7 @@ def size(uri: ChannelUri, name: str) -> int | None:
 
 
 def duration_ns(uri: ChannelUri, name: str, default: int) -> int:
-    """Nanoseconds, such as ``5s``; the longest there can be for what is longer."""
+    """Parse a duration, such as ``5s``, to nanoseconds, capped at the greatest int64."""
     text = uri.get(name)
     if text is None:
         return default
@@ -69,18 +69,18 @@ def duration_ns(uri: ChannelUri, name: str, default: int) -> int:
 
 
 def _as_generic(error: InvalidChannel) -> CommandRefused:
-    """Java's driver reads these values when the channel is parsed, and does not call it invalid then."""
+    """Java's driver parses these values together with the URI, so its error is not an invalid channel."""
     return as_refused(error) if error.java is None else generic(error.java)
 
 
 def flag(uri: ChannelUri, name: str, default: bool) -> bool:
-    """``true``; anything else is not."""
+    """Parse a flag: ``true`` is true, anything else is false."""
     text = uri.get(name)
     return default if text is None else text == "true"
 
 
 def group(uri: ChannelUri, default: bool | None) -> bool | None:
-    """``None``: found out from the channel."""
+    """Parse ``group``; ``None`` means inferred from the channel."""
     text = uri.get("group")
     if text is None:
         return default
@@ -88,12 +88,13 @@ def group(uri: ChannelUri, default: bool | None) -> bool | None:
 
 
 def is_response(uri: ChannelUri) -> bool:
-    """Whether it is the channel of a response."""
+    """Whether a channel is a response channel."""
     return uri.get("control-mode") == "response"
 
 
 def response_correlation_id(uri: ChannelUri) -> int:
-    """-1 where there is none, :data:`PROTOTYPE_CORRELATION_ID`, or the id of an image or a publication."""
+    """Parse ``response-correlation-id``: the id of an image, subscription or publication,
+    :data:`PROTOTYPE_CORRELATION_ID`, or -1 if it is missing."""
     text = uri.get("response-correlation-id", "-1") or ""
     if text == "prototype":
         return PROTOTYPE_CORRELATION_ID
@@ -106,7 +107,7 @@ def response_correlation_id(uri: ChannelUri) -> int:
 
 
 def check_term_length(length: int) -> None:
-    """Raises where no term may be of that length."""
+    """Raises :class:`CommandRefused` for an invalid term length."""
     if length < MIN_TERM_LENGTH:
         raise illegal_state(f"Term length less than min length of {MIN_TERM_LENGTH}: length={length}")
     if length > MAX_TERM_LENGTH:
@@ -116,7 +117,7 @@ def check_term_length(length: int) -> None:
 
 
 def check_mtu_length(length: int) -> None:
-    """Raises where no datagram may be of that length."""
+    """Raises :class:`CommandRefused` for an invalid MTU."""
     if length <= HEADER_LENGTH:
         raise configuration_error(f"mtuLength={length} <= HEADER_LENGTH={HEADER_LENGTH}")
     if length > MAX_UDP_PAYLOAD_LENGTH:
@@ -126,10 +127,10 @@ def check_mtu_length(length: int) -> None:
 
 
 def max_message_length(term_length: int) -> int:
-    """The longest message of a stream."""
+    """The length of a stream's longest message, in bytes."""
     return min(term_length >> 3, MAX_MESSAGE_LENGTH)
 
 
 def term_distance(term_id: int, initial_term_id: int) -> int:
-    """Terms between two; negative where there are more than 2^31."""
+    """The number of terms from the initial term to another; negative beyond 2^31 - 1."""
     return wrap_int32(term_id - initial_term_id)

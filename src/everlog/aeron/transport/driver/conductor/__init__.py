@@ -1,1 +1,1 @@
-"""The conductor: clients, their commands, what is tied to them, what they are told."""
+"""The conductor: clients, their commands and resources, and the events sent to them."""

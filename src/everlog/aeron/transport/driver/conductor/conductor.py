@@ -1,9 +1,9 @@
-"""The driver's conductor: carries out clients' commands, looks who lives, moves limits. Source: DriverConductor,
-ClientCommandAdapter.
+"""The driver's conductor: carries out clients' commands, checks which clients are alive, and moves limits. Source:
+DriverConductor, ClientCommandAdapter.
 
-It has no clock, thread, file or socket of its own: each cycle is told the time, and what may take long is a task
-(:mod:`everlog.runtime.tasks`). A command is done in one cycle, or is a generator that waits for a task;
-then no other command is begun before it is done, so that commands take effect in the order in which they were given.
+It has no clock, thread, file or socket of its own: each cycle gets the time, and long operations are tasks
+(:mod:`everlog.runtime.tasks`). A command either finishes in one cycle or is a generator that waits for a task. The next
+command starts only after it, so that commands take effect in the order in which they were sent.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ from everlog.runtime.quiet import BUSY
 IPC_PREFIX = "aeron:ipc"
 SPY_PREFIX = "aeron-spy"
 COMMAND_LIMIT = 1
-"""Commands begun in one cycle: the next waits until this one is done."""
+"""Most commands started in one cycle."""
 REQUEST_LIMIT = 16
-"""Requests of sender and receiver done in one cycle."""
+"""Most requests of sender and receiver carried out in one cycle."""
 MAX_REASON_LENGTH = 1023
 CLOSED_HEARTBEAT = -1
-"""What clients read of a driver that closed as it should."""
+"""The heartbeat that tells clients of a driver that closed in order."""
 LOOPBACK = "127.0.0.1", 0
-"""Where the rejection of an image in shared memory comes from."""
+"""The source address in the rejection of an IPC image."""
 
 Handler = Callable[[Any], "Iterator[None] | None"]
 
 
 class NetworkCommandHandler(Protocol):
-    """What the conductor leaves to the network's part."""
+    """The conductor's network part."""
 
     def handlers(self) -> Mapping[type, Handler]:
-        """Of commands that are about the network alone."""
+        """The handlers of commands that only concern the network."""
 
     def add_publication(self, command: commands.AddPublication, *, is_exclusive: bool) -> Iterator[None] | None: ...
     def add_subscription(self, command: commands.AddSubscription) -> Iterator[None] | None: ...
@@ -71,8 +71,8 @@ class NetworkCommandHandler(Protocol):
 
 
 class DriverConductor:
-    """``network`` makes the part that is about the network, from the shared context and streams; ``None`` for a driver
-    that has none. ``on_terminate`` is called when a client may end the driver and does."""
+    """The conductor's agent. ``network`` creates the network part from the shared context and streams; ``None`` is for
+    a driver without network. ``on_terminate`` is called when a client terminates the driver and may do so."""
 
     name = "driver-conductor"
 
@@ -141,7 +141,7 @@ class DriverConductor:
     # The cycle
 
     def do_work(self, now_ns: int, now_ms: int) -> int:
-        """One cycle at ``now_ns`` (monotonic) and ``now_ms`` (since 1970); how much was done."""
+        """Run one cycle at ``now_ns`` (monotonic) and ``now_ms`` (since 1970). Returns the amount of work done."""
         context = self.context
         context.now_ns = now_ns
         context.now_ms = context.errors.now_ms = context.counters.now_ms = now_ms
@@ -163,8 +163,8 @@ class DriverConductor:
         return work_count + guard(self.streams.freed_logs.do_work)
 
     def quiet_until(self) -> int:
-        """See :class:`~everlog.runtime.agent_runner.Agent`: without streams there are commands, and the
-        timer."""
+        """See :class:`~everlog.runtime.agent_runner.Agent`. Without streams the conductor only waits for commands and
+        its timer."""
         is_busy = self._pending is not None or self.streams.has_any
         if self._network is not None and self._network.is_busy:
             is_busy = True
@@ -174,19 +174,19 @@ class DriverConductor:
 
     @property
     def words(self) -> Sequence[WordPair]:
-        """Of commands and requests."""
+        """The words that change when a command or a request is queued."""
         return self.context.to_driver.words, self.context.conductor_proxy.requests.words
 
     def sockets(self) -> Sequence[int]:
-        """It has none."""
+        """Return no sockets: the conductor polls none."""
         return ()
 
     def resume(self) -> None:
-        """The time without cycles is no long cycle."""
+        """Exclude the idle time from the measured cycle times."""
         self._cycle_time.restart()
 
     def close(self) -> None:
-        """Tell clients that the driver is gone, and delete its logs."""
+        """Notify clients that the driver stopped, and delete its logs."""
         self._pending = None
         if self._network is not None:
             self._network.close()
@@ -199,10 +199,10 @@ class DriverConductor:
         self.context.to_driver.consumer_heartbeat = now_ms
         guard = self.context.errors.guard
         guard(self._clients.on_time_event, now_ms)
-        self._close_links_of_the_gone(self.streams.publication_links)
+        self._close_links_of_gone_clients(self.streams.publication_links)
         if self._network is not None:
             guard(self._network.on_publications_time_event, now_ns, now_ms)
-        for link in self._close_links_of_the_gone(self.streams.subscription_links):
+        for link in self._close_links_of_gone_clients(self.streams.subscription_links):
             guard(self._cleanup_subscription_link, link)
         if self._network is not None:
             guard(self._network.on_images_time_event, now_ns, now_ms)
@@ -210,7 +210,7 @@ class DriverConductor:
         guard(self._counters.on_time_event)
         guard(self._check_for_blocked_commands, now_ns)
 
-    def _close_links_of_the_gone(self, links: list[Any]) -> list[Any]:
+    def _close_links_of_gone_clients(self, links: list[Any]) -> list[Any]:
         gone = [link for link in links if link.client.is_gone]
         for link in gone:
             links.remove(link)
@@ -218,7 +218,8 @@ class DriverConductor:
         return gone
 
     def _check_for_blocked_commands(self, now_ns: int) -> None:
-        """A client that died between claiming and writing a command blocks all others: after a while it is skipped."""
+        """Skip the command of a client that died between claiming and writing it, after the client liveness timeout.
+        Until then it blocks all other commands."""
         ring = self.context.to_driver
         position = ring.consumer_position
         if position != self._last_command_position or ring.producer_position <= position:
@@ -261,7 +262,7 @@ class DriverConductor:
             self._step()
 
     def _step(self) -> None:
-        """A step of the command that is being carried out."""
+        """Continue the command that waits for a task."""
         assert self._pending is not None
         try:
             next(self._pending)
@@ -272,10 +273,10 @@ class DriverConductor:
             self._refuse(self._pending_id, error)
 
     def _refuse(self, correlation_id: int, error: Exception) -> None:
-        told = as_refused(error)
-        if told.java is not None:
+        refusal = as_refused(error)
+        if refusal.java is not None:
             self.context.errors.record(error)
-        self.context.client_proxy.on_error(correlation_id, told)
+        self.context.client_proxy.on_error(correlation_id, refusal)
 
     def _required_network(self) -> NetworkCommandHandler:
         if self._network is None:
@@ -376,5 +377,5 @@ class DriverConductor:
             error_code=ErrorCode.IMAGE_REJECTED,
             message=command.reason,
         )
-        publication_errors.tell(self.context, error)
+        publication_errors.report(self.context, error)
         publication.reject(self.context.now_ns)

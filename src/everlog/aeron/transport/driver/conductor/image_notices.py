@@ -1,4 +1,4 @@
-"""Telling clients of images: that a subscription has one, or lost it. Source: DriverConductor."""
+"""Notifies clients that an image of a subscription is available or unavailable. Source: DriverConductor."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from everlog.aeron.transport.protocol import commands
 
 
 class ImageNotices:
-    """To all clients; each knows its own subscriptions."""
+    """Sends notices to all clients; each client picks out those of its own subscriptions."""
 
     def __init__(self, client_proxy: ClientProxy) -> None:
         self._client_proxy = client_proxy
@@ -16,8 +16,8 @@ class ImageNotices:
     def available(
         self, image: tuple[int, int], link: SubscriptionLink, position_id: int, log_name: str, source: str
     ) -> None:
-        """``image``: its correlation id and session id; ``position_id``: the counter that the subscriber moves;
-        ``source``: where it comes from."""
+        """Notify that an image is available. ``image`` is its correlation id and session id; ``position_id`` is the id
+        of the counter that the subscriber moves; ``source`` is the source identity."""
         correlation_id, session_id = image
         event = commands.OnAvailableImage(
             correlation_id, session_id, link.stream_id, link.registration_id, position_id, log_name, source
@@ -25,5 +25,5 @@ class ImageNotices:
         self._client_proxy.transmit(event)
 
     def unavailable(self, correlation_id: int, link: SubscriptionLink) -> None:
-        """The subscription has it no more."""
+        """Notify that a subscription lost an image."""
         self._client_proxy.on_unavailable_image(correlation_id, link.registration_id, link.stream_id, link.channel)

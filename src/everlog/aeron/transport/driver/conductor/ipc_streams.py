@@ -1,5 +1,4 @@
-"""Publications and subscriptions in shared memory: they are made, found, tied to each other, and taken apart. Source:
-DriverConductor."""
+"""IPC publications and subscriptions: creates, finds, links and closes them. Source: DriverConductor."""
 
 from __future__ import annotations
 
@@ -10,8 +9,8 @@ from everlog.aeron.transport.driver.commands.client_proxy import IPC_CHANNEL
 from everlog.aeron.transport.driver.commands.command_errors import unknown_subscription
 from everlog.aeron.transport.driver.commands.publication_logs import publication_log
 from everlog.aeron.transport.driver.commands.publication_params import (
+    ExistingPublications,
     PublicationParams,
-    PublicationsThere,
     confirm_match,
     publication_params,
 )
@@ -31,11 +30,11 @@ from everlog.aeron.transport.protocol import commands
 from everlog.runtime.tasks import Steps, finished
 
 LOOKS_AT_LIMITS = 400
-"""In a row, at short windows that move: some ten microseconds."""
+"""How many times in a row to check publications with short windows after a limit moved: about ten microseconds."""
 
 
 class IpcStreams:
-    """What the conductor does for channels ``aeron:ipc``."""
+    """Handles ``aeron:ipc`` channels."""
 
     def __init__(self, context: DriverContext, streams: Streams) -> None:
         self._context = context
@@ -43,11 +42,11 @@ class IpcStreams:
         self._limits: list[ipc_limits.IpcLimits] = []
 
     def update_limits(self) -> int:
-        """One cycle of all publications; how many limits moved."""
+        """Update the limits of all publications. Returns how many moved."""
         return ipc_limits.update_all(self._limits, LOOKS_AT_LIMITS)
 
     def find(self, registration_id: int) -> IpcPublication | None:
-        """The publication of that id."""
+        """Find a publication by its id."""
         for publication in self._streams.ipc_publications:
             if publication.registration_id == registration_id:
                 return publication
@@ -56,10 +55,10 @@ class IpcStreams:
     # Publications
 
     def add_publication(self, command: commands.AddPublication, *, is_exclusive: bool) -> Steps[None]:
-        """A new publication, or one that is there already and is shared."""
+        """Create a publication, or share an existing one."""
         streams, context = self._streams, self._context
         uri = uri_syntax.parse(command.channel)
-        there = PublicationsThere(
+        there = ExistingPublications(
             streams.sessions, streams.ipc_publications, streams.network_publications, context.random
         )
         params = publication_params(uri, context.configuration, command.stream_id, IPC_MEDIA, there)
@@ -119,7 +118,7 @@ class IpcStreams:
         params: PublicationParams,
         opened: list[AtomicCounter],
     ) -> IpcCounters:
-        """``opened`` gets those that are new, one by one."""
+        """Allocate the counters. Each is appended to ``opened``, so that the caller can close them after an error."""
         context, now_ms = self._context, self._context.now_ms
         name = StreamName(
             command.client_id, command.correlation_id, params.session_id, command.stream_id, command.channel
@@ -142,7 +141,7 @@ class IpcStreams:
         )
 
     def _update_response_subscription(self, params: PublicationParams, publication: IpcPublication) -> None:
-        """A publication of responses: who waits for them is told in which session they come."""
+        """For a response publication, set the session id of the subscription that waits for responses."""
         if params.response_correlation_id == NULL_VALUE:
             return
         asked = self.find(params.response_correlation_id)
@@ -156,7 +155,7 @@ class IpcStreams:
     # Subscriptions
 
     def add_subscription(self, command: commands.AddSubscription) -> None:
-        """A new subscription gets an image of each publication that is there for it."""
+        """Create a subscription, with an image of each matching publication."""
         context = self._context
         params = subscription_params(uri_syntax.parse(command.channel), context.configuration)
         client = self._streams.clients.get_or_add(command.client_id, context.now_ms)
@@ -166,7 +165,7 @@ class IpcStreams:
         self._link_subscription(link)
 
     def add_destination(self, command: commands.AddRcvDestination) -> None:
-        """A subscription over the network gets publications in shared memory, too."""
+        """Add an IPC source to a multi-destination subscription."""
         params = subscription_params(uri_syntax.parse(command.channel), self._context.configuration)
         registration_id = command.registration_correlation_id
         owner = self._streams.destination_link(registration_id)
@@ -183,7 +182,7 @@ class IpcStreams:
                 self._link(publication, link)
 
     def link_ipc_subscriptions(self, publication: IpcPublication) -> None:
-        """All subscriptions that are for it and have it not get it."""
+        """Link all matching subscriptions that don't read the publication yet."""
         for link in list(self._streams.subscription_links):
             if not isinstance(link, IpcSubscriptionLink) or link.is_linked(publication):
                 continue
@@ -193,29 +192,30 @@ class IpcStreams:
     def _link(self, publication: IpcPublication, link: IpcSubscriptionLink) -> None:
         link_reader(self._context, self._streams, publication, link, publication.limits.join_position())
 
-    # What publications tell
+    # Callbacks of publications
 
     def unlink_ipc_subscriptions(self, publication: IpcPublication) -> None:
-        """All subscriptions lose it at once."""
+        """Notify and unlink all subscriptions immediately."""
         self._notify_unavailable(publication)
         self.cleanup_ipc_publication(publication)
 
     def transition_to_linger(self, publication: IpcPublication) -> None:
-        """The stream is over: its session is free, and subscriptions lose it, but may finish what they have mapped."""
+        """Free the session of a stream that ended, and notify its subscriptions, which may still read what they have
+        mapped."""
         self._streams.sessions.remove(publication.session_id, publication.stream_id, IPC_MEDIA)
         self._notify_unavailable(publication)
 
     def cleanup_ipc_publication(self, publication: IpcPublication) -> None:
-        """No subscription has to do with it any more."""
+        """Unlink all subscriptions from the publication."""
         for link in self._streams.subscription_links:
             link.unlink(publication)
 
     def image_unavailable(self, publication: IpcPublication, link: SubscriptionLink) -> None:
-        """A subscription is left behind."""
+        """Notify an untethered subscription that it lost the image."""
         self._streams.notices.unavailable(publication.registration_id, link)
 
     def image_available_again(self, publication: IpcPublication, link: SubscriptionLink, position_id: int) -> None:
-        """A subscription that was left behind goes on."""
+        """Notify an untethered subscription that it has the image again."""
         image = publication.registration_id, publication.session_id
         self._streams.notices.available(image, link, position_id, publication.log.name, IPC_CHANNEL)
 
@@ -227,7 +227,7 @@ class IpcStreams:
     # Time
 
     def on_time_event(self, now_ns: int) -> None:
-        """Look at all publications; those at their end are closed."""
+        """Check the states of all publications, and close those that are done."""
         publications = self._streams.ipc_publications
         for publication in list(publications):
             self._context.errors.guard(publication.on_time_event, now_ns)
@@ -238,7 +238,7 @@ class IpcStreams:
                 self._streams.freed_logs.add(publication.log)
 
     def close(self) -> None:
-        """The driver ends: delete all logs."""
+        """Delete all logs, because the driver stops."""
         for publication in self._streams.ipc_publications:
             self._streams.freed_logs.add(publication.log)
         self._limits.clear()

@@ -1,4 +1,4 @@
-"""What clients of one machine have of a publication's log: its publishers, and those that read it where it is written.
+"""Links a publication's log with its local clients: publishers, and subscribers that read the log directly.
 Source: DriverConductor."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from everlog.aeron.transport.protocol import commands
 
 
 class LocalPublication(Countable, Protocol):
-    """A publication in shared memory or over the network."""
+    """An IPC or a network publication."""
 
     @property
     def registration_id(self) -> int: ...
@@ -30,7 +30,7 @@ class LocalPublication(Countable, Protocol):
 
 
 class ReadPublication(LocalPublication, Subscribable, Protocol):
-    """One that subscribers read in its log."""
+    """A publication whose log local subscribers read."""
 
     def add_subscriber(self, link: SubscriptionLink, position: AtomicCounter, now_ns: int) -> None: ...
 
@@ -44,12 +44,12 @@ def link_publisher(
     is_exclusive: bool,
     status_id: int,
 ) -> None:
-    """A client publishes on it, and is told so. ``status_id``: the counter of its channel's state."""
+    """Link a client to a publication, and notify it. ``status_id`` is the id of the channel's status counter."""
     publication.inc_ref()
     try:
         streams.link_publication(command.client_id, command.correlation_id, publication, context.now_ms)
     finally:
-        # A new one that nobody holds, because there is no counter left for its client, ends here.
+        # A new publication ends here if it could not be linked, because no counter was left for its client.
         publication.dec_ref()
     event = commands.OnExclusivePublicationReady if is_exclusive else commands.OnPublicationReady
     context.client_proxy.transmit(
@@ -68,7 +68,7 @@ def link_publisher(
 def link_reader(
     context: DriverContext, streams: Streams, publication: ReadPublication, link: SubscriptionLink, join_position: int
 ) -> None:
-    """A subscription reads it from ``join_position`` on, and its client is told of the image."""
+    """Link a subscription to a publication from ``join_position`` on, and notify its client of the image."""
     name = StreamName(link.client.client_id, link.registration_id, publication.session_id, link.stream_id, link.channel)
     position = stream_counters.subscriber_position(context.counters, name, context.now_ms, join_position=join_position)
     context.counters.set_reference_id(position.id, publication.registration_id)

@@ -1,4 +1,4 @@
-"""What the conductor's parts share: clients and their links, and all streams of the driver."""
+"""State shared by the conductor's parts: clients, their links, and all streams of the driver."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Streams:
-    """Lists in the order in which their members came."""
+    """The driver's streams and links, in order of creation."""
 
     clients: Clients
     sessions: Sessions
@@ -33,16 +33,16 @@ class Streams:
 
     @property
     def has_any(self) -> bool:
-        """Whether there is a publication or an image, or a log of one that is to be deleted."""
+        """Whether the driver has a publication, an image, or a log to delete."""
         return bool(self.ipc_publications or self.network_publications or self.images) or self.freed_logs.is_busy
 
     def link_publication(self, client_id: int, registration_id: int, publication: Countable, now_ms: int) -> None:
-        """A client holds a publication."""
+        """Add a client's reference to a publication."""
         client = self.clients.get_or_add(client_id, now_ms)
         self.publication_links.append(PublicationLink(registration_id, client, publication))
 
     def destination_link(self, registration_id: int) -> SubscriptionLink | None:
-        """The subscription of that id that takes destinations."""
+        """Find the subscription with an id that takes destinations."""
         for link in self.subscription_links:
             if link.registration_id == registration_id and link.has_destinations:
                 return link

@@ -1,4 +1,5 @@
-"""Counters that clients make: they end with their client, but for static ones. Source: DriverConductor, CounterLink."""
+"""Counters that clients create. They end with their client, except static ones. Source: DriverConductor,
+CounterLink."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from everlog.aeron.transport.protocol import commands
 
 
 class UserCounters:
-    """All of them."""
+    """All counters created by clients."""
 
     def __init__(self, context: DriverContext, clients: Clients) -> None:
         self._context = context
@@ -21,7 +22,7 @@ class UserCounters:
         self._links: dict[int, CounterLink] = {}
 
     def add(self, command: commands.AddCounter) -> None:
-        """A counter of a client's. Key and label are cut where they are too long."""
+        """Allocate a client's counter. A key or label that is too long is cut."""
         context = self._context
         client = self._clients.get_or_add(command.client_id, context.now_ms)
         counter = context.counters.allocate(
@@ -36,7 +37,7 @@ class UserCounters:
         context.client_proxy.on_counter_ready(command.correlation_id, counter.id)
 
     def add_static(self, command: commands.AddStaticCounter) -> None:
-        """One that is there as long as the driver: whoever asks for it again gets the same."""
+        """Allocate a counter that lives as long as the driver, or return the existing one."""
         context, counters = self._context, self._context.counters
         self._clients.get_or_add(command.client_id, context.now_ms)
         type_id, registration_id = command.counter_type_id, command.registration_id
@@ -67,7 +68,7 @@ class UserCounters:
         return None
 
     def remove(self, command: commands.RemoveCounter) -> None:
-        """Free a counter."""
+        """Free a client's counter."""
         link = self._links.pop(command.registration_id, None)
         if link is None:
             raise unknown_counter(command.registration_id)
@@ -76,7 +77,7 @@ class UserCounters:
         link.counter.close()
 
     def on_time_event(self) -> None:
-        """Free what clients left behind."""
+        """Free the counters of clients that are gone."""
         for link in [link for link in self._links.values() if link.client.is_gone]:
             self._context.client_proxy.on_unavailable_counter(link.registration_id, link.counter.id)
             del self._links[link.registration_id]

@@ -1,1 +1,1 @@
-"""Publications in shared memory, their subscriptions and limits."""
+"""IPC publications (in shared memory), their subscriptions and limits."""

@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Limits and cleaning of IPC publications, one short call for all of them. Twin:
-:mod:`everlog.aeron.transport.driver.ipc.limits_twin`, which says what each does, and why.
+:mod:`everlog.aeron.transport.driver.ipc.limits_twin`, which has the documentation.
 
-Pointers into shared memory are taken once, checked against the memory's length; the ``Memory`` objects behind them are
-held as long. Cleaning runs without the GIL, since it may be of a whole term, and so does following short windows."""
+Pointers into shared memory are taken once, after a check against the memory's length; their ``Memory`` objects are
+kept as long. Cleaning, which may zero a whole term, and following short windows run without the GIL."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.stdlib cimport free, realloc
@@ -143,14 +143,14 @@ cdef int follow(Limits** followed, int count, int64_t looks) noexcept nogil:
         left = looks if found else left - 1
         turns += 1
         if found == 0 and left % LOOKS_BEFORE_YIELD == 0:
-            sched_yield()  # whoever is waited for may be waiting for this processor
+            sched_yield()  # the awaited process may be waiting for this processor
         else:
             pause()
     return moved
 
 
 cdef int64_t* _number(Memory memory, int64_t offset) except NULL:
-    """A number's place. Raises as atomic access to it does."""
+    """The address of an int64. Raises the errors of an atomic access to it."""
     memory.get_i64_acquire(offset)
     return <int64_t*>(memory.data + offset)
 

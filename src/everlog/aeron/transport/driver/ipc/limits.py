@@ -1,4 +1,4 @@
-"""Limits and cleaning of IPC publications: compiled, or their twin
+"""Limits and cleaning of IPC publications: the compiled module, or its documented Python twin
 :mod:`everlog.aeron.transport.driver.ipc.limits_twin`."""
 
 from __future__ import annotations

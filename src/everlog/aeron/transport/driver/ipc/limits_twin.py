@@ -1,9 +1,9 @@
-"""How far an IPC publication's publishers may go, and what of its terms is cleaned: what a driver does for each of
-them in every cycle. In Python: what :mod:`everlog.aeron.transport.driver.ipc._limits` does. Source: IpcPublication.
+"""Moves the publisher limits of IPC publications and cleans their terms, in every cycle. Python twin of
+:mod:`everlog.aeron.transport.driver.ipc._limits`. Source: IpcPublication.
 
-Publishers may be one window ahead of the slowest subscriber. Terms are zeroed where all subscribers have passed, before
-the limit moves on, so that a publisher finds zeros. Positions are counters in shared memory, which any process may
-have written: they decide how far cleaning goes, one term at most in a call, and never where.
+Publishers may be one window ahead of the slowest subscriber. Before the limit moves, the part of the terms that all
+subscribers have read is zeroed, so that publishers find zeros. Positions are counters in shared memory, which any
+process may have written: they determine how much is cleaned, at most one term per call, but never where.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from everlog.kernel.memory import Memory
 
 TERM_COUNT = 3
 MAX_POSITION = 1 << 62
-"""No position of a stream comes so far: 2^31 terms of 2^30 bytes are 2^61. What is beyond it is taken for it."""
+"""Greater than any position of a stream: 2^31 terms of 2^30 bytes are 2^61. Positions are capped at it."""
 CLEAN_STEP = 256 << 10
-"""Bytes that all subscribers have passed and that are cleaned before the limit's next step, which is an eighth of a
-window: what they just read is in the processor's caches yet, and needn't come from memory once more."""
+"""Once all subscribers have read this many bytes, they are cleaned, without waiting for the limit's next step (an
+eighth of a window): they are still in the processor's caches and needn't be loaded from memory again."""
 SHORT_WINDOW = 1 << 20
-"""Of publications whose limits are followed within a cycle."""
+"""Longest window of publications whose limits are followed within a cycle."""
 MAX_FOLLOWED = 64
 MAX_LOOKS = 8_000
 MAX_FOLLOWED_BYTES = 16 << 20
-"""That are cleaned meanwhile: then the driver's other work has its turn."""
+"""Bytes cleaned while following, after which the driver's other work gets its turn."""
 _LENGTH_SIZE = 8
 _ACTIVE_TERM_COUNT = LogMetaData.field("active_term_count").offset
 
@@ -52,8 +52,8 @@ class IpcTerms:
 
 
 class IpcLimits(SubscriberPositions):
-    """``publisher_position`` and ``publisher_limit``: the values of the counters, as memory and offset. Raises
-    :class:`CorruptData` for a log that is none."""
+    """The limits of one publication. ``publisher_position`` and ``publisher_limit`` are counters, as memory and offset.
+    Raises :class:`CorruptData` for an invalid log."""
 
     def __init__(
         self, log: IpcTerms, publisher_position: tuple[Memory, int], publisher_limit: tuple[Memory, int]
@@ -62,10 +62,10 @@ class IpcLimits(SubscriberPositions):
         if not (is_power_of_two(length) and MIN_TERM_LENGTH <= length <= MAX_TERM_LENGTH):
             raise CorruptData("log buffer", found=f"term length {length}", expected="a power of two, 64 KiB to 1 GiB")
         if len(log.terms) != TERM_COUNT or any(len(term) != length for term in log.terms):
-            raise CorruptData("log buffer", found="other terms", expected=f"{TERM_COUNT} of {length} bytes")
+            raise CorruptData("log buffer", found="wrong terms", expected=f"{TERM_COUNT} terms of {length} bytes")
         if len(log.metadata) < LogMetaData.size:
             raise CorruptData(
-                "log buffer", found=f"metadata of {len(log.metadata)} bytes", expected=f"{LogMetaData.size}"
+                "log buffer", found=f"metadata of {len(log.metadata)} bytes", expected=f"{LogMetaData.size} bytes"
             )
         for memory, offset in (publisher_position, publisher_limit):
             memory.get_i64_acquire(offset)
@@ -83,26 +83,27 @@ class IpcLimits(SubscriberPositions):
         self.consumer_position = self.clean_position = max(self.producer_position(), 0)
 
     def clear_subscribers(self) -> None:
-        """None counts any more."""
+        """Stop counting all subscribers."""
         self._subscribers.clear()
 
     def producer_position(self) -> int:
-        """How far publishers have claimed."""
+        """The position up to which publishers have claimed."""
         count = self._metadata.get_i32_acquire(_ACTIVE_TERM_COUNT)
         tail = self._metadata.get_i64_acquire((count & 0xFFFFFFFF) % TERM_COUNT * 8)
         offset = min(tail & 0xFFFFFFFF, self._term_length)
         return wrap_int32((tail >> 32) - self._initial_term_id) * self._term_length + offset
 
     def join_position(self) -> int:
-        """Where a new subscriber begins: at the slowest there is, or where the last one was."""
+        """The position at which a new subscriber starts: the slowest subscriber's, or where the last one was."""
         return min([self.consumer_position, *self._positions()])
 
     def is_drained(self, position: int) -> bool:
-        """Whether no subscriber is behind ``position``."""
+        """Whether all subscribers have reached ``position``."""
         return all(at >= position for at in self._positions())
 
     def update(self) -> int:
-        """One cycle; 1 when the limit moved, or something was cleaned. Nothing is done once ``is_active`` is false."""
+        """Run one cycle. Returns 1 if the limit moved or anything was cleaned. Does nothing once ``is_active`` is
+        false."""
         if not self.is_active:
             return 0
         producer = self.producer_position()
@@ -135,8 +136,8 @@ class IpcLimits(SubscriberPositions):
         return [max(-MAX_POSITION, min(position, MAX_POSITION)) for position in found]
 
     def _clean_to(self, position: int) -> None:
-        """Zero up to ``position``, or the term's end. A frame's length, in the first 8 bytes, goes last, so that nobody
-        sees a frame whose rest is gone."""
+        """Zero up to ``position`` or the term's end. The first 8 bytes, which have a frame's length, are zeroed last,
+        so that nobody sees a frame without its rest."""
         clean = self.clean_position
         position &= -FRAME_ALIGNMENT
         if position <= clean:
@@ -150,12 +151,12 @@ class IpcLimits(SubscriberPositions):
 
 
 def update_all(publications: list[IpcLimits], looks: int = 0) -> int:
-    """One cycle of all; how many of them had something to do.
+    """Run one cycle of all publications. Returns how many did any work.
 
-    With ``looks``, those that moved and whose window is at most :data:`SHORT_WINDOW` are followed: looked at again,
-    until none of them moved in so many looks in a row, or it has been enough for a cycle. Publishers and subscribers of
-    short terms wait for each cycle of the driver; when that takes longer than they spin, they sleep, and all three wait
-    for timers.
+    With ``looks``, publications that moved and have a window of at most :data:`SHORT_WINDOW` are followed: they are
+    checked again until none of them moved in ``looks`` consecutive checks, or a limit per cycle is reached. Publishers
+    and subscribers of short terms wait for each cycle of the driver. If a cycle takes longer than they spin, they
+    sleep, and then all three wait for timers.
     """
     moved = [publication for publication in publications if publication.update()]
     followed = [publication for publication in moved if publication._window <= SHORT_WINDOW][:MAX_FOLLOWED]

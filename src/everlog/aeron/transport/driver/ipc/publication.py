@@ -1,11 +1,11 @@
-"""A publication in shared memory: publishers and subscribers use one log, the driver only moves the limit, cleans terms
-and looks who is left. Source: IpcPublication.
+"""An IPC publication: publishers and subscribers share one log, and the driver only moves the limit, cleans terms and
+tracks who uses it. Source: IpcPublication.
 
 | state    | ends when                                             | then                                    |
 | -------- | ----------------------------------------------------- | --------------------------------------- |
-| ACTIVE   | the last publisher lets go                            | DRAINING                                |
-| ACTIVE   | it is revoked                                         | LINGER: images are gone at once         |
-| DRAINING | subscribers have read all (blocked claims are closed) | LINGER: images are gone                 |
+| ACTIVE   | the last publisher releases it                        | DRAINING                                |
+| ACTIVE   | it is revoked                                         | LINGER: subscribers lose it immediately |
+| DRAINING | subscribers have read all (blocked claims are closed) | LINGER: subscribers lose it             |
 | LINGER   | no publisher holds it                                 | DONE: unlinked, its log is freed        |
 """
 
@@ -25,7 +25,7 @@ from everlog.aeron.transport.memory.counters_memory import AtomicCounter
 
 
 class State(Enum):
-    """Of a publication."""
+    """The states of a publication; see the table above."""
 
     ACTIVE = "active"
     DRAINING = "draining"
@@ -34,7 +34,7 @@ class State(Enum):
 
 
 class IpcEvents(Protocol):
-    """What a publication tells the conductor."""
+    """A publication's callbacks to the conductor."""
 
     def transition_to_linger(self, publication: IpcPublication) -> None: ...
     def cleanup_ipc_publication(self, publication: IpcPublication) -> None: ...
@@ -46,7 +46,7 @@ class IpcEvents(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class IpcCounters:
-    """Its own two, and the driver's that count what happens to it."""
+    """The publication's two counters, and the driver's counters that it updates."""
 
     publisher_position: AtomicCounter
     publisher_limit: AtomicCounter
@@ -56,7 +56,7 @@ class IpcCounters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IpcParameters:
-    """What a publication is made of. ``log`` is initialised; ``channel`` is as the client wrote it."""
+    """The parts of a publication. ``log`` is initialised; ``channel`` is the URI as the client wrote it."""
 
     registration_id: int
     channel: str
@@ -69,7 +69,7 @@ class IpcParameters:
 
 
 class IpcPublication:
-    """The conductor's thread alone uses it, and is told by ``events``."""
+    """An IPC publication. Only the conductor's thread uses it; ``events`` are its callbacks."""
 
     def __init__(self, parameters: IpcParameters, events: IpcEvents, now_ns: int) -> None:
         params, log, counters = parameters.params, parameters.log, parameters.counters
@@ -116,35 +116,35 @@ class IpcPublication:
 
     @property
     def publisher_limit_id(self) -> int:
-        """Id of the limit's counter."""
+        """The id of the publisher limit's counter."""
         return self._counters.publisher_limit.id
 
     @property
     def is_active(self) -> bool:
-        """Whether publishers may share it: not when it is revoked, though that is done with the next time event."""
+        """Whether more publishers may share it. False from a revocation on, which the next time event carries out."""
         return self.state is State.ACTIVE and not log_memory.is_publication_revoked(self._metadata)
 
     @property
     def has_reached_end_of_life(self) -> bool:
-        """Nobody uses it any more."""
+        """Whether it can be closed, because nobody uses it any more."""
         return self.state is State.DONE
 
     @property
     def is_accepting_subscriptions(self) -> bool:
-        """Whether there is something for a new subscriber to read."""
+        """Whether a new subscriber could read anything."""
         if self._cool_down_end_ns is not None:
             return False
         is_draining = self.state is State.DRAINING and not self.limits.is_drained(self.limits.producer_position())
         return self.state is State.ACTIVE or is_draining
 
-    # Who uses it
+    # Publishers and subscribers
 
     def inc_ref(self) -> None:
-        """A publisher holds it."""
+        """Add a publisher's reference."""
         self._references += 1
 
     def dec_ref(self) -> None:
-        """A publisher let go. With the last one the stream ends where it is."""
+        """Release a publisher's reference. The last release ends the stream at its current position."""
         self._references -= 1
         if self._references == 0:
             end = self.limits.producer_position()
@@ -155,11 +155,11 @@ class IpcPublication:
                 self.state = State.DRAINING
 
     def revoke(self) -> None:
-        """It ends at the next look, whatever subscribers have read."""
+        """End the stream at the next time event, whatever subscribers have read."""
         log_memory.set_is_publication_revoked(self._metadata, True)
 
     def add_subscriber(self, link: SubscriptionLink, position: AtomicCounter, now_ns: int) -> None:
-        """From now on it is waited for."""
+        """Add a subscriber, for which flow control waits from now on."""
         self._positions[position.id] = position
         self.limits.add_subscriber(position.memory, position.offset)
         if not link.is_tether:
@@ -167,7 +167,7 @@ class IpcPublication:
         self._set_connected(True)
 
     def remove_subscriber(self, link: SubscriptionLink, position: AtomicCounter) -> None:
-        """It is waited for no more, and its counter is freed."""
+        """Remove a subscriber, and free its position counter."""
         self.limits.remove_subscriber(position.offset)
         self._untethered.remove(link)
         if self._positions.pop(position.id, None) is not None:
@@ -176,7 +176,7 @@ class IpcPublication:
             self._set_connected(False)
 
     def reject(self, now_ns: int) -> None:
-        """A subscriber can't use it: all lose it, and none gets it before the cool-down ends."""
+        """Handle a subscriber's rejection: all subscribers lose the publication until the cool-down is over."""
         if self._cool_down_end_ns is None:
             self._set_connected(False)
             self._events.unlink_ipc_subscriptions(self)
@@ -186,7 +186,7 @@ class IpcPublication:
         self._cool_down_end_ns = now_ns + self._cool_down_ns
 
     def close(self) -> None:
-        """Free its counters."""
+        """Free the publication's counters."""
         self._stop()
         self._counters.publisher_position.close()
         self._counters.publisher_limit.close()
@@ -195,7 +195,7 @@ class IpcPublication:
     # Time
 
     def on_time_event(self, now_ns: int) -> None:
-        """Look whether its state ends."""
+        """Check whether the state ends; see the table above."""
         if self.state is State.ACTIVE:
             if log_memory.is_publication_revoked(self._metadata):
                 self._end_revoked()
@@ -239,7 +239,8 @@ class IpcPublication:
             self._counters.unblocked_publications.increment_release()
 
     def _check_blocked(self, producer_position: int, now_ns: int) -> None:
-        """A publisher that died between claiming and writing blocks all others: after a while its claim is closed."""
+        """Close the claim of a publisher that died between claiming and writing, after the unblock timeout. Until then
+        it blocks all others."""
         consumer_position = self.limits.consumer_position
         term_count = log_memory.active_term_count(self._metadata)
         is_behind = producer_position > consumer_position or term_count != consumer_position // self.term_length
@@ -252,24 +253,24 @@ class IpcPublication:
     def _unblock(self, position: int) -> bool:
         return terms.unblock(self._terms, self._metadata, position, self.term_length)
 
-    # Subscribers that it does not wait for
+    # Untethered subscribers
 
     def on_untethered_inactive(self, link: UntetheredLink) -> None:
-        """One is left behind."""
+        """Notify the subscriber's client that it loses the image."""
         self._events.image_unavailable(self, cast(SubscriptionLink, link))
 
     def on_untethered_resting(self, position: AtomicCounter) -> None:
-        """Its position counts no more."""
+        """Stop waiting for the subscriber."""
         self.limits.remove_subscriber(position.offset)
 
     def on_untethered_active(self, link: UntetheredLink, position: AtomicCounter) -> None:
-        """It goes on where the others are."""
+        """Wait for the subscriber again, from the other subscribers' position."""
         position.set_release(self.limits.join_position())
         self.limits.add_subscriber(position.memory, position.offset)
         self._events.image_available_again(self, cast(SubscriptionLink, link), position.id)
 
     def _stop(self) -> None:
-        """The limit stays where it is."""
+        """Stop moving the limit."""
         self.limits.is_active = False
 
     def _close_positions(self) -> None:

@@ -1,1 +1,1 @@
-"""The conductor's network part: channels, endpoints, publications, subscriptions and images, made and taken apart."""
+"""The conductor's network part: creates and closes channels, endpoints, publications, subscriptions and images."""

@@ -1,5 +1,5 @@
-"""What channels of the network may not ask for, alone and beside an endpoint that is there; refused with the words of
-Java's driver. Source: DriverConductor, PublicationParams, SubscriptionParams."""
+"""Checks of network channels, alone and against existing endpoints. Refusals have the texts of Java's driver. Source:
+DriverConductor, PublicationParams, SubscriptionParams."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOT_IN_DESTINATIONS = ("mtu", "rcv-wnd", "so-rcvbuf", "so-sndbuf", "response-cor
 
 
 class ExistingEndpoint(Protocol):
-    """An endpoint that is there."""
+    """An existing endpoint."""
 
     @property
     def original_uri(self) -> str: ...
@@ -29,7 +29,7 @@ class ExistingEndpoint(Protocol):
 
 
 def check_publication_channel(channel: UdpChannel) -> None:
-    """A publication needs to know where to send to."""
+    """Check that a publication's channel says where to send."""
     uri = channel.original_uri
     if not channel.is_multi_destination and channel.has_explicit_endpoint and channel.remote_data.port == 0:
         raise illegal_argument(f"endpoint has port=0 for publication: channel={uri}")
@@ -43,7 +43,7 @@ def check_publication_channel(channel: UdpChannel) -> None:
 
 
 def check_subscription_channel(channel: UdpChannel) -> None:
-    """A subscription needs to know whom to ask."""
+    """Check a subscription's channel: its control port, and that it needs no media timestamps."""
     uri = channel.original_uri
     if channel.has_explicit_control and channel.local_control.port == 0:
         raise illegal_argument(f"control has port=0 for subscription: channel={uri}")
@@ -54,7 +54,7 @@ def check_subscription_channel(channel: UdpChannel) -> None:
 
 
 def check_destination(uri: ChannelUri, text: str) -> None:
-    """A destination is an address and no more."""
+    """Check that a destination has an address and no parameters of a whole channel."""
     if uri.is_spy:
         raise invalid_channel(f"Aeron spies are invalid as send destinations: channel={text}")
     for key in NOT_IN_DESTINATIONS:
@@ -65,14 +65,14 @@ def check_destination(uri: ChannelUri, text: str) -> None:
 
 
 def check_send_destination(uri: ChannelUri, text: str) -> None:
-    """A destination to send to has a port."""
+    """Check that a send destination has a port."""
     endpoint = uri.get("endpoint")
     if endpoint is not None and endpoint.endswith(":0"):
         raise invalid_channel(f"endpoint has port=0 for send destination: channel={text}")
 
 
 def check_mtu(mtu_length: int, sndbuf: int, default_sndbuf: int, channel: str, existing: str | None) -> None:
-    """A datagram must fit into the socket's buffer. ``sndbuf``: as asked for, or 0."""
+    """Check that a datagram fits into the socket's send buffer. ``sndbuf`` is the configured length, or 0."""
     if mtu_length > (sndbuf or default_sndbuf):
         length = str(sndbuf) if sndbuf else f"{default_sndbuf} (OS default)"
         text = f"MTU greater than SO_SNDBUF for channel: mtu={mtu_length} so-sndbuf={length}"
@@ -80,7 +80,7 @@ def check_mtu(mtu_length: int, sndbuf: int, default_sndbuf: int, channel: str, e
 
 
 def check_window(window: int, rcvbuf: int, default_rcvbuf: int, channel: str, existing: str | None) -> None:
-    """A window must fit into the socket's buffer. ``rcvbuf``: as asked for, or 0."""
+    """Check that a window fits into the socket's receive buffer. ``rcvbuf`` is the configured length, or 0."""
     if window > (rcvbuf or default_rcvbuf):
         length = str(rcvbuf) if rcvbuf else f"{default_rcvbuf} (OS default)"
         text = f"Initial window greater than SO_RCVBUF for channel: rcv-wnd={window} so-rcvbuf={length}"
@@ -88,7 +88,7 @@ def check_window(window: int, rcvbuf: int, default_rcvbuf: int, channel: str, ex
 
 
 def check_buffers(channel: UdpChannel, endpoint: ExistingEndpoint) -> None:
-    """Who shares an endpoint asks for the same socket, or says nothing."""
+    """Check that a channel's socket buffer lengths, if given, are those of the endpoint it shares."""
     pairs = (
         ("so-rcvbuf", channel.socket_rcvbuf_length, endpoint.socket_rcvbuf_length),
         ("so-sndbuf", channel.socket_sndbuf_length, endpoint.socket_sndbuf_length),
@@ -102,13 +102,13 @@ def check_buffers(channel: UdpChannel, endpoint: ExistingEndpoint) -> None:
 
 
 def check_option(name: str, asked: object, existing: object, existing_channel: str, channel: str) -> None:
-    """Who shares an endpoint or a stream asks for the same."""
+    """Check that an option has the same value as for the endpoint or stream that is shared."""
     if asked != existing:
         raise conflict(name, asked, existing_channel, channel)
 
 
 def conflict(name: str, asked: object, existing_channel: str, channel: str) -> CommandRefused:
-    """An option that another subscription has otherwise."""
+    """Refuse an option that conflicts with an existing subscription."""
     value = -1 if asked is None else str(asked).lower() if isinstance(asked, bool) else asked
     return invalid_channel(
         f"option conflicts with existing subscription: {name}={value}"

@@ -1,4 +1,4 @@
-"""Channels of the network, from text: names are looked up, which may take long, so it is a task."""
+"""Parses network channels. Parsing is a task, because resolving names may take long."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ from everlog.runtime.tasks import Task, Tasks
 
 @dataclass(frozen=True, slots=True)
 class Channels:
-    """What makes channels of text."""
+    """Parses channels and resolves their names."""
 
     tasks: Tasks
     resolver: NameResolver
     interfaces: Interfaces
 
     def uri(self, text: str) -> ChannelUri:
-        """A channel's text taken apart, no more. Raises :class:`CommandRefused`."""
+        """Parse a channel's URI without resolving names. Raises :class:`CommandRefused`."""
         return uri_syntax.parse(text)
 
     def parse(self, text: str, *, is_destination: bool = False) -> Task[UdpChannel]:
-        """Raises :class:`CommandRefused` and :class:`InvalidChannel`, now or with the result."""
+        """Parse a channel and resolve its names. Raises :class:`CommandRefused` immediately, and
+        :class:`InvalidChannel` with the task's result."""
         uri_syntax.parse(text)
         return self.tasks.submit(lambda: UdpChannel.parse(text, self.resolver, is_destination, self.interfaces))
 
     def destination(self, uri: ChannelUri) -> Task[SocketAddress | None]:
-        """Where a destination is; ``None``: nobody knows its name yet."""
+        """Resolve a destination's address; ``None`` if its name is unknown."""
         return self.tasks.submit(lambda: self._destination(uri))
 
     def _destination(self, uri: ChannelUri) -> SocketAddress | None:
@@ -43,12 +44,12 @@ class Channels:
             return None
 
     def resolve_again(self, text: str, parameter: str) -> Task[SocketAddress | None]:
-        """What a name means now; ``None``: nobody knows it."""
+        """Resolve a name again; ``None`` if it is unknown."""
         return self.tasks.submit(lambda: resolve_address(text, parameter, self.resolver, is_re_resolution=True))
 
 
 class TimedResolver:
-    """A resolver that tells how long it took: the longest time, and how often it was over a threshold. Source:
+    """A resolver that counts its longest time, and how often it exceeded a threshold. Source:
     TimeTrackingNameResolver."""
 
     def __init__(
@@ -58,7 +59,7 @@ class TimedResolver:
         counters: tuple[AtomicCounter, AtomicCounter],
         threshold_ns: int,
     ) -> None:
-        """``counters``: of the longest time, and of times over the threshold."""
+        """Wrap a resolver. ``counters`` are for the longest time, and for times above the threshold."""
         self.name = f"TimeTracking({resolver.name})"
         self._resolver = resolver
         self._clock_ns = clock_ns
@@ -66,7 +67,7 @@ class TimedResolver:
         self._threshold_ns = threshold_ns
 
     def lookup(self, name: str, parameter: str, is_re_lookup: bool) -> str:
-        """As the resolver."""
+        """Call the wrapped resolver, and measure its time."""
         start_ns = self._clock_ns()
         try:
             return self._resolver.lookup(name, parameter, is_re_lookup)
@@ -74,7 +75,7 @@ class TimedResolver:
             self._measure(self._clock_ns() - start_ns)
 
     def resolve(self, host: str, parameter: str, is_re_resolution: bool) -> str | None:
-        """As the resolver."""
+        """Call the wrapped resolver, and measure its time."""
         start_ns = self._clock_ns()
         try:
             return self._resolver.resolve(host, parameter, is_re_resolution)

@@ -1,5 +1,5 @@
-"""The conductor's network part: publications, subscriptions, images and their endpoints, put together; and what sender
-and receiver ask of it."""
+"""The conductor's network part: combines publications, subscriptions, images and endpoints, and handles requests of
+sender and receiver."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ from everlog.time_units import NS_PER_MS
 
 SPY_PREFIX = "aeron-spy"
 Lookup = tuple[int, str, str]
-"""Who asks for a name, which, and for which of its channels."""
+"""A lookup's key: the requesting endpoint's identity, the name, and the channel."""
 
 
 class NetworkConductor:
-    """See ``NetworkCommandHandler`` in :mod:`everlog.aeron.transport.driver.conductor.conductor`. Requests of sender
-    and receiver that wait for a task are done one after the other, images beside names: a name server may take long to
-    say nothing."""
+    """Implements ``NetworkCommandHandler`` of :mod:`everlog.aeron.transport.driver.conductor.conductor`.
+
+    Requests of sender and receiver that wait for a task are carried out one at a time, in two queues: one for images,
+    one for name lookups, because a name server may take long to fail."""
 
     def __init__(self, parts: NetworkContext) -> None:
         self._parts = parts
@@ -53,44 +54,45 @@ class NetworkConductor:
         parts.context.conductor_proxy.target = self
 
     def handlers(self) -> Mapping[type, Callable[[Any], Iterator[None] | None]]:
-        """Of commands that are about the network alone."""
+        """The handlers of commands that only concern the network."""
         return self._publications.handlers()
 
     def add_publication(self, command: commands.AddPublication, *, is_exclusive: bool) -> Iterator[None]:
-        """Of a channel ``aeron:udp``."""
+        """Add a publication on an ``aeron:udp`` channel."""
         return self._publications.add(command, is_exclusive=is_exclusive)
 
     def add_subscription(self, command: commands.AddSubscription) -> Iterator[None]:
-        """Over the network, or a spy."""
+        """Add a network subscription or a spy."""
         if command.channel.startswith(SPY_PREFIX):
             return self._spies.add_subscription(command)
         return self._subscriptions.add(command)
 
     def add_receive_destination(self, command: commands.AddRcvDestination) -> Iterator[None]:
-        """Over the network, or a spy."""
+        """Add a network source or a spy to a subscription."""
         if command.channel.startswith(SPY_PREFIX):
             return self._spies.add_destination(command)
         return self._subscriptions.add_destination(command)
 
     def remove_receive_destination(self, command: commands.RemoveRcvDestination) -> Iterator[None]:
-        """Of the network."""
+        """Remove a network source from a subscription."""
         return self._subscriptions.remove_destination(command)
 
     def reject_image(self, command: commands.RejectImage) -> bool:
-        """Tell its sources that nobody here can use it; whether there is such an image."""
+        """Report the rejection of an image to its sources. Returns whether the image exists."""
         if self._images.find(command.image_correlation_id) is None:
             return False
         self._parts.receiver.reject_image(command.image_correlation_id, command.position, command.reason)
         return True
 
     def cleanup_subscription_link(self, link: SubscriptionLink) -> None:
-        """A subscription is gone."""
+        """Clean up a removed subscription."""
         self._subscriptions.cleanup_link(link)
 
     # Time
 
     def do_work(self, now_ns: int, now_ms: int) -> int:
-        """One cycle: positions and limits, and a step of what waits for a task; how much was done."""
+        """Run one cycle: update positions and limits, and continue requests that wait for a task. Returns the amount of
+        work done."""
         work_count = self._images.track(now_ns, now_ms) + self._publications.update_limits()
         for queue in (self._images_to_make, self._lookups):
             if queue:
@@ -102,23 +104,23 @@ class NetworkConductor:
 
     @property
     def is_busy(self) -> bool:
-        """Whether something waits for a task, or other drivers' names are listened for."""
+        """Whether a request waits for a task, or the driver resolves names of other drivers."""
         return bool(self._images_to_make or self._lookups) or self._parts.neighbors is not None
 
     def on_publications_time_event(self, now_ns: int, now_ms: int) -> None:
-        """Look at all publications; those at their end are closed."""
+        """Check the states of all publications, and close those that are done."""
         for publication in list(self._streams.network_publications):
             self._context.errors.guard(publication.on_time_event, now_ns, now_ms, self)
-        self._publications.close_those_at_their_end()
+        self._publications.close_ended()
 
     def on_images_time_event(self, now_ns: int, now_ms: int) -> None:
-        """Look at all images; those at their end are closed."""
+        """Check the states of all images, and close those that are done."""
         for image in list(self._streams.images):
             self._context.errors.guard(image.on_time_event, now_ns, now_ms, self)
-        self._images.close_those_at_their_end()
+        self._images.close_ended()
 
     def close(self) -> None:
-        """The driver ends: close all sockets, and delete all logs."""
+        """Close all sockets and delete all logs, because the driver stops."""
         self._images_to_make.clear()
         self._lookups.clear()
         if self._parts.neighbors is not None:
@@ -142,30 +144,30 @@ class NetworkConductor:
             del queue[0]
             self._context.errors.record(error)
 
-    # What publications and images tell
+    # Callbacks of publications and images
 
     def cleanup_spies(self, publication: NetworkPublication) -> None:
-        """All spies have read it, or it is revoked."""
+        """Unlink the spies of a publication that they have read, or that is revoked."""
         self._spies.cleanup(publication)
 
     def cleanup_publication(self, publication: NetworkPublication) -> None:
-        """Its time is over."""
+        """Ask the sender to release a publication."""
         self._publications.cleanup(publication)
 
     def transition_to_linger(self, image: PublicationImage) -> None:
-        """A stream is over."""
+        """Notify subscriptions that a stream ended."""
         self._images.transition_to_linger(image)
 
     def cleanup_image(self, image: PublicationImage) -> None:
-        """No subscription has to do with it any more."""
+        """Unlink all subscriptions from an image."""
         self._images.cleanup(image)
 
     def try_close_receive_channel_endpoint(self, endpoint: Any) -> None:
-        """Perhaps nobody uses it any more."""
+        """Close an endpoint if nobody uses it any more."""
         self._receive_endpoints.close_if_unused(endpoint)
 
     def notify_unavailable_image_link(self, resource_id: int, link: Any) -> None:
-        """A subscription is left behind."""
+        """Notify an untethered subscription that it lost the image."""
         self._streams.notices.unavailable(resource_id, link)
 
     def notify_available_image_link(
@@ -178,45 +180,46 @@ class NetworkConductor:
         log_file_name: str,
         source_identity: str,
     ) -> None:
-        """A subscription that was left behind goes on."""
+        """Notify an untethered subscription that it has the image again."""
         self._context.counters.counter(position_counter_id).set_release(join_position)
         image = resource_id, session_id
         self._streams.notices.available(image, link, position_counter_id, log_file_name, source_identity)
 
-    # What sender and receiver ask for
+    # Requests of sender and receiver
 
     def on_create_publication_image(self, request: CreateImage) -> None:
-        """A setup came for a stream that somebody may want."""
+        """Create an image, after a setup for a stream that may have subscribers."""
         self._begin(self._images_to_make, self._images.create(request))
 
     def on_publication_error(self, error: PublicationError) -> None:
-        """A receiver can't use a publication."""
-        publication_errors.tell(self._context, error)
+        """Report a receiver's rejection of a publication."""
+        publication_errors.report(self._context, error)
 
     def on_response_setup(self, response_correlation_id: int, response_session_id: int) -> None:
-        """The session in which the answers for a subscription come is known."""
+        """Set the session id of a subscription's responses."""
         self._subscriptions.on_response_setup(response_correlation_id, response_session_id)
 
     def on_response_connected(self, response_correlation_id: int) -> None:
-        """Who asked is answered."""
+        """Handle that a response publication is connected."""
         self._subscriptions.on_response_connected(response_correlation_id)
 
     def on_receive_channel_endpoint_closed(self, endpoint: Any) -> None:
-        """The receiver let it go."""
+        """Close an endpoint that the receiver released."""
         self._receive_endpoints.on_closed(endpoint)
 
     def on_send_channel_endpoint_closed(self, endpoint: Any) -> None:
-        """The sender let it go."""
+        """Close an endpoint that the sender released."""
         self._send_endpoints.on_closed(endpoint)
 
     def on_close_receive_destination(self, transport: Any) -> None:
-        """The receiver let it go; ``None``: it had none of that channel."""
+        """Close a destination that the receiver released; ``None`` if it had none with the channel."""
         self._parts.releases.end()
         if transport is not None:
             transport.close()
 
     def _look_up(self, asked: Lookup, steps: Iterator[None]) -> None:
-        """Unless that is being done: agents ask again every few seconds, and a name server may take longer."""
+        """Start a lookup, unless the same one is running: agents repeat requests every few seconds, and a name server
+        may take longer."""
         if asked not in self._looked_up:
             self._looked_up.add(asked)
             self._begin(self._lookups, self._looking_up(asked, steps))
@@ -228,7 +231,7 @@ class NetworkConductor:
             self._looked_up.discard(asked)
 
     def on_re_resolve_endpoint(self, endpoint_text: str, endpoint: Any, address: SocketAddress | None) -> None:
-        """Nobody answers there any more: what does the name mean now?"""
+        """Resolve an endpoint's name again, because nobody answers at its address."""
         self._look_up((id(endpoint), endpoint_text, ""), self._re_resolve_endpoint(endpoint_text, endpoint, address))
 
     def _re_resolve_endpoint(self, text: str, endpoint: Any, address: SocketAddress | None) -> Steps[None]:
@@ -242,7 +245,7 @@ class NetworkConductor:
     def on_re_resolve_control(
         self, control_text: str, channel: UdpChannel, endpoint: Any, address: SocketAddress | None
     ) -> None:
-        """Nothing comes from there any more: what does the name mean now?"""
+        """Resolve a control's name again, because nothing arrives from its address."""
         asked = id(endpoint), control_text, channel.canonical_form
         self._look_up(asked, self._re_resolve_control(control_text, channel, endpoint, address))
 

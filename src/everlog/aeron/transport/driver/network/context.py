@@ -1,4 +1,4 @@
-"""What the conductor's network parts share."""
+"""State shared by the parts of the conductor's network side."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from everlog.aeron.transport.memory.loss_report_writer import LossReport
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkContext:
-    """``releases``: sockets that ``sender`` and ``receiver`` were asked to let go of."""
+    """Shared state. ``releases`` tracks sockets that ``sender`` and ``receiver`` were asked to release."""
 
     context: DriverContext
     streams: Streams
@@ -31,4 +31,4 @@ class NetworkContext:
     loss_report: LossReport | None
     releases: SocketReleases = field(default_factory=SocketReleases)
     neighbors: DriverNameResolver | None = None
-    """Other drivers whose names this one knows."""
+    """The resolver of other drivers' names, if the configuration has a resolver name."""

@@ -1,4 +1,4 @@
-"""The endpoints of a driver's channels, sending or receiving: found again, closed when nobody uses them."""
+"""The sending or receiving endpoints of a driver's channels: finds existing ones, and closes unused ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from everlog.aeron.transport.media.udp_channel import UdpChannel
 
 
 class Endpoint(Protocol):
-    """What both kinds have."""
+    """The interface of sending and receiving endpoints."""
 
     @property
     def udp_channel(self) -> UdpChannel: ...
@@ -23,18 +23,18 @@ E = TypeVar("E", bound=Endpoint)
 
 
 class Endpoints(ABC, Generic[E]):
-    """All of one kind. Those of one form have tags that differ."""
+    """All endpoints of one kind. Endpoints with the same canonical form have different tags."""
 
     def __init__(self, parts: NetworkContext) -> None:
         self._parts = parts
         self._endpoints: list[E] = []
 
     @abstractmethod
-    def _let_go(self, endpoint: E) -> None:
-        """Ask the agent that uses it to use it no more."""
+    def _ask_to_release(self, endpoint: E) -> None:
+        """Ask the agent to stop using an endpoint."""
 
     def _of_form(self, channel: UdpChannel) -> E | None:
-        """The newest endpoint of a channel's canonical form, of those that have its tag, or none."""
+        """The newest endpoint with a channel's canonical form and without a different tag."""
         for endpoint in reversed(self._endpoints):
             existing = endpoint.udp_channel
             if existing.canonical_form == channel.canonical_form and not _have_other_tags(existing, channel):
@@ -42,20 +42,20 @@ class Endpoints(ABC, Generic[E]):
         return None
 
     def close_if_unused(self, endpoint: E) -> None:
-        """Nobody may use it any more: then its agent is asked to let it go."""
+        """Ask the agent to release an endpoint if nobody uses it any more."""
         if endpoint.should_be_closed():
             endpoint.indicate_closing()
             self._parts.releases.begin(self._parts.context.now_ns)
-            self._let_go(endpoint)
+            self._ask_to_release(endpoint)
 
     def on_closed(self, endpoint: E) -> None:
-        """Its agent let it go."""
+        """Close an endpoint that its agent released."""
         self._parts.releases.end()
         self._endpoints = [other for other in self._endpoints if other is not endpoint]
         endpoint.close()
 
     def close(self) -> None:
-        """The driver ends."""
+        """Close all endpoints, because the driver stops."""
         for endpoint in self._endpoints:
             endpoint.close()
         self._endpoints.clear()

@@ -1,4 +1,4 @@
-"""What a new image is made of, by its setup, its channel and those who want it. Source: DriverConductor,
+"""Creates images from their setup, channel and subscriptions. Source: DriverConductor,
 CreatePublicationImageCommand."""
 
 from __future__ import annotations
@@ -36,14 +36,15 @@ from everlog.aeron.transport.memory.log_memory import IMAGE, LogParameters
 from everlog.aeron.transport.protocol.wire import SETUP_GROUP
 
 MIN_NAK_DELAY_NS = 1_000
-"""Of which the delay before the next NAK is a multiple, where a channel asks for none."""
+"""The least base of the retry delay for NAKs, for channels that ask for a shorter delay before the first NAK."""
 
 Subscriptions = list[tuple[NetworkSubscriptionLink, AtomicCounter]]
 
 
 @dataclass(frozen=True, slots=True)
 class Interest:
-    """What those who want a stream want of its image. ``is_group``: it has other receivers."""
+    """The subscriptions to a new image, and the options they give it. ``is_group`` is true if the stream has other
+    receivers."""
 
     links: list[NetworkSubscriptionLink]
     is_reliable: bool
@@ -52,7 +53,7 @@ class Interest:
 
     @classmethod
     def of(cls, links: list[NetworkSubscriptionLink], channel: UdpChannel, flags: int) -> Interest | None:
-        """Of these subscriptions; ``None`` where there are none. ``flags``: of the setup."""
+        """Combine the options of subscriptions; ``None`` without any. ``flags`` are the setup's."""
         if not links:
             return None
         oldest = min(links, key=lambda link: link.registration_id)
@@ -63,7 +64,7 @@ class Interest:
 
 @dataclass(frozen=True, slots=True)
 class NewImage:
-    """What is known of an image that is to be made."""
+    """The parameters of an image to create."""
 
     correlation_id: int
     request: CreateImage
@@ -73,14 +74,14 @@ class NewImage:
 
     @property
     def join_position(self) -> int:
-        """Where it begins."""
+        """The image's first position."""
         request = self.request
         count = wrap_int32(request.active_term_id - request.initial_term_id)
         return count * request.term_length + request.term_offset
 
 
 class ImageMaker:
-    """Makes images, with their counters."""
+    """Creates images with their counters."""
 
     def __init__(self, parts: NetworkContext) -> None:
         self._parts = parts
@@ -94,7 +95,7 @@ class ImageMaker:
         )
 
     def log_parameters(self, new: NewImage) -> LogParameters:
-        """What its log's metadata say."""
+        """The parameters of a new image's log."""
         request, params, endpoint = new.request, new.params, new.endpoint
         system = self._context.system_sockets
         return LogParameters(
@@ -125,7 +126,7 @@ class ImageMaker:
         )
 
     def make(self, new: NewImage, log: DriverLog) -> tuple[PublicationImage, Subscriptions]:
-        """The image, and who reads it from the start, with their positions. Nothing is left of it by an error."""
+        """Create an image, and the positions of its first subscriptions. An error leaves nothing allocated."""
         opened: list[AtomicCounter] = []
         try:
             subscriptions = self._positions(new, opened)
@@ -153,7 +154,7 @@ class ImageMaker:
         return found
 
     def _congestion(self, new: NewImage, opened: list[AtomicCounter]) -> CongestionControl:
-        """By the channel's ``cc``, or else as the driver does it."""
+        """Create the congestion control of the channel's ``cc``, or the driver's default."""
         configuration, channel = self._context.configuration, new.endpoint.udp_channel
         name = self._name(new, new.correlation_id, new.interest.links[0])
         default = None if configuration.congestion_control == "default" else configuration.congestion_control

@@ -1,5 +1,4 @@
-"""Images of streams that come in over the network: they are asked for, tied to subscriptions, and taken apart. Source:
-DriverConductor."""
+"""Images of network streams: creates them, links them to subscriptions, and closes them. Source: DriverConductor."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ from everlog.runtime.tasks import Steps, finished
 
 
 class NetworkImages:
-    """What the conductor does for images."""
+    """Handles images on the conductor."""
 
     def __init__(self, parts: NetworkContext) -> None:
         self._parts = parts
@@ -31,7 +30,8 @@ class NetworkImages:
         self._maker = ImageMaker(parts)
 
     def track(self, now_ns: int, now_ms: int) -> int:
-        """One cycle of all images, also when one of them ends in an error; how many status messages are due."""
+        """Run one cycle of all images; an error of one does not stop the others. Returns how many status messages are
+        due."""
         due = 0
         for image in self._streams.images:
             try:
@@ -40,10 +40,10 @@ class NetworkImages:
                 self._context.errors.record(error)
         return due
 
-    # A new one
+    # Adding
 
     def create(self, request: CreateImage) -> Steps[None]:
-        """A setup came for a stream that somebody may want."""
+        """Create an image, after a setup for a stream that may have subscribers."""
         try:
             is_made = yield from self._create(request)
         except BaseException:
@@ -70,7 +70,7 @@ class NetworkImages:
         is_sparse = interest.is_sparse
         log = yield from finished(self._context.tasks.submit(lambda: make_log(parameters, is_sparse=is_sparse)))
         try:
-            # Subscriptions may have gone and come meanwhile.
+            # Subscriptions may have changed since the task started.
             interest = self._interest(endpoint, request)
             if interest is None:
                 self._streams.freed_logs.add(log)
@@ -86,7 +86,7 @@ class NetworkImages:
         for link, position in subscriptions:
             link.link(image, image.correlation_id, position)
             self._context.counters.set_reference_id(position.id, image.correlation_id)
-            self._tell(image, link, position.id)
+            self._notify_available(image, link, position.id)
         return True
 
     def _forget(self, request: CreateImage) -> None:
@@ -94,7 +94,7 @@ class NetworkImages:
         self._parts.receiver.remove_init_in_progress(endpoint, request.session_id, request.stream_id)
 
     def _interest(self, endpoint: ReceiveEndpoint, request: CreateImage) -> Interest | None:
-        if endpoint.status_indicator.is_closed or endpoint.status != ACTIVE or self._is_there(endpoint, request):
+        if endpoint.status_indicator.is_closed or endpoint.status != ACTIVE or self._exists(endpoint, request):
             return None
         links = [
             link
@@ -105,9 +105,9 @@ class NetworkImages:
         ]
         return Interest.of(links, endpoint.udp_channel, request.flags)
 
-    def _is_there(self, endpoint: ReceiveEndpoint, request: CreateImage) -> bool:
-        """Whether the session has an image that takes data: a subscription that goes and comes while one is made makes
-        the receiver ask for another."""
+    def _exists(self, endpoint: ReceiveEndpoint, request: CreateImage) -> bool:
+        """Whether the session already has an image that takes data. The receiver requests another one if a subscription
+        is removed and added again while an image is created."""
         return any(
             (image.stream_id, image.session_id) == (request.stream_id, request.session_id)
             and image.channel_endpoint is endpoint
@@ -115,12 +115,12 @@ class NetworkImages:
             for image in self._streams.images
         )
 
-    def _tell(self, image: PublicationImage, link: SubscriptionLink, position_id: int) -> None:
+    def _notify_available(self, image: PublicationImage, link: SubscriptionLink, position_id: int) -> None:
         ids = image.correlation_id, image.session_id
         self._streams.notices.available(ids, link, position_id, image.log.name, image.source_identity)
 
     def link_subscription(self, link: NetworkSubscriptionLink) -> None:
-        """A new subscription gets the images that are there for it."""
+        """Link a new subscription to all matching images."""
         context = self._context
         for image in self._streams.images:
             if not image.is_accepting_subscriptions or not link.matches_image(image):
@@ -134,20 +134,20 @@ class NetworkImages:
             context.counters.set_reference_id(position.id, image.correlation_id)
             link.link(image, image.correlation_id, position)
             image.add_subscriber(link, position, context.now_ns)
-            self._tell(image, link, position.id)
+            self._notify_available(image, link, position.id)
 
     # The end
 
     def find(self, correlation_id: int) -> PublicationImage | None:
-        """The image of that id."""
+        """Find an image by its correlation id."""
         for image in self._streams.images:
             if image.correlation_id == correlation_id:
                 return image
         return None
 
     def transition_to_linger(self, image: PublicationImage) -> None:
-        """The stream is over: subscriptions lose it, but may finish what they have mapped. Where they don't want it
-        again the session stays on its cool-down."""
+        """Notify subscriptions that a stream ended; they may still read what they have mapped. Unless they rejoin, the
+        session stays on its cool-down."""
         is_rejoin = True
         for link in self._streams.subscription_links:
             if link.is_linked(image):
@@ -158,12 +158,12 @@ class NetworkImages:
             self._parts.receiver.remove_cool_down(endpoint, image.session_id, image.stream_id)
 
     def cleanup(self, image: PublicationImage) -> None:
-        """No subscription has to do with it any more."""
+        """Unlink all subscriptions from an image."""
         for link in self._streams.subscription_links:
             link.unlink(image)
 
-    def close_those_at_their_end(self) -> None:
-        """The receiver let go of them."""
+    def close_ended(self) -> None:
+        """Close all images that the receiver has released."""
         images = self._streams.images
         for image in [image for image in images if image.has_reached_end_of_life]:
             images.remove(image)
@@ -171,6 +171,6 @@ class NetworkImages:
             self._streams.freed_logs.add(image.log)
 
     def close(self) -> None:
-        """The driver ends: delete all logs."""
+        """Delete all logs, because the driver stops."""
         for image in self._streams.images:
             self._streams.freed_logs.add(image.log)

@@ -1,4 +1,4 @@
-"""Publications over the network: they are made, found, shared, spied on, and taken apart. Source: DriverConductor."""
+"""Network publications: creates, finds, shares and closes them. Source: DriverConductor."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from everlog.aeron.transport.driver.commands import uri_values
 from everlog.aeron.transport.driver.commands.command_errors import as_refused, generic, illegal_argument, illegal_state
 from everlog.aeron.transport.driver.commands.publication_logs import SocketLengths, publication_log
 from everlog.aeron.transport.driver.commands.publication_params import (
+    ExistingPublications,
     PublicationParams,
-    PublicationsThere,
     confirm_match,
     publication_params,
 )
@@ -45,7 +45,7 @@ from everlog.runtime.tasks import Steps, finished
 
 
 class NetworkPublications:
-    """What the conductor does for publications of channels ``aeron:udp``."""
+    """Handles publications on ``aeron:udp`` channels."""
 
     def __init__(self, parts: NetworkContext, endpoints: SendEndpoints, spies: Spies) -> None:
         self._parts = parts
@@ -55,7 +55,7 @@ class NetworkPublications:
         self._spies = spies
 
     def handlers(self) -> Mapping[type, Callable[[Any], Iterator[None] | None]]:
-        """Of the commands about destinations."""
+        """The handlers of the commands for destinations."""
         return {
             commands.AddDestination: self.add_destination,
             commands.RemoveDestination: self.remove_destination,
@@ -63,7 +63,7 @@ class NetworkPublications:
         }
 
     def update_limits(self) -> int:
-        """One cycle of all publications, also when one of them ends in an error; how many limits moved."""
+        """Update the limits of all publications; an error of one does not stop the others. Returns how many moved."""
         moved = 0
         for publication in self._streams.network_publications:
             try:
@@ -72,10 +72,10 @@ class NetworkPublications:
                 self._context.errors.record(error)
         return moved
 
-    # A new one
+    # Adding
 
     def add(self, command: commands.AddPublication, *, is_exclusive: bool) -> Steps[None]:
-        """A new publication, or one that is there already and is shared."""
+        """Create a publication, or share an existing one."""
         channel = yield from finished(self._parts.channels.parse(command.channel))
         yield from self._parts.releases.finish(self._context)
         params = self._params(command, channel)
@@ -90,7 +90,7 @@ class NetworkPublications:
             image = self._response_image(params)
             self._link(command, shared, is_exclusive)
         else:
-            # A channel may mean by its tag an endpoint of another form.
+            # By its tag, a channel may refer to an endpoint with another canonical form.
             form = (channel if endpoint is None else endpoint.udp_channel).canonical_form
             self._streams.sessions.check_for_clash(params.session_id, command.stream_id, form, command.channel)
             log = yield from self._log(command, params, channel, endpoint, is_exclusive)
@@ -110,7 +110,7 @@ class NetworkPublications:
 
     def _params(self, command: commands.AddPublication, channel: UdpChannel) -> PublicationParams:
         streams = self._streams
-        there = PublicationsThere(
+        there = ExistingPublications(
             streams.sessions, streams.network_publications, streams.ipc_publications, self._context.random
         )
         configuration = self._context.configuration
@@ -147,7 +147,7 @@ class NetworkPublications:
             )
 
     def _response_image(self, params: PublicationParams) -> PublicationImage | None:
-        """The image whose publisher is answered by this publication."""
+        """The image whose publisher gets its responses from this publication."""
         if not params.is_response:
             return None
         wanted = params.response_correlation_id
@@ -273,7 +273,7 @@ class NetworkPublications:
     def _counters(
         self, name: StreamName, params: PublicationParams, is_exclusive: bool, opened: list[AtomicCounter]
     ) -> PublicationCounters:
-        """``opened`` gets those that are new, one by one."""
+        """Allocate the counters. Each is appended to ``opened``, so that the caller can close them after an error."""
         counters, now_ms = self._context.counters, self._context.now_ms
         first = len(opened)
         opened.append(stream_counters.publisher_position(counters, name, now_ms, is_exclusive=is_exclusive))
@@ -296,7 +296,7 @@ class NetworkPublications:
     # Destinations
 
     def add_destination(self, command: commands.AddDestination) -> Steps[None]:
-        """A publication goes out to one more address."""
+        """Add a destination to a publication."""
         registration_id, text = command.registration_correlation_id, command.channel
         uri = self._parts.channels.uri(text)
         channel_rules.check_destination(uri, text)
@@ -308,7 +308,7 @@ class NetworkPublications:
         self._context.client_proxy.operation_succeeded(command.correlation_id)
 
     def remove_destination(self, command: commands.RemoveDestination) -> Steps[None]:
-        """It goes out to one less."""
+        """Remove a destination from a publication."""
         registration_id = command.registration_correlation_id
         uri = self._parts.channels.uri(command.channel)
         self._endpoints.find_for_destinations(registration_id)
@@ -319,7 +319,7 @@ class NetworkPublications:
         self._context.client_proxy.operation_succeeded(command.correlation_id)
 
     def remove_destination_by_id(self, command: commands.RemoveDestinationById) -> None:
-        """It goes out to one less."""
+        """Remove a destination from a publication."""
         endpoint = self._endpoints.find_for_destinations(command.resource_registration_id)
         self._parts.sender.remove_destination_by_id(endpoint, command.destination_registration_id)
         self._context.client_proxy.operation_succeeded(command.correlation_id)
@@ -327,24 +327,24 @@ class NetworkPublications:
     # The end
 
     def cleanup(self, publication: NetworkPublication) -> None:
-        """Its time is over: the sender lets go of it, and of its endpoint where nobody else has that."""
+        """Ask the sender to release a publication, and its endpoint if nobody else uses that."""
         endpoint = self._endpoints.of(publication.channel_endpoint)
         self._parts.sender.remove_network_publication(publication)
         self._endpoints.close_if_unused(endpoint)
         form = endpoint.udp_channel.canonical_form
         self._streams.sessions.remove(publication.session_id, publication.stream_id, form)
 
-    def close_those_at_their_end(self) -> None:
-        """The sender let go of them."""
+    def close_ended(self) -> None:
+        """Close all publications that the sender has released."""
         publications = self._streams.network_publications
         for publication in [publication for publication in publications if publication.has_reached_end_of_life]:
             publications.remove(publication)
             for link in self._streams.subscription_links:
-                link.unlink(publication)  # a spy that rests has it yet, and its memory by it
+                link.unlink(publication)  # a resting spy still refers to it, and so to its memory
             self._context.errors.guard(publication.close)
             self._streams.freed_logs.add(publication.log)
 
     def close(self) -> None:
-        """The driver ends: delete all logs."""
+        """Delete all logs, because the driver stops."""
         for publication in self._streams.network_publications:
             self._streams.freed_logs.add(publication.log)

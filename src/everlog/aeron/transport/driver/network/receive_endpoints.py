@@ -1,4 +1,4 @@
-"""The endpoints that images come in on: found, made, closed. Source: DriverConductor."""
+"""Receiving endpoints: finds, creates and closes them. Source: DriverConductor."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from everlog.aeron.transport.media.udp_channel import UdpChannel
 
 
 class ReceiveEndpoints(Endpoints[ReceiveEndpoint]):
-    """See :class:`Endpoints`."""
+    """All receiving endpoints of a driver. See :class:`Endpoints`."""
 
     def find(self, channel: UdpChannel) -> ReceiveEndpoint | None:
-        """The endpoint that a channel means, by its tag or by its addresses. Raises :class:`CommandRefused`."""
+        """Find a channel's endpoint by its tag or its addresses. Raises :class:`CommandRefused` if it is closing."""
         if channel.has_tag:
             for endpoint in self._endpoints:
                 if endpoint.matches_tag(channel):
@@ -30,8 +30,8 @@ class ReceiveEndpoints(Endpoints[ReceiveEndpoint]):
         return found
 
     def check_for_clash(self, params: SubscriptionParams, channel: UdpChannel, stream_id: int) -> None:
-        """All subscriptions of a stream on one endpoint agree on what its images are. Raises
-        :class:`CommandRefused`."""
+        """Raises :class:`CommandRefused` if a subscription's options differ from those of existing subscriptions to the
+        stream on the same endpoint."""
         endpoint = self.find(channel)
         if endpoint is None:
             return
@@ -48,7 +48,7 @@ class ReceiveEndpoints(Endpoints[ReceiveEndpoint]):
                     channel_rules.check_option(name, asked, existing, link.channel, channel.original_uri)
 
     def check(self, params: SubscriptionParams, channel: UdpChannel, endpoint: ReceiveEndpoint) -> None:
-        """Raises :class:`CommandRefused` where the channel contradicts the endpoint that it means."""
+        """Raises :class:`CommandRefused` if a channel contradicts its existing endpoint."""
         existing, uri = endpoint.original_uri, channel.original_uri
         there = endpoint.udp_channel.channel_receive_timestamp_offset
         channel_rules.check_option(
@@ -60,7 +60,7 @@ class ReceiveEndpoints(Endpoints[ReceiveEndpoint]):
         channel_rules.check_buffers(channel, endpoint)
 
     def get_or_create(self, params: SubscriptionParams, channel: UdpChannel, registration_id: int) -> ReceiveEndpoint:
-        """The endpoint that a channel means, or a new one. Raises :class:`CommandRefused` and what opening raises."""
+        """Find or create a channel's endpoint. Raises :class:`CommandRefused`, and the errors of opening a socket."""
         endpoint = self.find(channel)
         if endpoint is not None:
             self.check(params, channel, endpoint)
@@ -89,8 +89,8 @@ class ReceiveEndpoints(Endpoints[ReceiveEndpoint]):
     def open_destination(
         self, endpoint: ReceiveEndpoint, channel: UdpChannel, registration_id: int
     ) -> ReceiveDestinationTransport:
-        """One more source of a subscription, open. Raises :class:`InvalidChannel` for one too many, and what opening
-        raises."""
+        """Open another source of a multi-destination subscription. Raises :class:`InvalidChannel` for one too many, and
+        the errors of opening a socket."""
         endpoint.check_room_for_destination()
         context = self._parts.context
         indicator = stream_counters.local_socket_address(
@@ -111,11 +111,11 @@ class ReceiveEndpoints(Endpoints[ReceiveEndpoint]):
         endpoint.admit_destination(transport)
         return transport
 
-    def _let_go(self, endpoint: ReceiveEndpoint) -> None:
+    def _ask_to_release(self, endpoint: ReceiveEndpoint) -> None:
         self._parts.receiver.close_receive_channel_endpoint(endpoint)
 
 
 def receive_endpoint(endpoint: object) -> ReceiveEndpoint:
-    """An image's endpoint, which was made here."""
+    """Narrow the type of an image's endpoint."""
     assert isinstance(endpoint, ReceiveChannelEndpoint)
     return endpoint

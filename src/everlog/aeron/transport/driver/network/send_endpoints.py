@@ -1,4 +1,4 @@
-"""The endpoints that publications go out on: found, made, closed. Source: DriverConductor."""
+"""Sending endpoints: finds, creates and closes them. Source: DriverConductor."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from everlog.aeron.transport.media.udp_channel import UdpChannel
 
 
 class SendEndpoints(Endpoints[SendChannelEndpoint]):
-    """See :class:`Endpoints`."""
+    """All sending endpoints of a driver. See :class:`Endpoints`."""
 
     def find(self, channel: UdpChannel) -> SendChannelEndpoint | None:
-        """The endpoint that a channel means, by its tag or by its addresses. Raises :class:`CommandRefused`."""
+        """Find a channel's endpoint by its tag or its addresses. Raises :class:`CommandRefused` if it is closing, or if
+        an unknown tag is all that the channel has."""
         if channel.has_tag:
             for endpoint in self._endpoints:
                 if endpoint.matches_tag(channel):
@@ -37,7 +38,7 @@ class SendEndpoints(Endpoints[SendChannelEndpoint]):
         return found
 
     def find_for_destinations(self, registration_id: int) -> SendChannelEndpoint:
-        """The endpoint of a publication whose destinations are its user's. Raises :class:`CommandRefused`."""
+        """Find the endpoint of a publication with manual destinations. Raises :class:`CommandRefused`."""
         for publication in self._parts.streams.network_publications:
             if publication.registration_id == registration_id:
                 endpoint = self.of(publication.channel_endpoint)
@@ -47,12 +48,12 @@ class SendEndpoints(Endpoints[SendChannelEndpoint]):
         raise unknown_publication(registration_id)
 
     def of(self, endpoint: object) -> SendChannelEndpoint:
-        """A publication's endpoint, which was made here."""
+        """Narrow the type of a publication's endpoint."""
         assert isinstance(endpoint, SendChannelEndpoint)
         return endpoint
 
     def check(self, params: PublicationParams, channel: UdpChannel, endpoint: SendChannelEndpoint) -> None:
-        """Raises :class:`CommandRefused` where the channel contradicts the endpoint that it means."""
+        """Raises :class:`CommandRefused` if a channel contradicts its existing endpoint."""
         existing = endpoint.original_uri
         asked, there = channel.channel_send_timestamp_offset, endpoint.udp_channel.channel_send_timestamp_offset
         channel_rules.check_option("channel-snd-ts-offset", asked, there, existing, channel.original_uri)
@@ -65,7 +66,7 @@ class SendEndpoints(Endpoints[SendChannelEndpoint]):
     def get_or_create(
         self, params: PublicationParams, channel: UdpChannel, registration_id: int
     ) -> SendChannelEndpoint:
-        """The endpoint that a channel means, or a new one. Raises :class:`CommandRefused` and what opening raises."""
+        """Find or create a channel's endpoint. Raises :class:`CommandRefused`, and the errors of opening a socket."""
         endpoint = self.find(channel)
         if endpoint is not None:
             self.check(params, channel, endpoint)
@@ -91,7 +92,7 @@ class SendEndpoints(Endpoints[SendChannelEndpoint]):
         self._endpoints.append(endpoint)
         return endpoint
 
-    def _let_go(self, endpoint: SendChannelEndpoint) -> None:
+    def _ask_to_release(self, endpoint: SendChannelEndpoint) -> None:
         self._parts.sender.close_send_channel_endpoint(endpoint)
 
 

@@ -1,7 +1,7 @@
-"""Sockets that the conductor asked sender or receiver to let go of. An agent in another thread does that a cycle later.
+"""Sockets that the conductor asked sender or receiver to release, which they do a cycle later on other threads.
 
-A new socket may want the port of one that is just let go of: a client that closes a subscription and adds it again at
-once would be refused. So commands that open sockets wait until the agents have answered.
+A new socket may need the port of one that is being released: a client that closes a subscription and immediately adds
+it again would be refused. So commands that open sockets wait until the agents have released theirs.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from everlog.aeron.transport.driver.context import DriverContext
 from everlog.runtime.tasks import Steps
 
 LIMIT_NS = 500_000_000
-"""An agent that has not answered by then is not waited for. Agents sleep for a millisecond at most."""
+"""How long to wait for an agent. Agents sleep for at most a millisecond."""
 
 
 class SocketReleases:
-    """Counts what was asked for and is not answered yet."""
+    """Tracks releases that are not yet confirmed."""
 
     def __init__(self) -> None:
         self._deadlines_ns: deque[int] = deque()
 
     def begin(self, now_ns: int) -> None:
-        """An agent is asked to let go of a socket."""
+        """Record that an agent was asked to release a socket."""
         self._deadlines_ns.append(now_ns + LIMIT_NS)
 
     def end(self) -> None:
-        """An agent answered."""
+        """Record that an agent released a socket."""
         if self._deadlines_ns:
             self._deadlines_ns.popleft()
 
     def finish(self, context: DriverContext) -> Steps[None]:
-        """Waits until all are answered, or for :data:`LIMIT_NS`."""
+        """Wait until all releases are confirmed, at most :data:`LIMIT_NS` for each."""
         while self._is_pending(context.now_ns):
             yield
 

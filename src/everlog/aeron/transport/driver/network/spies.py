@@ -1,4 +1,4 @@
-"""Subscriptions that read publications of the same driver. Source: DriverConductor."""
+"""Spies: subscriptions that read network publications of the same driver. Source: DriverConductor."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from everlog.runtime.tasks import Steps, finished
 
 
 class Spies:
-    """Of channels ``aeron-spy:aeron:udp``."""
+    """Handles ``aeron-spy:aeron:udp`` channels."""
 
     def __init__(self, parts: NetworkContext) -> None:
         self._parts = parts
@@ -25,7 +25,7 @@ class Spies:
         self._streams = parts.streams
 
     def add_subscription(self, command: commands.AddSubscription) -> Steps[None]:
-        """A new spy gets an image of each publication that is there for it."""
+        """Create a spy, with an image of each matching publication."""
         channel = yield from finished(self._parts.channels.parse(command.channel))
         params = subscription_params(channel.uri, self._context.configuration)
         client = self._streams.clients.get_or_add(command.client_id, self._context.now_ms)
@@ -35,7 +35,7 @@ class Spies:
         self._link_subscription(link)
 
     def add_destination(self, command: commands.AddRcvDestination) -> Steps[None]:
-        """A subscription with several sources gets publications of this driver, too."""
+        """Add a spy to a multi-destination subscription."""
         registration_id = command.registration_correlation_id
         channel = yield from finished(self._parts.channels.parse(command.channel))
         params = subscription_params(channel.uri, self._context.configuration)
@@ -60,7 +60,7 @@ class Spies:
                 self._link(publication, link)
 
     def link_publication(self, publication: NetworkPublication) -> None:
-        """A new publication is read by all spies that are for it."""
+        """Link all matching spies to a new publication."""
         channel = channel_of(publication)
         for link in list(self._streams.subscription_links):
             if not isinstance(link, SpySubscriptionLink) or link.is_linked(publication):
@@ -72,7 +72,7 @@ class Spies:
         link_reader(self._context, self._streams, publication, link, publication.consumer_position)
 
     def cleanup(self, publication: NetworkPublication) -> None:
-        """All spies lose it."""
+        """Notify and unlink all spies of a publication."""
         for link in self._streams.subscription_links:
             if link.is_linked(publication):
                 self._streams.notices.unavailable(publication.registration_id, link)
@@ -80,7 +80,7 @@ class Spies:
 
 
 def channel_of(publication: NetworkPublication) -> UdpChannel:
-    """What it goes out on."""
+    """The channel on which a publication is sent."""
     endpoint = publication.channel_endpoint
     assert isinstance(endpoint, SendChannelEndpoint)
     return endpoint.udp_channel

@@ -1,4 +1,4 @@
-"""Subscriptions over the network: they are made, get sources, and are taken apart. Source: DriverConductor."""
+"""Network subscriptions: creates them, adds their sources, and closes them. Source: DriverConductor."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from everlog.runtime.tasks import Steps, finished
 
 
 class NetworkSubscriptions:
-    """What the conductor does for subscriptions of channels ``aeron:udp``."""
+    """Handles subscriptions to ``aeron:udp`` channels."""
 
     def __init__(self, parts: NetworkContext, endpoints: ReceiveEndpoints, images: NetworkImages) -> None:
         self._parts = parts
@@ -26,7 +26,7 @@ class NetworkSubscriptions:
         self._images = images
 
     def add(self, command: commands.AddSubscription) -> Steps[None]:
-        """A new subscription gets images that are there, and the receiver asks for more."""
+        """Create a subscription, link it to existing images, and let the receiver request more."""
         channel = yield from finished(self._parts.channels.parse(command.channel))
         yield from self._parts.releases.finish(self._context)
         channel_rules.check_subscription_channel(channel)
@@ -45,12 +45,12 @@ class NetworkSubscriptions:
             endpoint.inc_response_ref_to_stream(link.stream_id)
             link.awaits_response = True
         else:
-            self._tell_receiver(link)
+            self._subscribe_receiver(link)
         self._context.client_proxy.on_subscription_ready(command.correlation_id, endpoint.status_indicator_counter_id)
         self._images.link_subscription(link)
 
-    def _tell_receiver(self, link: NetworkSubscriptionLink) -> None:
-        """The first of its kind makes the receiver take a stream, or one session of it."""
+    def _subscribe_receiver(self, link: NetworkSubscriptionLink) -> None:
+        """Let the receiver take a stream, or one session of it, for the first subscription to it."""
         endpoint, stream_id, session_id = link.endpoint, link.stream_id, link.session_id
         if session_id is not None:
             count = endpoint.inc_ref_to_stream_and_session(stream_id, session_id)
@@ -60,7 +60,7 @@ class NetworkSubscriptions:
             self._parts.receiver.add_subscription(endpoint, stream_id, session_id)
 
     def cleanup_link(self, link: SubscriptionLink) -> None:
-        """It is gone: the last of its kind makes the receiver leave the stream out."""
+        """Clean up a removed subscription; after the last one to a stream, the receiver drops the stream."""
         if not isinstance(link, NetworkSubscriptionLink):
             return
         endpoint, stream_id, session_id = link.endpoint, link.stream_id, link.session_id
@@ -76,7 +76,7 @@ class NetworkSubscriptions:
     # Sources
 
     def add_destination(self, command: commands.AddRcvDestination) -> Steps[None]:
-        """A subscription has one more source."""
+        """Add a source to a subscription."""
         registration_id, text = command.registration_correlation_id, command.channel
         channel = yield from finished(self._parts.channels.parse(text, is_destination=True))
         channel_rules.check_destination(channel.uri, text)
@@ -89,7 +89,7 @@ class NetworkSubscriptions:
         self._context.client_proxy.operation_succeeded(command.correlation_id)
 
     def remove_destination(self, command: commands.RemoveRcvDestination) -> Steps[None]:
-        """It has one less."""
+        """Remove a source from a subscription."""
         endpoint = self._endpoint_of(command.registration_correlation_id)
         endpoint.validate_allows_destination_control()
         channel = yield from finished(self._parts.channels.parse(command.channel, is_destination=True))
@@ -106,20 +106,20 @@ class NetworkSubscriptions:
     # Responses
 
     def on_response_setup(self, response_correlation_id: int, response_session_id: int) -> None:
-        """The session in which the answers for a subscription come is known."""
+        """Set the session id of a subscription's responses."""
         for link in self._streams.subscription_links:
             if link.registration_id == response_correlation_id and isinstance(link, NetworkSubscriptionLink):
                 if link.session_id is not None:
                     self._parts.receiver.request_setup(link.endpoint, link.stream_id, link.session_id)
                 else:
                     link.session_id = response_session_id
-                    self._tell_receiver(link)
+                    self._subscribe_receiver(link)
                     link.endpoint.dec_response_ref_to_stream(link.stream_id)
                     link.awaits_response = False
                 break
 
     def on_response_connected(self, response_correlation_id: int) -> None:
-        """Who asked is answered: it need not be told the session any more."""
+        """Stop sending a response's session id to the source, because the response is connected."""
         for image in self._streams.images:
             if image.correlation_id == response_correlation_id and image.has_send_response_setup:
                 image.set_response_session_id(None)

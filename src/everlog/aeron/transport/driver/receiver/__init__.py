@@ -1,1 +1,1 @@
-"""The receiver: datagrams into images, what is missing asked for, windows told."""
+"""The receiver: writes datagrams into images, sends NAKs for gaps, and reports windows to the sources."""

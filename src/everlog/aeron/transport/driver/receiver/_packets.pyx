@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Data frames from the network into images' terms. Twin: :mod:`everlog.aeron.transport.driver.receiver.packets_twin`, which says
-what each does and why."""
+"""Writes data frames from the network into images' terms. Twin:
+:mod:`everlog.aeron.transport.driver.receiver.packets_twin`, which has the documentation."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
@@ -28,8 +28,8 @@ cdef enum:
     VERSION_OFFSET = 4
     RESERVED_VALUE_OFFSET = 24
     MIN_TABLE = 16
-    FEW = 8             # datagrams that are over sooner than another thread's turn with the interpreter
-    CONTROL_TYPES = 0x8FC   # 2..7 and 11, a bit for each
+    FEW = 8             # so few datagrams take less time than releasing and regaining the GIL
+    CONTROL_TYPES = 0x8FC   # a bit for each of 2..7 and 11
 
 cdef int64_t NO_TIME = <int64_t>(<uint64_t>1 << 63)
 
@@ -45,15 +45,15 @@ cdef struct image_t:
     int64_t term_length
     int term_shift
     int32_t initial_term_id
-    int64_t* hwm_counter        # for others to read: any process may write there
-    int64_t hwm_position        # the same, of the receiver's thread
+    int64_t* hwm_counter        # published for others; any process may overwrite it
+    int64_t hwm_position        # the receiver thread's own copy
     int64_t last_sm_position
     int64_t over_run_threshold
     int64_t max_window_length
     int64_t timestamp_offset
     int64_t time_of_last_packet_ns
     bint is_rejected
-    int64_t* heard              # a time for each transport
+    int64_t* heard              # time of last packet, per transport
     int transport_count
 
 
@@ -64,7 +64,7 @@ cdef struct slot_t:
 
 
 cdef struct table_t:
-    # Open addressing, at most half full; a power of two of slots.
+    # Open addressing, at most half full; the number of slots is a power of two.
     slot_t* slots
     int64_t capacity
     int64_t count
@@ -77,7 +77,7 @@ cdef struct batch_t:
     int64_t under_runs
     int64_t over_runs
     int64_t note_count
-    int32_t* notes              # pairs of index and kind, at most two for each datagram
+    int32_t* notes              # pairs of index and kind, at most two per datagram
 
 
 cdef inline uint64_t key_of(int32_t stream_id, int32_t session_id) noexcept nogil:
@@ -85,7 +85,7 @@ cdef inline uint64_t key_of(int32_t stream_id, int32_t session_id) noexcept nogi
 
 
 cdef inline int64_t place_of(table_t* table, uint64_t key) noexcept nogil:
-    # Both halves of the key move all bits of the product that are kept.
+    # Both halves of the key affect all kept bits of the product.
     return <int64_t>(((key ^ key >> 32) * <uint64_t>0x9E3779B97F4A7C15) >> 20) & (table.capacity - 1)
 
 
@@ -135,7 +135,7 @@ cdef int grow(table_t* table) except -1:
 
 
 cdef void drop_slot(table_t* table, uint64_t key) noexcept nogil:
-    # What was put further on because this slot was taken moves up, so that no search ends too soon.
+    # Entries displaced by this slot's entry move up, so that no search ends too soon.
     cdef slot_t* slot = find(table, key)
     cdef int64_t hole, at, home
     if slot == NULL:
@@ -190,7 +190,7 @@ cdef void stamp(image_t* image, char* packet, int64_t length, int64_t time_ns) n
 cdef inline void write_packet(
     image_t* image, char* packet, int64_t length, int64_t position, int64_t time_ns
 ) noexcept nogil:
-    # The length that its frames take was checked against the term's end, and the datagram is not longer than that.
+    # The frames' length was checked against the term's end, and the datagram is not longer.
     cdef char* term = image.terms[(position >> image.term_shift) % 3]
     cdef int64_t offset = position & (image.term_length - 1)
     if load_i32(term + offset) != 0:
@@ -202,7 +202,7 @@ cdef inline void write_packet(
 
 
 cdef inline bint hear_transport(image_t* image, int transport, int64_t now_ns) noexcept nogil:
-    # A new one stays new until the caller, who is told, knows it.
+    # A new transport stays new until the caller adds it, after a note.
     if transport >= image.transport_count or image.heard[transport] == NO_TIME:
         return True
     image.heard[transport] = now_ns
@@ -411,7 +411,7 @@ cdef class ImageSessions:
         drop_slot(&self.streams, key_of(stream_id, 0))
 
     def put(self, int32_t stream_id, int32_t session_id, ImageRebuilder image):
-        # Kept first: the table never points to an image that is gone, even when it can't grow.
+        # Keep a reference first, so that the table never points to a freed image, even if it can't grow.
         cdef object before = self._kept.get((stream_id, session_id))
         self._kept[stream_id, session_id] = image
         put_slot(&self.sessions, key_of(stream_id, session_id), NULL if image is None else &image.image)
@@ -474,7 +474,7 @@ cdef class ImageSessions:
                 out.invalid += 1
                 continue
             key = key_of(load_i32(packet + DATA_HEADER_STREAM_ID), load_i32(packet + DATA_HEADER_SESSION_ID))
-            if last != NULL and key == last_key:        # datagrams of one image come together
+            if last != NULL and key == last_key:        # consecutive datagrams are often of one image
                 slot = last
             else:
                 slot = find(&self.sessions, key)

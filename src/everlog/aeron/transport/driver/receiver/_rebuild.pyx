@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""How far an image's stream is there. Twin: :mod:`everlog.aeron.transport.driver.receiver.rebuild_twin`, which says what each does
-and why."""
+"""Tracks how far an image is complete. Twin: :mod:`everlog.aeron.transport.driver.receiver.rebuild_twin`, which has the
+documentation."""
 
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free, realloc
@@ -15,9 +15,9 @@ cdef class RebuildTracker:
     cdef char* _terms[3]
     cdef int64_t _term_length
     cdef int _term_shift
-    cdef int64_t* _position         # written by the conductor's thread alone
+    cdef int64_t* _position         # only the conductor's thread writes it
     cdef int64_t _clean_position
-    cdef list _kept                 # memories of the subscribers' positions, in their order
+    cdef list _kept                 # memories of the subscribers' positions, in order
     cdef object _log
     cdef int64_t** _subscribers
     cdef int64_t* _offsets

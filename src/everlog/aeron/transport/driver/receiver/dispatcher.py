@@ -1,16 +1,16 @@
-"""Which of a channel's streams and sessions somebody wants, and what happens to the others. Source:
+"""Dispatches a channel's frames to images, by stream and session, and tracks sessions without an image. Source:
 DataPacketDispatcher.
 
-A session that is not known and brings data, of a stream that somebody wants:
+Data of an unknown session in a subscribed stream moves the session through these states:
 
-| then             | until                                                       | and then                           |
-| ---------------- | ----------------------------------------------------------- | ---------------------------------- |
-| PENDING_SETUP    | a setup comes, or none within a second                      | INIT_IN_PROGRESS, or not known     |
-| INIT_IN_PROGRESS | the conductor has made its image, or has failed             | its image takes data, or not known |
-| ON_COOL_DOWN     | its image, that nothing was heard for, is gone              | not known                          |
-| NO_INTEREST      | somebody subscribes to this session, or to all              | not known                          |
+| state            | until                                              | then                             |
+| ---------------- | -------------------------------------------------- | -------------------------------- |
+| PENDING_SETUP    | a setup arrives, or a second passes                | INIT_IN_PROGRESS, or unknown     |
+| INIT_IN_PROGRESS | the conductor has created the image, or has failed | the image takes data, or unknown |
+| ON_COOL_DOWN     | its image, which timed out, is gone                | unknown                          |
+| NO_INTEREST      | a client subscribes to this session, or to all     | unknown                          |
 
-A setup of one that is not known leads to INIT_IN_PROGRESS at once. Data in these states is left out.
+A setup for an unknown session moves it to INIT_IN_PROGRESS immediately. Data in these states is dropped.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from everlog.errors import UsageError
 from everlog.kernel.udp import SocketAddress
 
 MAX_SESSIONS = 16_384
-"""Sessions of one stream that have no image: more of them, as who makes them up can send, are left out; not those that
-are subscribed to by their ids, nor those that had an image."""
+"""Most sessions without an image per stream. Further ones, which an attacker could make up, are ignored, except those
+subscribed to by id and those that had an image."""
 
 
 class SessionState(Enum):
-    """Of a session without an image."""
+    """The state of a session without an image."""
 
     PENDING_SETUP = "pending-setup"
     INIT_IN_PROGRESS = "init-in-progress"
@@ -43,8 +43,8 @@ class SessionState(Enum):
 
 
 class CreateImage(NamedTuple):
-    """What the conductor needs for a new image: the setup's numbers, and who sent it. ``control_address`` is told how
-    far subscribers are: the source, or a multicast group's."""
+    """A request to the conductor for a new image: the setup's fields and its source. ``control_address`` gets the
+    status messages: it is the source's address, or the multicast group's control address."""
 
     session_id: int
     stream_id: int
@@ -61,25 +61,25 @@ class CreateImage(NamedTuple):
 
 
 class Reception(Protocol):
-    """What a dispatcher needs of its receiver."""
+    """The part of the receiver that a dispatcher uses."""
 
     @property
     def now_ns(self) -> int:
-        """The time of its cycle."""
+        """The time of the current cycle."""
 
     def on_pending(self, pending: PendingSetup) -> None:
-        """A source was asked for a setup."""
+        """Track a setup request that was sent to a source."""
 
     def create_image(self, create: CreateImage) -> None:
-        """A session is to have an image."""
+        """Request an image for a session."""
 
     def on_ttl_asymmetry(self) -> None:
-        """A source's datagrams come from further away than ours may go."""
+        """Count a source whose datagrams travel farther than this channel's TTL lets answers travel."""
 
 
 @dataclass(slots=True)
 class StreamInterest:
-    """Who wants a stream: all its sessions, or some."""
+    """Which sessions of a stream are subscribed to, and their images and states."""
 
     is_all_sessions: bool
     session_ids: set[int] = field(default_factory=set)
@@ -87,12 +87,13 @@ class StreamInterest:
     states: dict[int, SessionState] = field(default_factory=dict)
 
     def is_wanted(self, session_id: int) -> bool:
-        """Whether a session of it is."""
+        """Whether a session is subscribed to."""
         return self.is_all_sessions or session_id in self.session_ids
 
 
 class DataPacketDispatcher:
-    """Of one channel, for the receiver's thread. ``sessions`` is what compiled code looks a batch up in."""
+    """Dispatches one channel's packets. Runs on the receiver thread. ``sessions`` is the table in which compiled code
+    looks up a batch's sessions."""
 
     def __init__(self, reception: Reception, stream_session_limit: int = (1 << 31) - 1) -> None:
         self.sessions = ImageSessions()
@@ -102,18 +103,18 @@ class DataPacketDispatcher:
 
     @property
     def has_interest(self) -> bool:
-        """Whether anybody wants anything."""
+        """Whether any stream is subscribed to."""
         return bool(self._streams)
 
     def state_of(self, stream_id: int, session_id: int) -> SessionState | None:
-        """Of a session without an image; ``None``: not known, or with one."""
+        """The state of a session without an image; ``None`` if the session is unknown or has an image."""
         interest = self._streams.get(stream_id)
         return None if interest is None else interest.states.get(session_id)
 
     # Subscriptions
 
     def add_subscription(self, stream_id: int, session_id: int | None = None) -> None:
-        """Somebody wants a stream's session, or all of them."""
+        """Subscribe to one session of a stream, or to all."""
         interest = self._streams.get(stream_id)
         if interest is None:
             interest = self._streams[stream_id] = StreamInterest(session_id is None)
@@ -128,10 +129,11 @@ class DataPacketDispatcher:
             self._forget(stream_id, interest, each)
 
     def remove_subscription(self, stream_id: int, session_id: int | None = None) -> None:
-        """Nobody wants it any more. Raises :class:`UsageError` for a stream that nobody wanted."""
+        """Unsubscribe from one session of a stream, or from all. Raises :class:`UsageError` for a stream without
+        subscription."""
         interest = self._streams.get(stream_id)
         if interest is None:
-            raise UsageError("subscription", found=f"stream {stream_id}", expected="a stream that is subscribed to")
+            raise UsageError("dispatcher", found=f"no subscription to stream {stream_id}")
         if session_id is None:
             interest.is_all_sessions = False
             leaving = {*interest.images, *interest.states} - interest.session_ids
@@ -152,7 +154,8 @@ class DataPacketDispatcher:
     # Images
 
     def add_image(self, image: DispatchedImage) -> None:
-        """Its data goes there from now on; if nobody wants the stream any more it is over at once."""
+        """Direct a session's data to its image. The image ends immediately if its stream has no subscription any
+        more."""
         interest = self._streams.get(image.stream_id)
         if interest is not None:
             interest.states.pop(image.session_id, None)
@@ -163,8 +166,8 @@ class DataPacketDispatcher:
             image.deactivate(self._reception.now_ns)
 
     def remove_image(self, image: DispatchedImage) -> None:
-        """It takes no more data, nor does another for this session until the cool-down is over; at the end of the
-        stream there is none: the session may begin anew."""
+        """Stop directing data to an image. The session then gets no new image until its cool-down is over. After the
+        end of the stream there is no cool-down, so the session may start again."""
         interest = self._streams.get(image.stream_id)
         if interest is not None and interest.images.get(image.session_id) is image:
             del interest.images[image.session_id]
@@ -175,20 +178,20 @@ class DataPacketDispatcher:
         image.deactivate(self._reception.now_ns)
 
     def image_of(self, stream_id: int, session_id: int) -> DispatchedImage | None:
-        """That takes a session's data."""
+        """The image that takes a session's data."""
         interest = self._streams.get(stream_id)
         return None if interest is None else interest.images.get(session_id)
 
     def forget_pending(self, stream_id: int, session_id: int) -> None:
-        """No setup came."""
+        """Forget a session whose setup did not arrive."""
         self._forget_if(stream_id, session_id, SessionState.PENDING_SETUP)
 
     def remove_cool_down(self, stream_id: int, session_id: int) -> None:
-        """The session may have an image again."""
+        """End a session's cool-down, so that it can have an image again."""
         self._forget_if(stream_id, session_id, SessionState.ON_COOL_DOWN)
 
     def remove_init_in_progress(self, stream_id: int, session_id: int) -> None:
-        """The conductor made no image."""
+        """Forget that an image was being created, because the conductor created none."""
         self._forget_if(stream_id, session_id, SessionState.INIT_IN_PROGRESS)
 
     def _forget_if(self, stream_id: int, session_id: int, state: SessionState) -> None:
@@ -202,8 +205,8 @@ class DataPacketDispatcher:
 
     def _set(self, stream_id: int, interest: StreamInterest, session_id: int, state: SessionState) -> bool:
         if session_id not in interest.states and len(interest.states) >= MAX_SESSIONS:
-            is_made_up = session_id not in interest.session_ids and state is not SessionState.ON_COOL_DOWN
-            if is_made_up:
+            may_be_made_up = session_id not in interest.session_ids and state is not SessionState.ON_COOL_DOWN
+            if may_be_made_up:
                 return False
         interest.states[session_id] = state
         self.sessions.put(stream_id, session_id, None)
@@ -214,7 +217,7 @@ class DataPacketDispatcher:
     def on_new_session(
         self, stream_id: int, session_id: int, endpoint: ReceiveEndpoint, index: int, source: SocketAddress
     ) -> None:
-        """Data of a session that is not known came by a transport."""
+        """Handle data of an unknown session that a transport received."""
         interest = self._streams.get(stream_id)
         if interest is None or session_id in interest.states or session_id in interest.images:
             return
@@ -228,7 +231,7 @@ class DataPacketDispatcher:
             self._reception.on_pending(pending)
 
     def on_setup(self, setup: Setup, endpoint: ReceiveEndpoint, transport_index: int, source: SocketAddress) -> None:
-        """A setup came by a transport. Raises :class:`AeronEvent` for one image too many."""
+        """Handle a setup that a transport received. Raises :class:`AeronEvent` if the stream has too many images."""
         interest = self._streams.get(setup.stream_id)
         if interest is None:
             return
@@ -268,7 +271,7 @@ class DataPacketDispatcher:
     def on_rtt_measurement(
         self, frame: RttMeasurement, endpoint: ReceiveEndpoint, transport_index: int, source: SocketAddress
     ) -> None:
-        """A question, which is answered at once, or an answer."""
+        """Handle an RTT measurement: reply to a request, or pass a reply to the image."""
         image = self.image_of(frame.stream_id, frame.session_id)
         if image is None:
             return
@@ -281,13 +284,13 @@ class DataPacketDispatcher:
 
 
 def is_possible(setup: Setup) -> bool:
-    """Whether an image can be made by it: its numbers are in their limits, and the stream's start is not behind its
-    place."""
+    """Whether an image can be created from a setup: its fields are within their limits, and its position is not before
+    the stream's start."""
     return setup.is_valid() and wrap_int32(setup.active_term_id - setup.initial_term_id) >= 0
 
 
 def control_address(endpoint: ReceiveEndpoint, transport_index: int, source: SocketAddress) -> SocketAddress:
-    """Who is told how far subscribers are: the source, or its multicast group's control address."""
+    """The address for status messages: the source's, or the multicast group's control address."""
     if endpoint.is_multicast(transport_index):
         return endpoint.channel_of(transport_index).remote_control
     return source

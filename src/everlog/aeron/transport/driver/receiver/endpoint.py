@@ -1,4 +1,4 @@
-"""The receiving end of a channel, as a driver has it, and what it needs of the dispatcher of its packets."""
+"""The types of a driver's receiving endpoints and of their packet dispatchers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from everlog.kernel.udp import SocketAddress
 
 
 class DispatchedImage(Protocol):
-    """An image, as far as a dispatcher uses it."""
+    """The part of an image that a dispatcher uses."""
 
     @property
     def stream_id(self) -> int: ...
@@ -58,4 +58,4 @@ class PacketDispatcher(Protocol):
 
 ReceiveEndpoint: TypeAlias = ReceiveChannelEndpoint[PacketDispatcher]
 Transport: TypeAlias = ReceiveEndpoint | ReceiveDestinationTransport
-"""What has a socket that a channel is heard by."""
+"""Anything with a socket that receives a channel."""

@@ -1,8 +1,7 @@
-"""What the conductor's and the receiver's thread tell each other of an image.
+"""State of an image that the conductor's and the receiver's thread share.
 
-Each attribute is written by one of them (``state`` by both, which is why only the receiver ends ACTIVE but for a
-revoked stream), in one assignment of a value that does not change later: a reader sees the old one or the new one
-whole.
+One thread writes each attribute, in a single assignment of an immutable value, so the other sees either the old or the
+new value. Both write ``state``; therefore only the receiver ends the ACTIVE state, except for a revoked stream.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from everlog.aeron.transport.driver.receiver.loss_detector import Gap
 
 
 class ImageState(Enum):
-    """Of an image, in this order."""
+    """The states of an image, in this order."""
 
     INIT = "init"
     ACTIVE = "active"
@@ -24,17 +23,19 @@ class ImageState(Enum):
 
 
 class StatusDue(NamedTuple):
-    """What the next status message is to say."""
+    """The content of the next status message."""
 
     position: int
     window_length: int
 
 
 class ImageExchange:
-    """Between the two. The conductor writes ``status`` (a new object: a status message is due), ``gap`` (a new object:
-    it is to be asked for or filled), ``rebuild_position`` (up to which all is there), ``response_session_id``,
-    ``is_deadline_reset`` (the receiver takes it back) and ``is_release_wanted``; the receiver writes ``is_revoked`` and
-    ``is_released``; ``is_rebuilding`` ends with either."""
+    """The shared state.
+
+    The conductor writes ``status`` (a new object requests a status message), ``gap`` (a new object requests a NAK, or
+    that the gap is filled), ``rebuild_position`` (up to which the stream is complete), ``response_session_id``,
+    ``is_deadline_reset`` (which the receiver resets) and ``is_release_wanted``. The receiver writes ``is_revoked`` and
+    ``is_released``. Either clears ``is_rebuilding``."""
 
     __slots__ = (
         "gap",
@@ -64,6 +65,6 @@ class ImageExchange:
         self.is_revoked = False
 
     def change(self, state: ImageState, now_ns: int) -> None:
-        """Into another state."""
+        """Enter a state."""
         self.time_of_last_state_change_ns = now_ns
         self.state = state

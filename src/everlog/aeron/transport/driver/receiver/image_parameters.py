@@ -1,4 +1,4 @@
-"""What an image is made of."""
+"""The parts of an image, and its callbacks to the conductor."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ class Link(UntetheredLink, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ImageCounters:
-    """An image's own: how far it was heard of, up to where it is there, NAKs sent."""
+    """An image's counters: highest received position, position up to which it is complete, NAKs sent."""
 
     receiver_hwm: AtomicCounter
     receiver_position: AtomicCounter
     receiver_naks_sent: AtomicCounter
 
     def close(self) -> None:
-        """Free them."""
+        """Free all counters."""
         for counter in (self.receiver_hwm, self.receiver_position, self.receiver_naks_sent):
             counter.close()
 
 
 @dataclass(frozen=True, slots=True)
 class ReceiverCounters:
-    """The driver's, that count what the receiver does."""
+    """The driver's system counters that the receiver updates."""
 
     bytes_received: AtomicCounter
     nak_messages_sent: AtomicCounter
@@ -57,15 +57,15 @@ class ReceiverCounters:
 
     @staticmethod
     def of(counters: SystemCounters) -> ReceiverCounters:
-        """Of a driver's system counters."""
+        """Select them from a driver's system counters."""
         return ReceiverCounters(**{name: counters[SystemCounter[name.upper()]] for name in ReceiverCounters.__slots__})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageParameters:
-    """``term_id`` and ``term_offset``: where the stream is as its setup says, and the image begins. ``flags``: of the
-    setup. ``subscriptions``: who reads it from the start. ``timestamp_offset``: of a message's payload, where the time
-    of reception goes."""
+    """The parts of an image. ``active_term_id`` and ``term_offset`` are the stream's position in its setup, where the
+    image starts; ``flags`` are the setup's. ``subscriptions`` read the image from its start. ``timestamp_offset`` is
+    the place in a message's payload for the reception time."""
 
     correlation_id: int
     session_id: int
@@ -94,19 +94,19 @@ class ImageParameters:
 
 
 class ImageEvents(Protocol):
-    """What an image tells the conductor."""
+    """An image's callbacks to the conductor."""
 
     def transition_to_linger(self, image: Any) -> None:
-        """Its subscribers lose it."""
+        """Notify subscribers that the image is unavailable."""
 
     def cleanup_image(self, image: Any) -> None:
-        """It is to be unlinked."""
+        """Unlink the image's subscriptions."""
 
     def try_close_receive_channel_endpoint(self, endpoint: ReceiveEndpoint) -> None:
-        """Perhaps nobody uses it any more."""
+        """Close the endpoint if nobody uses it any more."""
 
     def notify_unavailable_image_link(self, resource_id: int, link: Any) -> None:
-        """A subscriber was too slow and loses it."""
+        """Notify a subscriber that was too slow that the image is unavailable."""
 
     def notify_available_image_link(
         self,
@@ -118,4 +118,4 @@ class ImageEvents(Protocol):
         log_file_name: str,
         source_identity: str,
     ) -> None:
-        """A subscriber gets it again."""
+        """Notify a subscriber that the image is available again."""

@@ -1,5 +1,5 @@
-"""An image on the receiver's thread: tells its sources how far subscribers are, asks for what is missing, and notices
-the stream's end. Source: PublicationImage, what the Receiver calls of it."""
+"""An image on the receiver's thread: sends status messages and NAKs to its sources, and handles the stream's end.
+Source: the methods of PublicationImage that the Receiver calls."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from everlog.kernel.udp import SocketAddress
 
 DISCONNECTED = -1
 NOT_HEARD = NO_TIME + 1
-"""Of a transport that is known, before it brought anything."""
+"""The time of a known transport's last packet, before the first one."""
 
 
 class ImageReceiver:
-    """``connections``: by whom each transport of the channel hears the stream, ``None`` for those that don't."""
+    """The receiver's part of an image. ``connections`` has the source of the stream on each transport of the channel;
+    ``None`` for transports without one."""
 
     def __init__(self, parameters: ImageParameters, exchange: ImageExchange, start_position: int) -> None:
         self.session_id = parameters.session_id
@@ -51,46 +52,46 @@ class ImageReceiver:
         self.rebuilder.time_of_last_packet_ns = parameters.now_ns
         if parameters.timestamp_offset is not None:
             self.rebuilder.timestamp_offset = HEADER_LENGTH + parameters.timestamp_offset
-        self._told(start_position)
+        self._set_reported_position(start_position)
         self._last_status = exchange.status
         self._expect(parameters.transport_index, parameters.control_address, parameters.now_ns)
 
     @property
     def correlation_id(self) -> int:
-        """Of the image."""
+        """The image's correlation id."""
         return self._parameters.correlation_id
 
     # Connections
 
     def _expect(self, transport_index: int, address: SocketAddress, now_ns: int) -> None:
-        """Who sends by this transport is known, though nothing was heard of it yet."""
+        """Add the known source of a transport, before its first packet."""
         while len(self.connections) <= transport_index:
             self.connections.append(None)
         self.connections[transport_index] = ImageConnection(address, now_ns)
         self.rebuilder.hear(transport_index, NOT_HEARD)
 
     def add_connection_if_unknown(self, transport_index: int, source: SocketAddress, now_ns: int) -> None:
-        """A transport brought something of it."""
+        """Handle the image's first packet on a transport."""
         known = self.connections[transport_index] if transport_index < len(self.connections) else None
         if known is None:
             self._expect(transport_index, source, now_ns)
         self.rebuilder.hear(transport_index, now_ns)
 
     def add_destination(self, transport_index: int, control_address: SocketAddress | None, now_ns: int) -> None:
-        """The channel has another destination, whose sources are told by ``control_address`` (not known yet where it is
-        neither multicast nor has a control)."""
+        """Add a destination of the channel. ``control_address`` gets its status messages; it is ``None`` while unknown,
+        for a destination that is not multicast and has no control address."""
         if control_address is not None:
             self._expect(transport_index, control_address, now_ns)
 
     def remove_destination(self, transport_index: int, now_ns: int) -> None:
-        """The channel has a destination less."""
+        """Remove a destination of the channel."""
         if transport_index < len(self.connections):
             self.connections[transport_index] = None
         self.rebuilder.forget(transport_index)
         self._update_active_transport_count(now_ns)
 
-    def _heard(self) -> list[ImageConnection | None]:
-        """The connections, up to date."""
+    def _updated_connections(self) -> list[ImageConnection | None]:
+        """The connections, with updated times of activity."""
         for index, connection in enumerate(self.connections):
             if connection is not None:
                 heard_ns = self.rebuilder.time_heard(index)
@@ -100,44 +101,45 @@ class ImageReceiver:
 
     def _update_active_transport_count(self, now_ns: int) -> None:
         oldest_ns = now_ns - self._parameters.image_liveness_timeout_ns
-        count = sum(each is not None and each.time_of_last_frame_ns > oldest_ns for each in self._heard())
+        count = sum(each is not None and each.time_of_last_frame_ns > oldest_ns for each in self._updated_connections())
         if log_memory.active_transport_count(self._log.metadata) != count:
             log_memory.set_active_transport_count(self._log.metadata, count)
 
     # Life
 
     def activate(self, now_ns: int) -> None:
-        """Data comes in from now on."""
+        """Enter the ACTIVE state."""
         self._exchange.change(ImageState.ACTIVE, now_ns)
 
     def deactivate(self, now_ns: int) -> None:
-        """No more data will come in."""
+        """Stop taking data, and enter the DRAINING state."""
         exchange = self._exchange
         if exchange.state not in (ImageState.INIT, ImageState.ACTIVE):
             return
         exchange.is_rebuilding = False
-        # A stream whose end is known and not reached is not told to be over: what is missing could be asked for again.
+        # Don't report the end to sources while it is known but not reached: missing data could be requested again.
         if not self.is_end_of_stream or exchange.rebuild_position == self.rebuilder.hwm_position:
             self._is_sending_eos = True
             self._next_sm_deadline_ns = now_ns - 1
         exchange.change(ImageState.DRAINING, now_ns)
 
     def release(self) -> None:
-        """The receiver knows it no more."""
+        """Record that the receiver no longer uses the image."""
         self._exchange.is_released = True
 
     def reject(self, reason: str) -> None:
-        """Take no more data, and tell the sources why."""
+        """Take no more data, and report the reason to the sources."""
         self._rejection = reason
         self.rebuilder.is_rejected = True
 
     def stop_status_messages_if_not_active(self) -> None:
-        """Another image takes its place: two that tell of one session would be mixed up."""
+        """Stop status messages when another image replaces this one, because the session's sources would mix them
+        up."""
         if self._exchange.state is not ImageState.ACTIVE:
             self._is_sm_enabled = False
 
     def on_end_of_stream(self, transport_index: int, heartbeat: DataHeader, is_revoked: bool) -> None:
-        """A source said that the stream ends where its heartbeat is; it does when all say so."""
+        """Handle a source's end-of-stream heartbeat. The stream ends when all sources have announced the end."""
         position = wrap_int32(heartbeat.term_id - self._initial_term_id) * self._term_length + heartbeat.term_offset
         connection = self.connections[transport_index]
         if connection is None:
@@ -165,7 +167,8 @@ class ImageReceiver:
     # Each cycle
 
     def do_work(self, now_ns: int) -> int:
-        """What is due; :data:`DISCONNECTED` when nothing was heard for too long, or the conductor is done with it."""
+        """Run one cycle. Returns the amount of work done, or :data:`DISCONNECTED` if all sources timed out or the
+        conductor wants the image released."""
         exchange = self._exchange
         heard_ns = self.rebuilder.time_of_last_packet_ns
         if exchange.is_release_wanted or heard_ns + self._parameters.image_liveness_timeout_ns < now_ns:
@@ -183,7 +186,7 @@ class ImageReceiver:
             work += self._process_gap(now_ns)
         if self._congestion.should_measure_rtt(now_ns):
             self.channel_endpoint.send_rtt_measurement(
-                self._heard(), self.session_id, self.stream_id, now_ns, 0, True, now_ns
+                self._updated_connections(), self.session_id, self.stream_id, now_ns, 0, True, now_ns
             )
             self._congestion.on_rtt_measurement_sent(now_ns)
             work += 1
@@ -201,7 +204,7 @@ class ImageReceiver:
     def _send_status(self, has_timed_out: bool, now_ns: int) -> int:
         endpoint, exchange = self.channel_endpoint, self._exchange
         stream = self.session_id, self.stream_id
-        connections = self._heard()
+        connections = self._updated_connections()
         self._next_sm_deadline_ns = now_ns + self._parameters.status_message_timeout_ns
         if self._rejection is not None:
             endpoint.send_error(connections, *stream, ErrorCode.IMAGE_REJECTED, self._rejection, now_ns)
@@ -215,12 +218,12 @@ class ImageReceiver:
         endpoint.send_status_message(connections, *stream, term_id, term_offset, status.window_length, flags, now_ns)
         self._system.status_messages_sent.increment_release()
         self._last_status = status
-        self._told(status.position)
+        self._set_reported_position(status.position)
         self._update_active_transport_count(now_ns)
         return 1
 
-    def _told(self, position: int) -> None:
-        """The sources may send from there on."""
+    def _set_reported_position(self, position: int) -> None:
+        """Accept data from the position of the last status message on, up to half a term ahead."""
         self.rebuilder.last_sm_position = position
         self.rebuilder.over_run_threshold = position + (self._term_length >> 1)
 
@@ -230,7 +233,7 @@ class ImageReceiver:
         if gap is None or self._exchange.is_revoked:
             return 0
         if self._parameters.is_reliable:
-            self.channel_endpoint.send_nak(self._heard(), self.session_id, self.stream_id, *gap, now_ns)
+            self.channel_endpoint.send_nak(self._updated_connections(), self.session_id, self.stream_id, *gap, now_ns)
             self._system.nak_messages_sent.increment_release()
             self._parameters.counters.receiver_naks_sent.increment_release()
         else:
@@ -240,6 +243,6 @@ class ImageReceiver:
         return 1
 
     def on_rtt_measurement(self, measurement: RttMeasurement, now_ns: int) -> None:
-        """A source answered."""
+        """Handle a source's reply to an RTT measurement."""
         rtt_ns = now_ns - measurement.echo_timestamp_ns - measurement.reception_delta_ns
         self._congestion.on_rtt_measurement(now_ns, rtt_ns)

@@ -1,4 +1,4 @@
-"""When to ask for what is missing. Source: LossDetector."""
+"""Decides when to send a NAK for a gap. Source: LossDetector."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from everlog.aeron.transport.driver.receiver.feedback_delay import FeedbackDelay
 
 
 class Gap(NamedTuple):
-    """``length`` bytes of a term that did not arrive."""
+    """``length`` missing bytes of a term."""
 
     term_id: int
     term_offset: int
@@ -16,7 +16,7 @@ class Gap(NamedTuple):
 
 
 class LossDetector:
-    """Of one image: knows the gap that was seen last, and its deadline."""
+    """Tracks the last gap of one image, and its deadline."""
 
     def __init__(self, delay: FeedbackDelayGenerator) -> None:
         self._delay = delay
@@ -24,8 +24,8 @@ class LossDetector:
         self._deadline_ns = 0
 
     def on_gap(self, gap: Gap, now_ns: int) -> tuple[bool, bool]:
-        """The first gap there is. Gives whether it is another one than before (also longer or shorter), and whether it
-        is due: after a delay, then after each retry delay, for as long as it is there."""
+        """Handle the image's first gap. Returns whether the gap is new (a changed length counts as new), and whether a
+        NAK is due: after the delay, then after each retry delay until the gap is filled."""
         is_new = gap != self._active
         if is_new:
             self._active = gap

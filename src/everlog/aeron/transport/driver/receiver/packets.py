@@ -1,5 +1,5 @@
-"""Data frames from the network into images' terms: compiled, or the twin
-:mod:`everlog.aeron.transport.driver.receiver.packets_twin`, which says what it does."""
+"""Writes data frames from the network into images' terms: the compiled module, or its documented Python twin
+:mod:`everlog.aeron.transport.driver.receiver.packets_twin`."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""Data frames from the network into images' terms, a batch of datagrams with one call.
+"""Writes data frames from the network into images' terms, one batch of datagrams per call.
 
-A datagram holds frames of one image that follow each other. What it says is not to be believed: a length that doesn't
-add up to the datagram's, a place outside of a term, of another type or not a multiple of 32 make it invalid. What is
-behind the position that the last status message told (the publication was told already that it is consumed) or
-beyond half a term ahead of it is left out. So a datagram writes only to space that its image's subscribers have done
-with, and never behind a term's end: ``term offset + length <= term length`` is what makes it valid.
+A datagram has consecutive frames of one image. Its content is not trusted: it is invalid if the frames' lengths don't
+add up to the datagram's, if a frame has another type, or if its offset is outside the term or not a multiple of 32.
+Data before the position of the last status message (already reported as consumed) is dropped, and so is data more than
+half a term ahead of it. So a datagram writes only to space that all subscribers have read, and never past a term's end,
+since a valid datagram has ``term offset + length <= term length``.
 
-Of the rest of a batch the caller is told: frames that are not data, sessions that nobody knows yet, images that are
-heard on a transport for the first time, ends of streams.
+Everything else in a batch is noted for the caller: control frames, unknown sessions, the first data of an image on a
+transport, and ends of streams.
 
 Source: DataTransportPoller, UdpChannelTransport (isValidFrame), DataPacketDispatcher (onDataPacket), PublicationImage
 (insertPacket, validatePacket), TermRebuilder. This is the readable twin of ``_packets.pyx``.
@@ -26,18 +26,18 @@ from everlog.kernel.memory import Memory
 from everlog.kernel.udp import Datagrams
 
 CONTROL: Final = 0
-"""A frame that is not data, to be decoded."""
+"""A control frame, which the caller decodes."""
 NEW_SESSION: Final = 1
-"""Data of a stream that is subscribed to, in a session that is not known."""
+"""Data of an unknown session in a subscribed stream."""
 NEW_CONNECTION: Final = 2
-"""An image's data or heartbeat, the first by this transport."""
+"""An image's first data or heartbeat on this transport."""
 END_OF_STREAM: Final = 3
-"""A heartbeat that says that the stream ends at its position."""
+"""A heartbeat that announces the end of the stream at its position."""
 
 FLAG_EOS: Final = 0x20
 TERM_COUNT: Final = 3
 MAX_TRANSPORTS: Final = 1024
-"""Of one channel: more destinations than this are not served."""
+"""Most destinations of one channel."""
 MIN_HEADER_LENGTH: Final = 8
 CONTROL_TYPES: Final = frozenset((2, 3, 4, 5, 6, 7, 11))
 """NAK, status message, error, setup, RTT measurement, resolution, response setup."""
@@ -50,17 +50,17 @@ _HEADER = Struct("<iBBHi")
 _I64 = Struct("<q")
 
 Note = tuple[int, int]
-"""Index of a datagram in its batch, and what about it."""
+"""Index of a datagram in its batch, and the kind of the note."""
 
 
 class ImageRebuilder:
-    """An image as the receiver's thread knows it: where its data goes. ``terms``: three of one length; ``hwm``: where
-    the highest position that was heard of is told, a counter's value as memory and offset. Raises ``ValueError`` for
-    terms that are none.
+    """The receiver thread's view of an image, into which data is written. ``terms`` are three of the same length;
+    ``hwm`` is the counter of the highest received position, as memory and offset. Raises ``ValueError`` for invalid
+    terms.
 
-    The image's receiver sets ``last_sm_position`` (data before it is left out), ``over_run_threshold`` (data behind it
-    is left out), ``max_window_length``, ``is_rejected`` (all is left out) and :attr:`timestamp_offset`.
-    ``hwm_position`` is read by others.
+    The image's receiver sets ``last_sm_position`` (data before it is dropped), ``over_run_threshold`` (data after it is
+    dropped), ``max_window_length``, ``is_rejected`` (all data is dropped) and :attr:`timestamp_offset`. Others read
+    ``hwm_position``.
     """
 
     def __init__(
@@ -84,8 +84,8 @@ class ImageRebuilder:
 
     @property
     def timestamp_offset(self) -> int:
-        """In a frame, where the time of reception goes; -1: nowhere. Setting it raises ``ValueError`` for one in the
-        header before its reserved value."""
+        """Offset in a frame at which the reception time is written; -1 for none. Setting it raises ``ValueError`` for
+        an offset before the header's reserved value."""
         return self._timestamp_offset
 
     @timestamp_offset.setter
@@ -95,16 +95,16 @@ class ImageRebuilder:
         self._timestamp_offset = offset
 
     def time_heard(self, transport_index: int) -> int:
-        """When a transport brought something last; :data:`NO_TIME`: never."""
+        """The time of a transport's last packet, or :data:`NO_TIME`."""
         return self._heard.get(transport_index, NO_TIME)
 
     def forget(self, transport_index: int) -> None:
-        """A transport is gone."""
+        """Forget a removed transport."""
         self._heard.pop(transport_index, None)
 
     def hear(self, transport_index: int, now_ns: int) -> bool:
-        """Know a transport: it brought something. Gives whether it was new. Raises ``IndexError`` for one that can't
-        be."""
+        """Record a packet from a transport. Returns whether the transport was new. Raises ``IndexError`` for an index
+        out of range."""
         if not 0 <= transport_index < MAX_TRANSPORTS:
             raise IndexError(f"transport {transport_index}: 0..{MAX_TRANSPORTS - 1}")
         is_new = transport_index not in self._heard
@@ -112,21 +112,21 @@ class ImageRebuilder:
         return is_new
 
     def _position_of(self, data: bytes) -> int:
-        """Of a data frame's term id and offset."""
+        """The stream position of a data frame."""
         header = DataHeader.unpack_from(data)
         term_count = wrap_int32(header.term_id - self._initial_term_id)
         return term_count * self._term_length + header.term_offset
 
     def _is_new(self, transport_index: int, now_ns: int) -> bool:
-        """Note that a transport brought something; a new one stays new until the caller, who is told, knows it."""
+        """Record a packet from a known transport. A new transport stays new until the caller adds it, after a note."""
         if transport_index not in self._heard:
             return True
         self._heard[transport_index] = now_ns
         return False
 
     def _packet_length(self, data: bytes) -> int:
-        """Bytes that a datagram's frames take in the term, 0 for a heartbeat, :data:`INVALID`. ``data`` is as long as
-        the datagram, a multiple of 32."""
+        """Bytes that a datagram's frames take up in the term, 0 for a heartbeat, or :data:`INVALID`. The length of
+        ``data`` is a multiple of 32."""
         term_offset = DataHeader.unpack_from(data).term_offset
         if not 0 <= term_offset < self._term_length or term_offset % HEADER_LENGTH:
             return INVALID
@@ -144,7 +144,7 @@ class ImageRebuilder:
         return at if at == len(data) or (at > len(data) and kind == TYPE_PADDING) else INVALID
 
     def _write(self, data: bytes, position: int, time_ns: int) -> None:
-        """Insert a datagram whose length was checked, unless it is there."""
+        """Insert a checked datagram, unless its data is already in the term."""
         term = self._terms[position // self._term_length % TERM_COUNT]
         offset = position & (self._term_length - 1)
         if term.get_i32(offset) == 0:
@@ -164,15 +164,15 @@ class ImageRebuilder:
         return bytes(stamped)
 
     def _propose_hwm(self, position: int) -> None:
-        """Raise the highest position that was heard of."""
+        """Raise the highest received position."""
         if position > self.hwm_position:
             self.hwm_position = position
             self._hwm.put_i64_release(self._hwm_offset, position)
 
 
 class ImageSessions:
-    """The images of one channel, by stream and session, and what the last batch did: counts of ``invalid`` datagrams,
-    ``heartbeats``, ``under_runs`` and ``over_runs``, and ``notes``, at most two for each datagram."""
+    """The images of one channel, by stream and session, and the results of the last batch: counts of ``invalid``
+    datagrams, ``heartbeats``, ``under_runs`` and ``over_runs``, and ``notes``, at most two per datagram."""
 
     def __init__(self) -> None:
         self._streams: set[int] = set()
@@ -181,27 +181,27 @@ class ImageSessions:
         self.notes: list[Note] = []
 
     def add_stream(self, stream_id: int) -> None:
-        """Somebody subscribes: new sessions of this stream are noted from now on."""
+        """Note new sessions of a subscribed stream from now on."""
         self._streams.add(stream_id)
 
     def remove_stream(self, stream_id: int) -> None:
-        """Nobody subscribes any more: new sessions are left out."""
+        """Ignore new sessions of a stream from now on."""
         self._streams.discard(stream_id)
 
     def put(self, stream_id: int, session_id: int, image: ImageRebuilder | None) -> None:
-        """Where a session's data goes; ``None``: it is left out without a note."""
+        """Set a session's image; ``None`` drops the session's data without a note."""
         self._sessions[stream_id, session_id] = image
 
     def remove(self, stream_id: int, session_id: int) -> None:
-        """A session is not known any more."""
+        """Forget a session."""
         self._sessions.pop((stream_id, session_id), None)
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def insert(self, batch: Datagrams, transport_index: int, now_ns: int, time_ns: int) -> int:
-        """Take all datagrams of a batch, received by one transport; gives their bytes. ``time_ns``: since 1970, for
-        timestamps. Raises ``IndexError`` for a transport that can't be."""
+        """Process a batch of datagrams that one transport received. Returns the number of bytes. ``time_ns`` (since
+        1970) is written as the reception time. Raises ``IndexError`` for a transport index out of range."""
         if not 0 <= transport_index < MAX_TRANSPORTS:
             raise IndexError(f"transport {transport_index}: 0..{MAX_TRANSPORTS - 1}")
         self.invalid = self.heartbeats = self.under_runs = self.over_runs = 0
@@ -247,7 +247,7 @@ class ImageSessions:
             self.invalid += 1
             return
         position = image._position_of(data)
-        # Of padding only the header is written, and a sender may send that where its limit is.
+        # Only the header of padding is written, and a sender may send it at its limit.
         if position + (len(data) if length else 0) > image.over_run_threshold:
             self.over_runs += 1
             return

@@ -1,4 +1,5 @@
-"""Sources that were asked for a setup. Source: PendingSetupMessageFromSource, Receiver (checkPendingSetupMessages)."""
+"""Setup requests that wait for their answer. Source: PendingSetupMessageFromSource, Receiver
+(checkPendingSetupMessages)."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ PENDING_SETUPS_TIMEOUT_NS = 1_000_000_000
 
 @dataclass(slots=True, eq=False)
 class PendingSetup:
-    """``control_address`` was asked by a transport of an endpoint. ``is_periodic``: whatever streams it has, again and
-    again; else for one stream and session, once."""
+    """A setup request that a transport of an endpoint sent to ``control_address``. A periodic request is for all
+    streams and is repeated; any other is for one stream and session, and is sent once."""
 
     session_id: int
     stream_id: int
@@ -26,19 +27,19 @@ class PendingSetup:
     is_periodic: bool = False
 
     def ask(self, now_ns: int) -> None:
-        """Send the status message that asks."""
+        """Send the status message that elicits a setup."""
         self.asked_ns = now_ns
         self.endpoint.send_setup_eliciting_status_message(
             self.transport_index, self.control_address, self.session_id, self.stream_id
         )
 
     def forget(self) -> None:
-        """It was asked in vain: the session's next data asks again."""
+        """Give up; the session's next data triggers a new request."""
         self.endpoint.dispatcher.forget_pending(self.stream_id, self.session_id)
 
 
 class PendingSetups:
-    """All that wait. Those that were asked once are in the order of their time."""
+    """All pending requests; the ones sent once are in order of time."""
 
     def __init__(self) -> None:
         self._periodic: list[PendingSetup] = []
@@ -48,21 +49,21 @@ class PendingSetups:
         return len(self._periodic) + len(self._once)
 
     def add(self, pending: PendingSetup) -> None:
-        """It was asked just now."""
+        """Add a request that was just sent."""
         if pending.is_periodic:
             self._periodic.append(pending)
         else:
             self._once.append(pending)
 
-    def remove(self, is_meant: Callable[[PendingSetup], bool]) -> None:
-        """Give up on some."""
-        for pending in [each for each in (*self._periodic, *self._once) if is_meant(each)]:
+    def remove(self, matches: Callable[[PendingSetup], bool]) -> None:
+        """Give up on all requests that match."""
+        for pending in [each for each in (*self._periodic, *self._once) if matches(each)]:
             pending.forget()
-        self._periodic = [each for each in self._periodic if not is_meant(each)]
-        self._once = deque(each for each in self._once if not is_meant(each))
+        self._periodic = [each for each in self._periodic if not matches(each)]
+        self._once = deque(each for each in self._once if not matches(each))
 
     def resolve(self, endpoint: ReceiveEndpoint, transport_index: int, address: SocketAddress) -> int:
-        """A control has another address now; gives how many ask there from now on."""
+        """Send periodic requests to a control's new address from now on. Returns their number."""
         changed = 0
         for pending in self._periodic:
             if pending.endpoint is endpoint and pending.transport_index == transport_index:
@@ -71,7 +72,7 @@ class PendingSetups:
         return changed
 
     def check(self, now_ns: int) -> int:
-        """What is due; gives how many were."""
+        """Expire or repeat the requests that are due. Returns their number."""
         due_ns = now_ns - PENDING_SETUPS_TIMEOUT_NS
         work = 0
         while self._once and self._once[0].asked_ns < due_ns:

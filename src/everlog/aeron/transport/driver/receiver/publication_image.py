@@ -1,14 +1,14 @@
-"""An image: what a driver has of a stream that comes over the network. Here is what its conductor does with it; the
-receiver's part is :mod:`everlog.aeron.transport.driver.receiver.image_receiver`. Source: PublicationImage.
+"""An image: the received copy of a stream from the network. This module has the conductor's part; the receiver's part
+is :mod:`everlog.aeron.transport.driver.receiver.image_receiver`. Source: PublicationImage.
 
-| state    | ends when                                                       | then                             |
-| -------- | --------------------------------------------------------------- | -------------------------------- |
-| INIT     | the receiver takes it                                           | ACTIVE                           |
-| ACTIVE   | its end is there, nobody subscribes, or nothing was heard       | DRAINING                         |
-| ACTIVE   | the stream is revoked                                           | DRAINING                         |
-| DRAINING | subscribers have read all, and sources were told so for a while | LINGER: subscribers lose it      |
-| DRAINING | the stream is revoked                                           | LINGER at once                   |
-| LINGER   | no subscriber holds it, or a while has passed                   | DONE: unlinked; its log is freed |
+| state    | ends when                                                            | then                             |
+| -------- | -------------------------------------------------------------------- | -------------------------------- |
+| INIT     | the receiver takes it                                                | ACTIVE                           |
+| ACTIVE   | the stream's end is reached, nobody subscribes, or sources time out  | DRAINING                         |
+| ACTIVE   | the stream is revoked                                                | DRAINING                         |
+| DRAINING | subscribers have read all, and that was reported to sources          | LINGER: subscribers lose it      |
+| DRAINING | the stream is revoked                                                | LINGER immediately               |
+| LINGER   | no subscriber holds it, or the liveness timeout has passed           | DONE: unlinked; its log is freed |
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from everlog.aeron.transport.memory.loss_report_writer import LossReportEntry
 from everlog.aeron.transport.protocol.wire import SETUP_SEND_RESPONSE
 
 EOS_STATUS_MESSAGES = 5
-"""So many status messages tell the sources of the end before the image goes."""
+"""Number of status message intervals during which the end is reported to the sources before the image is removed."""
 NO_GAP = Gap(0, -1, 0)
 
 
 class PublicationImage:
-    """``receiver`` is for the receiver's thread; all else is for the conductor's."""
+    """An image on the conductor's thread. Only ``receiver`` belongs to the receiver's thread."""
 
     def __init__(self, parameters: ImageParameters) -> None:
         self.correlation_id = parameters.correlation_id
@@ -68,27 +68,27 @@ class PublicationImage:
 
     @property
     def channel(self) -> str:
-        """As the first subscriber wrote it."""
+        """The channel URI as the first subscriber wrote it."""
         return self.channel_endpoint.original_uri
 
     @property
     def state(self) -> ImageState:
-        """Where in its life it is."""
+        """The image's state; see the table above."""
         return self._exchange.state
 
     @property
     def has_send_response_setup(self) -> bool:
-        """Whether its publisher waits to be told a session to answer in."""
+        """Whether the publisher has requested the session id of a response publication."""
         return bool(self.flags & SETUP_SEND_RESPONSE)
 
     @property
     def has_reached_end_of_life(self) -> bool:
-        """Nobody uses it any more."""
+        """Whether the image can be closed, because neither thread uses it any more."""
         return self._exchange.is_released and self._exchange.state is ImageState.DONE
 
     @property
     def is_accepting_subscriptions(self) -> bool:
-        """Whether there is something for a new subscriber to read; also while all that there are rest."""
+        """Whether a new subscriber could read anything; true even while all subscribers rest."""
         state = self._exchange.state
         if self._tracker.subscriber_count == 0 and not self._exchange.is_rebuilding:
             return False
@@ -96,37 +96,37 @@ class PublicationImage:
         return is_draining or state in (ImageState.INIT, ImageState.ACTIVE)
 
     def join_position(self) -> int:
-        """Where a new subscriber begins."""
+        """The position at which a new subscriber starts."""
         return self._tracker.join_position()
 
     def add_subscriber(self, link: Link, position: AtomicCounter, now_ns: int) -> None:
-        """From now on it is waited for."""
+        """Add a subscriber, for which flow control waits from now on."""
         self._positions[position.id] = position
         self._tracker.add_subscriber(position.memory, position.offset)
         if not link.is_tether:
             self._untethered.add(link, position, now_ns)
 
     def remove_subscriber(self, link: Link, position: AtomicCounter) -> None:
-        """It is waited for no more, and its counter is freed."""
+        """Remove a subscriber, and free its position counter."""
         self._tracker.remove_subscriber(position.offset)
         self._untethered.remove(link)
         if self._positions.pop(position.id, None) is not None:
             position.close()
-        # One that rests comes back, and goes on where the image is.
+        # A resting subscriber rejoins later, at the image's current position.
         if self._tracker.subscriber_count == 0 and not len(self._untethered):
             self._exchange.is_rebuilding = False
 
     def set_response_session_id(self, session_id: int | None) -> None:
-        """The session in which this image's publisher is answered; its source is told with each status message that is
-        sent because of the time."""
+        """Set the session id of the response publication. It is sent to the source with each periodic status
+        message."""
         self._exchange.response_session_id = session_id
 
     def request_next_sm_deadline_reset(self) -> None:
-        """The next status message is due at once."""
+        """Make the next status message due immediately."""
         self._exchange.is_deadline_reset = True
 
     def close(self) -> None:
-        """Free its counters."""
+        """Free the image's counters."""
         for position in self._positions.values():
             position.close()
         self._positions.clear()
@@ -136,7 +136,7 @@ class PublicationImage:
     # Each cycle
 
     def track_rebuild(self, now_ns: int, now_ms: int) -> int:
-        """See what is there and what was read; 1 when a status message is due."""
+        """Update how far the image is complete and how far it was read. Returns 1 if a status message is due."""
         exchange, tracker = self._exchange, self._tracker
         if not exchange.is_rebuilding:
             return 0
@@ -157,13 +157,13 @@ class PublicationImage:
         )
         if not is_forced and window_length == last.window_length and consumed <= last.position + (window_length >> 2):
             return 0
-        # Cleaned first: what is announced here may be written to from then on.
+        # Clean first: once announced, the space may be written to.
         tracker.clean_to(consumed - self._term_length)
         self._next_sm = exchange.status = StatusDue(consumed, window_length)
         return 1
 
     def _on_gap(self, now_ns: int, now_ms: int) -> bool:
-        """Whether the gap is another one than in the last cycle."""
+        """Request a NAK if one is due. Returns whether the gap is new since the last cycle."""
         end = self._tracker.end_position
         gap = Gap(
             term_id_of(end, self._parameters.initial_term_id, self._term_length),
@@ -177,7 +177,7 @@ class PublicationImage:
         return is_new
 
     def _report(self, gap: Gap, now_ms: int) -> None:
-        """Count what was not counted yet: the same gap is asked for more than once, and may have grown."""
+        """Record lost bytes that were not recorded yet: several NAKs may be due for a gap, and it may have grown."""
         reported, lost = self._reported, gap.length
         reported_end = reported.term_offset + reported.length
         if gap.term_id == reported.term_id and gap.term_offset < reported_end:
@@ -198,7 +198,7 @@ class PublicationImage:
     # Time
 
     def on_time_event(self, now_ns: int, now_ms: int, events: ImageEvents) -> None:
-        """Look whether its state ends."""
+        """Check whether the state ends; see the table above."""
         exchange = self._exchange
         if exchange.state is ImageState.ACTIVE:
             if exchange.is_revoked:
@@ -216,9 +216,9 @@ class PublicationImage:
 
     def _check_draining(self, now_ns: int, events: ImageEvents) -> None:
         exchange = self._exchange
-        told_ns = EOS_STATUS_MESSAGES * self._parameters.status_message_timeout_ns
-        was_told = exchange.time_of_last_state_change_ns + told_ns < now_ns
-        if not exchange.is_revoked and not (was_told and self._tracker.is_drained()):
+        reporting_ns = EOS_STATUS_MESSAGES * self._parameters.status_message_timeout_ns
+        is_end_reported = exchange.time_of_last_state_change_ns + reporting_ns < now_ns
+        if not exchange.is_revoked and not (is_end_reported and self._tracker.is_drained()):
             return
         if exchange.is_revoked:
             exchange.is_rebuilding = False
@@ -229,25 +229,25 @@ class PublicationImage:
         events.try_close_receive_channel_endpoint(self.channel_endpoint)
         exchange.change(ImageState.LINGER, now_ns)
 
-    # Subscribers that are not waited for
+    # Untethered subscribers
 
     def _check_untethered(self, now_ns: int, events: ImageEvents) -> None:
-        """Who is behind the fastest by three quarters of the window, for too long, is left behind."""
+        """Drop untethered subscribers that stay three quarters of the window behind the fastest for too long."""
         window_length = self._next_sm.window_length
         fastest = self._tracker.highest_consumption_position(self.receiver.rebuilder.hwm_position)
         self._events = events
         self._untethered.check(now_ns, fastest - window_length + (window_length >> 2), self)
 
     def on_untethered_inactive(self, link: UntetheredLink) -> None:
-        """Its client loses the image."""
+        """Notify the subscriber's client that it loses the image."""
         self._events.notify_unavailable_image_link(self.correlation_id, link)
 
     def on_untethered_resting(self, position: AtomicCounter) -> None:
-        """It is waited for no more."""
+        """Stop waiting for the subscriber."""
         self._tracker.remove_subscriber(position.offset)
 
     def on_untethered_active(self, link: UntetheredLink, position: AtomicCounter) -> None:
-        """It is waited for again, from where the slowest is: where it stood is long gone."""
+        """Wait for the subscriber again, from the slowest one's position: the data at its own position is gone."""
         join_position = self._tracker.join_position()
         position.set_release(join_position)
         self._tracker.add_subscriber(position.memory, position.offset)

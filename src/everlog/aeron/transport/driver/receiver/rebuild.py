@@ -1,5 +1,5 @@
-"""How far an image's stream is there: compiled, or the twin
-:mod:`everlog.aeron.transport.driver.receiver.rebuild_twin`, which says what it does."""
+"""Tracks how far an image is complete: the compiled module, or its documented Python twin
+:mod:`everlog.aeron.transport.driver.receiver.rebuild_twin`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""How far an image's stream is there without a gap, and how far its subscribers are: what a driver looks up for each
-image in every cycle. In Python: what :mod:`everlog.aeron.transport.driver.receiver._rebuild` does.
+"""Tracks how far an image is complete and how far its subscribers have read, for each image in every cycle. Python twin
+of :mod:`everlog.aeron.transport.driver.receiver._rebuild`.
 
-Positions of subscribers are counters in shared memory, which any process may have written: what lies behind the highest
-position that was heard of is taken for that one, what goes back for what it was before, and none of them decides where
-anything is written. Lengths of frames are compared with what is left of the term.
+Subscribers' positions are counters in shared memory, which any process may have written. A position above the highest
+received one is capped at it, a position that goes back is ignored, and none of them determines where anything is
+written. Frame lengths are checked against the rest of the term.
 
 Source: PublicationImage (trackRebuild, cleanBufferTo, joinPosition), LossDetector (scan), TermGapScanner.
 """
@@ -21,11 +21,11 @@ _LENGTH_SIZE = 8
 
 
 class RebuildTracker(SubscriberPositions):
-    """Of one image that begins at ``start_position``. ``position``: where the position up to which all is there is
-    told, a counter's value as memory and offset. Raises ``ValueError`` for terms that are none.
+    """Tracks one image from ``start_position`` on. ``position`` is the counter of the position up to which the image is
+    complete, as memory and offset. Raises ``ValueError`` for invalid terms.
 
-    ``consumption_position`` is the slowest subscriber's. After :meth:`track`: ``start_position``, ``end_position``
-    (before and after it, of what is there without a gap) and ``gap_length``, bytes that are missing behind that.
+    ``consumption_position`` is the slowest subscriber's. :meth:`track` sets ``start_position`` and ``end_position``, up
+    to which the image was complete before and after the call, and ``gap_length``, the missing bytes after that.
     """
 
     def __init__(self, terms: Sequence[Memory], start_position: int, position: tuple[Memory, int]) -> None:
@@ -44,7 +44,7 @@ class RebuildTracker(SubscriberPositions):
         self.gap_length = 0
 
     def track(self, hwm_position: int) -> bool:
-        """Look how far all is there, in one term at most; whether there is a gap before ``hwm_position``."""
+        """Advance over complete frames, within one term. Returns whether a gap precedes ``hwm_position``."""
         positions = [min(memory.get_i64_acquire(at), hwm_position) for memory, at in self._subscribers]
         if positions:
             self.consumption_position = max(self.consumption_position, min(positions) & -FRAME_ALIGNMENT)
@@ -59,7 +59,7 @@ class RebuildTracker(SubscriberPositions):
         return self.gap_length > 0
 
     def _scan(self, hwm_position: int) -> int:
-        """The end of the frames that follow each other; sets the length of the gap behind it."""
+        """Return the end of the consecutive frames, and set the length of the gap after it."""
         offset = self.start_position & (self._term_length - 1)
         term_start = self.start_position - offset
         term = self._terms[term_start // self._term_length % TERM_COUNT]
@@ -78,21 +78,21 @@ class RebuildTracker(SubscriberPositions):
         return term_start + end
 
     def highest_consumption_position(self, hwm_position: int) -> int:
-        """The fastest subscriber's."""
+        """The fastest subscriber's position."""
         return max((min(memory.get_i64_acquire(at), hwm_position) for memory, at in self._subscribers), default=0)
 
     def join_position(self) -> int:
-        """Where a new subscriber begins: at the slowest there is, or where the stream is."""
+        """The position at which a new subscriber starts: the slowest subscriber's, or the end of the stream."""
         positions = [memory.get_i64_acquire(at) for memory, at in self._subscribers]
         return max(min([self.end_position, *positions]), self.consumption_position)
 
     def is_drained(self) -> bool:
-        """Whether no subscriber is behind what is there."""
+        """Whether all subscribers have read everything received."""
         return all(memory.get_i64_acquire(at) >= self.end_position for memory, at in self._subscribers)
 
     def clean_to(self, position: int) -> None:
-        """Zero up to ``position``, or the term's end, what subscribers have done with. A frame's length, in the first 8
-        bytes, goes last, so that nobody sees a frame whose rest is gone."""
+        """Zero what subscribers have read, up to ``position`` or the term's end. The first 8 bytes, which have a
+        frame's length, are zeroed last, so that nobody sees a frame without its rest."""
         clean = self._clean_position
         position &= -FRAME_ALIGNMENT
         if position <= clean:

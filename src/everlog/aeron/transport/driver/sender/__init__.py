@@ -1,1 +1,1 @@
-"""The sender: network publications going out, flow control, retransmission."""
+"""The sender: sends network publications, with flow control and retransmission."""

@@ -1,9 +1,9 @@
-"""How far a sender may go, by what its receivers say: one receiver (unicast), the fastest (max), the slowest (min), the
-slowest of those with the sender's group tag (tagged). Source: FlowControl, UnicastFlowControl, MaxMulticastFlowControl,
-AbstractMinMulticastFlowControl, TaggedMulticastFlowControl.
+"""Flow control strategies, which set the sender's limit from its receivers' status messages: the only receiver
+(unicast), the fastest (max), the slowest (min), the slowest of those with the sender's group tag (tagged). Source:
+FlowControl, UnicastFlowControl, MaxMulticastFlowControl, AbstractMinMulticastFlowControl, TaggedMulticastFlowControl.
 
-Machines of the sender's thread: positions and times in, the sender's limit out. ``has_required_receivers`` is read by
-the conductor, too; it is one attribute, replaced as a whole.
+Strategies run on the sender's thread and are pure state machines: positions and times in, the sender's limit out. The
+conductor's thread also reads ``has_required_receivers``, a single attribute that is replaced atomically.
 """
 
 from __future__ import annotations
@@ -14,37 +14,38 @@ from typing import Protocol
 from everlog.aeron.channel_parameters import INT32, INT64, parse_duration_ns, parse_number, wrong
 from everlog.aeron.channel_uri import ChannelUri, InvalidChannel
 from everlog.aeron.java_exception import ILLEGAL_ARGUMENT, JavaException, ascii_number
+from everlog.aeron.transport.driver.settings.choices import MulticastFlowControl
 from everlog.aeron.transport.protocol.wire import SM_EOS, ErrorFrame, StatusMessage
 
 FC = "fc"
 MAX, MIN, TAGGED = "max", "min", "tagged"
 MULTICAST_STRATEGIES = (MAX, MIN, TAGGED)
 INITIAL_WINDOW_LENGTH = 128 << 10
-"""A receiver's window by default, by which retransmissions are limited, whatever the receivers' own is."""
+"""A receiver's default window. It limits retransmissions, whatever window the receivers actually have."""
 MAX_RECEIVERS = 4096
-"""Of one publication. Whoever reaches its socket can tell of receivers: more than these are not waited for."""
+"""Most receivers that a publication tracks, because anyone who reaches its socket can announce receivers."""
 NO_LIMIT = (1 << 63) - 1
 _NONE = -1
 _PREFERRED_FEEDBACK = b"\xff\xff\xff\xff"
-"""What preferred receivers wrote behind status messages before there were group tags."""
+"""The feedback that preferred receivers appended to status messages before group tags existed."""
 
 
 class ReceiverCounter(Protocol):
-    """Where a strategy shows how many receivers it has."""
+    """The counter that publishes how many receivers a strategy tracks."""
 
     def set_release(self, value: int) -> None:
-        """Show a number."""
+        """Publish a number."""
 
     def close(self) -> None:
-        """The counter is needed no more."""
+        """Free the counter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowControlSettings:
-    """A driver's defaults, which a channel's ``fc`` goes before. ``multicast`` is one of ``MULTICAST_STRATEGIES``;
-    window multiples say how many windows of a receiver a NAK is answered with at most."""
+    """A driver's defaults; a channel's ``fc`` overrides them. ``multicast`` is one of ``MULTICAST_STRATEGIES``. A
+    window multiple limits the answer to a NAK to that many windows of a receiver."""
 
-    multicast: str = MAX
+    multicast: MulticastFlowControl = "max"
     receiver_timeout_ns: int = 5_000_000_000
     group_tag: int = -1
     group_min_size: int = 0
@@ -53,8 +54,8 @@ class FlowControlSettings:
 
 
 class FlowControl:
-    """Of a stream with one receiver, or one that follows its fastest: the limit is where the window of whoever spoke
-    last ends, if that is farther than before."""
+    """Flow control for a single receiver, or by the fastest receiver: the limit is the farthest end of a window that
+    any status message announced."""
 
     has_required_receivers = True
     wants_receiver_counter = False
@@ -63,33 +64,34 @@ class FlowControl:
         self._window_multiple = window_multiple
 
     def on_status_message(self, message: StatusMessage, position: int, sender_limit: int, now_ns: int) -> int:
-        """The new limit. ``position`` is the receiver's, computed of its term id and offset."""
+        """Return the new limit. ``position`` is the receiver's position, computed from its term id and offset."""
         return max(sender_limit, position + message.receiver_window_length)
 
     def on_trigger_send_setup(self, message: StatusMessage, now_ns: int) -> None:
-        """A receiver asked for a setup frame."""
+        """Handle a receiver's request for a setup frame."""
 
     def on_setup(self, sender_limit: int, now_ns: int) -> None:
-        """A setup frame that was asked for is sent."""
+        """Handle the sending of a requested setup frame."""
 
     def on_error(self, error: ErrorFrame, now_ns: int) -> None:
-        """A receiver refused the stream."""
+        """Handle a receiver's error frame, which rejects the stream."""
 
     def on_idle(self, now_ns: int, sender_limit: int) -> int:
-        """The new limit when there was nothing to send."""
+        """Return the new limit after a cycle in which nothing was sent."""
         return sender_limit
 
     def max_retransmission_length(self, term_offset: int, resend_length: int, term_length: int) -> int:
-        """How much of what a NAK asks for is sent: some receiver's windows, and nothing behind the term."""
+        """How many of the bytes that a NAK requests to resend: at most the window multiple, and none after the term's
+        end."""
         window = min(INITIAL_WINDOW_LENGTH, term_length >> 1) * self._window_multiple
         return min(term_length - term_offset, window, resend_length)
 
     def close(self) -> None:
-        """Free the counter, if there is one."""
+        """Free the receivers counter, if the strategy has one."""
 
 
 class MaxFlowControl(FlowControl):
-    """The fastest receiver of many says how far the sender goes; the others lose what they can't take."""
+    """Multicast flow control by the fastest receiver. Slower receivers may lose data."""
 
 
 @dataclass(slots=True)
@@ -101,8 +103,8 @@ class _Receiver:
 
 
 class MinFlowControl(FlowControl):
-    """The slowest receiver of many says how far the sender goes. One that is silent for ``receiver_timeout_ns`` counts
-    no more. While there are fewer than ``group_min_size``, the limit stays and the publication is not connected."""
+    """Multicast flow control by the slowest receiver. A receiver that is silent for ``receiver_timeout_ns`` no longer
+    counts. With fewer than ``group_min_size`` receivers, the limit stays and the publication is not connected."""
 
     wants_receiver_counter = True
 
@@ -119,15 +121,15 @@ class MinFlowControl(FlowControl):
 
     @property
     def receiver_count(self) -> int:
-        """Receivers that count."""
+        """Number of receivers that count."""
         return len(self._receivers)
 
     def matches(self, group_tag: int | None, feedback: bytes = b"") -> bool:
-        """Whether a receiver with that tag counts."""
+        """Whether a receiver with a group tag counts."""
         return True
 
     def on_status_message(self, message: StatusMessage, position: int, sender_limit: int, now_ns: int) -> int:
-        """The new limit."""
+        """Track the receiver, and return the new limit."""
         window = message.receiver_window_length
         limit = position + window
         counts = self.matches(message.group_tag, message.feedback)
@@ -139,7 +141,7 @@ class MinFlowControl(FlowControl):
             known.limit = limit
             known.time_of_last_status_message_ns = now_ns
         lowest = self._lowest(now_ns)
-        # One that lags more than its window behind all others is not waited for.
+        # A new receiver that lags more than its window behind the slowest is not added.
         is_near = not self._receivers or limit >= lowest - window
         has_room = len(self._receivers) < MAX_RECEIVERS
         if counts and known is None and not has_left and is_near and has_room:
@@ -152,25 +154,26 @@ class MinFlowControl(FlowControl):
         return max(sender_limit, lowest if self._receivers else limit)
 
     def on_trigger_send_setup(self, message: StatusMessage, now_ns: int) -> None:
-        """Remember that a receiver that counts will come."""
+        """Note that a receiver that counts is about to join."""
         if self.matches(message.group_tag, message.feedback):
             self._is_setup_triggered = True
 
     def on_setup(self, sender_limit: int, now_ns: int) -> None:
-        """Stay where the limit is for a while, so that the receiver that comes finds what it is told of."""
+        """Hold the limit for a while, so that the joining receiver still gets the data after the setup's position."""
         if self._is_setup_triggered and self._receivers:
             self._time_of_last_setup_ns = now_ns
             self._setup_limit = sender_limit
         self._is_setup_triggered = False
 
     def on_error(self, error: ErrorFrame, now_ns: int) -> None:
-        """The receiver leaves."""
+        """Mark the receiver as having left."""
         receiver = self._receivers.get(error.receiver_id)
         if receiver is not None and self.matches(error.group_tag):
             receiver.has_left = True
 
     def on_idle(self, now_ns: int, sender_limit: int) -> int:
-        """Forget receivers that left or are silent. Unlike a status message, this may take the limit back."""
+        """Remove receivers that left or are silent, and return the new limit. Unlike a status message, this may lower
+        the limit."""
         left = [
             receiver_id
             for receiver_id, receiver in self._receivers.items()
@@ -184,12 +187,12 @@ class MinFlowControl(FlowControl):
         return lowest if self._receivers and len(self._receivers) >= self.group_min_size else sender_limit
 
     def close(self) -> None:
-        """Free the counter, if there is one."""
+        """Free the receivers counter, if the strategy has one."""
         if self.receiver_counter is not None:
             self.receiver_counter.close()
 
     def _lowest(self, now_ns: int) -> int:
-        """Of the receivers' limits and that of a setup."""
+        """The lowest of the receivers' limits and a setup's limit."""
         lowest = self._limit_of_setup(now_ns)
         for receiver in self._receivers.values():
             if receiver.limit < lowest:
@@ -208,21 +211,21 @@ class MinFlowControl(FlowControl):
 
 
 class TaggedFlowControl(MinFlowControl):
-    """As :class:`MinFlowControl`, of the receivers whose group tag is ``group_tag``; the others take what they can."""
+    """Multicast flow control by the slowest receiver with the group tag ``group_tag``. Others may lose data."""
 
     def __init__(self, window_multiple: int, receiver_timeout_ns: int, group_min_size: int, group_tag: int) -> None:
         super().__init__(window_multiple, receiver_timeout_ns, group_min_size)
         self.group_tag = group_tag
 
     def matches(self, group_tag: int | None, feedback: bytes = b"") -> bool:
-        """Whether it has the tag, or is a preferred receiver of old."""
+        """Whether a receiver has the tag, or is a preferred receiver of Aeron before group tags."""
         return group_tag == self.group_tag if group_tag is not None else feedback.startswith(_PREFERRED_FEEDBACK)
 
 
 @dataclass(frozen=True, slots=True)
 class FlowControlParameters:
-    """What ``fc=NAME,g:TAG/MIN,t:TIMEOUT,rrwm:WINDOWS`` says; ``None`` for what it does not. Other words are for other
-    versions."""
+    """The parameters of ``fc=NAME,g:TAG/MIN,t:TIMEOUT,rrwm:WINDOWS``; ``None`` for missing ones. Unknown parameters are
+    ignored."""
 
     name: str
     group_tag: int | None = None
@@ -232,7 +235,7 @@ class FlowControlParameters:
 
     @classmethod
     def parse(cls, text: str) -> FlowControlParameters:
-        """Raises :class:`InvalidChannel` that names ``fc``."""
+        """Parse a channel's ``fc``. Raises :class:`InvalidChannel` that names ``fc``."""
         name, *words = text.split(",")
         found: dict[str, int] = {}
         for word in words:
@@ -252,19 +255,19 @@ class FlowControlParameters:
 
 
 def flow_control_for(uri: ChannelUri, settings: FlowControlSettings, *, has_many_receivers: bool) -> FlowControl:
-    """The strategy of a channel, by its ``fc``. ``has_many_receivers``: multicast, or several destinations. Raises
-    :class:`InvalidChannel` that names ``fc``."""
+    """Choose a channel's strategy from its ``fc``. ``has_many_receivers`` is true for multicast and for multiple
+    destinations. Raises :class:`InvalidChannel` that names ``fc``."""
     text = uri.get(FC)
     if not has_many_receivers:
         if text is not None:
-            raise _unsupported("unicast", text, "none: a unicast channel has one receiver")
+            raise _unsupported("unicast", text, "absent on a unicast channel")
         return FlowControl(settings.unicast_window_multiple)
     parameters = FlowControlParameters(settings.multicast) if text is None else FlowControlParameters.parse(text)
     multiple = parameters.window_multiple or settings.multicast_window_multiple
     if parameters.name == MAX:
         return MaxFlowControl(multiple)
     if parameters.name not in MULTICAST_STRATEGIES:
-        raise _unsupported("multicast", parameters.name, ", ".join(MULTICAST_STRATEGIES))
+        raise _unsupported("multicast", parameters.name, "'max', 'min' or 'tagged'")
     timeout_ns = _first(parameters.timeout_ns, settings.receiver_timeout_ns)
     minimum = _first(parameters.group_min_size, settings.group_min_size)
     if parameters.name == MIN:
@@ -276,7 +279,7 @@ def _window_multiple(text: str) -> int:
     value = parse_number(FC, text, INT32)
     if value <= 0:
         java = JavaException(ILLEGAL_ARGUMENT, f"Invalid retransmit receiver window multiple: {value}")
-        raise wrong(FC, repr(text), "a number from 1 on", java)
+        raise wrong(FC, repr(text), "a number of at least 1", java)
     return value
 
 
@@ -285,5 +288,5 @@ def _first(asked: int | None, default: int) -> int:
 
 
 def _unsupported(kind: str, found: str, expected: str) -> InvalidChannel:
-    said = f"unsupported {kind} flow control strategy: fc={found}"
-    return wrong(FC, said, expected, JavaException(ILLEGAL_ARGUMENT, said))
+    java = JavaException(ILLEGAL_ARGUMENT, f"unsupported {kind} flow control strategy: fc={found}")
+    return wrong(FC, repr(found), expected, java)

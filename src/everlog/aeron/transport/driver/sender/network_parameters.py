@@ -1,4 +1,4 @@
-"""What a network publication is made of and what its two sides share: the conductor's
+"""The parts of a network publication, and the state shared by its two sides: the conductor's
 (:mod:`everlog.aeron.transport.driver.sender.network_publication`) and the sender's
 (:mod:`everlog.aeron.transport.driver.sender.publication_sender`). Source: NetworkPublication."""
 
@@ -23,7 +23,7 @@ from everlog.kernel.udp import Datagrams, SocketAddress
 
 
 class ChannelInformation(Protocol):
-    """What a publication asks about its channel."""
+    """Properties of a publication's channel."""
 
     @property
     def is_multicast(self) -> bool: ...
@@ -34,7 +34,7 @@ class ChannelInformation(Protocol):
 
 
 class Endpoint(Protocol):
-    """Where datagrams go: to a peer, a group, or several destinations; and where answers come from."""
+    """A sending endpoint: it sends datagrams to a peer, a group or several destinations, and receives their answers."""
 
     @property
     def socket(self) -> UdpSocket: ...
@@ -68,7 +68,7 @@ class Endpoint(Protocol):
 
 
 class Conductor(Protocol):
-    """What the sender's side tells the driver's conductor, through a queue."""
+    """Notifications from the sender's side to the conductor, through a queue."""
 
     def response_connected(self, response_correlation_id: int) -> None: ...
     def on_publication_error(
@@ -97,7 +97,7 @@ class PublicationCounters:
     naks_received: AtomicCounter
 
     def close(self) -> None:
-        """Free them."""
+        """Free all counters."""
         for counter in (
             self.publisher_position,
             self.publisher_limit,
@@ -111,11 +111,12 @@ class PublicationCounters:
 
 @dataclass(slots=True)
 class SharedState:
-    """What the conductor's and the sender's side tell each other. Written by the sender: ``sender_position``,
-    ``has_receivers``, ``has_unicast_eos``, ``has_sender_released``; by the conductor: the rest, but for
-    ``is_connected``, which both may write, from the others.
+    """State shared by the conductor's and the sender's side. The sender writes ``sender_position``, ``has_receivers``,
+    ``has_unicast_eos`` and ``has_sender_released``. Both write ``is_connected``, which follows from the others. The
+    conductor writes the rest.
 
-    Counters show positions and limits to other processes, which could write to them: what a driver goes by is here."""
+    Counters publish positions and limits to other processes, which could overwrite them; the driver relies only on the
+    values here."""
 
     sender_position: int = 0
     has_receivers: bool = False
@@ -129,8 +130,8 @@ class SharedState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkPublicationParameters:
-    """What makes a network publication. ``channel_endpoint`` has been referred to by the conductor (``inc_ref``); the
-    publication lets go of it. ``counters`` stand where the stream begins."""
+    """The parts of a network publication. The conductor has taken a reference to ``channel_endpoint`` (``inc_ref``),
+    which the publication releases. ``counters`` start at the stream's first position."""
 
     registration_id: int
     params: PublicationParams
@@ -149,12 +150,12 @@ class NetworkPublicationParameters:
 
 
 def max_message_length(term_length: int) -> int:
-    """The longest message of a stream. Source: FrameDescriptor.computeMaxMessageLength."""
+    """The length of a stream's longest message, in bytes. Source: FrameDescriptor.computeMaxMessageLength."""
     return min(term_length >> 3, 16 << 20)
 
 
 def has_subscribers(parameters: NetworkPublicationParameters) -> bool:
-    """Whether there is somebody for whom to publish."""
+    """Whether the publication has receivers, or spies that count as such."""
     state = parameters.state
     if parameters.params.spies_simulate_connection and state.has_spies:
         return True
@@ -162,7 +163,7 @@ def has_subscribers(parameters: NetworkPublicationParameters) -> bool:
 
 
 def update_connected(parameters: NetworkPublicationParameters, is_connected: bool | None = None) -> None:
-    """Show publishers whether there is somebody; ``None``: by what is known."""
+    """Publish the connected state in the log's metadata; ``None`` derives it from the receivers and spies."""
     state = parameters.state
     is_connected = has_subscribers(parameters) if is_connected is None else is_connected
     if is_connected != state.is_connected:

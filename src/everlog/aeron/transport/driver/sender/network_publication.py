@@ -1,12 +1,12 @@
-"""The conductor's side of a network publication: how far publishers may go, what of the terms is cleaned, spies, the
-end of the stream. Source: NetworkPublication.
+"""The conductor's side of a network publication: moves the publisher limit, cleans terms, handles spies and the end of
+the stream. Source: NetworkPublication.
 
 | state | until | then |
 | --- | --- | --- |
-| active | its last client lets go (``dec_ref``) | draining; lingers at once if it is revoked |
-| draining | all is sent, or there is no receiver, and spies have read it | lingers |
-| lingers | the linger timeout, or its one receiver has said that it read all | done: the sender is asked to let go |
-| done | the sender let go | the conductor closes it |
+| active | the last client releases it (``dec_ref``) | draining; lingers immediately if it is revoked |
+| draining | all is sent or no receiver is left, and spies have read all | lingers |
+| lingers | the linger timeout, or its only receiver has confirmed the end | done: the sender is asked to release it |
+| done | the sender has released it | the conductor closes it |
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from everlog.aeron.transport.memory.counters_memory import AtomicCounter
 from everlog.aeron.transport.memory.terms import clean, producer_position, unblock
 
 IPC_CHANNEL = "aeron:ipc"
-"""The source that spies are told."""
+"""The source identity that spies get."""
 
 
 class State(Enum):
@@ -50,16 +50,16 @@ class Spy(UntetheredLink, Protocol):
 
 
 class PublicationOwner(Protocol):
-    """What a publication asks of the conductor."""
+    """A publication's callbacks to the conductor."""
 
     def cleanup_spies(self, publication: NetworkPublication) -> None:
-        """Its spies have read all."""
+        """Unlink the publication's spies, which have read all."""
 
     def cleanup_publication(self, publication: NetworkPublication) -> None:
-        """Its time is over: the sender may let go of it."""
+        """Ask the sender to release the publication."""
 
     def notify_unavailable_image_link(self, resource_id: int, link: UntetheredLink) -> None:
-        """A spy's client loses its image."""
+        """Notify a spy's client that the image is unavailable."""
 
     def notify_available_image_link(
         self,
@@ -71,17 +71,17 @@ class PublicationOwner(Protocol):
         log_file_name: str,
         source_identity: str,
     ) -> None:
-        """A spy's client gets its image again."""
+        """Notify a spy's client that the image is available again."""
 
 
 class NetworkPublication:
-    """A stream that is sent to receivers, and may be read by spies."""
+    """A publication that is sent to receivers and that spies may read."""
 
     def __init__(self, parameters: NetworkPublicationParameters) -> None:
         params = parameters.params
         self.parameters = parameters
         self.sender = PublicationSender(parameters)
-        """What the sender's thread does with it."""
+        """The part that runs on the sender's thread."""
         self.registration_id = parameters.registration_id
         self.session_id, self.stream_id = params.session_id, params.stream_id
         self.tag = params.entity_tag
@@ -110,66 +110,67 @@ class NetworkPublication:
         self._time_of_last_activity_ns = parameters.now_ns
         self._owner: PublicationOwner | None = None
 
-    # What the conductor asks
+    # State
 
     @property
     def channel(self) -> str:
-        """The URI that made its channel."""
+        """The URI with which the channel was created."""
         return self.parameters.channel_endpoint.original_uri
 
     @property
     def channel_endpoint(self) -> Endpoint:
-        """Where it is sent from."""
+        """The endpoint that sends the publication."""
         return self.parameters.channel_endpoint
 
     @property
     def log(self) -> DriverLog:
-        """Its terms and metadata, and where clients find them."""
+        """The log buffer."""
         return self.parameters.log
 
     @property
     def is_active(self) -> bool:
-        """Whether clients hold it, and it is not revoked, though that is done with the next time event."""
+        """Whether clients hold the publication and none has revoked it; the next time event carries out a
+        revocation."""
         return self.state is State.ACTIVE and not self.is_revoked
 
     @property
     def producer_position(self) -> int:
-        """How far publishers have claimed."""
+        """The position up to which publishers have claimed."""
         return producer_position(self._metadata, self.term_length, self.initial_term_id)
 
     @property
     def consumer_position(self) -> int:
-        """How far it is sent, or read where only spies are."""
+        """The position up to which the publication was sent, or read if it has spies only."""
         return self._shared.sender_position
 
     @property
     def has_spies(self) -> bool:
-        """Whether there are spies whose positions count."""
+        """Whether the publication has spies whose positions count."""
         return self._shared.has_spies
 
     @property
     def has_reached_end_of_life(self) -> bool:
-        """Whether the sender let go of it, so that it can be closed."""
+        """Whether the sender has released the publication, so that it can be closed."""
         return self._shared.has_sender_released
 
     @property
     def is_revoked(self) -> bool:
-        """Whether its client said so."""
+        """Whether a client revoked the publication."""
         return log_memory.is_publication_revoked(self._metadata)
 
     @property
     def is_accepting_subscriptions(self) -> bool:
-        """Whether a spy that comes now still gets something."""
+        """Whether a new spy could still read anything."""
         if self.state is State.DRAINING:
             return self._shared.has_spies and self.producer_position > self.consumer_position
         return self.state is State.ACTIVE
 
     def inc_ref(self) -> None:
-        """A client holds it."""
+        """Add a client's reference."""
         self._reference_count += 1
 
     def dec_ref(self) -> None:
-        """A client let go. After the last nothing more can be published."""
+        """Release a client's reference. After the last one, nothing more can be published."""
         self._reference_count -= 1
         if self._reference_count:
             return
@@ -182,11 +183,11 @@ class NetworkPublication:
             self.state = State.DRAINING
 
     def revoke(self) -> None:
-        """What is not sent yet is not sent any more. Done with the next time event."""
+        """Revoke the publication: data that is not yet sent is dropped, at the next time event."""
         log_memory.set_is_publication_revoked(self._metadata, True)
 
     def close(self) -> None:
-        """Free its counters."""
+        """Free the publication's counters."""
         self._counters.close()
         for position in self._spies:
             position.close()
@@ -196,7 +197,7 @@ class NetworkPublication:
     # Spies
 
     def add_subscriber(self, link: Spy, position: AtomicCounter, now_ns: int) -> None:
-        """A spy joins."""
+        """Add a spy."""
         self._add_spy(position)
         if not link.is_tether:
             self._untethered.add(link, position, now_ns)
@@ -204,7 +205,7 @@ class NetworkPublication:
             update_connected(self.parameters, True)
 
     def remove_subscriber(self, link: Spy, position: AtomicCounter) -> None:
-        """A spy leaves; its position is closed."""
+        """Remove a spy, and close its position."""
         self._remove_spy(position)
         position.close()
         self._untethered.remove(link)
@@ -212,16 +213,16 @@ class NetworkPublication:
             update_connected(self.parameters)
 
     def on_untethered_inactive(self, link: UntetheredLink) -> None:
-        """A spy is too slow: its client loses the image."""
+        """Notify the client of a spy that is too slow that it loses the image."""
         if self._owner is not None:
             self._owner.notify_unavailable_image_link(self.registration_id, link)
 
     def on_untethered_resting(self, position: AtomicCounter) -> None:
-        """It is not waited for any more."""
+        """Stop waiting for a spy."""
         self._remove_spy(position)
 
     def on_untethered_active(self, link: UntetheredLink, position: AtomicCounter) -> None:
-        """It joins again, where the sender is."""
+        """Let a spy join again, at the sender's position."""
         self._add_spy(position)
         if self._owner is not None:
             self._owner.notify_available_image_link(
@@ -242,10 +243,11 @@ class NetworkPublication:
         self._spies = [other for other in self._spies if other is not position]
         self._shared.has_spies = bool(self._spies)
 
-    # What the conductor does in every cycle
+    # Each cycle
 
     def update_publisher_position_and_limit(self) -> int:
-        """Let publishers go on, a window before the slowest of sender and spies; gives 1 when something was done."""
+        """Move the publisher limit to one window ahead of the slowest of sender and spies. Returns 1 if anything was
+        done."""
         if self.state is not State.ACTIVE:
             return 0
         self._counters.publisher_position.set_release(self.producer_position)
@@ -260,7 +262,8 @@ class NetworkPublication:
         return 0
 
     def _slowest(self, sender_position: int) -> int:
-        """Of sender and spies. Any process may have written their positions, but none has read what is not there."""
+        """The slowest position of sender and spies. Any process may have written the spies' positions, so they are
+        capped at what was published."""
         if not self._spies:
             return sender_position
         end = max(self.producer_position, sender_position)
@@ -269,7 +272,7 @@ class NetworkPublication:
         return min(sender_position, *positions)
 
     def _move_limit(self, slowest: int) -> int:
-        """Publishers go where the terms are clean: the term of the limit is not the one that is being cleaned."""
+        """Move the limit into clean terms only: never into the term that is being cleaned."""
         limit = slowest + self._window
         if limit <= self._limit:
             return 0
@@ -284,7 +287,7 @@ class NetworkPublication:
         self._counters.publisher_limit.set_release(limit)
 
     def _clean_to(self, position: int) -> None:
-        """Zero a term up to ``position``, or its end."""
+        """Zero the term up to ``position`` or the term's end."""
         start = self._clean_position
         if position <= start:
             return
@@ -293,10 +296,10 @@ class NetworkPublication:
         clean(self._terms[count % len(self._terms)], offset, length)
         self._clean_position = start + length
 
-    # What the conductor does from time to time
+    # Time
 
     def on_time_event(self, now_ns: int, now_ms: int, conductor: PublicationOwner) -> None:
-        """Go on in the states' table."""
+        """Check whether the state ends; see the table above."""
         self._owner = conductor
         if self.state is State.ACTIVE:
             self._while_active(now_ns, conductor)
@@ -332,7 +335,8 @@ class NetworkPublication:
             self._check_for_blocked_publisher(position, now_ns)
 
     def _check_for_blocked_publisher(self, position: int, now_ns: int) -> None:
-        """A publisher that claimed and died is unblocked when the sender stands still for too long."""
+        """Unblock the claim of a publisher that died, if the sender's position has not moved for the unblock
+        timeout."""
         sender_position = self.consumer_position
         active_count = log_memory.active_term_count(self._metadata)
         may_be_blocked = active_count != sender_position // self.term_length or position > sender_position

@@ -1,10 +1,10 @@
-"""The sender's side of a network publication: setup frames, data, heartbeats, retransmissions, and what receivers say.
-Source: NetworkPublication, ReceiverLivenessTracker.
+"""The sender's side of a network publication: sends setup frames, data, heartbeats and retransmissions, and handles the
+receivers' frames. Source: NetworkPublication, ReceiverLivenessTracker.
 
-A machine of the sender's thread. What it shares with the conductor's side is in ``SharedState`` and in counters: each
-value has one writer, and one reader's glance at it decides nothing that a later glance could not.
+It runs on the sender's thread. State shared with the conductor's side is in ``SharedState`` and in counters. Each value
+has one writer, and a reader that sees an old value only acts later, never wrongly.
 
-Data is sent by the block: one call finds the datagrams in a term, one call sends them.
+Data is sent in blocks: one call finds the datagrams in a term, one call sends them.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from everlog.aeron.transport.protocol import wire
 from everlog.kernel.udp import SocketAddress
 
 SETUP_TIMEOUT_NS = 100_000_000
-"""Between setup frames that nobody answers."""
+"""Interval between unanswered setup frames."""
 HEARTBEAT_TIMEOUT_NS = 100_000_000
 """Silence after which a heartbeat is sent."""
 MAX_BLOCK_DATAGRAMS = 64
 MAX_BLOCK_LENGTH = 128 << 10
-"""Bytes sent in one call, as long as a receiver's window is by default: then others get their turn, and status messages
-are read."""
+"""Most bytes sent in one call: a receiver's default window. After that, other publications get their turn and status
+messages are read."""
 
 
 class PublicationSender:
-    """Sends one publication, as far as its flow control lets it."""
+    """Sends one publication, up to the limit that its flow control sets."""
 
     def __init__(self, parameters: NetworkPublicationParameters) -> None:
         self._parameters = parameters
@@ -59,7 +59,7 @@ class PublicationSender:
         self._short_sends = parameters.system[SystemCounter.SHORT_SENDS]
         self._ends = array("q", bytes(8 * MAX_BLOCK_DATAGRAMS))
         self._receivers: OrderedDict[int, int] = OrderedDict()
-        """Receiver id to the time of its last status message, by these times; at most ``MAX_RECEIVERS``."""
+        """Receiver id to time of its last status message, in order of these times; at most ``MAX_RECEIVERS``."""
         self._response_address: SocketAddress | None = None
         self._time_of_last_setup_ns = parameters.now_ns - SETUP_TIMEOUT_NS - 1
         self._time_of_last_send_ns = parameters.now_ns - HEARTBEAT_TIMEOUT_NS - 1
@@ -67,12 +67,12 @@ class PublicationSender:
         self._has_initial_connection = False
         self._tracks_limits = False
         self._padding = 0
-        """How much of what was sent last is padding, of which only the header is sent."""
+        """Bytes of padding at the end of the last block; only the padding's header is sent."""
 
-    # What the sender does in every cycle
+    # Each cycle
 
     def send(self, now_ns: int) -> int:
-        """Send what may be sent, or a heartbeat when it is time; gives bytes."""
+        """Send data up to the limit, or a heartbeat when one is due. Returns the number of bytes."""
         position = self._state.sender_position
         if not self._has_initial_connection or self._is_setup_elicited:
             self._check_setup(now_ns, position)
@@ -84,7 +84,7 @@ class PublicationSender:
         return sent
 
     def _send_data(self, now_ns: int, position: int) -> int:
-        """Send a block of the term at ``position``; bytes, padding included."""
+        """Send a block of the term at ``position``. Returns the number of bytes, padding included."""
         window = self._limit - position
         if window <= 0:
             self._count_limit()
@@ -120,7 +120,7 @@ class PublicationSender:
             self._counters.sender_limit.set_release(limit)
 
     def _count_limit(self) -> None:
-        """Once for each time that receivers stop the sender."""
+        """Count a back-pressure event, once each time that flow control stops the sender."""
         if self._tracks_limits:
             self._tracks_limits = False
             self._counters.sender_bpe.increment_release()
@@ -153,7 +153,7 @@ class PublicationSender:
         )
 
     def _check_heartbeat(self, now_ns: int, position: int) -> int:
-        """Send a heartbeat after silence; bytes."""
+        """Send a heartbeat after silence. Returns the number of bytes."""
         if not self._has_initial_connection or self._time_of_last_send_ns + HEARTBEAT_TIMEOUT_NS >= now_ns:
             return 0
         flags = FLAG_BEGIN | FLAG_END
@@ -163,9 +163,9 @@ class PublicationSender:
             flags |= wire.FLAG_EOS
         sent = self._send_heartbeat(position, flags)
         if self._padding and position > self._limit:
-            # Padding may take the sender over a receiver's window, and a receiver leaves out what is beyond half a
-            # term, even a heartbeat. It would hear nothing, and if it lost the last data never know, until its image
-            # is gone. What is before the padding it hears.
+            # Padding may take the sender past a receiver's window. A receiver drops everything more than half a term
+            # ahead, even a heartbeat, so it would never notice that it lost the last data, until its image times out.
+            # A heartbeat at the position before the padding does reach it.
             sent += self._send_heartbeat(position - self._padding, FLAG_BEGIN | FLAG_END)
         self._time_of_last_send_ns = now_ns
         return sent
@@ -177,7 +177,7 @@ class PublicationSender:
         return self._send_frame(wire.heartbeat(self.session_id, self.stream_id, term_id, term_offset, flags))
 
     def _on_idle(self, now_ns: int, position: int) -> None:
-        """Nothing was to send: with spies alone the sender goes where they are; receivers may be gone."""
+        """After a cycle without data: with spies only, follow the fastest spy; remove receivers that timed out."""
         state = self._state
         if self._params.spies_simulate_connection and state.has_spies and not state.has_receivers:
             position = max(state.max_spy_position, position)
@@ -193,17 +193,17 @@ class PublicationSender:
             receivers.popitem(last=False)
         self._state.has_receivers = bool(receivers)
 
-    # What receivers say
+    # Frames from receivers
 
     def on_status_message(self, message: wire.StatusMessage, source: SocketAddress, now_ns: int) -> None:
-        """A receiver is there, and takes more. The message is valid for this stream."""
+        """Handle a receiver's status message, which is valid for this stream."""
         state, channel = self._state, self._endpoint.udp_channel
         if message.flags & wire.SM_EOS:
             self._receivers.pop(message.receiver_id, None)
             if not channel.is_multicast and not channel.is_multi_destination:
                 state.has_unicast_eos = True
         else:
-            # Another one came, to whom the end is yet to be told, and sent again where it misses it.
+            # Another receiver joined: it must still get the end of the stream.
             state.has_unicast_eos = False
             if message.receiver_id in self._receivers or len(self._receivers) < MAX_RECEIVERS:
                 self._receivers[message.receiver_id] = now_ns
@@ -219,12 +219,12 @@ class PublicationSender:
         update_connected(self._parameters)
 
     def is_valid_status_message(self, message: wire.StatusMessage) -> bool:
-        """Whether a receiver can be where it says: half a term behind the sender, or before it, at most."""
+        """Whether the receiver's position is plausible: at most half a term before or after the sender's."""
         position = self._position_of(message.consumption_term_id, message.consumption_term_offset)
         return abs(position - self._state.sender_position) <= self.term_length >> 1
 
     def trigger_send_setup_frame(self, message: wire.StatusMessage, source: SocketAddress, now_ns: int) -> None:
-        """A receiver asks for a setup frame."""
+        """Handle a receiver's request for a setup frame."""
         if self._state.is_end_of_stream:
             return
         self.time_of_last_status_message_ns = now_ns
@@ -234,13 +234,13 @@ class PublicationSender:
             self._response_address = source
 
     def on_nak(self, nak: wire.Nak, now_ns: int) -> None:
-        """A receiver misses a range, which is one of a term of this length."""
+        """Handle a NAK, whose range is within a term of this length."""
         self._counters.naks_received.increment_release()
         length = self._flow_control.max_retransmission_length(nak.term_offset, nak.length, self.term_length)
         self._retransmit.on_nak(nak, length, now_ns, self.resend)
 
     def on_rtt_measurement(self, message: wire.RttMeasurement, source: SocketAddress) -> None:
-        """Answer, if it is a question."""
+        """Reply, if the measurement is a request."""
         if message.flags & wire.RTTM_REPLY:
             reply = wire.RttMeasurement(
                 self.session_id, self.stream_id, message.echo_timestamp_ns, 0, message.receiver_id
@@ -250,7 +250,7 @@ class PublicationSender:
     def on_error(
         self, error: wire.ErrorFrame, source: SocketAddress, destination_registration_id: int, now_ns: int
     ) -> None:
-        """A receiver refuses the stream: it counts no more, and clients are told, once."""
+        """Handle a receiver's rejection of the stream: remove the receiver, and report the error to clients once."""
         self._flow_control.on_error(error, now_ns)
         if self._receivers.pop(error.receiver_id, None) is not None:
             self._parameters.conductor_proxy.on_publication_error(
@@ -266,7 +266,7 @@ class PublicationSender:
             )
 
     def resend(self, term_id: int, term_offset: int, length: int) -> None:
-        """Send a range again, if it was sent and can't have been cleaned since."""
+        """Resend a range, if it was sent and can't have been cleaned since."""
         position = self._state.sender_position
         start = self._position_of(term_id, term_offset)
         oldest = position - (self.term_length >> 1) - max_message_length(self.term_length)
@@ -292,13 +292,14 @@ class PublicationSender:
             self._parameters.system[SystemCounter.RETRANSMITTED_BYTES].add_release(total)
 
     def release(self) -> None:
-        """It is sent no more: the conductor may close it."""
+        """Record that the sender no longer uses the publication, so that the conductor may close it."""
         self._state.has_sender_released = True
 
     # Sending
 
     def _send_frame(self, data: bytes) -> int:
-        """Send one frame; bytes. A response goes to who asked, and to nobody before."""
+        """Send one frame. Returns the number of bytes. A response publication sends only to its requester, and nothing
+        before that one is known."""
         if self._params.is_response and self._response_address is None:
             sent = 0
         else:
@@ -316,6 +317,6 @@ class PublicationSender:
         return wrap_int32(term_id - self._params.initial_term_id) * self.term_length + term_offset
 
     def _place(self, position: int) -> tuple[int, int]:
-        """The index of the term in which a position lies, and the offset in it."""
+        """The index of the term that has a position, and the offset in it."""
         count, offset = divmod(position, self.term_length)
         return count % len(self._terms), offset

@@ -1,10 +1,10 @@
-"""When what a receiver missed is sent again. Source: RetransmitHandler.
+"""Decides when to resend what a receiver missed. Source: RetransmitHandler.
 
-A NAK is answered at once or after a delay, and the same range then not again for a while (it lingers), because more
-receivers may miss it, and because NAKs cross with what answers them. With one receiver only the last answer is
-remembered; with a group, up to ``max_retransmits`` of them, and what is over is counted and not answered.
+A NAK is answered immediately or after a delay. The same range then lingers: it is not resent for a while, because
+several receivers may miss it, and because NAKs cross with their answers on the network. With a single receiver only the
+last range lingers; with a group up to ``max_retransmits`` ranges do, and NAKs beyond that are counted and ignored.
 
-A machine of the sender's thread: it says what to send again by ``resend(term_id, term_offset, length)``.
+The handler runs on the sender's thread and calls ``resend(term_id, term_offset, length)``.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ Resend = Callable[[int, int, int], None]
 
 
 class OverflowCounter(Protocol):
-    """Counts NAKs that were not answered."""
+    """Counts NAKs that were ignored."""
 
     def increment(self) -> object:
-        """One more."""
+        """Count one NAK."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetransmitSettings:
-    """How a stream's NAKs are answered. ``has_group_semantics``: it has many receivers."""
+    """How a stream's NAKs are answered. ``has_group_semantics`` is true for a stream with many receivers."""
 
     delay_ns: int = 0
     linger_ns: int = 10_000_000
@@ -54,7 +54,7 @@ class _Retransmit:
 
 
 class RetransmitHandler:
-    """The ranges of one stream that are to be sent again, or were lately."""
+    """Tracks the ranges of one stream that are about to be resent, or were resent recently."""
 
     def __init__(self, settings: RetransmitSettings, overflow: OverflowCounter) -> None:
         self._settings = settings
@@ -63,11 +63,11 @@ class RetransmitHandler:
 
     @property
     def active_count(self) -> int:
-        """Ranges that wait or linger."""
+        """Number of ranges that are delayed or linger."""
         return len(self._active)
 
     def on_nak(self, nak: Nak, length: int, now_ns: int, resend: Resend) -> None:
-        """A receiver misses a range, which must be within the term; ``length`` is how much of it may be sent."""
+        """Handle a NAK. Its range must be within the term; at most ``length`` bytes of it are resent."""
         if nak.length == 0 or any(old.covers(nak.term_id, nak.term_offset) for old in self._active):
             return
         settings = self._settings
@@ -82,7 +82,7 @@ class RetransmitHandler:
             self._send(range_, now_ns, resend)
 
     def process_timeouts(self, now_ns: int, resend: Resend) -> None:
-        """Answer what has waited long enough, and forget what has lingered."""
+        """Resend ranges whose delay is over, and forget ranges that have lingered."""
         if not self._active:
             return
         for range_ in [old for old in self._active if old.expiry_ns < now_ns]:

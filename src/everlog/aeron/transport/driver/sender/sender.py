@@ -1,10 +1,9 @@
-"""The agent that sends all network publications and reads what receivers answer. Source: Sender, SenderProxy,
+"""The agent that sends all network publications and reads the receivers' answers. Source: Sender, SenderProxy,
 ControlTransportPoller.
 
-A machine: the shell calls :meth:`Sender.do_work` with the time. The conductor asks for things by :class:`SenderProxy`.
-When the conductor runs in another thread, the sender does one of them at the start of each cycle, so that data is never
-held up for long.
-"""
+The agent's runner calls :meth:`Sender.do_work` with the time. The conductor sends commands through
+:class:`SenderProxy`. If the conductor runs on another thread, the sender carries out one command per cycle, so that
+data is never delayed for long."""
 
 from __future__ import annotations
 
@@ -25,20 +24,20 @@ from everlog.runtime.quiet import BUSY, FOREVER
 
 BATCH_DATAGRAMS = 32
 SLOT_LENGTH = 2048
-"""Longer than any frame that receivers send: an error frame has 1,063 bytes at most."""
+"""Longer than any frame that receivers send: an error frame has at most 1,063 bytes."""
 
 
 class ConductorOfEndpoints(Protocol):
-    """Whom the sender tells that it let go of an endpoint."""
+    """Receives the sender's notification that it released an endpoint."""
 
     def send_channel_endpoint_closed(self, endpoint: Endpoint, /) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SenderSettings:
-    """``status_message_poll_ratio``: cycles in which something was sent, after which receivers are listened to anyway;
-    after half of ``status_message_timeout_ns`` they are, too. No names are looked up anew with a
-    ``re_resolution_interval_ns`` of 0."""
+    """The sender's settings. While data is sent, sockets are polled every ``status_message_poll_ratio`` cycles, and at
+    least every half of ``status_message_timeout_ns``. A ``re_resolution_interval_ns`` of 0 disables resolving names
+    again."""
 
     status_message_timeout_ns: int = 200_000_000
     status_message_poll_ratio: int = 6
@@ -47,7 +46,8 @@ class SenderSettings:
 
 @dataclass(frozen=True, slots=True)
 class SenderDependencies:
-    """What a sender is handed: who listens on sockets, who is told, where errors go, what measures its cycles."""
+    """A sender's dependencies: its socket selector, the conductor it notifies, its error recorder, and the measure of
+    its cycle times."""
 
     selector: SocketSelector[Endpoint]
     conductor: ConductorOfEndpoints
@@ -56,17 +56,17 @@ class SenderDependencies:
 
 
 class Sender:
-    """All network publications of a driver."""
+    """Sends all network publications of a driver."""
 
     name = "sender"
 
     def __init__(
-        self, settings: SenderSettings, seams: SenderDependencies, system: SystemCounters, now_ns: int
+        self, settings: SenderSettings, dependencies: SenderDependencies, system: SystemCounters, now_ns: int
     ) -> None:
         self.commands: AgentCommands = AgentCommands()
-        """What the conductor asks for; each is called with the time."""
+        """The conductor's commands, each called with the time."""
         self._settings = settings
-        self._seams = seams
+        self._dependencies = dependencies
         self._bytes_sent = system[SystemCounter.BYTES_SENT]
         self._resolution_changes = system[SystemCounter.RESOLUTION_CHANGES]
         self._short_sends = system[SystemCounter.SHORT_SENDS]
@@ -79,11 +79,11 @@ class Sender:
         self._re_resolution_deadline_ns = now_ns + settings.re_resolution_interval_ns
 
     def do_work(self, now_ns: int, now_ms: int) -> int:
-        """One cycle; how much was done."""
+        """Run one cycle. Returns the amount of work done."""
         settings = self._settings
-        if self._seams.cycle_time is not None:
-            self._seams.cycle_time.measure(now_ns)
-        work = do_command(self.commands, self._seams.errors, now_ns, now_ms)
+        if self._dependencies.cycle_time is not None:
+            self._dependencies.cycle_time.measure(now_ns)
+        work = do_command(self.commands, self._dependencies.errors, now_ns, now_ms)
         short_sends = self._short_sends.get()
         sent = self._send(now_ns, now_ms)
         work += sent
@@ -94,12 +94,12 @@ class Sender:
             or self._poll_deadline_ns < now_ns
             or self._short_sends.get() > short_sends
         ):
-            heard = self._poll(now_ns, now_ms)
-            work += heard
+            received = self._poll(now_ns, now_ms)
+            work += received
             self._cycles_since_poll = 0
             self._poll_deadline_ns = now_ns + settings.status_message_timeout_ns // 2
-            if heard and sent == 0:
-                # A receiver may have said that there is room: it is used in this cycle, not in the next one.
+            if received and sent == 0:
+                # A receiver may have opened its window: use it in this cycle, not in the next one.
                 work += self._send(now_ns, now_ms)
         if settings.re_resolution_interval_ns > 0 and self._re_resolution_deadline_ns < now_ns:
             self._re_resolution_deadline_ns = now_ns + settings.re_resolution_interval_ns
@@ -108,8 +108,7 @@ class Sender:
         return work
 
     def quiet_until(self) -> int:
-        """See :class:`~everlog.runtime.agent_runner.Agent`: there is nothing to
-        send without publications."""
+        """See :class:`~everlog.runtime.agent_runner.Agent`. The sender is idle without publications."""
         if not self.commands.listen() or self._publications:
             return BUSY
         has_names = self._endpoints and self._settings.re_resolution_interval_ns > 0
@@ -117,26 +116,26 @@ class Sender:
 
     @property
     def words(self) -> Sequence[WordPair]:
-        """Of its queue."""
+        """The words that change when a command is queued."""
         return (self.commands.words,)
 
     def sockets(self) -> Sequence[int]:
-        """That it listens on."""
-        return self._seams.selector.numbers()
+        """The sockets that the sender polls."""
+        return self._dependencies.selector.numbers()
 
     def resume(self) -> None:
-        """The time without cycles is no long cycle."""
-        if self._seams.cycle_time is not None:
-            self._seams.cycle_time.restart()
+        """Exclude the idle time from the measured cycle times."""
+        if self._dependencies.cycle_time is not None:
+            self._dependencies.cycle_time.restart()
 
     def close(self) -> None:
-        """Listen no more. Sockets are closed by the conductor."""
+        """Stop polling. The conductor closes the sockets."""
         for endpoint in self._endpoints:
-            self._seams.selector.remove(endpoint.socket)
+            self._dependencies.selector.remove(endpoint.socket)
         self._endpoints = []
 
     def _send(self, now_ns: int, now_ms: int) -> int:
-        """Each publication's turn; another is the first in each cycle. Bytes sent."""
+        """Send all publications, starting with another one in each cycle. Returns the number of bytes."""
         publications = self._publications
         if not publications:
             return 0
@@ -147,84 +146,84 @@ class Sender:
             try:
                 sent += publication.send(now_ns)
             except Exception as error:
-                self._seams.errors.record(error, now_ms)
+                self._dependencies.errors.record(error, now_ms)
         if sent:
             self._bytes_sent.add_release(sent)
         return sent
 
     def _poll(self, now_ns: int, now_ms: int) -> int:
-        """Listen to receivers; bytes."""
+        """Read the receivers' frames. Returns the number of bytes."""
         received = 0
-        for endpoint in self._seams.selector.ready():
+        for endpoint in self._dependencies.selector.ready():
             try:
                 received += endpoint.poll(self._batch, now_ns)
             except Exception as error:
-                self._seams.errors.record(error, now_ms)
+                self._dependencies.errors.record(error, now_ms)
         return received
 
-    # What the conductor asks for
+    # Commands of the conductor
 
     def on_register_send_channel_endpoint(self, endpoint: Endpoint, now_ns: int) -> None:
-        """Listen on its socket."""
-        self._seams.selector.add(endpoint.socket, endpoint)
+        """Poll the endpoint's socket from now on."""
+        self._dependencies.selector.add(endpoint.socket, endpoint)
         self._endpoints.append(endpoint)
 
     def on_close_send_channel_endpoint(self, endpoint: Endpoint, now_ns: int) -> None:
-        """Listen no more, and tell the conductor."""
-        self._seams.selector.remove(endpoint.socket)
+        """Stop polling the endpoint, and notify the conductor."""
+        self._dependencies.selector.remove(endpoint.socket)
         self._endpoints = [other for other in self._endpoints if other is not endpoint]
-        self._seams.conductor.send_channel_endpoint_closed(endpoint)
+        self._dependencies.conductor.send_channel_endpoint_closed(endpoint)
 
     def on_new_network_publication(self, publication: NetworkPublication, now_ns: int) -> None:
-        """Send it from now on."""
+        """Send the publication from now on."""
         self._publications = [*self._publications, publication.sender]
         publication.channel_endpoint.register(publication.sender)
 
     def on_remove_network_publication(self, publication: NetworkPublication, now_ns: int) -> None:
-        """Send it no more; the conductor may close it."""
+        """Stop sending the publication, and let the conductor close it."""
         self._publications = [other for other in self._publications if other is not publication.sender]
         publication.channel_endpoint.unregister(publication.sender)
         publication.sender.release()
 
     def on_resolution_change(self, endpoint: Endpoint, name: str, new_address: SocketAddress, now_ns: int) -> None:
-        """A name means another address now."""
+        """Use the new address of a name."""
         endpoint.resolution_change(name, new_address)
         self._resolution_changes.increment_release()
 
 
 class SenderProxy(AgentProxy[Sender]):
-    """What the conductor asks of the sender."""
+    """The conductor's commands to the sender."""
 
     def register_send_channel_endpoint(self, endpoint: Endpoint) -> None:
-        """Listen to who answers on it."""
+        """Poll the endpoint's socket."""
         self._ask(lambda sender, now_ns: sender.on_register_send_channel_endpoint(endpoint, now_ns))
 
     def close_send_channel_endpoint(self, endpoint: Endpoint) -> None:
-        """Listen no more; then it may be closed."""
+        """Stop polling the endpoint, so that it can be closed."""
         self._ask(lambda sender, now_ns: sender.on_close_send_channel_endpoint(endpoint, now_ns))
 
     def new_network_publication(self, publication: NetworkPublication) -> None:
-        """Send it."""
+        """Send a new publication."""
         self._ask(lambda sender, now_ns: sender.on_new_network_publication(publication, now_ns))
 
     def remove_network_publication(self, publication: NetworkPublication) -> None:
-        """Send it no more; then it has reached its end of life."""
+        """Stop sending a publication, which then reaches its end of life."""
         self._ask(lambda sender, now_ns: sender.on_remove_network_publication(publication, now_ns))
 
     def add_destination(
         self, endpoint: Endpoint, uri: ChannelUri, address: SocketAddress | None, registration_id: int
     ) -> None:
-        """Send there, too."""
+        """Send to another destination, too."""
         self._ask(lambda sender, now_ns: endpoint.add_destination(uri, address, registration_id, now_ns))
 
     def remove_destination(self, endpoint: Endpoint, address: SocketAddress) -> None:
-        """Send there no more."""
+        """Stop sending to a destination."""
         self._ask(lambda sender, now_ns: endpoint.remove_destination(address))
 
     def remove_destination_by_id(self, endpoint: Endpoint, registration_id: int) -> None:
-        """Send there no more."""
+        """Stop sending to a destination."""
         self._ask(lambda sender, now_ns: endpoint.remove_destination_by_id(registration_id))
 
     def on_resolution_change(self, endpoint: Endpoint, name: str, new_address: SocketAddress) -> None:
-        """A name means another address now."""
+        """Use the new address of a name."""
         self._ask(lambda sender, now_ns: sender.on_resolution_change(endpoint, name, new_address, now_ns))

@@ -1,1 +1,1 @@
-"""What a driver can be told: Aeron's properties as files, environment and callers give them, checked together."""
+"""The driver's settings: Aeron's properties from files, the environment and callers, and their checks."""

@@ -1,13 +1,17 @@
-"""What settings must fulfil, alone and together. Source: Aeron, MediaDriver.Context.conclude and the checks of
+"""Checks of settings, alone and in combination. Source: Aeron, MediaDriver.Context.conclude and the checks of
 Configuration that it calls."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from dataclasses import fields
+from enum import Enum
+from types import UnionType
+from typing import TYPE_CHECKING, NoReturn, get_args
 
 from everlog.aeron.frames.constants import FRAME_ALIGNMENT, HEADER_LENGTH
+from everlog.aeron.transport.driver.settings import choices
 from everlog.aeron.transport.driver.settings.property_values import INT32_MAX, INT64_MAX
-from everlog.errors import UsageError
+from everlog.errors import UsageError, WrongType
 
 if TYPE_CHECKING:
     from everlog.aeron.transport.driver.settings.settings import Settings
@@ -44,16 +48,40 @@ RANGES = {
     "timer_interval_ns": ("aeron.timer.interval", 1, INT64_MAX),
     "driver_timeout_ms": ("aeron.driver.timeout", 1, INT64_MAX),
 }
-"""Field: property, least and greatest value."""
+"""Field to property, least and greatest value."""
 POWERS_OF_TWO = ("publication_term_buffer_length", "ipc_term_buffer_length", "file_page_size")
 
 
+NUMBER, FLAG, TEXT = "a whole number", "True or False", "a str"
+TYPES: dict[str, tuple[type | UnionType, str]] = {
+    "int": (int, NUMBER),
+    "int | None": (int | None, f"{NUMBER} or None"),
+    "bool": (bool, FLAG),
+    "bool | None": (bool | None, f"{FLAG}, or None"),
+    "str": (str, TEXT),
+    "str | None": (str | None, f"{TEXT} or None"),
+    "tuple[int, int] | None": (tuple | None, "two ports or None"),
+    "ThreadingMode": (Enum, "a ThreadingMode"),
+}
+"""A field's annotation to the type of its values, and to its name in messages."""
+CHOICES: dict[str, tuple[str, ...]] = {
+    "choices.IdleStrategyName": get_args(choices.IdleStrategyName),
+    "choices.UnicastFlowControl": get_args(choices.UnicastFlowControl),
+    "choices.MulticastFlowControl": get_args(choices.MulticastFlowControl),
+    "choices.CongestionControlName": get_args(choices.CongestionControlName),
+    "choices.TerminationValidator": get_args(choices.TerminationValidator),
+}
+"""A field's annotation to its allowed values."""
+
+
 def check(settings: Settings) -> None:
-    """Raises :class:`UsageError`, which names the property."""
+    """Check all settings. Raises :class:`UsageError`, which names the property, and :class:`WrongType` for a value of a
+    wrong type."""
+    _check_types(settings)
     for name, (prop, low, high) in RANGES.items():
         value = getattr(settings, name)
         if not low <= value <= high:
-            _refuse(prop, value, f"{low} to {high}")
+            _refuse(prop, value, f"from {low} to {high}")
     for name in POWERS_OF_TWO:
         value = getattr(settings, name)
         if value & (value - 1):
@@ -67,33 +95,51 @@ def check(settings: Settings) -> None:
     _check_timeouts(settings)
 
 
+def _check_types(settings: Settings) -> None:
+    for each in fields(settings):
+        value, annotation, prop = getattr(settings, each.name), str(each.type), each.metadata["names"][0]
+        if annotation in CHOICES:
+            if value not in CHOICES[annotation]:
+                *names, last = map(repr, CHOICES[annotation])
+                expected = f"{', '.join(names)} or {last}" if names else last
+                raise UsageError(prop, found=repr(value), expected=expected)
+            continue
+        kind, expected = TYPES[annotation]
+        is_wrong_bool = isinstance(value, bool) and "bool" not in annotation
+        if is_wrong_bool or not isinstance(value, kind):
+            raise WrongType(prop, found=repr(value), expected=expected)
+
+
 def _check_buffers(settings: Settings) -> None:
     ring = settings.conductor_buffer_length - RING_BUFFER_TRAILER
     broadcast = settings.to_clients_buffer_length - BROADCAST_TRAILER
     if ring & (ring - 1):
-        _refuse("aeron.conductor.buffer.length", ring + RING_BUFFER_TRAILER, f"a power of two + {RING_BUFFER_TRAILER}")
+        _refuse(
+            "aeron.conductor.buffer.length", ring + RING_BUFFER_TRAILER, f"a power of two plus {RING_BUFFER_TRAILER}"
+        )
     if broadcast & (broadcast - 1):
-        expected = f"a power of two + {BROADCAST_TRAILER}"
+        expected = f"a power of two plus {BROADCAST_TRAILER}"
         _refuse("aeron.clients.buffer.length", broadcast + BROADCAST_TRAILER, expected)
     if settings.mtu_length > settings.initial_window_length:
-        expected = f"at least aeron.mtu.length, {settings.mtu_length}"
+        expected = f"at least {settings.mtu_length} (aeron.mtu.length)"
         _refuse("aeron.rcv.initial.window.length", settings.initial_window_length, expected)
     send_buffer, receive_buffer = settings.socket_sndbuf_length, settings.socket_rcvbuf_length
     if send_buffer and settings.mtu_length > send_buffer:
-        _refuse("aeron.socket.so_sndbuf", send_buffer, f"at least aeron.mtu.length, {settings.mtu_length}")
+        _refuse("aeron.socket.so_sndbuf", send_buffer, f"at least {settings.mtu_length} (aeron.mtu.length)")
     if receive_buffer and settings.initial_window_length > receive_buffer:
-        expected = f"at least aeron.rcv.initial.window.length, {settings.initial_window_length}"
+        expected = f"at least {settings.initial_window_length} (aeron.rcv.initial.window.length)"
         _refuse("aeron.socket.so_rcvbuf", receive_buffer, expected)
-    # Metadata of counters takes four times the room of their values.
+    # The counters' metadata is four times as long as their values.
     total = ring + broadcast + 5 * settings.counter_values_buffer_length + settings.error_buffer_length
     if total + settings.file_page_size > INT32_MAX:
-        _refuse("aeron.counters.buffer.length", settings.counter_values_buffer_length, "a cnc.dat below 2 GiB")
+        expected = "a length that keeps cnc.dat below 2 GiB"
+        _refuse("aeron.counters.buffer.length", settings.counter_values_buffer_length, expected)
 
 
 def _check_sessions(settings: Settings) -> None:
     low, high = settings.publication_reserved_session_id_low, settings.publication_reserved_session_id_high
     if not 0 <= high - low <= INT32_MAX:
-        expected = f"at least aeron.publication.reserved.session.id.low, {low}, and not 2^31 above it"
+        expected = f"at least {low} (aeron.publication.reserved.session.id.low) and less than 2^31 above it"
         _refuse("aeron.publication.reserved.session.id.high", high, expected)
 
 
@@ -109,14 +155,14 @@ def _check_timeouts(settings: Settings) -> None:
         if value is not None:
             _check_above(prop, value, timer)
     if settings.nak_unicast_delay_ns * settings.nak_unicast_retry_delay_ratio > INT64_MAX:
-        expected = "a retry delay below 2^63 ns"
+        expected = "a ratio that keeps the retry delay below 2^63 ns"
         _refuse("aeron.nak.unicast.retry.delay.ratio", settings.nak_unicast_retry_delay_ratio, expected)
 
 
 def _check_above(prop: str, value: int, limit: int) -> None:
     other = "aeron.client.liveness.timeout" if prop.endswith("unblock.timeout") else "aeron.timer.interval"
     if value <= limit:
-        _refuse(prop, value, f"more than {other}, {limit} ns")
+        _refuse(prop, value, f"more than {limit} ns ({other})")
 
 
 def _refuse(prop: str, found: int, expected: str) -> NoReturn:

@@ -1,10 +1,19 @@
-"""Settings whose values are classes in Aeron's Java driver and functions in its C driver: what they mean here.
+"""Settings that name a class in Aeron's Java driver and a function in its C driver, mapped to everlog's choices.
+
 Source: Aeron, Configuration.agentIdleStrategy; agrona, the idle strategies' aliases; aeron_flow_control.c,
 aeron_congestion_control.c, aeron_termination_validator.c, aeron_agent.c."""
 
 from __future__ import annotations
 
+from typing import Literal
+
 from everlog.aeron.transport.driver.settings.property_values import choice
+
+IdleStrategyName = Literal["noop", "spin", "yield", "sleep-ns", "sleep-ms", "backoff", "controllable"]
+UnicastFlowControl = Literal["unicast"]
+MulticastFlowControl = Literal["max", "min", "tagged"]
+CongestionControlName = Literal["default", "static", "cubic"]
+TerminationValidator = Literal["deny", "allow"]
 
 IDLE = {
     "noop": "noop",

@@ -1,4 +1,4 @@
-"""The settings of a media driver, checked."""
+"""The checked settings of a media driver."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from everlog.aeron.transport.driver.settings.settings import Settings, property_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration(Settings):
-    """All settings, checked: see :class:`~everlog.aeron.transport.driver.settings.settings.Settings`. Raises
-    :class:`UsageError`, which names the property."""
+    """All settings of a driver, checked when they are created. The fields are those of
+    :class:`~everlog.aeron.transport.driver.settings.settings.Settings`. Raises :class:`UsageError`, which names the
+    property, and :class:`WrongType` for a value of a wrong type."""
 
     def __post_init__(self) -> None:
         check(self)
 
     def lines(self) -> Iterator[str]:
-        """``property=value`` of each setting, sorted; what is not set is left out."""
+        """Yield ``property=value`` for each setting that has a value, sorted by property."""
         for found in sorted(fields(self), key=property_of):
             value = getattr(self, found.name)
             if value is not None:

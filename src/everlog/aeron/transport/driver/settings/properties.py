@@ -1,7 +1,7 @@
-"""Aeron's properties as they come: files as Java writes them, ``AERON_*`` of the environment as the C driver reads
-them, ``name=value`` of a command line. The later of these three wins, and of two files the second.
+"""Loads Aeron's properties from Java property files, from ``AERON_*`` environment variables as the C driver names
+them, and from ``name=value`` arguments. Later sources override earlier ones, in this order; so do later files.
 
-Every property that Aeron's driver knows is honoured, or named in a warning or an error that says why it isn't.
+Every property that Aeron's driver knows either takes effect, or is named in a warning or an error that says why not.
 Source: java.util.Properties.load; Agrona, SystemUtil.loadPropertiesFiles; aeronmd.h (names in the environment)."""
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from everlog.errors import UsageError
 FILE_BYTES_MAX = 1 << 20
 ENVIRONMENT_PREFIX = "AERON_"
 OTHER_PROGRAMS = ("aeron.archive.", "aeron.client.", "aeron.cluster.", "aeron.event.", "aeron.sample.", "aeron.spy.")
-"""Prefixes of properties of programs other than the driver, with which it shares files."""
-DEBUG_ENDPOINTS = "it is for the channel endpoints that Aeron has for debugging"
+"""Property prefixes of other programs, whose properties may be in the same files."""
+DEBUG_ENDPOINTS = "it configures Aeron's debug channel endpoints"
 WITHOUT_EFFECT = {
-    "aeron.use.windows.high.res.timer": "it is for Windows",
-    "aeron.driver.native.resource.agent.idle.strategy": "files are mapped by the conductor here",
-    "aeron.driver.async.executor.enabled": "what it does is done by the conductor here",
-    "aeron.driver.async.executor.idle.strategy": "what it does is done by the conductor here",
-    "aeron.driver.async.executor.cpu.affinity": "what it does is done by the conductor here",
+    "aeron.use.windows.high.res.timer": "it applies to Windows only",
+    "aeron.driver.native.resource.agent.idle.strategy": "the conductor maps files here",
+    "aeron.driver.async.executor.enabled": "the conductor does that executor's work here",
+    "aeron.driver.async.executor.idle.strategy": "the conductor does that executor's work here",
+    "aeron.driver.async.executor.cpu.affinity": "the conductor does that executor's work here",
     "aeron.debug.receive.control.loss.rate": DEBUG_ENDPOINTS,
     "aeron.debug.receive.control.loss.seed": DEBUG_ENDPOINTS,
     "aeron.debug.receive.data.loss.rate": DEBUG_ENDPOINTS,
@@ -34,49 +34,49 @@ WITHOUT_EFFECT = {
     "aeron.debug.send.control.loss.seed": DEBUG_ENDPOINTS,
     "aeron.debug.send.data.loss.rate": DEBUG_ENDPOINTS,
     "aeron.debug.send.data.loss.seed": DEBUG_ENDPOINTS,
-    "aeron.thread.naming": "threads are always named as Aeron names them",
-    "aeron.fallback.logger": "what can't be logged goes to stderr",
-    "aeron.secure.random.algorithm": "random numbers come from the system",
+    "aeron.thread.naming": "threads always have Aeron's names",
+    "aeron.fallback.logger": "errors that can't be logged go to stderr",
+    "aeron.secure.random.algorithm": "the system's random numbers are used",
     "aeron.enable.experimental.features": "there are none here",
-    "aeron.debug.timeout": "nothing here waits for a debugger",
-    "aeron.pre.touch.mapped.memory": "clients have it",
-    "aeron.receiver.io.vector.capacity": "a batch of datagrams has a fixed size here",
-    "aeron.sender.io.vector.capacity": "a batch of datagrams has a fixed size here",
-    "aeron.network.publication.max.messages.per.send": "a batch of datagrams has a fixed size here",
-    "aeron.driver.connect": "it is for Aeron's samples",
+    "aeron.debug.timeout": "debuggers are not supported",
+    "aeron.pre.touch.mapped.memory": "it is a client's setting",
+    "aeron.receiver.io.vector.capacity": "batches of datagrams have a fixed size here",
+    "aeron.sender.io.vector.capacity": "batches of datagrams have a fixed size here",
+    "aeron.network.publication.max.messages.per.send": "batches of datagrams have a fixed size here",
+    "aeron.driver.connect": "it is a setting of Aeron's samples",
 }
 REFUSED = {
-    "aeron.SendChannelEndpoint.supplier": "Java classes can't be run here",
-    "aeron.ReceiveChannelEndpoint.supplier": "Java classes can't be run here",
-    "aeron.flow.control.sm.applicationSpecificFeedback": "use aeron.receiver.group.tag, which replaced it",
-    "aeron.PreferredMulticastFlowControl.asf": "use aeron.flow.control.group.tag, which replaced it",
+    "aeron.SendChannelEndpoint.supplier": "Java classes can't run here",
+    "aeron.ReceiveChannelEndpoint.supplier": "Java classes can't run here",
+    "aeron.flow.control.sm.applicationSpecificFeedback": "use its replacement, aeron.receiver.group.tag",
+    "aeron.PreferredMulticastFlowControl.asf": "use its replacement, aeron.flow.control.group.tag",
     "aeron.udp.channel.incoming.interceptors": "C libraries can't be loaded here",
     "aeron.udp.channel.outgoing.interceptors": "C libraries can't be loaded here",
     "aeron.udp.channel.transport.bindings.media": "C libraries can't be loaded here",
     "aeron.conductor.udp.channel.transport.bindings.media": "C libraries can't be loaded here",
     "aeron.driver.dynamic.libraries": "C libraries can't be loaded here",
     "aeron.agent.on.start.function": "C libraries can't be loaded here",
-    "aeron.name.resolver.supplier": "C libraries can't be loaded here; aeron.driver.resolver.* set Aeron's resolver",
-    "aeron.name.resolver.init.args": "C libraries can't be loaded here; aeron.driver.resolver.* set Aeron's resolver",
-    "aeron.conductor.cpu.affinity": "start the driver under taskset",
-    "aeron.sender.cpu.affinity": "start the driver under taskset",
-    "aeron.receiver.cpu.affinity": "start the driver under taskset",
-    "aeron.driver.native.resource.agent.cpu.affinity": "start the driver under taskset",
-    "aeron.driver.cpuset.affinity": "start the driver under taskset",
-    "aeron.driver.cpuset.warnings.as.errors": "start the driver under taskset",
-    "aeron.conductor.idle.strategy.init.args": "idle strategies have Aeron's default parameters",
-    "aeron.sender.idle.strategy.init.args": "idle strategies have Aeron's default parameters",
-    "aeron.receiver.idle.strategy.init.args": "idle strategies have Aeron's default parameters",
-    "aeron.shared.idle.strategy.init.args": "idle strategies have Aeron's default parameters",
-    "aeron.sharednetwork.idle.strategy.init.args": "idle strategies have Aeron's default parameters",
+    "aeron.name.resolver.supplier": "C libraries can't be loaded here; aeron.driver.resolver.* configure a resolver",
+    "aeron.name.resolver.init.args": "C libraries can't be loaded here; aeron.driver.resolver.* configure a resolver",
+    "aeron.conductor.cpu.affinity": "run the driver under taskset instead",
+    "aeron.sender.cpu.affinity": "run the driver under taskset instead",
+    "aeron.receiver.cpu.affinity": "run the driver under taskset instead",
+    "aeron.driver.native.resource.agent.cpu.affinity": "run the driver under taskset instead",
+    "aeron.driver.cpuset.affinity": "run the driver under taskset instead",
+    "aeron.driver.cpuset.warnings.as.errors": "run the driver under taskset instead",
+    "aeron.conductor.idle.strategy.init.args": "idle strategies always have Aeron's default parameters",
+    "aeron.sender.idle.strategy.init.args": "idle strategies always have Aeron's default parameters",
+    "aeron.receiver.idle.strategy.init.args": "idle strategies always have Aeron's default parameters",
+    "aeron.shared.idle.strategy.init.args": "idle strategies always have Aeron's default parameters",
+    "aeron.sharednetwork.idle.strategy.init.args": "idle strategies always have Aeron's default parameters",
 }
 OTHER_NAMES = {"AERON_DRIVER_NAME_RESOLVER_THRESHOLD": "aeron.name.resolver.threshold"}
-"""Names in the environment that are not the property's own in capitals."""
+"""Environment variables that are not named after their property."""
 
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """A property that was given, and where: a file, ``environment``, ``command line``."""
+    """A property and its source: a file's path, ``environment: VARIABLE`` or ``command line``."""
 
     name: str
     value: str
@@ -85,15 +85,16 @@ class Property:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A configuration, and one line about each property that has no effect."""
+    """A configuration, and a one-line warning for each property without effect."""
 
     configuration: Configuration
     warnings: tuple[str, ...]
 
 
 def load(files: Iterable[str] = (), environment: Mapping[str, str] | None = None, given: Iterable[str] = ()) -> Loaded:
-    """``files``: paths; ``given``: ``name=value``. Raises :class:`UsageError` for values that are wrong and for
-    properties that would change what the driver does and can't be honoured, :class:`StoreUnavailable` for files."""
+    """Load a configuration from property files, environment variables and ``name=value`` arguments (``given``). Raises
+    :class:`UsageError` for a wrong value, and for a property that would change the driver's behaviour but is not
+    supported; :class:`StoreUnavailable` for a file that can't be read."""
     found: list[Property] = []
     for path in files:
         found.extend(Property(name, value, path) for name, value in read_properties(path))
@@ -101,13 +102,13 @@ def load(files: Iterable[str] = (), environment: Mapping[str, str] | None = None
     for text in given:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
-            raise UsageError("command line", found=repr(text), expected="NAME=VALUE")
+            raise UsageError("property on the command line", found=repr(text), expected="NAME=VALUE")
         found.append(Property(name.strip(), value.strip(), "command line"))
     return resolve(found)
 
 
 def resolve(found: Iterable[Property]) -> Loaded:
-    """The configuration that properties give; of two with one name the last one counts."""
+    """Make a configuration from properties. The last of several with the same name takes effect."""
     last = {given.name: given for given in found}
     values: dict[str, Any] = {}
     for setting in fields(Configuration):
@@ -121,22 +122,24 @@ def resolve(found: Iterable[Property]) -> Loaded:
 
 
 def _judge(given: Property, known: set[str]) -> str | None:
-    """What to say about a property that is no setting here. Raises :class:`UsageError`."""
+    """Return a warning for a property without effect, or ``None`` for another program's. Raises :class:`UsageError` for
+    an unsupported one."""
     if given.name in REFUSED:
-        raise UsageError(given.name, found=repr(given.value), expected="nothing", hint=REFUSED[given.name])
+        message = f"{given.name} is not supported"
+        raise UsageError(given.name, found=repr(given.value), hint=REFUSED[given.name], message=message)
     where = f"{given.name} ({given.source})"
     if given.name in WITHOUT_EFFECT:
         return f"{where} has no effect: {WITHOUT_EFFECT[given.name]}"
     if given.name.startswith(OTHER_PROGRAMS) or not given.name.startswith("aeron."):
-        # A file may be shared with an archive; a command line was meant for this driver.
-        return f"{where} is no property of the media driver" if given.source == "command line" else None
+        # Files may be shared with an archive, but command-line arguments are meant for this driver.
+        return f"{where} is not a property of the media driver" if given.source == "command line" else None
     near = difflib.get_close_matches(given.name, known, 1, 0.8)
-    return f"{where} is not known and has no effect" + (f"; is {near[0]} meant?" if near else "")
+    return f"{where} is unknown and has no effect" + (f"; did you mean {near[0]}?" if near else "")
 
 
 def from_environment(environment: Mapping[str, str]) -> Iterator[Property]:
-    """Settings of the driver in the environment: ``AERON_TERM_BUFFER_LENGTH`` is ``aeron.term.buffer.length``. Other
-    ``AERON_*`` are other programs'."""
+    """Yield the driver's properties from environment variables: ``AERON_TERM_BUFFER_LENGTH`` sets
+    ``aeron.term.buffer.length``. Other ``AERON_*`` variables belong to other programs."""
     names = {name for setting in fields(Configuration) for name in setting.metadata["names"]}
     by_variable = {environment_name(name): name for name in (*names, *REFUSED, *WITHOUT_EFFECT)} | OTHER_NAMES
     for variable, value in environment.items():
@@ -145,18 +148,20 @@ def from_environment(environment: Mapping[str, str]) -> Iterator[Property]:
 
 
 def environment_name(name: str) -> str:
-    """Of a property, in the environment."""
+    """The environment variable of a property."""
     return name.upper().replace(".", "_")
 
 
 def read_properties(path: str) -> list[tuple[str, str]]:
-    """Names and values of a file in Java's format, in order. Raises :class:`StoreUnavailable`, :class:`UsageError`."""
+    """Read names and values from a file in Java's property format, in order. Raises :class:`StoreUnavailable` if the
+    file can't be read, and :class:`UsageError` for a malformed escape."""
     data = read_small_file(path, FILE_BYTES_MAX)
     return [_split(line, path) for line in _logical_lines(data.decode("latin-1"))]
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Lines without comments and blank ones; a line that ends with an odd number of ``\\`` goes on in the next."""
+    """Yield lines without comments and blank lines. A line that ends with an odd number of ``\\`` continues on the
+    next."""
     waiting = ""
     for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
         part = line.lstrip(" \t\f")
@@ -173,7 +178,7 @@ def _logical_lines(text: str) -> Iterator[str]:
 
 
 def _split(line: str, path: str) -> tuple[str, str]:
-    """Name and value: the first ``=``, ``:`` or blank that no ``\\`` stands before ends the name."""
+    """Split a line into name and value at the first ``=``, ``:`` or blank that is not escaped with ``\\``."""
     end = 0
     while end < len(line) and line[end] not in "=: \t\f":
         end += 2 if line[end] == "\\" else 1
@@ -196,7 +201,13 @@ def _unescape(text: str, path: str) -> str:
         if letter == "u":
             digits = text[at : at + 4]
             if len(digits) < 4 or not all(digit in "0123456789abcdefABCDEF" for digit in digits):
-                raise UsageError(path, found=f"'\\u{digits}'", expected="four hexadecimal digits behind \\u")
+                expected = "four hexadecimal digits after \\u"
+                raise UsageError(
+                    path,
+                    found=f"'\\u{digits}'",
+                    expected=expected,
+                    message=f"{path}: expected {expected}, not '\\u{digits}'",
+                )
             result.append(chr(int(digits, 16)))
             at += 4
         else:

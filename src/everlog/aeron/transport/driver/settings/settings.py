@@ -1,5 +1,5 @@
-"""What a media driver can be told: every setting of Aeron's driver under its own property name.
-Source: Aeron, Configuration, MediaDriver.Context and CommonContext (names, defaults, what is valid)."""
+"""The settings of a media driver: every setting of Aeron's driver, with its property name, default and parser.
+Source: Aeron, Configuration, MediaDriver.Context and CommonContext."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ SHARED_MEMORY = "/dev/shm"
 
 
 class ThreadingMode(Enum):
-    """Who runs conductor, sender and receiver: the caller, one thread, one for the conductor and one for the network,
-    or one for each."""
+    """Which threads run the conductor, sender and receiver: the caller's, one for all, one for the conductor and one
+    for the network, or one for each."""
 
     INVOKER = "INVOKER"
     SHARED = "SHARED"
@@ -50,42 +50,59 @@ class ThreadingMode(Enum):
 
 
 def parse_threading_mode(text: str, name: str) -> ThreadingMode:
-    """A threading mode by its name."""
+    """Parse the name of a threading mode."""
     return ThreadingMode(choices.parse_threading_mode(text, name))
 
 
 def default_dir() -> str:
-    """Where Aeron's drivers and clients meet when nothing else is said: ``/dev/shm/aeron-<user>`` where there is such
-    memory, else below the temporary folder."""
+    """The default folder of Aeron's drivers and clients: ``/dev/shm/aeron-<user>`` if ``/dev/shm`` exists, else
+    ``aeron-<user>`` in the temporary folder."""
     base = SHARED_MEMORY if os.path.isdir(SHARED_MEMORY) else tempfile.gettempdir()
     return os.path.join(base, f"aeron-{getpass.getuser()}")
 
 
 def _setting(default: Any, parse: Callable[[str, str], Any], *names: str) -> Any:
-    """A field. ``names``: its property, then others that mean the same, which are looked at first."""
-    return field(default=default, metadata={"names": names, "parse": parse})
+    """A field with its default and parser. ``names`` is its property, then synonyms, which take precedence."""
+    return field(default=default, metadata=_metadata(parse, *names))
+
+
+def _metadata(parse: Callable[[str, str], Any], *names: str) -> dict[str, Any]:
+    return {"names": names, "parse": parse}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """All settings. Names are Java's, in Python's spelling; lengths are bytes, ``_ns`` nanoseconds."""
+    """All settings. Names are those of Java's ``MediaDriver.Context`` in Python's spelling. Lengths are in bytes,
+    values of ``_ns`` fields in nanoseconds."""
 
-    dir: str = field(default_factory=default_dir, metadata={"names": ("aeron.dir",), "parse": parse_text})
+    dir: str = field(default_factory=default_dir, metadata=_metadata(parse_text, "aeron.dir"))
     dir_warn_if_exists: bool = _setting(False, parse_boolean, "aeron.dir.warn.if.exists")
     dir_delete_on_start: bool = _setting(False, parse_boolean, "aeron.dir.delete.on.start")
     dir_delete_on_shutdown: bool = _setting(False, parse_boolean, "aeron.dir.delete.on.shutdown")
     print_configuration_on_start: bool = _setting(False, parse_boolean, "aeron.print.configuration")
     driver_timeout_ms: int = _setting(10_000, parse_milliseconds, "aeron.driver.timeout")
     threading_mode: ThreadingMode = field(
-        default=ThreadingMode.SHARED, metadata={"names": ("aeron.threading.mode",), "parse": parse_threading_mode}
+        default=ThreadingMode.SHARED, metadata=_metadata(parse_threading_mode, "aeron.threading.mode")
     )
-    termination_validator: str = _setting("deny", choices.parse_validator, "aeron.driver.termination.validator")
+    termination_validator: choices.TerminationValidator = field(
+        default="deny", metadata=_metadata(choices.parse_validator, "aeron.driver.termination.validator")
+    )
 
-    conductor_idle_strategy: str = _setting("backoff", choices.parse_idle, "aeron.conductor.idle.strategy")
-    sender_idle_strategy: str = _setting("backoff", choices.parse_idle, "aeron.sender.idle.strategy")
-    receiver_idle_strategy: str = _setting("backoff", choices.parse_idle, "aeron.receiver.idle.strategy")
-    shared_network_idle_strategy: str = _setting("backoff", choices.parse_idle, "aeron.sharednetwork.idle.strategy")
-    shared_idle_strategy: str = _setting("backoff", choices.parse_idle, "aeron.shared.idle.strategy")
+    conductor_idle_strategy: choices.IdleStrategyName = field(
+        default="backoff", metadata=_metadata(choices.parse_idle, "aeron.conductor.idle.strategy")
+    )
+    sender_idle_strategy: choices.IdleStrategyName = field(
+        default="backoff", metadata=_metadata(choices.parse_idle, "aeron.sender.idle.strategy")
+    )
+    receiver_idle_strategy: choices.IdleStrategyName = field(
+        default="backoff", metadata=_metadata(choices.parse_idle, "aeron.receiver.idle.strategy")
+    )
+    shared_network_idle_strategy: choices.IdleStrategyName = field(
+        default="backoff", metadata=_metadata(choices.parse_idle, "aeron.sharednetwork.idle.strategy")
+    )
+    shared_idle_strategy: choices.IdleStrategyName = field(
+        default="backoff", metadata=_metadata(choices.parse_idle, "aeron.shared.idle.strategy")
+    )
     conductor_cycle_threshold_ns: int = _setting(100 * MS, parse_duration_ns, "aeron.driver.conductor.cycle.threshold")
     sender_cycle_threshold_ns: int = _setting(100 * MS, parse_duration_ns, "aeron.driver.sender.cycle.threshold")
     receiver_cycle_threshold_ns: int = _setting(100 * MS, parse_duration_ns, "aeron.driver.receiver.cycle.threshold")
@@ -107,7 +124,8 @@ class Settings:
 
     publication_term_buffer_length: int = _setting(16 * MIB, parse_length, "aeron.term.buffer.length")
     ipc_term_buffer_length: int = _setting(64 * MIB, parse_length, "aeron.ipc.term.buffer.length")
-    # As in Aeron's C driver: who writes a page of a sparse file for which there is no room is killed (SIGBUS).
+    # False, as in Aeron's C driver: if there is no room for a page of a sparse file, writing it kills the writer
+    # (SIGBUS).
     term_buffer_sparse_file: bool = _setting(False, parse_boolean, "aeron.term.buffer.sparse.file")
     publication_term_window_length: int = _setting(0, parse_length, "aeron.publication.term.window.length")
     ipc_publication_term_window_length: int = _setting(0, parse_length, "aeron.ipc.publication.term.window.length")
@@ -136,7 +154,9 @@ class Settings:
     untethered_resting_timeout_ns: int = _setting(10 * SECOND, parse_duration_ns, "aeron.untethered.resting.timeout")
     receiver_group_consideration: bool | None = _setting(None, parse_inferable, "aeron.receiver.group.consideration")
     receiver_group_tag: int | None = _setting(None, parse_long, "aeron.receiver.group.tag")
-    congestion_control: str = _setting("default", choices.parse_congestion, "aeron.CongestionControl.supplier")
+    congestion_control: choices.CongestionControlName = field(
+        default="default", metadata=_metadata(choices.parse_congestion, "aeron.CongestionControl.supplier")
+    )
     cubic_measure_rtt: bool = _setting(False, parse_boolean, "aeron.CubicCongestionControl.measureRtt")
     cubic_initial_rtt_ns: int = _setting(100 * US, parse_duration_ns, "aeron.CubicCongestionControl.initialRtt")
     cubic_tcp_mode: bool = _setting(False, parse_boolean, "aeron.CubicCongestionControl.tcpMode")
@@ -149,17 +169,19 @@ class Settings:
     retransmit_unicast_linger_ns: int = _setting(10 * MS, parse_duration_ns, "aeron.retransmit.unicast.linger")
     max_resend: int = _setting(16, parse_int, "aeron.max.resend")
 
-    unicast_flow_control: str = _setting(
-        "unicast",
-        choices.parse_unicast_flow,
-        "aeron.unicast.FlowControl.supplier",
-        "aeron.unicast.flow.control.strategy",
+    unicast_flow_control: choices.UnicastFlowControl = field(
+        default="unicast",
+        metadata=_metadata(
+            choices.parse_unicast_flow, "aeron.unicast.FlowControl.supplier", "aeron.unicast.flow.control.strategy"
+        ),
     )
-    multicast_flow_control: str = _setting(
-        "max",
-        choices.parse_multicast_flow,
-        "aeron.multicast.FlowControl.supplier",
-        "aeron.multicast.flow.control.strategy",
+    multicast_flow_control: choices.MulticastFlowControl = field(
+        default="max",
+        metadata=_metadata(
+            choices.parse_multicast_flow,
+            "aeron.multicast.FlowControl.supplier",
+            "aeron.multicast.flow.control.strategy",
+        ),
     )
     flow_control_group_tag: int = _setting(-1, parse_long, "aeron.flow.control.group.tag")
     flow_control_group_min_size: int = _setting(0, parse_int, "aeron.flow.control.group.min.size")
@@ -200,13 +222,13 @@ class Settings:
 
 
 def property_of(setting: Field[Any]) -> str:
-    """Aeron's name of a field of :class:`Settings`."""
+    """The Aeron property of a field of :class:`Settings`."""
     name: str = setting.metadata["names"][0]
     return name
 
 
 def text_of(value: object) -> str:
-    """A value as its property would be written."""
+    """Format a value as a property file has it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, tuple):

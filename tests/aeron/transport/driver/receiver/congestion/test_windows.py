@@ -1,4 +1,4 @@
-"""How large a receiver's window is: formulas worked out by hand."""
+"""The size of a receiver's window, compared with formulas worked out by hand."""
 
 from __future__ import annotations
 

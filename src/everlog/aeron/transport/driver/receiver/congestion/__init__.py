@@ -1,1 +1,1 @@
-"""How much a receiver lets its sender send ahead."""
+"""Congestion control: decides the window that a receiver grants its sender."""

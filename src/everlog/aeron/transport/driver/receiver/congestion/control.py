@@ -1,4 +1,4 @@
-"""What decides how much a receiver lets its sender send ahead. Source: CongestionControl."""
+"""The interface of congestion controls. Source: CongestionControl."""
 
 from __future__ import annotations
 
@@ -6,43 +6,43 @@ from typing import NamedTuple, Protocol
 
 
 class Rebuild(NamedTuple):
-    """What the conductor saw of an image in one of its cycles. Positions are the stream's."""
+    """An image's progress in one cycle of the conductor, in stream positions."""
 
     now_ns: int
     consumption_position: int
-    """Of the slowest subscriber."""
+    """The slowest subscriber's position."""
     next_sm_position: int
-    """The position that the next status message reports, or that the last one reported."""
+    """The position in the next status message, or in the last one."""
     hwm_position: int
     start_position: int
-    """Up to which all was there before this cycle."""
+    """The position up to which the image was complete before this cycle."""
     end_position: int
-    """Up to which all is there now."""
+    """The position up to which the image is complete now."""
     loss_occurred: bool
 
 
 class CongestionControl(Protocol):
-    """Decides on the window of one image. Lengths are bytes."""
+    """Decides the window of one image. Lengths are in bytes."""
 
     @property
     def initial_window_length(self) -> int:
-        """With which the image begins."""
+        """The image's first window."""
 
     @property
     def max_window_length(self) -> int:
-        """It is never longer."""
+        """The longest possible window."""
 
     def on_track_rebuild(self, rebuild: Rebuild) -> tuple[int, bool]:
-        """The window from now on, and whether a status message is to be sent at once."""
+        """Return the new window, and whether a status message must be sent immediately."""
 
     def should_measure_rtt(self, now_ns: int) -> bool:
-        """Whether the sender is to be asked for an answer whose time is taken."""
+        """Whether to measure the round-trip time."""
 
     def on_rtt_measurement_sent(self, now_ns: int) -> None:
-        """It was asked."""
+        """Record that a measurement was requested."""
 
     def on_rtt_measurement(self, now_ns: int, rtt_ns: int) -> None:
-        """It answered."""
+        """Record the sender's answer."""
 
     def close(self) -> None:
-        """Free its counters."""
+        """Free the control's counters."""

@@ -1,8 +1,8 @@
 """CUBIC congestion control of a receiver's window. Source: CubicCongestionControl,
 CubicCongestionControlConfiguration; draft-rhee-tcpm-cubic-02.
 
-The window, in MTUs, t seconds after a loss that was seen at a window of W: ``0.4 * (t - K)^3 + W`` with ``K = cbrt(W *
-0.2 / 0.4)``: first fast back towards W, slowly around it, then faster and faster.
+t seconds after a loss at a window of W, the window in MTUs is ``0.4 * (t - K)^3 + W`` with ``K = cbrt(W * 0.2 / 0.4)``:
+it grows quickly back towards W, slowly around W, then faster and faster.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ RTT_COUNTER, WINDOW_COUNTER = "rcv-cc-cubic-rtt", "rcv-cc-cubic-wnd"
 
 
 class Indicator(Protocol):
-    """A counter that tells the control's state."""
+    """A counter that publishes the control's state."""
 
     def set_release(self, value: int) -> None:
-        """Its new value."""
+        """Publish a value."""
 
     def close(self) -> None:
-        """Free it."""
+        """Free the counter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CubicSettings:
-    """``aeron.CubicCongestionControl.measureRtt``, ``.initialRtt`` and ``.tcpMode``. TCP mode: never a smaller window
-    than TCP's own control would have."""
+    """``aeron.CubicCongestionControl.measureRtt``, ``.initialRtt`` and ``.tcpMode``. In TCP mode the window is never
+    smaller than TCP's own control would choose."""
 
     measure_rtt: bool = False
     initial_rtt_ns: int = DEFAULT_RTT_NS
@@ -46,7 +46,8 @@ class CubicSettings:
 
 
 class CubicCongestionControl:
-    """Of one image. ``max_window_length`` is in bytes; a window is a whole number of MTUs, at least one."""
+    """Controls the window of one image. ``max_window_length`` is in bytes; a window is a whole number of MTUs, at least
+    one."""
 
     def __init__(
         self,
@@ -57,8 +58,8 @@ class CubicCongestionControl:
         settings: CubicSettings,
     ) -> None:
         if not 0 < mtu_length <= max_window_length:
-            found = f"a window of {max_window_length} bytes, an MTU of {mtu_length}"
-            raise UsageError("congestion window", found=found, expected="an MTU or more")
+            expected = f"at least one MTU ({mtu_length} bytes)"
+            raise UsageError("congestion window", found=f"{max_window_length} bytes", expected=expected)
         self._settings = settings
         self._mtu = mtu_length
         self._max = max_window_length // mtu_length
@@ -78,7 +79,7 @@ class CubicCongestionControl:
         self._window_counter.set_release(self._window_length)
 
     def on_track_rebuild(self, rebuild: Rebuild) -> tuple[int, bool]:
-        """The window from now on, and whether a status message is to be sent at once."""
+        """Return the new window, and whether a status message must be sent immediately."""
         now_ns = rebuild.now_ns
         if rebuild.loss_occurred:
             self._before_loss = self._window
@@ -90,7 +91,7 @@ class CubicCongestionControl:
             self._set_window(self._grown(now_ns))
             self._update_ns = now_ns
             return self._window_length, False
-        # With the smallest window, whatever was consumed is told at once: the sender waits for it.
+        # With the smallest window, report consumption immediately: the sender waits for it.
         return self._window_length, self._window == 1 and rebuild.consumption_position > rebuild.next_sm_position
 
     def _grown(self, now_ns: int) -> int:
@@ -108,15 +109,15 @@ class CubicCongestionControl:
             self._window_counter.set_release(self._window_length)
 
     def should_measure_rtt(self, now_ns: int) -> bool:
-        """Whether the sender is to be asked for an answer whose time is taken."""
+        """Whether to measure the round-trip time."""
         return self._settings.measure_rtt and self._rtt_asked_ns + self._rtt_timeout_ns < now_ns
 
     def on_rtt_measurement_sent(self, now_ns: int) -> None:
-        """It was asked."""
+        """Record that a measurement was requested."""
         self._rtt_asked_ns = now_ns
 
     def on_rtt_measurement(self, now_ns: int, rtt_ns: int) -> None:
-        """It answered. A time that is not above 0, or above a minute (a forged or late answer), is left out."""
+        """Record the sender's answer. A time of 0 or less, or above a minute (a forged or late answer), is ignored."""
         if not 0 < rtt_ns <= MAX_RTT_NS:
             return
         self._rtt_asked_ns = now_ns
@@ -125,11 +126,11 @@ class CubicCongestionControl:
         self._rtt_timeout_ns = max(rtt_ns, self._settings.initial_rtt_ns) * RTT_TIMEOUT_MULTIPLE
 
     def close(self) -> None:
-        """Free its counters."""
+        """Free the control's counters."""
         self._rtt_counter.close()
         self._window_counter.close()
 
 
 def _cubic_period(window: int) -> float:
-    """Seconds from a loss until the window is back where it was."""
+    """Seconds from a loss until the window is as large as before."""
     return math.cbrt(window * DECREASE / SCALING)

@@ -1,4 +1,4 @@
-"""Congestion control: how much a receiver lets its sender send ahead. Source: CongestionControl,
+"""Chooses a channel's congestion control: a static window or CUBIC. Source: CongestionControl,
 DefaultCongestionControlSupplier, StaticWindowCongestionControl."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ DEFAULT_WINDOW_LENGTH = 128 << 10
 
 
 class StaticWindowCongestionControl:
-    """The same window for ever."""
+    """A window that never changes."""
 
     def __init__(self, window_length: int) -> None:
         self._outcome = window_length, False
@@ -24,28 +24,28 @@ class StaticWindowCongestionControl:
         self.max_window_length = window_length
 
     def on_track_rebuild(self, rebuild: Rebuild) -> tuple[int, bool]:
-        """The window, and no need to tell of it."""
+        """Return the window; it never requires a status message."""
         return self._outcome
 
     def should_measure_rtt(self, now_ns: int) -> bool:
-        """Never."""
+        """Return false: the window does not depend on the round-trip time."""
         return False
 
     def on_rtt_measurement_sent(self, now_ns: int) -> None:
-        """Not of interest."""
+        """Do nothing."""
 
     def on_rtt_measurement(self, now_ns: int, rtt_ns: int) -> None:
-        """Not of interest."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """It has no counters."""
+        """Do nothing: a static window has no counters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CongestionParameters:
-    """What the choice depends on. ``name``: the channel's ``cc``; ``receiver_window_length``: the channel's
-    ``rcv-wnd``, 0 for the driver's ``initial_window_length``; ``indicators`` allocates an image's
-    counter of a given name."""
+    """The parameters of the choice. ``name`` is the channel's ``cc``; ``receiver_window_length`` is the channel's
+    ``rcv-wnd``, or 0 for the driver's ``initial_window_length``; ``indicators`` allocates an image's counter of a given
+    name."""
 
     term_length: int
     mtu_length: int
@@ -58,15 +58,15 @@ class CongestionParameters:
 
     @property
     def window_length(self) -> int:
-        """The longest window: what is configured, at most half a term."""
+        """The longest window: the configured one, at most half a term."""
         return min(self.receiver_window_length or self.initial_window_length, self.term_length >> 1)
 
 
 class UnknownCongestionControl(UsageError):
-    """A channel's ``cc`` is none that there is."""
+    """A channel's ``cc`` is not a known congestion control."""
 
     def __init__(self, name: str) -> None:
-        super().__init__("channel parameter cc", found=repr(name), expected=f"{STATIC} or {CUBIC}")
+        super().__init__("channel parameter cc", found=repr(name), expected=f"{STATIC!r} or {CUBIC!r}")
         self.name = name
         self.java = JavaException(ILLEGAL_ARGUMENT, f"unsupported congestion control : cc={name}")
 
@@ -75,7 +75,7 @@ class UnknownCongestionControl(UsageError):
 
 
 def congestion_control_for(parameters: CongestionParameters) -> CongestionControl:
-    """The one that a channel asks for; static where it doesn't. Raises :class:`UnknownCongestionControl`."""
+    """Create the control that a channel asks for; the default is static. Raises :class:`UnknownCongestionControl`."""
     if parameters.name is None or parameters.name == STATIC:
         return StaticWindowCongestionControl(parameters.window_length)
     if parameters.name == CUBIC:
