@@ -61,7 +61,7 @@ def test_a_store_whose_name_is_no_text_is_one_clear_error(folder, monkeypatch):
     look, name = discovery._look, "caf\udce9"
     seen = {f"{folder}/deep": (None, [name]), f"{folder}/deep/{name}": ("toy", [])}
     monkeypatch.setattr(discovery, "_look", lambda path: seen.get(path) or look(path))
-    with pytest.raises(StoreUnavailable, match=r"deep/caf\\udce9': found a name that is no UTF-8"):
+    with pytest.raises(StoreUnavailable, match=r"deep/caf\\udce9'.*UTF-8"):
         names(folder, "deep")
     assert names(folder, "one") == ["one"]
 
@@ -109,7 +109,7 @@ def test_an_unknown_family_is_an_error(folder):
 def test_a_family_chooses_stores_below_a_folder_and_forces_a_folder_that_is_none(folder, tmp_path_factory):
     every = find_stores((str(folder),))
     assert find_stores((str(folder),), "toy") == every
-    with pytest.raises(NotAStore, match="stores of toy below it, expected one of jlog"):
+    with pytest.raises(NotAStore, match="toy.*jlog"):
         find_stores((str(folder),), "jlog")
     blank = tmp_path_factory.mktemp("blank")
     for path in (blank, Path(every[0].path)):
@@ -181,7 +181,7 @@ def test_a_file_system_that_can_not_be_had_is_one_clear_error(toy, tmp_path):
     with pytest.raises(StoreUnavailable, match="no such file"):
         find_stores((url,))
     (tmp_path / "gone.zip").write_bytes(b"no archive")
-    with pytest.raises(StoreUnavailable, match=r"gone\.zip: found BadZipFile"):
+    with pytest.raises(StoreUnavailable, match=r"gone\.zip.*BadZipFile"):
         find_stores((url,))
 
 
@@ -200,7 +200,7 @@ def test_a_pattern_of_urls_that_cannot_be_listed_is_one_clear_error(monkeypatch)
         raise OSError("no credentials")
 
     monkeypatch.setattr(fsspec.core, "url_to_fs", refuse)
-    with pytest.raises(StoreUnavailable, match=r"memory://sea/\*: found OSError: no credentials"):
+    with pytest.raises(StoreUnavailable, match=r"memory://sea/\*.*OSError: no credentials"):
         find_stores(("memory://sea/*",))
 
 
