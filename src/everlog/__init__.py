@@ -1,12 +1,12 @@
-"""everlog: durable message streams. ``open_store`` opens any folder that everlog knows; errors are below
-:class:`EverlogError`.
-"""
+"""everlog: durable message streams. ``open_store`` opens a store of any known family; all errors derive from
+:class:`EverlogError`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from everlog.errors import (
+    Closed,
     CorruptData,
     EverlogError,
     FileChanged,
@@ -24,6 +24,7 @@ from everlog.errors import (
     UnsupportedVersion,
     UsageError,
     WriteFailed,
+    WrongType,
 )
 from everlog.lazy import lazy_names
 from everlog.version import __version__
@@ -31,10 +32,11 @@ from everlog.version import __version__
 if TYPE_CHECKING:
     from everlog.stores import open_store
 else:
-    # Import cost: the families are loaded when the first store is opened.
+    # Families are imported when the first store is opened.
     __getattr__ = lazy_names(__name__, {"open_store": "everlog.stores"})[0]
 
 __all__ = [
+    "Closed",
     "CorruptData",
     "EverlogError",
     "FileChanged",
@@ -52,6 +54,7 @@ __all__ = [
     "UnsupportedVersion",
     "UsageError",
     "WriteFailed",
+    "WrongType",
     "__version__",
     "open_store",
 ]

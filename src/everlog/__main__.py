@@ -1,4 +1,4 @@
-"""``python -m everlog`` is the command line."""
+"""Runs the command line as ``python -m everlog``."""
 
 from everlog.cli import main
 

@@ -1,8 +1,8 @@
-"""One exception tree. Each error says where it is, what was found, what was expected, and what to do.
+"""The exception tree. Each error says where it happened, what was found, what was expected, and what to do.
 
 Every error that everlog raises on purpose is an :class:`EverlogError`. Its fields are for programs, its text is one
 sentence for people. The command line exits with ``exit_code``: 1 for faults in the data, 2 for wrong usage or a path
-that is no store.
+that is not a store.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from __future__ import annotations
 from typing import ClassVar
 
 MAX_TEXT = 4000
-"""Characters of an error's text; what is between its beginning and its end is left out. The fields have all of it."""
+"""Characters of an error's text. The middle of a longer text is left out; the fields keep all of it."""
 
 
 class EverlogError(Exception):
     """Base of all errors.
 
     ``where`` is a file or an option, ``offset`` a byte offset in it, ``hint`` what to do; all but ``where`` may be
-    ``None``. ``message`` is the sentence that is shown, without the hint; by default it is made of the other fields.
+    ``None``. ``message`` is the sentence to show, without the hint; by default it is made of the other fields.
     """
 
     exit_code: ClassVar[int] = 2
     appended: int = 0
-    """How many messages, from the front, a failed call that appends several has stored."""
+    """How many messages, counted from the first, a failed append of several has stored."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class EverlogError(Exception):
         super().__init__(_shown(text + (f" ({hint})" if hint else "")))
 
     def _sentence(self) -> str:
-        """What the text is where no ``message`` is given."""
+        """The text when no ``message`` is given."""
         place = self.where if self.offset is None else f"{self.where} at offset {self.offset}"
         expected = None if self.expected is None else f"expected {self.expected}"
         parts = [part for part in (self.found, expected) if part is not None]
@@ -57,7 +57,8 @@ class EverlogError(Exception):
 
 
 def _shown(text: str) -> str:
-    """Not longer than a screen, and such that every stream takes it: texts from outside have lone surrogates, too."""
+    """Shorten a text to ``MAX_TEXT`` and escape lone surrogates, which texts from outside may hold and most streams
+    refuse."""
     if len(text) > MAX_TEXT:
         half = MAX_TEXT // 2
         text = f"{text[:half]}... ({len(text)} characters) ...{text[-half:]}"
@@ -69,7 +70,7 @@ def _rebuild(cls: type[EverlogError], where: str, state: dict[str, object]) -> E
 
 
 class NotAStore(EverlogError):
-    """The path is no store of a known family."""
+    """The path is not a store of a known family."""
 
 
 class StoreUnavailable(EverlogError):
@@ -77,21 +78,20 @@ class StoreUnavailable(EverlogError):
 
 
 class WriteFailed(StoreUnavailable):
-    """A file could not be written, synced or deleted: disk full, an I/O error, no permission. Nothing of what was to be
-    written counts as stored, but for the first ``appended`` messages of several.
-    """
+    """A file could not be written, synced or deleted: disk full, an I/O error, no permission. Nothing that was to be
+    written counts as stored, except the first ``appended`` messages of several."""
 
 
 class StoreExists(EverlogError):
-    """There is something already where a new store was to be made."""
+    """A new store was to be created where something exists already."""
 
 
 class UnsupportedVersion(EverlogError):
-    """The store is of a family that everlog knows, in a version it doesn't."""
+    """The store's family is known, its version is not."""
 
 
 class UsageError(EverlogError):
-    """A wrong option, address, column or stream name."""
+    """A wrong option, argument, address, column or stream name."""
 
     def _sentence(self) -> str:
         if self.expected is None:
@@ -100,18 +100,18 @@ class UsageError(EverlogError):
 
 
 class WrongType(UsageError, TypeError):
-    """An argument of a wrong type."""
+    """An argument has the wrong type."""
 
 
 class Closed(UsageError):
-    """A store, writer, reader or client that is used after it was closed."""
+    """A store, writer, reader or client was used after it was closed."""
 
     def _sentence(self) -> str:
         return f"{self.where} is closed"
 
 
 class InvalidSchema(UsageError):
-    """A schema is not what its standard says, or it is over a named limit."""
+    """A schema breaks its standard or exceeds a named limit."""
 
     _sentence = EverlogError._sentence
 
@@ -129,17 +129,17 @@ class UnknownSubscriber(UsageError):
 
 
 class SubscriberExists(UsageError):
-    """There is a subscriber of that name already, or a session's subscriber that a process has open."""
+    """A subscriber of that name exists already, or a process has this session's subscriber open."""
 
     _sentence = EverlogError._sentence
 
 
 class MissingDependency(EverlogError):
-    """An optional package is needed; the hint names the extra that brings it."""
+    """An optional package is missing; the hint names the extra that installs it."""
 
 
 class KeyRefused(EverlogError):
-    """No encryption key, or one that does not fit. The key is never part of the message."""
+    """The encryption key is missing or does not fit. The key is never part of the message."""
 
 
 class DataLost(EverlogError):
@@ -147,18 +147,18 @@ class DataLost(EverlogError):
 
 
 class CorruptData(EverlogError):
-    """Bytes in the store are not what the format says."""
+    """Bytes in the store break the format."""
 
     exit_code = 1
 
 
 class LimitExceeded(CorruptData):
-    """A length or count from outside is over a named limit."""
+    """A length or count from outside exceeds a named limit."""
 
 
 class UnknownMessage(CorruptData):
-    """A payload that the schema does not describe: of another schema, or of a template that it lacks."""
+    """The schema does not describe this payload: it belongs to another schema, or its template is not in this one."""
 
 
 class FileChanged(CorruptData):
-    """A file was cut or replaced by another process while it was read."""
+    """Another process cut or replaced a file while it was read."""

@@ -1,9 +1,9 @@
-"""What structs and messages are made of: one description behind all of their decoders, encoders and columns.
+"""The parts of structs and messages: one description from which decoders, encoders and columns are made.
 
-A fixed struct is declared as a class (:mod:`everlog.layout`), the messages of an SBE schema are read from its XML
-(:mod:`everlog.sbe.schema`). Both end as a :class:`Block`: fields at fixed offsets, behind them repeating groups, behind
-those data of variable length. Names and order follow FIX Simple Binary Encoding 1.0
-(https://www.fixtrading.org/standards/sbe/), of which a fixed struct is the smallest case.
+A fixed struct is declared as a class (:mod:`everlog.layout`); the messages of an SBE schema are read from its XML
+(:mod:`everlog.sbe.schema`). Both end as a :class:`Block`: fields at fixed offsets, then repeating groups, then
+variable-length data. Names and order follow FIX Simple Binary Encoding 1.0 (https://www.fixtrading.org/standards/sbe/);
+a fixed struct is its smallest case.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _TYPE_NAMES = {
 
 
 class Row(Protocol):
-    """What a :class:`Field` takes its value from when it is looked up in an instance: a decoded struct."""
+    """A decoded struct, from which a :class:`Field` takes its value when it is looked up in an instance."""
 
     values: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Enumeration:
-    """Names of a field's values. ``is_char``: the values are characters."""
+    """The names of a field's values. ``is_char``: the values are characters."""
 
     names: Mapping[int, str]
     is_char: bool = False
@@ -45,17 +45,17 @@ class Enumeration:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """Names of a field's bits, by number from the least significant one."""
+    """The names of a field's bits, numbered from the least significant one."""
 
     bits: Mapping[int, str]
 
 
 @dataclass(slots=True)
 class Field:
-    """One field: ``code`` is its :mod:`struct` code, ``count`` above 1 for byte strings, gaps and arrays.
+    """One field: ``code`` is its :mod:`struct` code, ``count`` is above 1 for byte strings, gaps and arrays.
 
-    ``since`` is the version of the schema that brought it, ``null`` the value that stands for none (not a number means
-    any such), ``encoding`` that of text, where it is some. ``time_unit`` is that of a schema's field with a time.
+    ``since`` is the schema version that added the field, ``null`` the value that stands for null (NaN means any NaN),
+    ``encoding`` the character encoding of a text field, ``time_unit`` the schema's unit of a time field.
     """
 
     offset: int
@@ -73,7 +73,7 @@ class Field:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
         return _SIZES[self.code] * self.count
 
     @property
@@ -83,12 +83,12 @@ class Field:
 
     @property
     def is_gap(self) -> bool:
-        """Bytes that the format leaves free."""
+        """Whether the format leaves these bytes unused."""
         return self.code == "x"
 
     @property
     def is_array(self) -> bool:
-        """Several numbers."""
+        """Whether the field holds several numbers."""
         return self.count != 1 and self.code not in "sx"
 
     @property
@@ -100,7 +100,7 @@ class Field:
 
     @property
     def order(self) -> str:
-        """:mod:`struct`'s character for the byte order."""
+        """The :mod:`struct` character of the byte order."""
         return ">" if self.big_endian else "<"
 
     @property
@@ -118,7 +118,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A value that the schema holds and no message carries."""
+    """A value that is fixed in the schema and not part of any message."""
 
     name: str
     value: int | float | str
@@ -127,7 +127,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Composite:
-    """Several members under one name. Their offsets are of the block, not of the composite."""
+    """Several members under one name. Their offsets count from the start of the block, not of the composite."""
 
     name: str
     members: tuple[Member, ...]
@@ -139,8 +139,8 @@ Member = Field | Constant | Composite
 
 @dataclass(frozen=True, slots=True)
 class VarData:
-    """Data of variable length: a length, then from ``data_offset`` on so many bytes. ``encoding``: of text; ``None``
-    where it is bytes."""
+    """Variable-length data: a length field, then that many bytes from ``data_offset`` on. ``encoding`` is that of a
+    text, ``None`` for bytes."""
 
     name: str
     length: Field
@@ -151,8 +151,8 @@ class VarData:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Entries of one block each. Before them ``head_size`` bytes tell the block's length, as the writer's schema had
-    it, and their number."""
+    """A repeating group, each entry one block. A head of ``head_size`` bytes precedes the entries and holds their
+    number and the block length in the writer's schema."""
 
     name: str
     block_length: Field
@@ -164,7 +164,7 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """``size`` bytes of fields, then groups, then variable data. Two are equal when they are the same object."""
+    """``size`` bytes of fields, then groups, then variable-length data. Compared by identity."""
 
     name: str
     size: int
@@ -173,7 +173,7 @@ class Block:
     var_data: tuple[VarData, ...] = ()
 
     def fields(self) -> Iterator[tuple[tuple[str, ...], Field]]:
-        """All fields, those of composites too, each with the names that lead to it."""
+        """All fields, including those inside composites, each with the path of names that leads to it."""
         return _leaves(self.members, ())
 
 

@@ -11,10 +11,10 @@ A layout is a class whose attributes are fields at fixed offsets::
         length: int = u32(12, "payload bytes")
 
 ``JlogHeader.length`` is the :class:`Field` (its ``offset`` is written nowhere else), ``JlogHeader.unpack_from(data,
-at).length`` a value. A hole or an overlap is an error at import; bytes that the format leaves free are declared
-with :func:`gap`. The tables in ``docs/formats`` and the offsets that compiled code uses (``_layouts.pxi``) are
-generated from the same classes by ``tools/generate_layouts.py``. What a class declares is a
-:class:`~everlog.fields.Block`, ``JlogHeader.block``, as an SBE message's is.
+at).length`` a value. A hole or an overlap is an error at import; bytes that the format leaves unused are declared
+with :func:`gap`. ``tools/generate_layouts.py`` generates the tables in ``docs/formats`` and the offsets that compiled
+code uses (``_layouts.pxi``) from these classes. Like an SBE message, each class has a :class:`~everlog.fields.Block`:
+``JlogHeader.block``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class LayoutError(TypeError):
 
 def _field(code: str) -> Any:
     def declare(offset: int, doc: str = "", *, names: Mapping[int, str] | None = None, null: int | None = None) -> Any:
-        """``names``: of an enumeration's values; ``null``: the value that stands for none."""
+        """``names``: the names of an enumeration's values; ``null``: the value that stands for null."""
         return Field(offset, code, doc=doc, labels=None if names is None else Enumeration(names), null=null)
 
     return declare
@@ -54,23 +54,23 @@ def fixed_bytes(offset: int, count: int, doc: str = "") -> Any:
 
 
 def gap(offset: int, count: int, doc: str = "") -> Any:
-    """Bytes without a meaning: padding, reserved."""
+    """Bytes without meaning: padding or reserved."""
     return Field(offset, "x", count, doc)
 
 
 def texts(*names: str) -> tuple[VarData, ...]:
-    """ASCII texts behind a struct, each after its length (uint32, little-endian), as Aeron's SBE schemas have them."""
+    """ASCII texts after a struct, each preceded by its length (uint32, little-endian), as in Aeron's SBE schemas."""
     return tuple(VarData(name, Field(0, "I", name="length"), 4, "ascii") for name in names)
 
 
 def data(name: str) -> VarData:
-    """Bytes behind a struct, after their length as in :func:`texts`."""
+    """Bytes after a struct, preceded by their length as in :func:`texts`."""
     return VarData(name, Field(0, "I", name="length"), 4)
 
 
 class Layout:
-    """Base of all layouts. ``size`` bytes; ``var_data`` names the length-prefixed texts (or is what :func:`data` gives)
-    that follow an SBE block."""
+    """Base of all layouts. A struct has ``size`` bytes; ``var_data`` names the length-prefixed texts that follow an SBE
+    block (or holds what :func:`data` returns)."""
 
     size: ClassVar[int]
     title: ClassVar[str]
@@ -102,7 +102,7 @@ class Layout:
             if field.offset != at:
                 kind = "hole" if field.offset > at else "overlap"
                 raise LayoutError(
-                    f"{cls.__name__}.{name}: {kind}, offset {field.offset}, the field before ends at {at}"
+                    f"{cls.__name__}.{name}: {kind}, it starts at {field.offset}, the field before it ends at {at}"
                 )
             field.name = name
             field.big_endian = big_endian
@@ -113,7 +113,7 @@ class Layout:
             fields.append(field)
             at = field.end
         if at != size:
-            raise LayoutError(f"{cls.__name__}: fields end at {at}, size is {size}")
+            raise LayoutError(f"{cls.__name__}: the fields end at {at}, but size is {size}")
         cls.fields = tuple(fields)
         cls.block = Block(cls.__name__, size, tuple(f for f in fields if not f.is_gap), (), cls.var_data)
         cls.struct = struct.Struct((">" if big_endian else "<") + "".join(formats))
@@ -124,7 +124,7 @@ class Layout:
 
     @classmethod
     def field(cls, name: str) -> Field:
-        """A field's declaration. Raises :class:`LayoutError` for a name that is none."""
+        """A field's declaration. Raises :class:`LayoutError` if no field has this name."""
         for field in cls.fields:
             if field.name == name:
                 return field
@@ -132,18 +132,19 @@ class Layout:
 
     @classmethod
     def unpack_from(cls, data: Readable, offset: int = 0) -> Self:
-        """Read one struct. Raises :class:`FileChanged` when fewer than ``size`` bytes are left: callers compare lengths
-        first, so the file was cut since then.
-        """
+        """Read one struct. Raises :class:`FileChanged` if fewer than ``size`` bytes are left: callers compare lengths
+        first, so the file must have been cut since."""
         try:
             return cls(cls.struct.unpack_from(data, offset))
         except struct.error:
             left = max(0, len(data) - offset)
-            raise FileChanged(cls.title, found=f"{left} bytes", expected=f"{cls.size} bytes") from None
+            found, expected = f"{left} bytes", f"{cls.size} bytes"
+            message = f"{cls.title} is cut short: {found}, expected {expected}"
+            raise FileChanged(cls.title, found=found, expected=expected, message=message) from None
 
     @classmethod
     def pack(cls, **values: Any) -> bytes:
-        """Bytes of one struct; a field not named is 0."""
+        """The bytes of one struct; fields that are not named are 0."""
         known = {field.name for field in cls.fields if not field.is_gap}
         if unknown := values.keys() - known:
             raise LayoutError(f"{cls.__name__} has no field {', '.join(sorted(unknown))}")
@@ -151,7 +152,7 @@ class Layout:
         return cls.struct.pack(*row)
 
     def as_dict(self) -> dict[str, Any]:
-        """Field name to value, in offset order."""
+        """Field names and values, in offset order."""
         return {f.name: self.values[f.index] for f in type(self).fields if not f.is_gap}
 
     def __eq__(self, other: object) -> bool:

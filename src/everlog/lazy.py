@@ -1,5 +1,4 @@
-"""Packages whose public names are imported when they are asked for, so that importing a package costs next to nothing
-(PEP 562)."""
+"""Packages that import their public names on first use, so that importing a package is almost free (PEP 562)."""
 
 from __future__ import annotations
 
@@ -12,9 +11,9 @@ from typing import Any
 def lazy_names(
     package: str, homes: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """Give a package's ``__getattr__``, ``__dir__`` and ``__all__``; ``homes`` maps each public name to its module.
+    """Return a package's ``__getattr__``, ``__dir__`` and ``__all__``; ``homes`` maps each public name to its module.
 
-    Call it where type checkers don't look: a ``__getattr__`` makes them accept every misspelt name.
+    Call it where type checkers don't look: with a ``__getattr__`` they accept every misspelt name.
     """
 
     def get(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Nanoseconds in other units of time."""
+"""Nanoseconds per larger unit of time."""
 
 from __future__ import annotations
 

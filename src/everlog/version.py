@@ -1,3 +1,3 @@
-"""The package's version, for modules that may not import the package itself, which is above them."""
+"""The package's version, for modules below ``everlog`` that can't import it."""
 
 __version__ = "0.1.0"

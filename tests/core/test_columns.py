@@ -47,7 +47,7 @@ def test_constant_text_serves_larger_and_smaller_batches() -> None:
 def test_unknown_columns_are_named() -> None:
     with pytest.raises(UsageError, match=r"'color'.*position"):
         pick((POSITION,), ["color"])
-    with pytest.raises(UsageError, match="columns: found 'position', 'position', expected each name once"):
+    with pytest.raises(UsageError, match="columns repeat 'position'; name each once"):
         pick((POSITION,), ["position", "position"])
 
 

@@ -44,12 +44,12 @@ def test_a_field_that_is_not_declared_is_refused() -> None:
 
 
 def test_too_few_bytes_are_an_error() -> None:
-    with pytest.raises(FileChanged, match="found 15 bytes, expected 16 bytes"):
+    with pytest.raises(FileChanged, match="cut short: 15 bytes, expected 16 bytes"):
         Sample.unpack_from(bytes(15))
 
 
 def test_a_hole_fails_when_the_class_is_made() -> None:
-    with pytest.raises(LayoutError, match="hole, offset 4, the field before ends at 2"):
+    with pytest.raises(LayoutError, match="hole, it starts at 4, the field before it ends at 2"):
 
         class _Hole(Layout, size=8, source=""):
             a: int = u16(0)
@@ -65,7 +65,7 @@ def test_an_overlap_fails_when_the_class_is_made() -> None:
 
 
 def test_a_wrong_size_fails_when_the_class_is_made() -> None:
-    with pytest.raises(LayoutError, match="fields end at 4, size is 8"):
+    with pytest.raises(LayoutError, match="the fields end at 4, but size is 8"):
 
         class _Short(Layout, size=8, source=""):
             a: int = u32(0)

@@ -131,7 +131,9 @@ def test_unsigned_numbers_are_signed_ones_where_that_was_asked_for() -> None:
 @pytest.mark.parametrize("more", [b"", b"other"])
 def test_a_number_too_large_for_a_signed_column_is_refused_not_lost(presence: str, value: int, more: bytes) -> None:
     decoder, batch = unsigned(presence, 1, value, more=more)
-    with pytest.raises(UsageError, match=rf"column sbe_u: found {value}, expected at most {2**63 - 1}.*sbeUint64"):
+    with pytest.raises(
+        UsageError, match=rf"column sbe_u must be at most {2**63 - 1} in a signed column, not {value} .*sbeUint64"
+    ):
         decoder.extend(batch, ["sbe_u"])
     assert decoder.extend(batch, ["sbe_template"]).row_count == batch.row_count  # nobody asked for it
 

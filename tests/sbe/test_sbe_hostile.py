@@ -59,7 +59,7 @@ def golden() -> tuple[Schema, list[bytes]]:
     ],
 )
 def test_a_document_type_is_refused(text: str) -> None:
-    with pytest.raises(InvalidSchema, match="line 1: found a document type"):
+    with pytest.raises(InvalidSchema, match="line 1: a document type"):
         parse_schema(text)
 
 
@@ -79,7 +79,7 @@ def test_elements_too_deep_in_each_other_are_refused() -> None:
 def test_a_schema_over_the_size_limit_is_refused(tmp_path: Path) -> None:
     large = tmp_path / "large.xml"
     large.write_bytes(b"<messageSchema>" + b" " * MAX_SCHEMA_BYTES)
-    with pytest.raises(InvalidSchema, match="a larger file"):
+    with pytest.raises(InvalidSchema, match=f"is larger than {MAX_SCHEMA_BYTES} bytes"):
         load_schema(large)
     with pytest.raises(InvalidSchema, match=f"at most {MAX_SCHEMA_BYTES}"):
         parse_schema(large.read_bytes())
@@ -104,7 +104,7 @@ def test_composites_that_double_at_each_step_are_cut_off() -> None:
         f"<composite name='c{i}'>" + "".join(f"<ref name='r{k}' type='c{i - 1}'/>" for k in range(9)) + "</composite>"
         for i in range(1, 12)
     )
-    with pytest.raises(InvalidSchema, match=r"more fields|blocks of"):
+    with pytest.raises(InvalidSchema, match=r"too many fields|blocks of"):
         schema_of("<message name='m' id='1'><field name='f' id='1' type='c11'/></message>", types)
 
 
@@ -150,7 +150,7 @@ def field(name: str, kind: str = "int8", more: str = "") -> str:
         (field("f", more="presence='odd'"), "presence 'odd'"),
         (field("f") + field("f"), "a second f"),
         (field("f", "int32") + field("g", more="offset='3'"), "offset 3"),
-        ("<data name='d' id='1' type='var'/>" + field("f"), "behind groups or data"),
+        ("<data name='d' id='1' type='var'/>" + field("f"), "after groups or data"),
         ("<data name='d' id='1' type='int8'/>", "type int8"),
         ("<group name='g' id='1' dimensionType='var'/>", "composite var"),
         (field("f", more="presence='constant'"), "constant f without a value"),
@@ -158,7 +158,7 @@ def field(name: str, kind: str = "int8", more: str = "") -> str:
     ],
 )
 def test_a_wrong_message_is_refused_with_what_is_wrong(inside: str, found: str) -> None:
-    with pytest.raises(InvalidSchema, match=r"schema line 1: found") as caught:
+    with pytest.raises(InvalidSchema, match=r"schema line 1: .*; expected ") as caught:
         schema_of(f"<message name='m' id='1'>{inside}</message>")
     assert found in str(caught.value)
 
@@ -173,7 +173,7 @@ def test_a_wrong_message_is_refused_with_what_is_wrong(inside: str, found: str) 
     ],
 )
 def test_wrong_messages_are_refused_with_what_is_wrong(body: str, found: str) -> None:
-    with pytest.raises(InvalidSchema, match=r"schema line 1: found") as caught:
+    with pytest.raises(InvalidSchema, match=r"schema line 1: .*; expected ") as caught:
         schema_of(body)
     assert found in str(caught.value)
 
@@ -207,16 +207,16 @@ def test_includes_are_refused_unless_they_are_asked_for_and_then_stay_in_the_fol
     )
     main.write_text(text.format("types.xml"))
     beside.write_text(f"<types>{HEADER_TYPE}</composite></types>")
-    with pytest.raises(InvalidSchema, match=r"main.xml line 1: found an include"):
+    with pytest.raises(InvalidSchema, match=r"main.xml line 1: an include"):
         load_schema(main)
     assert list(load_schema(main, allow_includes=True).messages) == ["m"]
     (tmp_path / "types.xml").write_text(beside.read_text())
     for elsewhere in ("../types.xml", str(tmp_path / "types.xml"), "file:types.xml", "..", "%2e%2e"):
         main.write_text(text.format(elsewhere))
-        with pytest.raises(InvalidSchema, match="a file beside it"):
+        with pytest.raises(InvalidSchema, match="a file in the same folder"):
             load_schema(main, allow_includes=True)
     main.write_text(text.format("main.xml"))
-    with pytest.raises(InvalidSchema, match=r"more includes|deep"):
+    with pytest.raises(InvalidSchema, match=r"too many includes|deep"):
         load_schema(main, allow_includes=True)
 
 
@@ -303,7 +303,7 @@ def test_a_group_of_more_entries_than_there_are_bytes_is_refused_where_it_begins
 def test_entries_without_bytes_end_at_a_limit() -> None:
     schema = schema_of("<message name='m' id='1'><group name='g' id='1'/></message>")
     payload = head(0) + struct.pack("<HI", 0, 2**32 - 1)
-    with pytest.raises(LimitExceeded, match="more values"):
+    with pytest.raises(LimitExceeded, match="too many values"):
         schema.decode(payload)
     nested = schema_of("<message name='m' id='1'><group name='g' id='1'><group name='h' id='2'/></group></message>")
     with pytest.raises(CorruptData, match="entries of 0 bytes"):
@@ -312,7 +312,7 @@ def test_entries_without_bytes_end_at_a_limit() -> None:
 
 def test_variable_data_longer_than_what_is_left_is_refused_where_it_begins() -> None:
     schema = schema_of("<message name='m' id='1'><data name='d' id='1' type='var'/></message>")
-    with pytest.raises(CorruptData, match="d of 4294967295 bytes, expected at most 3") as caught:
+    with pytest.raises(CorruptData, match="d of 4294967295 bytes; expected at most 3") as caught:
         schema.decode(head(0) + struct.pack("<I", 2**32 - 1) + b"abc")
     assert caught.value.offset == 12
     assert schema.decode(head(0) + struct.pack("<I", 3) + b"abc").fields == {"d": b"abc"}
@@ -320,13 +320,13 @@ def test_variable_data_longer_than_what_is_left_is_refused_where_it_begins() -> 
 
 def test_a_block_longer_than_the_payload_is_refused() -> None:
     schema = schema_of("<message name='m' id='1'><field name='a' id='1' type='int32'/></message>")
-    with pytest.raises(CorruptData, match="found 4 bytes, expected a block of 5 bytes"):
+    with pytest.raises(CorruptData, match="4 bytes; expected a block of 5 bytes"):
         schema.decode(head(5) + bytes(4))
 
 
 def test_messages_that_the_schema_does_not_know_are_told_apart() -> None:
     schema = schema_of("<message name='m' id='1'/>")
-    with pytest.raises(UnknownMessage, match="schema id 2, expected 1"):
+    with pytest.raises(UnknownMessage, match="schema id 2; expected schema id 1"):
         schema.decode(head(0, schema=2))
     with pytest.raises(UnknownMessage, match="template id 7"):
         schema.decode(head(0, 7))

@@ -1,1 +1,1 @@
-"""What all families share; it knows none of them."""
+"""Code shared by all families; it depends on none of them."""

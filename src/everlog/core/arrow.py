@@ -1,7 +1,7 @@
-"""Columns to Arrow without a copy, through the Arrow PyCapsule interface.
+"""Exports columns to Arrow without a copy, through the Arrow PyCapsule interface.
 
-``nanoarrow`` builds the C structures; it is small and is only imported here. pyarrow, polars, pandas or duckdb take
-the result.
+``nanoarrow``, a small package, builds the C structures; it is imported only here. pyarrow, polars, pandas and duckdb
+take the result.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ def _nanoarrow() -> Any:
         import nanoarrow
     except ImportError as error:
         raise MissingDependency(
-            "Arrow output", found="nanoarrow not installed", hint="pip install 'everlog[arrow]'"
+            "Arrow output",
+            found="nanoarrow is not installed",
+            hint="pip install 'everlog[arrow]'",
+            message="Arrow output needs nanoarrow",
         ) from error
     return nanoarrow
 
@@ -45,14 +48,14 @@ def arrow_schema(schema: tuple[Column, ...]) -> Any:
 
 
 def schema_capsule(schema: tuple[Column, ...]) -> object:
-    """PyCapsule named ``arrow_schema``."""
+    """The PyCapsule named ``arrow_schema``."""
     return arrow_schema(schema).__arrow_c_schema__()
 
 
 def array_capsules(
     schema: tuple[Column, ...], row_count: int, data: Mapping[str, ColumnData], requested_schema: object | None
 ) -> tuple[object, object]:
-    """PyCapsules of the schema and of a struct array over a batch's own buffers."""
+    """PyCapsules of the schema and of a struct array over the batch's own buffers."""
     from nanoarrow.c_array import c_array_from_buffers
 
     na = _nanoarrow()

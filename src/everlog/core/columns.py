@@ -1,23 +1,24 @@
-"""Columns of a scan: what they are called, their types, and their values as plain buffers.
+"""Columns of a scan: names, types, and values as plain buffers.
 
 Buffers follow the Arrow columnar format (https://arrow.apache.org/docs/format/Columnar.html): little-endian values,
-32-bit offsets for ``utf8`` and ``binary``, validity as a bitmap where bit 1 means present. So they become Arrow
-arrays without a copy (:mod:`everlog.core.arrow`), and nothing here needs Arrow to be installed.
+32-bit offsets for ``utf8`` and ``binary``, validity as a bitmap in which bit 1 means present. So they become Arrow
+arrays without a copy (:mod:`everlog.core.arrow`), and this module does not need Arrow.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
 from typing import Any, Literal
 
-from everlog.errors import UsageError
+from everlog.errors import UsageError, WrongType
 
 MAX_BATCH_ROWS = 16_384
 MAX_BATCH_BYTES = 4 << 20
-"""Bounds of a batch. One record larger than this makes a batch of its own."""
+"""Limits of a batch. A larger record makes a batch of its own."""
 
 
 ValueCode = Literal["h", "i", "q", "Q", "f", "d", "B"]
@@ -37,8 +38,9 @@ _WIDTHS = {"h": 2, "i": 4, "f": 4, "B": 0}
 
 
 class ColumnType(Enum):
-    """The few types that scans give; each maps to one Arrow and one Spark type. ``code`` is the :class:`memoryview`
-    format of the values buffer (bytes for variable-length types), ``width`` the bytes of a value (0 for those)."""
+    """The column types of scans; each maps to one Arrow and one Spark type. ``code`` is the :class:`memoryview` format
+    of the values buffer (bytes for variable-length types), ``width`` the bytes per value (0 for variable-length types).
+    """
 
     code: ValueCode
     width: int
@@ -60,8 +62,8 @@ class ColumnType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column's name, type and meaning. ``nullable``: whether a record may lack a value; where it never does, Spark
-    reads the column faster. ``is_json``: its text is JSON, in ASCII, and printed as such."""
+    """A column's name, type and meaning. ``nullable``: whether a record may lack a value; Spark reads a column without
+    nulls faster. ``is_json``: the text is JSON in ASCII, and is printed as JSON."""
 
     name: str
     type: ColumnType
@@ -72,8 +74,8 @@ class Column:
 
 @dataclass(slots=True)
 class ColumnData:
-    """The values of one column. ``values`` is one-dimensional in the type's code; ``offsets`` (row_count + 1 of
-    int32) only for ``utf8`` and ``binary``; ``validity`` only where some value is null, ``null_count`` of them.
+    """The values of one column. ``values`` is one-dimensional in the type's code; ``offsets`` (row_count + 1 int32
+    values) is set only for ``utf8`` and ``binary``; ``validity`` only if some values are null, ``null_count`` of them.
     """
 
     type: ColumnType
@@ -102,7 +104,7 @@ class ColumnData:
 
 
 def null_column(kind: ColumnType, row_count: int) -> ColumnData:
-    """A column in which every value is null."""
+    """A column of nulls."""
     validity = memoryview(bytes((row_count + 7) // 8))
     if kind.width:
         values: Any = memoryview(bytes(row_count * kind.width)).cast("B").cast(kind.code)
@@ -111,12 +113,19 @@ def null_column(kind: ColumnType, row_count: int) -> ColumnData:
 
 
 def pick(schema: tuple[Column, ...], names: Sequence[str] | None) -> tuple[Column, ...]:
-    """The columns of ``schema`` that ``names`` asks for, in that order; all of them for ``None``."""
+    """The columns of ``schema`` named in ``names``, in that order; all of them for ``None``. Raises :class:`UsageError`
+    for an unknown or repeated name, :class:`WrongType` for a single text."""
     if names is None:
         return schema
+    if isinstance(names, str):
+        raise WrongType("columns", found=repr(names), expected="a list of names")
     by_name = {c.name: c for c in schema}
     if len(set(names)) < len(names):
-        raise UsageError("columns", found=", ".join(map(repr, names)), expected="each name once")
+        repeated = ", ".join(repr(name) for name, count in Counter(names).items() if count > 1)
+        message = f"columns repeat {repeated}; name each once"
+        raise UsageError("columns", found=repeated, expected="each name once", message=message)
     if missing := [n for n in names if n not in by_name]:
-        raise UsageError("columns", found=", ".join(map(repr, missing)), expected=f"names out of {', '.join(by_name)}")
+        found, known = ", ".join(map(repr, missing)), ", ".join(by_name)
+        message = f"no column {found}; columns are {known}"
+        raise UsageError("columns", found=found, expected=f"some of {known}", message=message)
     return tuple(by_name[n] for n in names)

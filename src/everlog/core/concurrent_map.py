@@ -1,5 +1,5 @@
-"""Looking at many stores before a query: one after another on a disk, many at once where each look waits for answers
-from far away."""
+"""Applies a function to many stores: in turn on local disks, concurrently if any store is remote, as each call then
+waits for the network."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TypeVar
 
 MAX_CONCURRENT_CALLS = 32
-"""Of remote stores; object stores answer many requests as fast as one."""
+"""Concurrent calls for remote stores; object stores answer many requests as fast as one."""
 _AHEAD = 4 * MAX_CONCURRENT_CALLS
 
 A = TypeVar("A")
@@ -21,19 +21,19 @@ def is_remote(path: str) -> bool:
     return "://" in path
 
 
-def concurrent_map(look: Callable[[A], B], things: Sequence[A], paths: Iterable[str]) -> Iterator[B]:
-    """``look(thing)`` for each thing, in order; ``paths`` are where they are. An error is raised in its turn, and those
-    behind it are given up."""
-    if len(things) < 2 or not any(map(is_remote, paths)):
-        yield from map(look, things)
+def concurrent_map(function: Callable[[A], B], items: Sequence[A], paths: Iterable[str]) -> Iterator[B]:
+    """Yield ``function(item)`` for each item, in order; ``paths`` are the items' locations. An error is raised in its
+    turn and cancels the later calls."""
+    if len(items) < 2 or not any(map(is_remote, paths)):
+        yield from map(function, items)
         return
-    with ThreadPoolExecutor(MAX_CONCURRENT_CALLS, thread_name_prefix="everlog-look") as pool:
-        rest = iter(things)
-        waiting = [pool.submit(look, thing) for thing in islice(rest, _AHEAD)]
+    with ThreadPoolExecutor(MAX_CONCURRENT_CALLS, thread_name_prefix="everlog-map") as pool:
+        rest = iter(items)
+        waiting = [pool.submit(function, item) for item in islice(rest, _AHEAD)]
         try:
             while waiting:
                 yield waiting.pop(0).result()
-                waiting += [pool.submit(look, thing) for thing in islice(rest, 1)]
+                waiting += [pool.submit(function, item) for item in islice(rest, 1)]
         finally:
             for future in waiting:
                 future.cancel()

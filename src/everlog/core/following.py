@@ -1,8 +1,8 @@
-"""Following a store that others write: how far each stream has come, and where a part of it may end.
+"""Following a store that others write: how far each stream has grown, and where a part of it may end.
 
-A :class:`Follower` remembers how far it has looked, so that a look costs what is new, not what is there. It only reads.
-A record that is being written is not part of what is there, so every address that a follower gives is that of a record,
-or the end behind the last whole one.
+A :class:`Follower` remembers how far it has got, so that polling costs what is new, not what exists. It only reads. A
+record that is still being written does not count: every address that a follower returns is that of a record, or the end
+after the last complete one.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from everlog.core.splits import Split
 from everlog.core.store import DEFAULT_SPLIT_BYTES, Store
 
 CUT_ROWS = 16_384
-"""Records that are looked at in one piece while a part is measured."""
+"""Records per batch while the size of a part is measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamExtent:
-    """What of a stream is there: records with ``first <= address < end``. ``is_unknown``: there is nothing, nor does
-    the store tell what was. ``is_rewritten``: since the look before it was cut, and has grown again past where it
-    ended; ``was_recreated``: it is another one than at the look before."""
+    """The part of a stream that exists: records with ``first <= address < end``. ``is_unknown``: the stream is empty
+    and the store does not know what it held. ``is_rewritten``: since the last poll it was cut and has grown past its
+    old end again. ``was_recreated``: the stream was recreated since the last poll."""
 
     first: int
     end: int
@@ -36,8 +36,7 @@ class StreamExtent:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A part of a stream that ends before ``address``: how many records and bytes it has, as far as that is known
-    without reading them (else 0)."""
+    """A part of a stream that ends before ``address``. The counts are 0 if only reading would determine them."""
 
     address: int
     record_count: int
@@ -46,27 +45,27 @@ class Cut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutLimit:
-    """How much a part may have; ``None``: any number. One record is taken whatever its size."""
+    """Upper limits of a part; ``None``: unlimited. One record is always taken, whatever its size."""
 
     records: int | None = None
     byte_count: int | None = None
 
 
 class Follower(ABC):
-    """One store, followed. Not for several threads at once."""
+    """Follows one store. Not thread-safe."""
 
     @abstractmethod
     def poll(self) -> dict[str, StreamExtent]:
-        """The streams as they are now. Raises :class:`~everlog.errors.StoreUnavailable` where the store is gone."""
+        """The streams as they are now. Raises :class:`~everlog.errors.StoreUnavailable` if the store is gone."""
 
     @abstractmethod
     def cut(self, stream: str, start: int, end: int, limit: CutLimit) -> Cut:
-        """Where the part of ``start`` to ``end`` ends that keeps to a limit; ``end`` where all of it does. It has at
-        least one record, if there is one."""
+        """Where a part that begins at ``start`` must end to keep to the limit, at most ``end``. The part has at least
+        one record, if one exists."""
 
     @abstractmethod
     def splits(self, stream: str, start: int, end: int, *, split_bytes: int = DEFAULT_SPLIT_BYTES) -> list[Split]:
-        """As :meth:`Store.splits`, of a part whose bounds a follower gave."""
+        """As :meth:`Store.splits`, for bounds that this follower returned."""
 
     @abstractmethod
     def parse_address(self, text: str) -> int:
@@ -77,34 +76,33 @@ class Follower(ABC):
         """As :meth:`Store.format_address`."""
 
     def is_complete(self, stream: str, address: int) -> bool:
-        """Of a stream that ``poll`` did not find: whether it is known that it had nothing from ``address`` on."""
+        """Whether a stream that ``poll`` did not find is known to have had nothing from ``address`` on."""
         return False
 
     def align(self, stream: str, address: int, extent: StreamExtent) -> int:
-        """Of an address that somebody chose: the nearest one from there on at which a record begins, or the end. By
-        default any address will do."""
+        """The first address from ``address`` on at which a record begins, or the end. By default any will do."""
         return min(max(address, extent.first), extent.end)
 
     def restart(self, address: int, extent: StreamExtent) -> int:
-        """Of a stream that ends before ``address``, where a reader was: where what it has not read begins. By default
-        at the first record: the stream was made anew."""
+        """Where a reader that had reached ``address`` goes on when the stream now ends before it. By default at the
+        first record: the stream was recreated."""
         return extent.first
 
     def byte_count(self, stream: str, start: int, end: int) -> int | None:
-        """About how many bytes are between two addresses; ``None`` where only reading would tell."""
+        """Approximate bytes between two addresses; ``None`` if only reading would determine them."""
         return None
 
     def record_count(self, stream: str, start: int, end: int) -> int | None:
-        """About how many records are between two addresses; ``None`` where only reading would tell."""
+        """Approximate records between two addresses; ``None`` if only reading would determine them."""
         return None
 
     def close(self) -> None:  # noqa: B027 - most followers keep nothing open
-        """Give back what is open."""
+        """Release what is open."""
 
 
 def cut_by_scan(store: Store, split: Split, limit: CutLimit) -> Cut:
-    """As :meth:`Follower.cut`, by a scan of the addresses and lengths in ``split``, which has an end: as much of it as
-    fits, and one record more."""
+    """As :meth:`Follower.cut`, by scanning the addresses and lengths in ``split``, which must have an end. Reads what
+    fits and one record more."""
     assert split.end is not None
     count = size = 0
     for addresses, lengths in _measured(store, split, limit):
@@ -121,29 +119,28 @@ def cut_by_scan(store: Store, split: Split, limit: CutLimit) -> Cut:
 
 
 def _measured(store: Store, split: Split, limit: CutLimit) -> Iterator[tuple[list[int], list[int]]]:
-    """Addresses and lengths of records, piece by piece. Of two columns that make an address the first is above 32 bits
-    of the second."""
+    """Batches of record addresses and lengths. If two columns make an address, the first is the upper 32 bits."""
     rows = CUT_ROWS if limit.records is None else min(CUT_ROWS, limit.records + 1)
     *high, low = store.address_columns
-    for batch in store.scan_split(split, columns=[*high, low, "length"], max_rows=rows, on_fault=_pass):
+    for batch in store.scan_split(split, columns=[*high, low, "length"], max_rows=rows, on_fault=_ignore):
         addresses = batch.data[low].to_list(batch.row_count)
         for name in high:
             addresses = [a << 32 | b for a, b in zip(batch.data[name].to_list(batch.row_count), addresses, strict=True)]
         yield addresses, batch.data["length"].to_list(batch.row_count)
 
 
-def _pass(fault: Fault) -> None:
-    """Damage is told by those who read the part."""
+def _ignore(fault: Fault) -> None:
+    """Whoever reads the part reports its damage."""
 
 
 class StoreFollower(Follower):
-    """Follows a store of any family by looking at its streams anew: each look costs what ``ls`` costs."""
+    """Follows a store of any family by listing its streams again: each poll costs as much as ``ls``."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def poll(self) -> dict[str, StreamExtent]:
-        """See :meth:`Follower.poll`. Streams of which no end is known are left out."""
+        """See :meth:`Follower.poll`. Streams whose end is unknown are left out."""
         self._store.storage.forget()
         found = {}
         for info in self._store.streams():
@@ -154,19 +151,19 @@ class StoreFollower(Follower):
         return found
 
     def cut(self, stream: str, start: int, end: int, limit: CutLimit) -> Cut:
-        """By a scan."""
+        """See :meth:`Follower.cut`; scans the part."""
         return cut_by_scan(self._store, Split(stream, start, end, 0), limit)
 
     def splits(self, stream: str, start: int, end: int, *, split_bytes: int = DEFAULT_SPLIT_BYTES) -> list[Split]:
-        """Those of the store."""
+        """See :meth:`Store.splits`."""
         return self._store.splits(stream, start=start, end=end, split_bytes=split_bytes)
 
     def parse_address(self, text: str) -> int:
-        """As the store does."""
+        """See :meth:`Store.parse_address`."""
         return self._store.parse_address(text)
 
     def format_address(self, address: int) -> str:
-        """As the store does."""
+        """See :meth:`Store.format_address`."""
         return self._store.format_address(address)
 
     def close(self) -> None:

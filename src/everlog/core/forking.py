@@ -1,7 +1,7 @@
-"""What a process that forks leaves behind in its child: one registry for all that holds files, locks or threads.
+"""One registry of the objects that a forked child must abandon because they hold files, locks or threads.
 
-A child has copies of its parent's objects, but not its threads, and its open files are the parent's: a lock that both
-have open would outlive the parent.
+A child has copies of its parent's objects but not its threads, and shares the parent's open files: a lock on a file
+that both have open would outlive the parent.
 """
 
 from __future__ import annotations
@@ -15,37 +15,37 @@ T = TypeVar("T")
 
 
 class OpenObjects(Generic[T]):
-    """The objects of one kind that are open, as long as somebody holds them. ``leave_in_child`` is called for each of
-    them in a forked child; kinds take their turns in the order in which they were made."""
+    """The open objects of one kind, held weakly. In a forked child ``abandon`` is called for each of them; kinds take
+    turns in the order of their creation."""
 
-    def __init__(self, leave_in_child: Callable[[T], None]) -> None:
-        self._leave = leave_in_child
+    def __init__(self, abandon: Callable[[T], None]) -> None:
+        self._abandon = abandon
         self._objects: weakref.WeakSet[T] = weakref.WeakSet()
-        _leaving.append(self.leave)
+        _abandoning.append(self.abandon)
 
     def add(self, one: T) -> None:
-        """It is open."""
+        """Register an object that was opened."""
         self._objects.add(one)
 
     def discard(self, one: T) -> None:
-        """It is closed."""
+        """Forget an object that was closed."""
         self._objects.discard(one)
 
     def __iter__(self) -> Iterator[T]:
         return iter(list(self._objects))
 
-    def leave(self) -> None:
-        """Let go of all of them."""
+    def abandon(self) -> None:
+        """Abandon all of them, in a forked child."""
         for one in self:
-            self._leave(one)
+            self._abandon(one)
 
 
-_leaving: list[Callable[[], None]] = []
+_abandoning: list[Callable[[], None]] = []
 
 
-def _leave_all() -> None:
-    for leave in _leaving:
-        leave()
+def _abandon_all() -> None:
+    for abandon in _abandoning:
+        abandon()
 
 
-os.register_at_fork(after_in_child=_leave_all)
+os.register_at_fork(after_in_child=_abandon_all)

@@ -1,9 +1,9 @@
-"""Many appends, one sync: threads that wait for the disk at the same time share what one of them asks of it.
+"""Group commit: threads that wait for the disk at the same time share one sync.
 
-Each append joins the *round* that is open. The first thread that finds nobody syncing closes the round, opens the next
-and syncs for all in it; those that come meanwhile wait for the next one. Left to itself that settles at two halves that
-take turns: so whoever leads waits a small part of a sync's time for the threads of the last round to come back, if they
-are on their way. A thread alone never waits.
+Each append joins the open *round*. The first thread that finds no sync running closes the round, opens the next one and
+syncs for everybody in it; threads that arrive during the sync wait for the next round. Left alone, this settles into
+two halves that take turns. So the leader waits a small fraction of a sync's time for the threads of the last round that
+are on their way back. A single thread never waits.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from collections.abc import Callable
 from everlog.errors import EverlogError, WriteFailed
 
 GATHER_PART = 0.2
-"""Of the time that the last sync took: so long a leader waits at most for others."""
+"""How long a leader waits for others at most, as a fraction of the last sync's duration."""
 
 
 class Round:
-    """Appends that one sync makes durable, or fails, and the threads that made them."""
+    """Appends that one sync makes durable or fails, and the threads that made them."""
 
     __slots__ = ("error", "is_done", "threads")
 
@@ -29,17 +29,24 @@ class Round:
         self.threads: set[int] = set()
 
     def check(self) -> None:
-        """Raise the error, a new one for each thread that waited."""
+        """Raise the sync's error, as a new exception for each waiting thread."""
         error = self.error
         if not self.is_done:
-            raise WriteFailed("sync", found="an interrupted one", expected="one that ends")
+            raise _interrupted()
         if error is not None:
-            raise WriteFailed(error.where, found=error.found, expected=error.expected, hint=error.hint) from error
+            raise WriteFailed(
+                error.where, found=error.found, expected=error.expected, hint=error.hint, message=error.message
+            ) from error
+
+
+def _interrupted() -> WriteFailed:
+    message = "the sync was interrupted: the messages it covers may not be on disk"
+    return WriteFailed("sync", found="interrupted", expected="a complete sync", message=message)
 
 
 class GroupCommit:
-    """The ``sync`` that callers give must cover every append that joined before it is called. One sync runs at a time,
-    so a failure, which the system tells only once, meets the appends that it concerns."""
+    """Runs one sync at a time, so that a failure, which the system reports only once, reaches exactly the appends that
+    it concerns. The ``sync`` that callers pass must cover every append that joined before it is called."""
 
     def __init__(self) -> None:
         self._open = Round()
@@ -51,7 +58,7 @@ class GroupCommit:
         self._awaited = 0
 
     def join(self) -> Round:
-        """The round of an append that was just written; call it before anybody can write the next one."""
+        """The round of an append that was just written. Call it before anybody can write the next one."""
         with self._joined:
             joined = self._open
             joined.threads.add(threading.get_ident())
@@ -77,8 +84,8 @@ class GroupCommit:
         joined.check()
 
     def settle(self, sync: Callable[[], None]) -> None:
-        """Sync now, for all that have joined so far, with ``sync``: the file is about to be another one. Raises its
-        error."""
+        """Sync everything that has joined so far, now, with ``sync``: for writers that are about to switch files.
+        Raises its error."""
         me = object()
         try:
             with self._changed:
@@ -92,7 +99,7 @@ class GroupCommit:
         done.check()
 
     def _step_down(self, me: object) -> None:
-        """After Ctrl-C: if ``me`` leads, let another one."""
+        """After Ctrl-C: stop leading, if ``me`` leads, and wake the others."""
         with self._changed:
             if self._leader is me:
                 self._leader = None
@@ -100,7 +107,7 @@ class GroupCommit:
                 self._changed.notify_all()
 
     def _gather(self) -> None:
-        """Wait a little for the threads of the last round that are not in this one yet."""
+        """Wait briefly for threads of the last round that have not joined this one yet."""
         deadline = time.monotonic() + self._last_seconds * GATHER_PART
         with self._joined:
             self._awaited = len(self._last_threads | self._open.threads)
@@ -110,7 +117,7 @@ class GroupCommit:
 
     def _lead(self, sync: Callable[[], None]) -> Round:
         closed = self._open
-        error: EverlogError | None = WriteFailed("sync", found="an interrupted one", expected="one that ends")
+        error: EverlogError | None = _interrupted()
         begun = time.monotonic()
         try:
             with self._joined:

@@ -1,7 +1,7 @@
-"""JSON from outside: options, notes, manifests, plans of repairs.
+"""Parses JSON from outside: options, notes, manifests, repair plans.
 
-``json.loads`` raises ``RecursionError`` for what is nested too deeply, takes ``NaN`` and makes infinity of ``1e999``,
-which fails where it becomes a whole number. Here all of that is no JSON.
+``json.loads`` raises ``RecursionError`` on deep nesting, accepts ``NaN``, and turns ``1e999`` into infinity, which
+fails later when it becomes an integer. Here all three are a :class:`ValueError`.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import math
 from typing import Any, NoReturn
 
 MAX_DEPTH = 200
-"""Of arrays and objects inside each other. The deepest that everlog writes are messages with groups inside groups."""
+"""Nested arrays and objects. The deepest JSON that everlog writes is messages with groups inside groups."""
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The value. Raises :class:`ValueError` for what is no JSON, for numbers that are infinite, and beyond
+    """Parse a JSON text. Raises :class:`ValueError` for invalid JSON, infinite numbers, and nesting beyond
     ``MAX_DEPTH``."""
     try:
         found = json.loads(text, parse_constant=_refuse, parse_float=_finite)
@@ -26,7 +26,7 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def _refuse(text: str) -> NoReturn:
-    raise ValueError(f"the number {text}")
+    raise ValueError(f"{text} is not a JSON number")
 
 
 def _finite(text: str) -> float:

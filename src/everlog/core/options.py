@@ -12,19 +12,18 @@ from everlog.errors import UsageError, WrongType
 T = TypeVar("T")
 MIN_INT64, MAX_INT64 = -(1 << 63), (1 << 63) - 1
 MAX_NUMBER_TEXT = 100
-"""Characters of a number, spaces counted: 64 bits in binary are 66."""
+"""Longest text of a number in characters, including spaces: 64 bits in binary take 66."""
 _PREFIXES = ("0x", "0o", "0b")
 
 
 def option_names(kind: type) -> frozenset[str]:
-    """The names that an options dataclass knows."""
+    """The option names of an options dataclass."""
     return frozenset(f.name for f in fields(kind))
 
 
 def fill(kind: type[T], values: Mapping[str, Any]) -> T:
-    """An options object. Raises :class:`UsageError` for a name that it does not know; its ``__post_init__`` checks
-    the values.
-    """
+    """Create an options object. Raises :class:`UsageError` for an unknown name; the class's ``__post_init__`` checks
+    the values."""
     known = option_names(kind)
     if unknown := sorted(values.keys() - known):
         expected = f"known: {', '.join(sorted(known))}" if known else "there are none"
@@ -35,8 +34,8 @@ def fill(kind: type[T], values: Mapping[str, Any]) -> T:
 
 
 def whole_number(name: str, text: str, least: int = MIN_INT64, most: int = MAX_INT64) -> int:
-    """Of an option's text, decimal or such as ``0x1f``. Raises :class:`UsageError` for what is none, and for one beyond
-    ``least`` and ``most``."""
+    """Parse an option's text, decimal or prefixed as ``0x1f``. Raises :class:`UsageError` if it is not a whole number
+    from ``least`` to ``most``."""
     expected = "a whole number" if (least, most) == (MIN_INT64, MAX_INT64) else f"a whole number from {least} to {most}"
     base = 0 if text.strip().lstrip("+-")[:2].lower() in _PREFIXES else 10
     try:
@@ -49,6 +48,6 @@ def whole_number(name: str, text: str, least: int = MIN_INT64, most: int = MAX_I
 
 
 def check_type(name: str, value: object, kind: type | UnionType, expected: str) -> None:
-    """Raises :class:`WrongType` for an argument of another type, before anything is done with it."""
+    """Raise :class:`WrongType` if an argument has another type. Call it before acting on the argument."""
     if not isinstance(value, kind) or isinstance(value, bool):
         raise WrongType(name, found=repr(value), expected=expected)

@@ -1,4 +1,4 @@
-"""One message as a reader sees it."""
+"""A message as readers get it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """``address`` finds the record again and orders it within its stream (text form, as on the command line);
-    ``fields`` are the family's own (``position``, ``marker``, ``sequence``, ...). ``timestamp_ns`` is nanoseconds
-    since 1970, or ``None`` where the family keeps no time.
-    """
+    """One message. ``address`` identifies the record and orders it within its stream (as text, as on the command line);
+    ``fields`` are the family's own (``position``, ``marker``, ``sequence``, ...). ``timestamp_ns`` is nanoseconds since
+    1970, ``None`` if the family records no time."""
 
     stream: str
     address: str

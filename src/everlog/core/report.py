@@ -1,4 +1,4 @@
-"""What ``verify`` finds. Reading never repairs: a report says what is wrong and how it could be mended, no more."""
+"""The results of ``verify``. Reading never repairs: a report only says what is wrong and how to repair it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from enum import Enum
 from typing import Any
 
 Progress = Callable[[str, int, int], None]
-"""``progress(what, done_bytes, total_bytes)``: called now and then by long work."""
+"""``progress(what, done_bytes, total_bytes)``: called from time to time during long work."""
 
 
 class Severity(Enum):
-    """``FAULT``: something is lost, unreadable or would stop the real system (exit code 1). ``NOTE``: it heals by
-    itself, or is odd but harmless (exit code 0).
-    """
+    """``FAULT``: something is lost, unreadable or would stop the original system (exit code 1). ``NOTE``: it heals by
+    itself, or is odd but harmless (exit code 0)."""
 
     FAULT = "fault"
     NOTE = "note"
@@ -24,10 +23,9 @@ class Severity(Enum):
 class Fault:
     """One thing that is wrong.
 
-    ``code`` is a stable kebab-case name, the same in all reports (listed in ``docs/verify.md``); ``file`` is
-    relative to the store; ``offset`` is in that file, ``None`` when the file as a whole is meant; ``loses`` says
-    what a reader loses, ``repair`` how it could be mended; ``stream`` and ``address`` tell the first record
-    concerned, where there is one.
+    ``code`` is a stable kebab-case name, the same in all reports (listed in ``docs/verify.md``); ``file`` is relative
+    to the store; ``offset`` is a byte offset in it, ``None`` if the whole file is meant; ``loses`` says what a reader
+    loses, ``repair`` how to repair it; ``stream`` and ``address`` are those of the first record concerned, if any.
     """
 
     code: str
@@ -42,17 +40,17 @@ class Fault:
     address: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, as ``--json`` prints them."""
+        """Plain values, as printed by ``--json``."""
         return asdict(self) | {"severity": self.severity.value}
 
     def __str__(self) -> str:
         place = self.file if self.offset is None else f"{self.file} at offset {self.offset}"
-        return f"{place}: {self.code}: found {self.found}, expected {self.expected}; a reader loses {self.loses}"
+        return f"{place}: {self.code}: {self.found}; expected {self.expected}; readers lose {self.loses}"
 
 
 @dataclass(slots=True)
 class Report:
-    """The result of checking one store. Counts are of what was looked at and found whole."""
+    """The result of checking one store. The counts cover what was checked and found intact."""
 
     store: str
     family: str
@@ -68,16 +66,16 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """No fault; notes do not count."""
+        """Whether there are no faults; notes do not count."""
         return not any(f.severity is Severity.FAULT for f in self.faults)
 
     @property
     def exit_code(self) -> int:
-        """0 or 1, as the command line returns it."""
+        """The command line's exit code: 0 or 1."""
         return 0 if self.ok else 1
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, as ``--json`` prints them."""
+        """Plain values, as printed by ``--json``."""
         return {
             "store": self.store,
             "family": self.family,
@@ -92,11 +90,11 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class VerifyPart:
-    """A part of a store's verification that can be done by itself, in another process too. ``byte_count`` is an
-    estimate of the work; ``context`` is the family's own, small and picklable, ``None`` for the whole store.
+    """A part of a store that can be verified on its own, also in another process. ``byte_count`` estimates the work;
+    ``context`` belongs to the family, is small and picklable, and ``None`` for the whole store.
 
-    Damage may lie across parts. Where one of those with the same ``again`` finds anything, all of them are to be
-    replaced by one part with that context (see :func:`everlog.core.verification.join`).
+    Damage may span parts. If any of the parts with the same ``again`` reports something, all of them are replaced by
+    one part with that context (see :func:`everlog.core.verification.join`).
     """
 
     byte_count: int

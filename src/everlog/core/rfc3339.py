@@ -1,4 +1,4 @@
-"""Times as RFC 3339 writes them, in UTC and to the nanosecond."""
+"""Formats times as RFC 3339, in UTC with nanoseconds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from everlog.time_units import NS_PER_S
 
 
 def rfc3339(timestamp_ns: int) -> str | None:
-    """``2024-05-06T07:08:09.123456789Z``, as Go prints times; ``None`` for a time that no calendar has."""
+    """``2024-05-06T07:08:09.123456789Z``, as Go prints times; ``None`` for a time outside the calendar."""
     seconds, rest = divmod(timestamp_ns, NS_PER_S)
     try:
         return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"

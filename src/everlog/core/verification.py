@@ -1,4 +1,4 @@
-"""Putting the reports of a verification's parts together."""
+"""Combines the reports of a verification's parts."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from everlog.core.report import Report, VerifyPart
 
 Checked = Sequence[tuple[VerifyPart, Report]]
-"""Parts of a store, and what each has told."""
+"""Parts of a store, each with its report."""
 
 
 def parts_to_repeat(found: Checked) -> list[VerifyPart]:
-    """What several parts have looked at, and is not sound: each of these is to be checked in one piece, because damage
-    may lie where two of the parts meet."""
+    """The groups of parts that reported something, each as one part to check in one piece: damage may lie where two of
+    the parts meet."""
     byte_counts: dict[str, int] = {}
     contexts = {repr(context): context for context in _unsound(found)}
     for part, _ in found:
@@ -21,7 +21,7 @@ def parts_to_repeat(found: Checked) -> list[VerifyPart]:
 
 
 def join(path: str, family: str, found: Checked, repeated: Checked = ()) -> Report:
-    """The report that ``store.verify()`` gives, out of the reports of all its parts and of those to be repeated."""
+    """Combine the reports of all parts, and of the repeated ones, into the report that ``store.verify()`` returns."""
     joined = Report(path, family)
     unsound = _unsound(found)
     for _, report in (*((part, report) for part, report in found if part.again not in unsound), *repeated):

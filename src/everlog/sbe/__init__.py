@@ -32,5 +32,5 @@ else:
         "load_schema": "everlog.sbe.schema",
         "parse_schema": "everlog.sbe.schema",
     }
-    # Name to module: each is imported when it is asked for, so that a command that decodes nothing imports none of it.
+    # Each is imported on first use, so that commands that decode nothing import none of them.
     __getattr__, __dir__, __all__ = lazy_names(__name__, _homes)

@@ -1,7 +1,7 @@
-"""SBE messages in bulk: the payload column of a scan's batches into columns of template, fields and JSON.
+"""Decodes SBE messages in bulk: from the payload column of a scan's batches to columns for template, fields and JSON.
 
-The fixed block of one message becomes typed columns in the kernel, without a Python object for a row. All that a
-message has, its groups and variable data too, is in the JSON column, which is made message by message.
+The kernel turns the fixed block of one message into typed columns without a Python object per row. The JSON column has
+the whole message, including groups and variable-length data, and is made message by message.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from everlog.sbe.values import decoded_text
 
 PAYLOAD = "payload"
 TEMPLATE = Column(
-    "sbe_template", ColumnType.UTF8, "name of the SBE message; null where the payload is none of the schema"
+    "sbe_template", ColumnType.UTF8, "name of the SBE message; null if the payload is not a message of the schema"
 )
 JSON = Column("sbe", ColumnType.UTF8, "the SBE message as a JSON object, null where it can't be decoded", is_json=True)
 PREFIX = "sbe_"
@@ -49,7 +49,7 @@ _NUMBER_TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class FieldColumn:
-    """A field of a message's block as a column. ``type`` is what the column has; an enum's is its names."""
+    """A field of a message's block as a column. An enum's column holds its names."""
 
     column: Column
     template_id: int
@@ -57,12 +57,12 @@ class FieldColumn:
 
     @property
     def is_always(self) -> bool:
-        """Whether each whole message has a value there: one of the schema's first version, that is not optional."""
+        """Whether every whole message has a value: the field is in the schema's first version and not optional."""
         return self.field.null is None and self.field.since == 0
 
     def take(self, blocks: Blocks) -> ColumnData:
         """The column's values."""
-        # Null values in an array are its elements'.
+        # An array's null value applies to its elements.
         field = replace(self.field, null=None) if self.field.is_array else self.field
         picks = [(self.template_id, field)]
         if field.code == "s" or field.is_array:
@@ -77,7 +77,7 @@ class FieldColumn:
         return data
 
     def _refuse_large(self, blocks: Blocks, taken: ColumnData) -> None:
-        """Raise :class:`UsageError` where a value became null because it is too large for a signed column."""
+        """Raise :class:`UsageError` if a value became null because it exceeds a signed column."""
         kind = ColumnType.UINT64
         whole = ColumnData(kind, *blocks.numbers([(self.template_id, self.field)], kind.code))
         if whole.null_count != taken.null_count:
@@ -85,8 +85,8 @@ class FieldColumn:
             raise UsageError(
                 f"column {self.column.name}",
                 found=str(max(value for value in values if value is not None)),
-                expected=f"at most {MAX_SIGNED}, the largest number of a signed column",
-                hint="take unsigned 64-bit numbers as they are: in Spark sbeUint64=decimal",
+                expected=f"at most {MAX_SIGNED} in a signed column",
+                hint="keep unsigned 64-bit numbers: in Spark sbeUint64=decimal",
             )
 
 
@@ -94,8 +94,8 @@ def field_columns(
     message: Message, prefix: str = PREFIX, *, uint64: ColumnType = ColumnType.UINT64
 ) -> tuple[FieldColumn, ...]:
     """The columns of a message's block: numbers, text, enums by name, sets as numbers, arrays of single bytes as
-    binary; those of composites as ``composite_member``. Constants and other arrays have none. ``uint64`` is what
-    unsigned numbers of 64 bits become: ``UINT64``, or ``INT64``, which refuses those that are too large."""
+    binary; composites' members as ``composite_member``. Constants and other arrays have none. ``uint64`` is the type
+    for unsigned 64-bit numbers: ``UINT64``, or ``INT64``, which refuses numbers that are too large."""
     found: list[FieldColumn] = []
     taken: set[str] = {TEMPLATE.name}
     for path, field in message.block.fields():
@@ -103,7 +103,7 @@ def field_columns(
             continue
         name = plain = prefix + "_".join(path)
         number = 1
-        while name.lower() in taken:  # names that differ in case only are one to Spark
+        while name.lower() in taken:  # Spark ignores the case of names
             number += 1
             name = f"{plain}_{number}"
         taken.add(name.lower())
@@ -129,14 +129,14 @@ def blocks_of(schema: Schema, batch: Batch) -> Blocks:
 
 
 class SbeColumns:
-    """Adds the decoded columns to batches.
+    """Adds decoded columns to batches.
 
-    ``message`` names the message whose block becomes typed columns, ``None`` for none. ``on_problem`` gets one line for
-    each kind of payload that can't be decoded, per template, the first time it is met; such a row has nulls. With
-    ``keep_rows`` (of a batch, those rows whose byte is 1) only rows stay that are such a message and have all fields
-    which it always has: those columns have no nulls then. ``uint64`` as in :func:`field_columns`: with
-    ``INT64``, ``extend`` raises :class:`UsageError` for a number that is too large. Raises :class:`UsageError` for a
-    message that the schema does not have.
+    ``message`` names the message whose block becomes typed columns, ``None`` for none. ``on_problem`` gets one line per
+    template for each kind of payload that can't be decoded, the first time it occurs; its row has nulls. With
+    ``keep_rows``, which filters a batch to the rows whose byte is 1, only rows remain that hold this message with all
+    the fields that it always has; those columns then have no nulls. ``uint64`` as in :func:`field_columns`: with
+    ``INT64``, ``extend`` raises :class:`UsageError` for a number that is too large. Raises :class:`UsageError` if the
+    schema lacks the message.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class SbeColumns:
         self._keep_rows = keep_rows if chosen else None
         self._template_id = chosen.template_id if chosen else NO_TEMPLATE
         self._least_length = max((c.field.end for c in self._fields.values() if c.is_always), default=0)
-        self._told: set[tuple[int, str]] = set()
+        self._reported: set[tuple[int, str]] = set()
         self.columns = self._all_columns()
         """All that ``extend`` can add: the template's name, the fields of the chosen message, the JSON text."""
 
@@ -167,24 +167,24 @@ class SbeColumns:
 
     @property
     def needs_payload(self) -> bool:
-        """Whether payloads have to be read even for none of ``columns``."""
+        """Whether payloads must be read even if none of ``columns`` is wanted."""
         return self._keep_rows is not None
 
     @property
     def default_columns(self) -> tuple[Column, ...]:
-        """The cheap ones: without the JSON text where a message was chosen."""
+        """The cheap columns: without the JSON text if a message was chosen."""
         return self.columns[:-1] if self._fields else self.columns
 
     def extend(self, batch: Batch, names: Collection[str]) -> Batch:
-        """The batch with those of ``columns`` that ``names`` has, and with the rows that are to stay. It must have the
-        column ``payload``."""
+        """The batch with the columns in ``names`` added, and filtered by ``keep_rows``. It must have the column
+        ``payload``."""
         wanted = [column for column in self.columns if column.name in names]
         if not wanted and self._keep_rows is None:
             return batch
         blocks = blocks_of(self.schema, batch)
-        self._tell_headers(blocks)
+        self._report_headers(blocks)
         if self._keep_rows is not None and (whole := blocks.whole(self._template_id, self._least_length)) is not None:
-            self._tell_short(blocks, whole)
+            self._report_short(blocks, whole)
             batch = self._keep_rows(batch, whole)
             blocks = blocks_of(self.schema, batch)
         data = dict(batch.data)
@@ -198,7 +198,7 @@ class SbeColumns:
         return Batch((*batch.schema, *wanted), batch.row_count, data)
 
     def objects(self, batch: Batch) -> Iterator[dict[str, Any] | None]:
-        """Each payload as ``{"template": name, **fields}``; ``None`` where it can't be decoded."""
+        """Each payload as ``{"template": name, **fields}``; ``None`` if it can't be decoded."""
         payload = batch.column(PAYLOAD)
         assert payload.offsets is not None
         data = memoryview(payload.values)
@@ -206,7 +206,7 @@ class SbeColumns:
             try:
                 yield self.schema.decode(data[start:end]).as_dict()
             except CorruptData as error:
-                self._tell_error(error, data[start:end])
+                self._report_error(error, data[start:end])
                 yield None
 
     def json_texts(self, batch: Batch) -> Iterator[str | None]:
@@ -220,59 +220,59 @@ class SbeColumns:
 
     # What can't be decoded
 
-    def _tell_headers(self, blocks: Blocks) -> None:
+    def _report_headers(self, blocks: Blocks) -> None:
         if self._on_problem is None:
             return
         for template_id, status in sorted(_header_kinds(blocks)):
             if status == SHORT:
-                self._tell(-1, "short", f"shorter than a message header of {self.schema.header.size} bytes")
+                self._report(-1, "short", f"shorter than a message header of {self.schema.header.size} bytes")
             elif status == OTHER_SCHEMA:
-                self._tell(-1, "schema", f"of another schema than id {self.schema.schema_id}")
+                self._report(-1, "schema", f"of another schema than id {self.schema.schema_id}")
             elif template_id not in self.schema.templates:
-                self._tell(template_id, "template", f"of template {template_id}, which the schema does not have")
+                self._report(template_id, "template", f"of template {template_id}, which the schema does not have")
             elif status == CUT:
-                self._tell(template_id, "cut", "shorter than its block")
+                self._report(template_id, "cut", "shorter than its block")
             else:
                 assert status == READY
 
-    def _tell_short(self, blocks: Blocks, whole: memoryview) -> None:
-        """Messages that are left out because their block ends before a field that all of them have."""
-        if self._on_problem is None or (self._template_id, "block") in self._told:
+    def _report_short(self, blocks: Blocks, whole: memoryview) -> None:
+        """Report messages that are left out because their block ends before a field that all of them have."""
+        if self._on_problem is None or (self._template_id, "block") in self._reported:
             return
         rows = zip(blocks.templates.tolist(), blocks.statuses.tolist(), whole.tolist(), strict=True)
         if (self._template_id, READY, 0) in rows:
-            self._tell(self._template_id, "block", f"of a block shorter than {self._least_length} bytes")
+            self._report(self._template_id, "block", f"of a block shorter than {self._least_length} bytes")
 
-    def _tell_error(self, error: CorruptData, payload: memoryview) -> None:
+    def _report_error(self, error: CorruptData, payload: memoryview) -> None:
         if self._on_problem is None:
             return
         header = self.schema.header
         if len(payload) < header.size:
-            self._tell(-1, "short", f"shorter than a message header of {header.size} bytes")
+            self._report(-1, "short", f"shorter than a message header of {header.size} bytes")
             return
         fields = (header.template_id, header.schema_id)
         template_id, schema_id = (
             int.from_bytes(payload[f.offset : f.end], "big" if f.big_endian else "little") for f in fields
         )
         if schema_id != self.schema.schema_id:
-            self._tell(-1, "schema", f"of another schema than id {self.schema.schema_id}")
+            self._report(-1, "schema", f"of another schema than id {self.schema.schema_id}")
         elif isinstance(error, UnknownMessage):
-            self._tell(template_id, "template", f"of template {template_id}, which the schema does not have")
+            self._report(template_id, "template", f"of template {template_id}, which the schema does not have")
         else:
             kind = "limit" if isinstance(error, LimitExceeded) else "cut"
-            self._tell(template_id, kind, f"damaged: {error}")
+            self._report(template_id, kind, f"damaged: {error}")
 
-    def _tell(self, template_id: int, kind: str, what: str) -> None:
-        if self._on_problem is None or (template_id, kind) in self._told:
+    def _report(self, template_id: int, kind: str, what: str) -> None:
+        if self._on_problem is None or (template_id, kind) in self._reported:
             return
-        self._told.add((template_id, kind))
+        self._reported.add((template_id, kind))
         message = self.schema.templates.get(template_id)
         name = f"{message.name}: " if message is not None else ""
         self._on_problem(f"SBE: {name}a payload is {what}; it and others of this kind are not decoded")
 
 
 def _header_kinds(blocks: Blocks) -> set[tuple[int, int]]:
-    """Each template and status that occurs. Most batches have one or few of them, which is seen without a look at each
+    """Each template and status that occurs. Most batches have only one or a few, which is found without visiting each
     row."""
     if blocks.common != NO_TEMPLATE:
         return {(blocks.common, READY)}
@@ -332,7 +332,7 @@ def _bits(present: Iterable[bool]) -> bytes:
 
 
 def _as_utf8(data: ColumnData, encoding: str) -> ColumnData:
-    """Text in some encoding as a column must have it."""
+    """Convert text in another encoding to UTF-8."""
     assert data.offsets is not None
     rows = len(data.offsets) - 1
     if bytes(data.values).isascii() and not encoding.startswith(("utf-16", "utf16", "utf-32", "utf32")):
@@ -346,14 +346,14 @@ def _as_utf8(data: ColumnData, encoding: str) -> ColumnData:
 
 
 def _named(blocks: Blocks, template_id: int, field: Field, labels: Enumeration) -> ColumnData:
-    """An enum's values by name. One that has none is its number, or its character, as text; a null value that has a
-    name is that name."""
+    """An enum's values by name. A value without a name is its number, or its character, as text; a null value that has
+    a name is that name."""
     names = {_signed(value): name.encode("utf-8", "backslashreplace") for value, name in labels.names.items()}
     if field.null is not None and _signed(int(field.null)) in names:
         field = replace(field, null=None)
     is_unsigned = field.code == "Q"
     others = derived.AS_CHARACTER if labels.is_char else derived.AS_UNSIGNED if is_unsigned else derived.AS_NUMBER
-    # A wider column than the field's own where that is no 64-bit one: names are looked up by 64-bit numbers.
+    # Widened to 64 bits: names are looked up by 64-bit numbers.
     values, _, validity, _ = blocks.numbers([(template_id, field)], "Q" if is_unsigned else "q")
     made = derived.named_text(values.cast("B").cast("q"), validity, names, others, len(values))
     return ColumnData(ColumnType.UTF8, *made)

@@ -1,8 +1,8 @@
-"""SBE messages to dictionaries. Also behind fixed structs of :mod:`everlog.layout`, whose texts are read here.
+"""Decodes SBE messages to dictionaries. The texts after fixed structs of :mod:`everlog.layout` are decoded here too.
 
-A message is taken apart as its writer's header says: with the writer's version and block length. Fields that this
-version lacks, or that its block is too short for, are ``None``; what a newer writer put behind the fields that the
-schema knows is stepped over. Source: FIX Simple Binary Encoding 1.0, message structure and schema extension.
+A message is decoded as its header says, with the writer's version and block length. Fields that this version lacks, or
+that the block is too short for, are ``None``; what a newer writer appended after the fields that the schema knows is
+skipped. Source: FIX Simple Binary Encoding 1.0, message structure and schema extension.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from everlog.sbe.messages import MessageSet
 from everlog.sbe.values import Convert, converter, decoded_text, item_format
 
 MAX_VALUES = 1 << 22
-"""Values of one message, in all of its groups together: a count of entries that take no bytes must end somewhere."""
+"""Values of one message, over all of its groups: it bounds groups whose entries take no bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecodedMessage:
-    """A message. ``fields`` are plain values in the order of the schema: numbers, text, ``None``; an enum's value by
-    its name (by number where it has none), a set as the list of its bits' names, an array as a list, a composite as a
-    dictionary, a group as a list of them; data without an encoding as ``bytes``. ``version`` is the writer's, ``end``
-    the offset behind the message."""
+    """A decoded message. ``fields`` are plain values in schema order: numbers, text, ``None``; an enum's value by name
+    (by number if it has none), a set as the list of its bits' names, an array as a list, a composite as a dictionary, a
+    group as a list of dictionaries; data without an encoding as ``bytes``. ``version`` is the writer's, ``end`` the
+    offset after the message."""
 
     template: str
     template_id: int
@@ -52,7 +52,7 @@ def decode_message(schema: MessageSet, data: Readable, at: int, where: str) -> D
     head = unpack(data, at)
     schema_id, template_id, version = head[schema_id_at], head[template_id_at], head[version_at]
     if schema_id != schema.schema_id:
-        raise UnknownMessage(where, offset=at, found=f"schema id {schema_id}", expected=str(schema.schema_id))
+        raise UnknownMessage(where, offset=at, found=f"schema id {schema_id}", expected=f"schema id {schema.schema_id}")
     message = schema.templates.get(template_id)
     if message is None:
         expected = f"a template of {schema.package or schema.where}"
@@ -91,13 +91,13 @@ def decode_block(
 def decode_texts(
     parts: Iterable[VarData], data: Readable, at: int, end: int, *, where: str = ""
 ) -> tuple[dict[str, Any], int]:
-    """Variable data at ``data[at:end]`` by name, and the offset behind it. Raises :class:`CorruptData` when it does not
-    fit."""
+    """Variable-length data at ``data[at:end]`` by name, and the offset after it. Raises :class:`CorruptData` if it does
+    not fit."""
     return _Reader(data, min(end, len(data)), 0xFFFFFFFF, where).var_data(parts, at)
 
 
 class _Reader:
-    """Takes one message apart. Nothing is read behind ``end``."""
+    """Decodes one message. Nothing is read beyond ``end``."""
 
     def __init__(self, data: Readable, end: int, version: int, where: str) -> None:
         self._data = data
@@ -107,7 +107,7 @@ class _Reader:
         self._left = MAX_VALUES
 
     def read(self, block: Block, at: int, length: int) -> tuple[dict[str, Any], int]:
-        """A block of ``length`` bytes, its groups and data; and the offset behind them."""
+        """A block of ``length`` bytes with its groups and data, and the offset after them."""
         if not 0 <= at <= self._end - length:
             raise self._error(at, f"{max(0, self._end - at)} bytes", f"a block of {length} bytes")
         fields = self._fields(block, at, length)
@@ -127,14 +127,14 @@ class _Reader:
         self._left -= plan.cost
         if self._left < 0:
             raise LimitExceeded(
-                self._where, offset=at, found="more values", expected=f"at most {MAX_VALUES} in a message"
+                self._where, offset=at, found="too many values", expected=f"at most {MAX_VALUES} in a message"
             )
         if self._version >= plan.newest and length >= plan.reach:
             return plan.build(plan.whole.unpack_from(self._data, at))
         return self._partly(block.members, at, length)
 
     def _partly(self, members: tuple[Member, ...], at: int, length: int) -> dict[str, Any]:
-        """As the plan does, one by one: some are absent."""
+        """As the plan does, field by field: some are absent."""
         made: dict[str, Any] = {}
         for member in members:
             if member.since > self._version:
@@ -166,7 +166,7 @@ class _Reader:
         return entries, at
 
     def var_data(self, parts: Iterable[VarData], at: int) -> tuple[dict[str, Any], int]:
-        """Texts and bytes by name, and the offset behind them."""
+        """Texts and bytes by name, and the offset after them."""
         made: dict[str, Any] = {}
         for part in parts:
             if part.since > self._version:
@@ -192,15 +192,14 @@ class _Reader:
 
 
 def _is_bounded(block: Block, version: int) -> bool:
-    """Whether each entry takes bytes even where its block has none."""
+    """Whether each entry takes bytes even if its block is empty."""
     return any(group.since <= version for group in block.groups) or any(v.since <= version for v in block.var_data)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How to read a block whose fields are all there. ``whole`` gives one item for each field, ``build`` makes the
-    dictionary of them. ``newest`` and ``reach``: the version and the length from which on it may be used. ``cost``:
-    values."""
+    """How to read a block with all fields present. ``whole`` returns one item per field, ``build`` makes the dictionary
+    from them. The plan applies from version ``newest`` and length ``reach`` on. ``cost`` is the number of values."""
 
     whole: struct.Struct
     build: Callable[[tuple[Any, ...]], dict[str, Any]]
@@ -211,7 +210,7 @@ class Plan:
 
 @lru_cache(maxsize=4096)
 def plan_of(block: Block) -> Plan:
-    """The plan of a block, made once."""
+    """The plan of a block, cached."""
     leaves = _leaves(block)
     steps, newest, _ = _steps(block.members, 0)
     return Plan(

@@ -1,13 +1,13 @@
-"""Dictionaries to SBE messages, in the schema's own version. Padding is zero, texts are padded with zeros.
+"""Encodes dictionaries as SBE messages, in the schema's own version. Padding is zeros; texts are padded with zeros.
 
-What :mod:`everlog.sbe.decode` gives can be encoded again: constants may be among the values if they are as the schema
-has them.
+The output of :mod:`everlog.sbe.decode` can be encoded again: the values may include constants if they equal the
+schema's.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from everlog.errors import UsageError
@@ -37,7 +37,7 @@ def encode_block(block: Block, values: Mapping[str, Any]) -> bytes:
     does not fit."""
     known = {part.name for part in (*block.members, *block.groups, *block.var_data)}
     if unknown := sorted(values.keys() - known):
-        raise UsageError(block.name, found=f"a value for {', '.join(unknown)}", expected="names that the schema has")
+        raise _unknown(block.name, unknown)
     body = bytearray(block.size)
     _put_members(body, block.members, values, block.name)
     parts = [bytes(body)]
@@ -46,19 +46,28 @@ def encode_block(block: Block, values: Mapping[str, Any]) -> bytes:
     return b"".join(parts)
 
 
+def _unknown(where: str, names: Iterable[object]) -> UsageError:
+    text = ", ".join(map(str, names))
+    message = f"the schema has no {text} in {where}"
+    return UsageError(where, found=f"a value for {text}", expected="names that the schema has", message=message)
+
+
 def _put_members(body: bytearray, members: tuple[Member, ...], values: Mapping[str, Any], where: str) -> None:
     for member in members:
         value = values.get(member.name)
         if isinstance(member, Constant):
             if value is not None and value != member.value:
-                raise UsageError(f"{where}.{member.name}", found=repr(value)[:80], expected=f"{member.value!r}, always")
+                raise UsageError(
+                    f"{where}.{member.name}", found=repr(value)[:80], expected=f"the constant {member.value!r}"
+                )
         elif isinstance(member, Composite):
             inner = {} if value is None else value
             if not isinstance(inner, Mapping):
-                raise UsageError(f"{where}.{member.name}", found=repr(value)[:80], expected="values by name")
+                raise UsageError(
+                    f"{where}.{member.name}", found=repr(value)[:80], expected="a mapping of values by name"
+                )
             if unknown := sorted(inner.keys() - {part.name for part in member.members}):
-                found = f"a value for {', '.join(map(str, unknown))}"
-                raise UsageError(f"{where}.{member.name}", found=found, expected="names that the schema has")
+                raise _unknown(f"{where}.{member.name}", unknown)
             _put_members(body, member.members, inner, f"{where}.{member.name}")
         else:
             body[member.offset : member.end] = pack_field(member, value)
@@ -93,4 +102,5 @@ def _put_number(head: bytearray, field: Field, value: int, what: str) -> None:
     try:
         struct.pack_into(field.order + field.format, head, field.offset, value)
     except struct.error:
-        raise UsageError(what, found=str(value), expected=f"what {field.type_name} can hold") from None
+        message = f"{what} {value} does not fit {field.type_name}"
+        raise UsageError(what, found=str(value), expected=f"a {field.type_name}", message=message) from None

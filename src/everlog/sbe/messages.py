@@ -11,7 +11,7 @@ from everlog.fields import Block, Field
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message of a schema. ``since`` and ``deprecated`` are versions of the schema, 0 where it does not say."""
+    """A message of a schema. ``since`` and ``deprecated`` are schema versions, 0 if the schema does not give them."""
 
     name: str
     template_id: int
@@ -22,7 +22,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What stands before each message: a block with at least the four fields that tell which message it is."""
+    """The header of each message: a block with at least the four fields that identify the message."""
 
     block: Block
     block_length: Field
@@ -32,13 +32,13 @@ class Header:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
         return self.block.size
 
 
 @dataclass(frozen=True, slots=True)
 class MessageSet:
-    """The messages of a schema. ``where`` is the file it was read from."""
+    """The messages of a schema. ``where`` names the file it was read from."""
 
     where: str
     package: str
@@ -53,5 +53,6 @@ class MessageSet:
         """The message of that name. Raises :class:`UsageError`."""
         if name not in self.messages:
             known = ", ".join(list(self.messages)[:20])
-            raise UsageError(self.where, found=f"no message {name!r}", expected=f"one of {known}")
+            message = f"{self.where} has no message {name!r}; it has {known}"
+            raise UsageError(self.where, found=f"no message {name!r}", expected=f"one of {known}", message=message)
         return self.messages[name]

@@ -1,6 +1,6 @@
-"""SBE schemas: XML to messages, each a :class:`~everlog.fields.Block` with a template id.
+"""Parses SBE schemas: from XML to messages, each a :class:`~everlog.fields.Block` with a template id.
 
-Source: FIX Simple Binary Encoding 1.0, message schema; as Real Logic's sbe-tool, and so Aeron, understands it.
+Source: FIX Simple Binary Encoding 1.0, message schema, as understood by Real Logic's sbe-tool and hence Aeron.
 """
 
 from __future__ import annotations
@@ -25,43 +25,45 @@ _UNSIGNED = "BHI"
 
 
 class Schema(MessageSet):
-    """A message schema that encodes and decodes; it can be pickled."""
+    """A message schema that encodes and decodes. Can be pickled."""
 
     __slots__ = ()
 
     def decode(self, payload: Readable, at: int = 0, *, where: str = "SBE message") -> DecodedMessage:
-        """Decode the message whose header is at ``payload[at:]``; what is behind it is not looked at.
+        """Decode the message whose header is at ``payload[at:]``; bytes after the message are ignored.
 
-        Raises :class:`UnknownMessage` for another schema's or template's, :class:`CorruptData` for one that does not
-        fit its bytes, :class:`LimitExceeded` for one of more values than ``MAX_VALUES``.
+        Raises :class:`UnknownMessage` for another schema or an unknown template, :class:`CorruptData` if the message
+        does not fit its bytes, :class:`LimitExceeded` for more than ``MAX_VALUES`` values.
         """
         return decode_message(self, payload, at, where)
 
     def encode(self, name: str, values: Mapping[str, Any]) -> bytes:
-        """A message with its header, in this version of the schema. A field that may be null can be left out, as can
-        groups and variable data, which are then empty. Raises :class:`UsageError` for a value that is missing, unknown
-        or does not fit."""
+        """A message with its header, in this version of the schema. Optional fields may be omitted, as may groups and
+        variable-length data, which are then empty. Raises :class:`UsageError` for a value that is missing, unknown or
+        does not fit."""
         return encode_message(self, self.message(name), values)
 
 
 def load_schema(path: str | Path, *, allow_includes: bool = False) -> Schema:
-    """Read a schema file. ``allow_includes``: files beside it may be included, none from elsewhere.
+    """Read a schema file. ``allow_includes`` permits including files in the same folder.
 
-    Raises :class:`InvalidSchema` for what is no schema, has a document type or is over a limit, and
-    :class:`StoreUnavailable` when the file can't be read.
+    Raises :class:`InvalidSchema` if the file is not a schema, has a document type or exceeds a limit, and
+    :class:`StoreUnavailable` if it can't be read.
     """
     path = Path(path)
 
     def include(reference: str) -> tuple[bytes, str]:
         if reference in ("", ".", "..") or any(mark in reference for mark in "/\\:%\0"):
-            raise InvalidSchema(str(path), found=f"include of {reference!r}", expected="the name of a file beside it")
+            raise InvalidSchema(
+                str(path), found=f"include of {reference!r}", expected="the name of a file in the same folder"
+            )
         return read_schema_file(path.parent / reference), str(path.parent / reference)
 
     return _schema(parse_xml(read_schema_file(path), str(path), include if allow_includes else None), str(path))
 
 
 def parse_schema(data: bytes | str, *, name: str = "schema") -> Schema:
-    """A schema from its XML, in which nothing can be included. Raises :class:`InvalidSchema`."""
+    """A schema from its XML, without includes. Raises :class:`InvalidSchema`."""
     return _schema(parse_xml(data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data, name), name)
 
 
@@ -135,7 +137,7 @@ def _block(element: Element, types: Types, name: str, since: int) -> Block:
         if child.tag == "data":
             data.append(_var_data(child, types, own, version))
         elif data or (groups and child.tag == "field"):
-            raise child.error(f"<{child.tag}> {own} behind groups or data", "fields, then groups, then data")
+            raise child.error(f"<{child.tag}> {own} after groups or data", "fields, then groups, then data")
         elif child.tag == "group":
             groups.append(_group(child, types, own, version))
         else:
@@ -148,10 +150,10 @@ def _block(element: Element, types: Types, name: str, since: int) -> Block:
 
 
 def _member(child: Element, types: Types, name: str, since: int, end: int) -> tuple[Member, int]:
-    """A field behind the one that ends at ``end``, and where it ends."""
+    """A field placed after the one that ends at ``end``, and its own end."""
     start = child.number("offset", 0) or end
     if start < end:
-        raise child.error(f"offset {start} of {name}", f"{end} or more, behind the field before")
+        raise child.error(f"offset {start} of {name}", f"{end} or more, after the field before it")
     kind = types.named(child.require("type"), child)
     place = Place(
         name,
@@ -178,7 +180,7 @@ def _var_data(child: Element, types: Types, name: str, since: int) -> VarData:
     length = _unsigned(composite, "length", child)
     body = next((m for m in composite.members if isinstance(m, Field) and m.name == "varData"), None)
     if body is None or body.size > 1 or body.offset < length.end:
-        raise child.error(f"composite {kind}", "varData in it, of one byte each, behind length")
+        raise child.error(f"composite {kind}", "varData in it, of one byte each, after length")
     own = next((e for e in types.named(kind, child).named("type") if e.get("name") == "varData"), None)
     encoding = body.encoding
     if encoding is None and own is not None and own.get("characterEncoding"):

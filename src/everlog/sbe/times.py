@@ -1,8 +1,8 @@
-"""Times of records out of a field of their SBE messages, for stores whose records carry none of their own.
+"""Takes records' times from a field of their SBE messages, for stores that record no times.
 
-``sbe:FIELD`` or ``sbe:FIELD:UNIT`` says where: a field of that name (``composite.member`` for one in a composite) in
-the fixed block of whatever message a record is, counted in ``ns``, ``us``, ``ms`` or ``s`` since 1970. Without a unit
-the field's ``timeUnit`` in the schema holds, else nanoseconds.
+``sbe:FIELD`` or ``sbe:FIELD:UNIT`` names the source: a field of that name (``composite.member`` inside a composite) in
+the fixed block of any message, counted in ``ns``, ``us``, ``ms`` or ``s`` since 1970. Without a unit the field's
+``timeUnit`` in the schema applies, or else nanoseconds.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ _OPTION = "timestamp_from"
 
 
 def split_source(source: str) -> tuple[str, str | None]:
-    """``sbe:FIELD[:UNIT]`` to field and unit. Raises :class:`UsageError`."""
+    """Split ``sbe:FIELD[:UNIT]`` into field and unit. Raises :class:`UsageError`."""
     field, colon, unit = source.removeprefix(PREFIX).partition(":")
     if not source.startswith(PREFIX) or not field or (colon and unit not in UNITS):
         raise UsageError(
-            _OPTION, found=repr(source), expected=f"sbe:FIELD or sbe:FIELD:UNIT, UNIT of {', '.join(UNITS)}"
+            _OPTION, found=repr(source), expected=f"sbe:FIELD or sbe:FIELD:UNIT with a UNIT of {', '.join(UNITS)}"
         )
     return field, unit or None
 
 
 class SbeTimes:
-    """Finds the times of a batch's payloads. Raises :class:`UsageError` for a source that no message of the schema has
-    as a whole number, or whose unit differs between messages and is not named."""
+    """Extracts the times of a batch's payloads. Raises :class:`UsageError` if no message of the schema has the field as
+    a whole number, or if no unit is given and the messages' units differ."""
 
     def __init__(self, schema: Schema | str | Path, source: str) -> None:
         self.schema = schema if isinstance(schema, Schema) else load_schema(schema)
@@ -44,11 +44,13 @@ class SbeTimes:
         self._picks = list(self._fields(name))
         if not self._picks:
             expected = f"a whole number in the block of a message of {self.schema.where}"
-            raise UsageError(_OPTION, found=f"field {name!r}", expected=expected)
+            message = f"{_OPTION}: no message of {self.schema.where} has a whole number {name!r} in its block"
+            raise UsageError(_OPTION, found=f"field {name!r}", expected=expected, message=message)
         units = {unit} if unit else {_SCHEMA_UNITS.get(field.time_unit or "", "ns") for _, field in self._picks}
         if len(units) > 1:
             found = f"{name!r} in {' and '.join(sorted(units))}"
-            raise UsageError(_OPTION, found=found, expected=f"one unit: sbe:{name}:ns, ...")
+            message = f"{_OPTION}: the unit of {name!r} differs between messages ({', '.join(sorted(units))})"
+            raise UsageError(_OPTION, found=found, expected="one unit", hint=f"name it: sbe:{name}:ns", message=message)
         self._factor = UNITS[units.pop()]
 
     def _fields(self, name: str) -> list[tuple[int, Field]]:
@@ -60,19 +62,19 @@ class SbeTimes:
         ]
 
     def of(self, batch: Batch) -> ColumnData:
-        """Nanoseconds since 1970 for each of the batch's payloads: null where a payload is no such message, is cut,
-        lacks the field, has its null value, or a time beyond what 64 bits of nanoseconds hold."""
+        """Nanoseconds since 1970 for each payload of the batch: null if it is not such a message, is cut, lacks the
+        field, has its null value, or if the time exceeds 64 bits of nanoseconds."""
         data = ColumnData(ColumnType.INT64, *blocks_of(self.schema, batch).numbers(self._picks, "q"))
         if self._factor > 1 and batch.row_count:
             most = MAX_TIME_NS // self._factor
             if max(data.values) > most or min(data.values) < -most:
-                _forget_beyond(data, most)
+                _null_beyond(data, most)
             data.values = kernel.multiply(data.values, self._factor, batch.row_count)
         return data
 
 
-def _forget_beyond(data: ColumnData, most: int) -> None:
-    """Null where a time has no 64-bit nanoseconds."""
+def _null_beyond(data: ColumnData, most: int) -> None:
+    """Make times null that exceed 64 bits of nanoseconds."""
     rows = len(data.values)
     bits = bytearray(b"\xff" * ((rows + 7) // 8)) if data.validity is None else bytearray(data.validity)
     for i, value in enumerate(data.values.tolist()):

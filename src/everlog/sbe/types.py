@@ -1,7 +1,7 @@
-"""The types of an SBE schema, put at a place in a block: fields, composites, constants.
+"""The types of an SBE schema, placed in a block: fields, composites, constants.
 
-Source: FIX Simple Binary Encoding 1.0, field encoding and schema; where that leaves room, what Real Logic's sbe-tool
-does (null values and ranges by primitive type, offsets in composites, a field's presence over its type's).
+Source: FIX Simple Binary Encoding 1.0, field encoding and schema; where it is silent, Real Logic's sbe-tool (null
+values and ranges by primitive type, offsets in composites, a field's presence overriding its type's).
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from everlog.sbe.xml import Element
 MAX_MEMBERS = 100_000
 MAX_NESTING = 16
 MAX_BLOCK_BYTES = 1 << 20
-"""Bounds of a schema: fields in all of its messages with composites written out, composites inside each other, bytes of
-a block."""
+"""Limits of a schema: fields in all messages with composites expanded, nesting of composites, bytes of a block."""
 
 PRIMITIVES: dict[str, tuple[str, int | float]] = {
     "char": ("s", 0),
@@ -44,8 +43,8 @@ _NUMBER = re.compile(r"[+-]?\d{1,20}")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where and how a type is used: the name and offset, the version that brought it there, and what the user of the
-    type says itself about presence and value (``None``: as the type says)."""
+    """Where and how a type is used: name, offset, the version that added it, and the presence and value that the user
+    of the type gives (``None``: as the type says)."""
 
     name: str
     offset: int = 0
@@ -63,7 +62,7 @@ class Types:
     def __init__(self, root: Element, *, big_endian: bool) -> None:
         self._big_endian = big_endian
         self._by_name: dict[str, Element] = {}
-        # By the element's id: fields of one enum share its names, of which there may be as many as fields.
+        # Keyed by the element's id: all fields of an enum share its names.
         self._enums: dict[int, tuple[str, int | float, Enumeration]] = {}
         self._numbers: dict[int, dict[str, int]] = {}
         self._left = MAX_MEMBERS
@@ -75,7 +74,7 @@ class Types:
                 self._by_name[name] = element
 
     def named(self, name: str, user: Element) -> Element:
-        """A type's element; primitive types have one, too. Raises :class:`InvalidSchema`, at the line of ``user``."""
+        """A type's element, also for primitive types. Raises :class:`InvalidSchema`, at the line of ``user``."""
         if name in self._by_name:
             return self._by_name[name]
         if name in PRIMITIVES:
@@ -83,10 +82,10 @@ class Types:
         raise user.error(f"type {name!r}", "a type of the schema")
 
     def put(self, element: Element, place: Place) -> tuple[Member, int]:
-        """A type at a place, and the bytes that it takes there."""
+        """Place a type in a block; returns its member and size in bytes."""
         self._left -= 1
         if self._left < 0:
-            raise element.error("more fields", f"at most {MAX_MEMBERS}, composites written out")
+            raise element.error("too many fields", f"at most {MAX_MEMBERS} with composites expanded")
         since = max(place.since, element.number("sinceVersion", 0))
         place = replace(place, since=since, doc=place.doc or element.get("description") or "")
         member, size = {"type": self._plain, "enum": self._enum, "set": self._set, "composite": self._composite}[
@@ -135,7 +134,7 @@ class Types:
         return _value(element, element.text, code)
 
     def _referenced(self, user: Element, reference: str) -> tuple[str, int, bool]:
-        """``Enum.value``: the value's name, its number, and whether that stands for a character."""
+        """Resolve ``Enum.value``: the value's name, its number, and whether it stands for a character."""
         name, _, wanted = reference.partition(".")
         element = self.named(name, user)
         if element.tag == "enum":
@@ -143,13 +142,13 @@ class Types:
             numbers = self._numbers.setdefault(id(element), {})
             if not numbers:
                 for number, known in enum.names.items():
-                    numbers.setdefault(known, number)  # of two of one name the first
+                    numbers.setdefault(known, number)  # the first of several with the same name
             if wanted in numbers:
                 return wanted, numbers[wanted], enum.is_char
-        raise user.error(f"valueRef {reference!r}", "an enum and one of its values, with a dot between")
+        raise user.error(f"valueRef {reference!r}", "an enum and one of its values, as ENUM.VALUE")
 
     def _encoding(self, element: Element) -> tuple[str, int | float]:
-        """The struct code of an enum's or set's values, and the value for none."""
+        """The struct code of an enum's or set's values, and its null value."""
         name = element.require("encodingType")
         if name in PRIMITIVES:
             return PRIMITIVES[name]
@@ -161,7 +160,7 @@ class Types:
         return code, null if text is None else _value(named, text, code)
 
     def _names(self, element: Element) -> tuple[str, int | float, Enumeration]:
-        """Struct code, value for none, and names of an enum."""
+        """An enum's struct code, null value and names."""
         if id(element) not in self._enums:
             self._enums[id(element)] = self._read_names(element)
         return self._enums[id(element)]
@@ -217,7 +216,7 @@ class Types:
             names.add(name)
             start = child.number("offset", end)
             if start < end:
-                raise child.error(f"offset {start}", f"{end} or more, behind the member before")
+                raise child.error(f"offset {start}", f"{end} or more, after the member before it")
             since = max(place.since, child.number("sinceVersion", 0))
             kind = self.named(child.require("type"), child) if child.tag == "ref" else child
             inner = Place(name, place.offset + start, since, path=(*place.path, own))
@@ -240,13 +239,13 @@ def _presence(element: Element, presence: str | None) -> str:
 
 
 def _value(element: Element, text: str, code: str) -> int | float:
-    """A number in an attribute or text; of a character its code."""
+    """A number in an attribute or text; for a character its code."""
     if code == "s":
         if len(text) != 1 or ord(text) > 0xFF:
             raise element.error(f"character {text!r}", "one character")
         return ord(text)
     try:
-        if code in "fd":  # as so many bits hold it
+        if code in "fd":  # rounded to the type's precision
             return float(struct.unpack(f"<{code}", struct.pack(f"<{code}", float(text)))[0])
         if _NUMBER.fullmatch(text.strip()):
             return _in_range(int(text), code)
@@ -264,7 +263,7 @@ def _in_range(value: int, code: str) -> int:
 
 
 def text_encoding(element: Element, name: str) -> str:
-    """Python's name of a character encoding. Raises :class:`InvalidSchema` for one that is none."""
+    """Python's name of a character encoding. Raises :class:`InvalidSchema` for an unknown one."""
     plain = name.strip().lower()
     if not _ENCODINGS.fullmatch(plain):
         raise element.error(f"characterEncoding {name!r}", "a known one, such as US-ASCII, UTF-8 or ISO-8859-1")

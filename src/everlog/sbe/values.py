@@ -1,4 +1,4 @@
-"""A field's bytes to a Python value and back: numbers, text, lists, names of enums and of a set's bits."""
+"""Converts a field's bytes to a Python value and back: numbers, text, lists, names of enums and of a set's bits."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Convert = Callable[[Any], Any]
 
 
 def item_format(field: Field) -> str:
-    """The :mod:`struct` format that gives a field as one item: an array of numbers as its bytes."""
+    """The :mod:`struct` format that reads a field as one item; an array of numbers is read as bytes."""
     return f"{field.size}s" if field.is_array else field.format
 
 
 def converter(field: Field) -> Convert | None:
-    """What makes a value of the item; ``None`` where it is the value already."""
+    """The function that converts the item to a value; ``None`` if the item is the value."""
     if field.is_array:
         return _array(field)
     if field.code == "s":
@@ -63,12 +63,12 @@ _BYTE_ORDERS: dict[str, tuple[str, tuple[bytes, ...]]] = {
     "utf16": ("utf-16-be", (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)),
     "utf32": ("utf-32-be", (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)),
 }
-"""Without a mark of the order, and the marks."""
+"""The encoding to use without a byte order mark, and the marks."""
 
 
 def decoded_text(data: bytes, encoding: str) -> str:
-    """Text; bytes that the encoding does not know become ``\\xNN``, so that nothing is lost. UTF-16 and UTF-32 that
-    do not say their byte order are big endian (RFC 2781), as they are to Java."""
+    """Decode a text; bytes that are invalid in the encoding become ``\\xNN``, so that nothing is lost. UTF-16 and
+    UTF-32 without a byte order mark are big endian (RFC 2781), as in Java."""
     named, marks = _BYTE_ORDERS.get(encoding.replace("-", "").replace("_", ""), ("", ()))
     if marks and not data.startswith(marks):
         encoding = named
@@ -98,7 +98,7 @@ def _chosen(labels: Choices) -> Convert:
 
 
 def pack_field(field: Field, value: Any) -> bytes:
-    """A field's bytes. ``None`` stands for null. Raises :class:`UsageError` for a value that it can't have."""
+    """A field's bytes; ``None`` stands for null. Raises :class:`UsageError` for a value that the field can't hold."""
     try:
         return _pack(field, value)
     except (struct.error, OverflowError, TypeError, ValueError) as error:
@@ -117,7 +117,7 @@ def _pack(field: Field, value: Any) -> bytes:
         return _pack_text(field, value)
     if value is None:
         if field.null is None:
-            raise UsageError(f"field {field.name}", found="no value", expected="a value: it is not optional")
+            raise _missing(field)
         value = field.null
     elif isinstance(field.labels, Enumeration):
         value = _value_of(field, field.labels, value)
@@ -126,26 +126,31 @@ def _pack(field: Field, value: Any) -> bytes:
     return struct.pack(field.order + field.format, value)
 
 
+def _missing(field: Field) -> UsageError:
+    where = f"field {field.name}"
+    return UsageError(where, found="no value", expected="given", message=f"{where} needs a value: it is not optional")
+
+
 def _items(field: Field, value: Any) -> list[Any]:
     if value is None and field.null is not None:
         return [field.null] * field.count
     items = list(value)
     if len(items) != field.count:
-        raise UsageError(f"field {field.name}", found=f"{len(items)} values", expected=f"{field.count}")
+        raise UsageError(f"field {field.name}", found=f"{len(items)} values", expected=f"{field.count} values")
     return items
 
 
 def _pack_text(field: Field, value: Any) -> bytes:
     if value is None:
         if field.null is None:
-            raise UsageError(f"field {field.name}", found="no value", expected="a value: it is not optional")
+            raise _missing(field)
         data = bytes((int(field.null),)) * field.count
     elif isinstance(value, bytes | bytearray):
         data = bytes(value)
     else:
         data = str(value).encode(field.encoding or "ascii")
     if len(data) > field.count:
-        raise UsageError(f"field {field.name}", found=f"{len(data)} bytes", expected=f"at most {field.count}")
+        raise UsageError(f"field {field.name}", found=f"{len(data)} bytes", expected=f"at most {field.count} bytes")
     return data.ljust(field.count, b"\0")
 
 

@@ -1,6 +1,7 @@
-"""XML of a schema, read with as little trust as bytes: no document type, so no entities; bounded size, depth, count.
+"""Reads a schema's XML with as little trust as bytes: no document type, hence no entities; bounded size, depth and
+count.
 
-Includes (XInclude) are refused unless they are asked for, and then only files beside the schema are taken.
+Includes (XInclude) are refused unless allowed, and then only name files in the schema's folder.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ MAX_SCHEMA_BYTES = 8 << 20
 MAX_ELEMENTS = 200_000
 MAX_DEPTH = 32
 MAX_INCLUDES = 32
-"""Bounds of a schema: of one file, of all elements, of elements inside each other, of files that it includes."""
+"""Limits of a schema: bytes of one file, all elements, nesting of elements, included files."""
 
 
 @dataclass(slots=True)
 class Element:
-    """An XML element: ``tag`` and attribute names without their prefix, ``text`` stripped."""
+    """An XML element: ``tag`` and attribute names without prefixes, ``text`` stripped."""
 
     tag: str
     attributes: dict[str, str]
@@ -35,7 +36,7 @@ class Element:
         return self.attributes.get(name, default)
 
     def require(self, name: str) -> str:
-        """An attribute that must be there and not empty. Raises :class:`InvalidSchema`."""
+        """An attribute that must be present and not empty. Raises :class:`InvalidSchema`."""
         value = self.attributes.get(name, "")
         if not value:
             raise self.error(f"<{self.tag}> without {name}", f"the attribute {name}")
@@ -61,17 +62,17 @@ class Element:
 
 
 def read_schema_file(path: Path) -> bytes:
-    """A file's bytes. Raises :class:`StoreUnavailable` when it can't be read, :class:`InvalidSchema` for one over
+    """A file's bytes. Raises :class:`StoreUnavailable` if it can't be read, :class:`InvalidSchema` over
     ``MAX_SCHEMA_BYTES``."""
     try:
         return read_small_file(path, MAX_SCHEMA_BYTES)
     except UsageError as error:
-        raise InvalidSchema(error.where, found=error.found, expected=error.expected) from None
+        raise InvalidSchema(error.where, found=error.found, expected=error.expected, message=error.message) from None
 
 
 def parse_xml(data: bytes, name: str, include: Callable[[str], tuple[bytes, str]] | None = None) -> Element:
-    """The root element. ``include`` gives the bytes and the name of an included file; ``None`` refuses includes. Raises
-    :class:`InvalidSchema` for what is no XML, has a document type, or is over a limit."""
+    """The root element. ``include`` returns the bytes and name of an included file; ``None`` refuses includes. Raises
+    :class:`InvalidSchema` if the text is not XML, has a document type, or exceeds a limit."""
     root = _Builder(name).parse(data)
     budget = _Budget(MAX_ELEMENTS, MAX_INCLUDES)
     return _expanded(root, include, budget, 0)
@@ -86,18 +87,18 @@ class _Budget:
 def _expanded(
     element: Element, include: Callable[[str], tuple[bytes, str]] | None, budget: _Budget, depth: int
 ) -> Element:
-    """The element with every include in it replaced by the root of what it names."""
+    """The element with every include in it replaced by the root of the included file."""
     budget.elements -= 1
     if budget.elements < 0:
-        raise element.error("more elements", f"at most {MAX_ELEMENTS} in all files")
+        raise element.error("too many elements", f"at most {MAX_ELEMENTS} in all files")
     if depth > MAX_DEPTH:
-        raise element.error("elements and includes inside each other", f"at most {MAX_DEPTH} deep")
+        raise element.error("elements and includes nested too deeply", f"at most {MAX_DEPTH} deep")
     if element.tag == "include":
         if include is None:
-            raise element.error("an include", "a schema in one file: includes are read only where that is allowed")
+            raise element.error("an include", "a schema in one file, as includes are not allowed here")
         budget.includes -= 1
         if budget.includes < 0:
-            raise element.error("more includes", f"at most {MAX_INCLUDES}")
+            raise element.error("too many includes", f"at most {MAX_INCLUDES}")
         data, name = include(element.require("href"))
         return _expanded(_Builder(name).parse(data), include, budget, depth + 1)
     element.children = [_expanded(child, include, budget, depth + 1) for child in element.children]
@@ -105,7 +106,7 @@ def _expanded(
 
 
 class _Builder:
-    """Expat's events into elements."""
+    """Builds elements from Expat's events."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -146,9 +147,9 @@ class _Builder:
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         self._count += 1
         if len(self._open) >= MAX_DEPTH:
-            raise InvalidSchema(self._where(), found="elements inside each other", expected=f"at most {MAX_DEPTH} deep")
+            raise InvalidSchema(self._where(), found="elements nested too deeply", expected=f"at most {MAX_DEPTH} deep")
         if self._count > MAX_ELEMENTS:
-            raise InvalidSchema(self._where(), found="more elements", expected=f"at most {MAX_ELEMENTS}")
+            raise InvalidSchema(self._where(), found="too many elements", expected=f"at most {MAX_ELEMENTS}")
         plain = {key.rpartition(":")[2]: value for key, value in attributes.items() if not key.startswith("xmlns")}
         element = Element(name.rpartition(":")[2], plain, self._where())
         if self._open:

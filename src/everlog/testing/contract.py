@@ -1,10 +1,10 @@
-"""What every store must do, as checks that an implementer runs over stores of a family::
+"""Checks of what every store must do, for implementers to run over stores of a family::
 
     def test_the_store_keeps_the_contract(tmp_path):
         check_store(Subject(unpack("case.tar.gz", tmp_path), family="jlog"))
 
-Each ``check_*`` function raises :class:`AssertionError` with what is wrong. Damaged stores are welcome: faults met
-while reading are collected, and the records around them must come out the same by every road.
+Each ``check_*`` function raises :class:`AssertionError` that says what is wrong. Damaged stores are welcome: faults met
+while reading are collected, and the records around them must be the same by every way of reading.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ import subprocess
 import sys
 import time
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from everlog.core.files.storage import LocalStorage, Storage
 from everlog.core.report import Fault
 from everlog.core.splits import Split
 from everlog.core.store import LENGTH, PAYLOAD, TIMESTAMP_NS, Level, Store
-from everlog.errors import EverlogError, UnknownStream, UsageError
+from everlog.errors import Closed, EverlogError, UnknownStream, UsageError
 from everlog.stores import open_store
 from everlog.testing.series import Series
 from everlog.testing.storage.faulty import Faults, FaultyStorage
@@ -38,15 +39,15 @@ BATCH_BOUNDS = ((1, 1 << 20), (7, 1 << 20), (1000, 1), (1000, 700), (16_384, 4 <
 """(max_rows, max_bytes) that must all give the same rows."""
 SPLIT_BYTES = (1, 5_000, 1 << 40)
 MAX_FAILING_READS = 12
-"""At how many places :func:`check_failing_reads` lets reads fail."""
+"""At how many points :func:`check_failing_reads` makes reads fail."""
 FULL = Series(1)
 STOPPED_NS = 4_000_000_000_000_000_000
-"""What the clock says in the processes of ``check_kernels``."""
+"""The time in the processes of ``check_kernels``, whose clock is stopped."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A store to check: its folder, and how to open it. ``levels`` are those that the family tells apart."""
+    """A store to check: its folder, and how to open it. ``levels`` are those that the family distinguishes."""
 
     path: Path
     family: str | None = None
@@ -54,14 +55,14 @@ class Subject:
     levels: tuple[Level, ...] = (Level.RECORD,)
 
     def open(self, storage: Storage | None = None) -> Store:
-        """Open it, through another storage if one is given."""
+        """Open it, through another storage if given."""
         return open_store(storage or LocalStorage(self.path), family=self.family, **self.options)
 
 
 def check_store(subject: Subject, *, kernels: bool = True, series: Series = FULL) -> None:
-    """All checks. ``kernels=False`` leaves out the comparison with the Python twins, which starts two processes: see
-    :func:`check_kernels`, which takes many stores at once. ``series`` says how many of the streams, and of the places
-    at which reads may fail, are tried."""
+    """Run all checks. ``kernels=False`` skips the comparison with the Python twins, which starts two processes: see
+    :func:`check_kernels`, which takes many stores at once. ``series`` says how many streams, and points at which reads
+    may fail, are tried."""
     before = snapshot(subject.path)
     with subject.open() as store:
         for level in subject.levels:
@@ -78,6 +79,7 @@ def check_store(subject: Subject, *, kernels: bool = True, series: Series = FULL
                 check_splits(store, stream, level, rows)
                 check_read_equals_scan(store, stream, level, rows)
         check_info_and_report(store)
+    check_closed(store)
     check_failing_reads(subject, series.rounds(MAX_FAILING_READS))
     if kernels:
         check_kernels([subject])
@@ -95,12 +97,12 @@ def snapshot(path: Path) -> dict[str, tuple[int, int, int, str]]:
 
 
 def read_rows(store: Store, stream: str, level: Level = Level.RECORD, **options: Any) -> list[Row]:
-    """All rows of a scan with all columns; faults are let pass."""
+    """All rows of a scan with all columns, ignoring faults."""
     return [row for batch in store.scan(stream, level=level, on_fault=_pass, **options) for row in batch.rows()]
 
 
 def check_schema(store: Store, level: Level) -> None:
-    """Each column once; the common ones and those of the address among them."""
+    """Each column occurs once; the common ones and those of the address are among them."""
     names = [column.name for column in store.schema(level=level)]
     assert len(set(names)) == len(names), f"a column comes twice: {names}"
     own = store.family_columns(level)
@@ -112,7 +114,7 @@ def check_schema(store: Store, level: Level) -> None:
 
 
 def check_streams(store: Store) -> None:
-    """Names are unique, addresses survive their text form, and what the list says agrees with a scan."""
+    """Names are unique, addresses survive conversion to text, and the list agrees with a scan."""
     infos = store.streams()
     assert len({info.name for info in infos}) == len(infos), "two streams of one name"
     assert {info.name for info in infos} <= {info.name for info in store.streams(include_all=True)}
@@ -137,7 +139,7 @@ def check_streams(store: Store) -> None:
 
 
 def check_wrong_names(store: Store) -> None:
-    """A stream, column or address that is none is a usage error."""
+    """An unknown stream, column or address is a usage error."""
     _refuses(UnknownStream, store, "no such stream / at all")
     for info in store.streams()[:1]:
         _refuses(UsageError, store, info.name, columns=["no such column"])
@@ -160,7 +162,7 @@ def check_derived_columns(store: Store, stream: str, level: Level) -> None:
 
 
 def check_batch_bounds(store: Store, stream: str, level: Level, rows: list[Row]) -> None:
-    """Batches of any size hold the same rows, and keep to their bounds."""
+    """Batches of any size hold the same rows and keep to their limits."""
     for max_rows, max_bytes in BATCH_BOUNDS:
         found: list[Row] = []
         for batch in store.scan(stream, level=level, max_rows=max_rows, max_bytes=max_bytes, on_fault=_pass):
@@ -173,7 +175,7 @@ def check_batch_bounds(store: Store, stream: str, level: Level, rows: list[Row])
 
 
 def check_column_subsets(store: Store, stream: str, level: Level, rows: list[Row]) -> None:
-    """Each column alone, and some together, in any order, have the values that they have among all."""
+    """Each column alone, and some together in any order, have the same values as in a full scan."""
     names = [column.name for column in store.schema(level=level)]
     without_payload = [name for name in reversed(names) if name not in ("payload", "crc32")]
     for subset in [[name] for name in names] + [without_payload, ["payload", "address"]]:
@@ -204,7 +206,7 @@ def check_ranges(store: Store, stream: str, level: Level, rows: list[Row]) -> No
 
 
 def check_splits(store: Store, stream: str, level: Level, rows: list[Row]) -> None:
-    """Splits, sent through pickle, cover each record once and in order, for a range too."""
+    """Splits, sent through pickle, cover each record once and in order, also for a range."""
     at = [store.parse_address(row[3]) for row in rows]
     middle = at[len(at) // 2] if at else None
     for split_bytes in SPLIT_BYTES:
@@ -217,7 +219,7 @@ def check_splits(store: Store, stream: str, level: Level, rows: list[Row]) -> No
 
 
 def check_read_equals_scan(store: Store, stream: str, level: Level, rows: list[Row]) -> None:
-    """``read`` gives what ``scan`` gives."""
+    """``read`` returns what ``scan`` returns."""
     names = [column.name for column in store.schema(level=level)]
     records = list(store.read(stream, level=level, on_fault=_pass))
     assert len(records) == len(rows)
@@ -229,7 +231,7 @@ def check_read_equals_scan(store: Store, stream: str, level: Level, rows: list[R
 
 
 def check_info_and_report(store: Store) -> None:
-    """``info``, ``verify`` and ``warnings`` give plain values, ``verify`` the same each time, and never raises."""
+    """``info``, ``verify`` and ``warnings`` return plain values; ``verify`` is the same each time and never raises."""
     assert json.loads(json.dumps(store.info())) is not None
     warnings = [fault.to_dict() for fault in store.warnings() or ()]
     assert json.loads(json.dumps(warnings)) == warnings
@@ -241,9 +243,22 @@ def check_info_and_report(store: Store) -> None:
     assert all(fault.code and not fault.file.startswith("/") for fault in first.faults)
 
 
+def check_closed(store: Store) -> None:
+    """A closed store refuses every use; closing it again does nothing."""
+    store.close()
+    by_stream: list[Callable[[str], object]] = [store.read, store.scan, store.splits]
+    uses: list[Callable[[], object]] = [store.streams, store.info, store.verify, *(partial(f, "a") for f in by_stream)]
+    for use in uses:
+        try:
+            use()
+        except Closed:
+            continue
+        raise AssertionError("a closed store was used without an error")
+
+
 def check_failing_reads(subject: Subject, most: int = MAX_FAILING_READS) -> None:
-    """When reads fail or files are cut meanwhile, there is an error or a loss, never a row that was not there. Tried at
-    about ``most`` places, evenly spread over all reads."""
+    """If reads fail or files are cut during reading, there is an error or a loss, never a row that did not exist. Tries
+    about ``most`` points, evenly spread over all reads."""
     counter = FaultyStorage(LocalStorage(subject.path))
     with subject.open(counter) as store:
         streams = [info.name for info in store.streams()]
@@ -259,8 +274,8 @@ def check_failing_reads(subject: Subject, most: int = MAX_FAILING_READS) -> None
 
 
 def check_kernels(subjects: Sequence[Subject]) -> None:
-    """The compiled modules and their Python twins give the same rows, streams and reports of each store. One process of
-    each kind reads all stores."""
+    """The compiled modules and their Python twins return the same rows, streams and reports of each store. One process
+    of each kind reads all stores."""
     compiled, twins = (_digests_in_process(subjects, pure) for pure in ("0", "1"))
     assert len(compiled) == len(twins) == len(subjects)
     differing = [str(one.path) for one, a, b in zip(subjects, compiled, twins, strict=True) if a != b]
@@ -268,7 +283,7 @@ def check_kernels(subjects: Sequence[Subject]) -> None:
 
 
 def digest(subject: Subject) -> str:
-    """A digest of everything that a store gives."""
+    """A digest of everything that a store returns."""
     total = hashlib.sha256()
     with subject.open() as store:
         for level in subject.levels:
@@ -365,6 +380,7 @@ def _pass(fault: Fault) -> None:
 __all__ = [
     "Subject",
     "check_batch_bounds",
+    "check_closed",
     "check_column_subsets",
     "check_derived_columns",
     "check_failing_reads",

@@ -44,7 +44,7 @@ def odd(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_what_is_no_regular_file_is_named_and_neither_waited_for_nor_read(odd: tuple[Path, str]) -> None:
     path, kind = odd
-    with pytest.raises(StoreUnavailable, match=f"found {kind}, expected a regular file"):
+    with pytest.raises(StoreUnavailable, match=f"is {kind}, not a regular file"):
         read_small_file(path, 100)
     for refused in (lambda: open_regular(path, os.O_RDONLY), lambda: check_regular(path)):
         with pytest.raises(NotRegular) as error:
@@ -56,11 +56,11 @@ def test_what_is_no_regular_file_is_named_and_neither_waited_for_nor_read(odd: t
 def test_a_store_with_such_a_thing_among_its_files_names_it(odd: tuple[Path, str]) -> None:
     path, kind = odd
     expected = "a symbolic link" if path.is_symlink() else kind
-    with pytest.raises(StoreUnavailable, match=f"found {expected}") as error:
+    with pytest.raises(StoreUnavailable, match=f"is {expected}") as error:
         LocalStorage(path.parent).open(path.name)
     if not path.is_symlink():
         assert not is_missing(error.value)
-    with pytest.raises(WriteFailed, match=r"found a symbolic link|found is a directory|found a FIFO|found a socket"):
+    with pytest.raises(WriteFailed, match=r"is a symbolic link|is a directory|is a FIFO|is a socket"):
         LocalWritableStorage(path.parent).open_writable(path.name)
 
 
@@ -68,7 +68,7 @@ def test_a_file_is_read_up_to_the_limit_and_not_beyond(tmp_path: Path) -> None:
     path = tmp_path / "key"
     path.write_bytes(b"k" * 100_000)
     assert read_small_file(path, 100_000) == b"k" * 100_000
-    with pytest.raises(UsageError, match=r"key: found a larger file, expected at most 99999 bytes"):
+    with pytest.raises(UsageError, match=r"key is larger than 99999 bytes"):
         read_small_file(path, 99_999)
 
 
@@ -110,7 +110,7 @@ def test_a_pipe_that_a_shell_hands_over_is_read_to_its_end() -> None:
 def test_a_descriptor_that_is_no_pipe_is_refused_like_its_name() -> None:
     fd = os.open("/dev/zero", os.O_RDONLY)
     try:
-        with pytest.raises(StoreUnavailable, match="found a character device"):
+        with pytest.raises(StoreUnavailable, match="is a character device, not a regular file"):
             read_small_file(f"/dev/fd/{fd}", 100)
     finally:
         os.close(fd)

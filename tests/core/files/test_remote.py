@@ -117,7 +117,7 @@ def test_names_can_not_leave_the_folder(shelf: object) -> None:
 def test_what_is_missing_or_no_folder_is_said_in_one_line(shelf: object) -> None:
     with pytest.raises(StoreUnavailable, match="no such file or directory"):
         RemoteStorage("memory://shelf/nothing")
-    with pytest.raises(NotAStore, match="found a file"):
+    with pytest.raises(NotAStore, match="is a file; give the store's folder"):
         RemoteStorage(URL + "/a.toy")
     with pytest.raises(StoreUnavailable, match="no such file or directory"):
         RemoteStorage(URL).open("nothing")

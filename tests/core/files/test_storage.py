@@ -27,7 +27,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "sub/../../secret", "a\0b"])
 def test_no_name_leads_out_of_the_folder(folder: Path, name: str) -> None:
     storage = LocalStorage(folder)
-    with pytest.raises(NotAStore, match="inside the store"):
+    with pytest.raises(NotAStore, match="is not a name inside "):
         storage.open(name)
 
 
@@ -44,14 +44,14 @@ def test_a_link_out_of_the_folder_is_not_followed(folder: Path) -> None:
 
 def test_a_fifo_does_not_hang_the_reader(folder: Path) -> None:
     os.mkfifo(folder / "pipe")
-    with pytest.raises(StoreUnavailable, match="found a FIFO, expected a regular file"):
+    with pytest.raises(StoreUnavailable, match="is a FIFO, not a regular file"):
         LocalStorage(folder).open("pipe")
 
 
 def test_a_missing_folder_and_a_file_are_told_apart(folder: Path) -> None:
     with pytest.raises(StoreUnavailable, match="no such file"):
         LocalStorage(folder / "nowhere")
-    with pytest.raises(NotAStore, match="found a file"):
+    with pytest.raises(NotAStore, match="is a file; give the store's folder"):
         LocalStorage(folder / "a.dat")
 
 
@@ -72,9 +72,9 @@ def test_a_look_that_fails_is_not_taken_for_a_missing_file(
         return stat(path, *arguments, **options)
 
     monkeypatch.setattr(os, "stat", failing)
-    with pytest.raises(StoreUnavailable, match=f"there: found {os.strerror(number).lower()}"):
+    with pytest.raises(StoreUnavailable, match=f"^{os.strerror(number).lower()}: .*there$"):
         storage.exists("there")
-    with pytest.raises(StoreUnavailable, match="there: found"):
+    with pytest.raises(StoreUnavailable, match=r"there$"):
         is_folder(str(folder / "there"))
     assert storage.exists("")
     assert not storage.exists("not")
@@ -126,14 +126,14 @@ def test_reads_are_short_only_at_the_end(folder: Path) -> None:
 def test_a_file_that_was_cut_since_is_an_error(folder: Path) -> None:
     with LocalStorage(folder).open("a.dat") as file:
         os.truncate(folder / "a.dat", 3)
-        with pytest.raises(FileChanged, match="found 3 bytes, expected 10 bytes"):
+        with pytest.raises(FileChanged, match=r"cut while being read: 3 bytes at offset [0-9]+, expected 10 bytes"):
             file.read_exactly(0, 10)
 
 
 def test_an_error_keeps_its_fields_between_processes() -> None:
     error = CorruptData("7-0.rec", offset=4096, found="frame_length -17", expected="32..65536", hint="cut it")
     copy = pickle.loads(pickle.dumps(error))
-    assert str(copy) == "7-0.rec at offset 4096: found frame_length -17, expected 32..65536 (cut it)"
+    assert str(copy) == "7-0.rec at offset 4096: frame_length -17; expected 32..65536 (cut it)"
     assert (copy.where, copy.offset, copy.exit_code, copy.hint) == ("7-0.rec", 4096, 1, "cut it")
     assert EverlogError.exit_code == 2
 

@@ -367,7 +367,7 @@ def test_a_folder_that_is_made_is_on_disk_with_those_above_it(tmp_path: Path, mo
 
 def test_a_folder_that_can_t_be_made_or_synced_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(WriteFailed, match="file/a: found"):
+    with pytest.raises(WriteFailed, match=r"can't write .*file/a: "):
         make_folder(str(tmp_path / "file" / "a"))
 
     def fail(fd: int) -> None:

@@ -156,6 +156,13 @@ class ArchiveStore(PositionalStore):
 
     # State
 
+    def is_gone(self, stream: str, address: int) -> bool:
+        """See :meth:`Store.is_gone`. A recording's stop position says whether it was truncated."""
+        if super().is_gone(stream, address):
+            return True
+        stop = self.folder.recording(stream).stop_position
+        return stop is not None and stop <= address
+
     def info(self) -> dict[str, Any]:
         """Catalog header, mark file, distinct errors, and each recording's descriptor."""
         mark = self.folder.mark()

@@ -1,1 +1,1 @@
-"""Access to files and folders, local or behind URLs. Everything else in everlog reads and writes through it."""
+"""File and folder access, local or behind URLs. The rest of everlog reads and writes through this package."""

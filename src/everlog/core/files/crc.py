@@ -1,7 +1,7 @@
-"""CRC-32 (IEEE) of a part of a file, by which it is known again. Holes cost a calculation instead of a read.
+"""CRC-32 (IEEE) of a part of a file, to recognise its contents later. Holes cost a calculation instead of a read.
 
-Source of the calculation: a CRC is the remainder of a division of polynomials over GF(2), so that zeros behind what was
-divided multiply the remainder by a power of x.
+The calculation: a CRC is the remainder of a polynomial division over GF(2), so appended zeros multiply the remainder by
+a power of x.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ALL = 0xFFFFFFFF
 
 
 def crc32_of(file: ReadableFile, start: int, end: int) -> int:
-    """CRC-32 of the bytes from ``start`` up to ``end``; what a file that was cut no longer has counts as zeros."""
+    """CRC-32 of the bytes from ``start`` up to ``end``; bytes beyond the end of a file that was cut count as zeros."""
     crc, done = 0, start
     for at, block in nonzero_blocks(file, start, end):
         crc = zlib.crc32(block, crc32_of_zeros(crc, at - done))
@@ -27,7 +27,7 @@ def crc32_of(file: ReadableFile, start: int, end: int) -> int:
 
 
 def crc32_of_zeros(crc: int, count: int) -> int:
-    """The CRC-32 of what has ``crc`` and ``count`` zero bytes behind it."""
+    """Extend ``crc`` by ``count`` zero bytes."""
     factor, power = _ONE, 3  # 2^3 bits are a byte
     while count > 0:
         if count & 1:

@@ -1,11 +1,11 @@
-"""Locks and leases of the operating system, and what they tell about who uses a file.
+"""Locks and leases of the operating system, and what they reveal about a file's users.
 
-Where the system has open file description locks (Linux) they are used: a process's ordinary ``fcntl`` locks vanish when
-*any* descriptor of the file is closed, so a reader in another thread would unlock a writer. They exclude holders of
-ordinary ``fcntl`` locks, in other processes and in this one.
+On Linux, open file description locks are used: a process's ordinary ``fcntl`` locks vanish when *any* descriptor of the
+file is closed, so a reader in another thread would unlock a writer. They conflict with ordinary ``fcntl`` locks, of
+other processes and of this one.
 
-A lease is given only while nobody has the file open in a way that it excludes, so one that is asked for and given back
-tells whether somebody has (``fcntl(2)``: F_SETLEASE; Linux, the file's owner or root).
+A lease is granted only while nobody has the file open in a way that conflicts with it, so requesting one and returning
+it shows whether somebody has (``fcntl(2)``: F_SETLEASE; Linux, the file's owner or root).
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _FLOCK = struct.Struct("hhqqi4x")
 
 
 class Lease(Enum):
-    """What a lease excludes: READ whoever writes, WRITE whoever has the file open."""
+    """What a lease excludes: READ any writer, WRITE anybody who has the file open."""
 
     READ = (os.O_RDONLY, fcntl.F_RDLCK)
     WRITE = (os.O_RDWR, fcntl.F_WRLCK)
 
 
 def set_lock(fd: int, kind: int, *, wait: bool) -> bool:
-    """Lock a whole file (``F_WRLCK``) or give its lock back (``F_UNLCK``); False when somebody has it and ``wait`` is
+    """Lock a whole file (``F_WRLCK``) or unlock it (``F_UNLCK``); False if another holder has the lock and ``wait`` is
     false. Raises :class:`OSError`."""
     try:
         if _IS_LINUX:
@@ -50,8 +50,8 @@ def set_lock(fd: int, kind: int, *, wait: bool) -> bool:
 
 
 def is_locked(path: str) -> bool:
-    """Whether somebody has the file's lock this moment. Only asks: no lock is taken, nor a right to write needed. False
-    where the system does not tell (not Linux)."""
+    """Whether the file is locked at this moment. Takes no lock and needs no write permission. False if the system can't
+    say (not Linux)."""
     if not _IS_LINUX:
         return False
     try:
@@ -68,7 +68,7 @@ def is_locked(path: str) -> bool:
 
 
 def gets_lease(path: str, lease: Lease) -> bool | None:
-    """Whether the system gives a lease on a file; it is given back at once. ``None`` where that can't be told."""
+    """Whether the system grants a lease on a file; it is returned at once. ``None`` if that can't be determined."""
     if not _IS_LINUX:
         return None
     flags, kind = lease.value
@@ -77,7 +77,7 @@ def gets_lease(path: str, lease: Lease) -> bool | None:
     except OSError:
         return None
     try:
-        # Who opens the file this moment makes the system send a signal here. SIGIO would end the process.
+        # If somebody opens the file at this moment, the system signals this process. SIGIO would kill it.
         fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(fd, fcntl.F_SETLEASE, kind)
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)

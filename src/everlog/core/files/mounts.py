@@ -1,4 +1,4 @@
-"""Which kind of file system a file is on, as far as the system tells."""
+"""Determines the type of the file system that a file is on."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import functools
 import os
 
 _MOUNTS = "/proc/self/mountinfo"
-_DEVICE, _KIND_BEHIND_DASH = 2, 1
+_DEVICE, _KIND_AFTER_DASH = 2, 1
 
 
 def file_system_of(fd: int) -> str | None:
-    """The kind, such as ``ext4``, of the file system that an open file is on; ``None`` where the system does not tell:
-    not on Linux, or a file system whose files have other device numbers than its mount (btrfs, overlay)."""
+    """The type of an open file's file system, such as ``ext4``. ``None`` if it can't be determined: not on Linux, or a
+    file system whose files have other device numbers than its mount (btrfs, overlay)."""
     return _kind(os.fstat(fd).st_dev)
 
 
@@ -23,7 +23,7 @@ def _kind(device: int) -> str | None:
             for line in file:
                 fields = line.split()
                 if len(fields) > _DEVICE and fields[_DEVICE] == wanted and "-" in fields:
-                    return fields[fields.index("-") + _KIND_BEHIND_DASH]
+                    return fields[fields.index("-") + _KIND_AFTER_DASH]
     except (OSError, IndexError):
         return None
     return None

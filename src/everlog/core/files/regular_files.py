@@ -1,8 +1,8 @@
-"""Opening files that must be regular ones: no FIFO blocks, no device fills the memory.
+"""Opens files that must be regular, so that no FIFO blocks and no device fills the memory.
 
-Opening a FIFO waits for its other end, and a device such as ``/dev/zero`` has no end. Both can lie in a store's folder,
-or be named in an option. Everything that everlog opens by a name from outside is opened here, without waiting, and
-looked at before it is read.
+Opening a FIFO waits for its other end, and a device such as ``/dev/zero`` has no end. Both can lie in a store's folder
+or be named in an option. All files whose names come from outside are opened here, without blocking, and checked before
+they are read.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from everlog.errors import StoreUnavailable, UsageError
 
 OPEN_FLAGS = os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
-"""Always set: opening does not wait, and what is opened becomes neither a child's file nor this process's terminal."""
+"""Always set: opening does not block, the descriptor is not inherited and never becomes the controlling terminal."""
 EXPECTED = "a regular file"
 _KINDS = {
     stat.S_IFIFO: "a FIFO",
@@ -26,17 +26,21 @@ _KINDS = {
     stat.S_IFDIR: "a folder",
 }
 _NO_OPENING = frozenset((errno.ENXIO, errno.ENODEV, errno.EOPNOTSUPP))
-"""What the system says of sockets, and of devices without a driver."""
+"""Error numbers for sockets, and for devices without a driver."""
 _DESCRIPTORS = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")
 _CHUNK_BYTES = 1 << 16
 
 
 class NotRegular(OSError):
-    """There is something of that name, but no regular file; ``strerror`` says what."""
+    """The path exists but is not a regular file; ``strerror`` says what it is."""
+
+    def sentence(self, path: str) -> str:
+        """The error message."""
+        return f"{path} is {self.strerror}, not a regular file"
 
 
 def _not_regular(path: str | os.PathLike[str], mode: int) -> NotRegular:
-    return NotRegular(errno.EINVAL, _KINDS.get(stat.S_IFMT(mode), "no regular file"), os.fspath(path))
+    return NotRegular(errno.EINVAL, _KINDS.get(stat.S_IFMT(mode), "a special file"), os.fspath(path))
 
 
 def open_regular(
@@ -46,8 +50,8 @@ def open_regular(
     *,
     opener: Callable[[str, int, int], int] = os.open,
 ) -> int:
-    """A descriptor of a regular file, opened with ``flags`` and :data:`OPEN_FLAGS`. Raises :class:`NotRegular` for what
-    is something else, :class:`OSError` for what can't be opened, :class:`ValueError` for what is no path."""
+    """Open a regular file with ``flags`` and :data:`OPEN_FLAGS`; returns the descriptor. Raises :class:`NotRegular` for
+    anything else, :class:`OSError` if opening fails, :class:`ValueError` if the name is not a path."""
     name = os.fspath(path)
     try:
         fd = opener(name, flags | OPEN_FLAGS, mode)
@@ -66,16 +70,16 @@ def open_regular(
 
 
 def check_regular(path: str | os.PathLike[str]) -> None:
-    """For files that another library opens by their name. Raises as :func:`open_regular` does."""
+    """Check a file that another library opens by its name. Raises as :func:`open_regular` does."""
     found = os.stat(path).st_mode
     if not stat.S_ISREG(found):
         raise _not_regular(path, found)
 
 
 def read_small_file(path: str | os.PathLike[str], most_bytes: int) -> bytes:
-    """A file that a user named, whole. A pipe is read to its end if it is named as a descriptor that this process was
-    started with, as a shell does for ``<(command)``. Raises :class:`StoreUnavailable` for what can't be read,
-    :class:`UsageError` for more than ``most_bytes``."""
+    """Read a whole file that a user named. A pipe is read to its end if it is named as a descriptor that this process
+    was started with, as a shell does for ``<(command)``. Raises :class:`StoreUnavailable` if it can't be read,
+    :class:`UsageError` if it is larger than ``most_bytes``."""
     name = os.fspath(path)
     try:
         fd = _open_readable(name)
@@ -90,17 +94,21 @@ def read_small_file(path: str | os.PathLike[str], most_bytes: int) -> bytes:
     finally:
         os.close(fd)
     if len(data) > most_bytes:
-        raise UsageError(name, found="a larger file", expected=f"at most {most_bytes} bytes")
+        message = f"{name} is larger than {most_bytes} bytes"
+        raise UsageError(name, found="a larger file", expected=f"at most {most_bytes} bytes", message=message)
     return bytes(data)
 
 
 def unreadable(path: str | Path, error: OSError | ValueError) -> StoreUnavailable:
     """The error for a file that could not be opened or read."""
-    if isinstance(error, ValueError):  # a NUL byte, or a character that no file name has
-        return StoreUnavailable(ascii(str(path)), found=str(error), expected="a path")
+    if isinstance(error, ValueError):  # a NUL byte, or a character that file names can't have
+        name = ascii(str(path))
+        return StoreUnavailable(name, found=str(error), expected="a path", message=f"{name} is not a path: {error}")
     if isinstance(error, NotRegular):
-        return StoreUnavailable(str(path), found=error.strerror, expected=EXPECTED)
-    return StoreUnavailable(str(path), found=(error.strerror or str(error)).lower())
+        message = error.sentence(str(path))
+        return StoreUnavailable(str(path), found=error.strerror, expected=EXPECTED, message=message)
+    found = (error.strerror or str(error)).lower()
+    return StoreUnavailable(str(path), found=found, message=f"{found}: {path}")
 
 
 def _open_readable(name: str) -> int:
@@ -109,7 +117,7 @@ def _open_readable(name: str) -> int:
     fd = os.open(name, os.O_RDONLY | OPEN_FLAGS)
     found = os.fstat(fd).st_mode
     if stat.S_ISFIFO(found):
-        os.set_blocking(fd, True)  # whoever started this process writes to it
+        os.set_blocking(fd, True)  # the process that started this one writes to it
     elif not stat.S_ISREG(found):
         os.close(fd)
         raise _not_regular(name, found)

@@ -1,8 +1,8 @@
-"""A store's folder behind a URL, through fsspec: object stores, HTTP, archives. Needs the extra ``remote``.
+"""Stores behind URLs, through fsspec: object stores, HTTP, archives. Needs the extra ``remote``.
 
-Files are read in blocks, and each open file keeps the last few of them: walkers ask for half a megabyte at a time and
-come back for what they did not consume. A listing is taken once for each folder, as object stores answer slowly; what
-fsspec remembers of listings from before is not believed, for it keeps them as long as the process lives.
+Files are read in blocks, and each open file caches the last few: walkers request half a megabyte at a time and re-read
+what they did not consume. Each folder is listed once, as object stores answer slowly; fsspec's own listing cache is not
+used, as it lives as long as the process.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from everlog.core.files.regular_files import EXPECTED, NotRegular
-from everlog.core.files.storage import MAX_SMALL_FILE_BYTES, Entry, FileBase
+from everlog.core.files.storage import MAX_SMALL_FILE_BYTES, Entry, FileBase, not_a_folder, not_inside
 from everlog.errors import LimitExceeded, MissingDependency, NotAStore, StoreUnavailable, UsageError
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES = 1 << 20
 KEPT_BLOCKS = 4
-_NO_FILE = {"directory": "a folder", "other": "no regular file"}
-"""fsspec's types of what has no bytes of its own: of local files FIFOs, sockets and devices are ``other``."""
+_NO_FILE = {"directory": "a folder", "other": "a special file"}
+"""fsspec's types without bytes of their own: local FIFOs, sockets and devices are ``other``."""
 MISSING = "no such file or directory"
 
 
@@ -30,14 +30,20 @@ def _file_system(url: str) -> tuple[AbstractFileSystem, str]:
     try:
         import fsspec
     except ImportError as error:
-        raise MissingDependency(url, found="fsspec not installed", hint="pip install 'everlog[remote]'") from error
+        raise MissingDependency(
+            url,
+            found="fsspec is not installed",
+            hint="pip install 'everlog[remote]'",
+            message=f"{url} needs fsspec",
+        ) from error
     try:
         found: tuple[AbstractFileSystem, str] = fsspec.core.url_to_fs(url)
     except ImportError as error:  # s3fs, gcsfs, ...: each protocol has a package of its own
         raise MissingDependency(url, found=str(error)) from error
     except ValueError as error:
-        raise UsageError(url, found=str(error), expected="a URL that fsspec knows") from error
-    except Exception as error:  # some look at once whether they can do it
+        message = f"{url} is not a URL that fsspec knows: {error}"
+        raise UsageError(url, found=str(error), expected="a URL that fsspec knows", message=message) from error
+    except Exception as error:  # some back ends connect at once
         raise _unavailable(url, error) from error
     return found
 
@@ -46,15 +52,17 @@ def _unavailable(where: str, error: Exception) -> StoreUnavailable:
     if isinstance(error, FileNotFoundError):
         return _missing(where)
     found = f"{type(error).__name__}: {error}"
-    return StoreUnavailable(where, found=found, expected="a readable file or folder")
+    return StoreUnavailable(
+        where, found=found, expected="a readable file or folder", message=f"can't read {where}: {found}"
+    )
 
 
 def _missing(where: str) -> StoreUnavailable:
-    return StoreUnavailable(where, found=MISSING, expected="a readable file or folder")
+    return StoreUnavailable(where, found=MISSING, expected="a readable file or folder", message=f"{MISSING}: {where}")
 
 
 def is_folder_there(url: str) -> bool:
-    """Whether there is a folder. Raises :class:`StoreUnavailable` where that can't be told, :class:`UsageError`,
+    """Whether the URL is a folder. Raises :class:`StoreUnavailable` if the check fails, :class:`UsageError`,
     :class:`MissingDependency`."""
     try:
         RemoteStorage(url)
@@ -68,7 +76,7 @@ def is_folder_there(url: str) -> bool:
 
 
 class RemoteFile(FileBase):
-    """A remote file, read in blocks. Its size is that of the moment it was opened."""
+    """A remote file, read in blocks. Its size is fixed when it is opened."""
 
     def __init__(self, file_system: AbstractFileSystem, path: str, name: str) -> None:
         self.name = name
@@ -82,10 +90,11 @@ class RemoteFile(FileBase):
             raise _unavailable(name, error) from error
         if found.get("type") in _NO_FILE:
             cause = NotRegular(errno.EINVAL, _NO_FILE[found["type"]], name)
-            raise StoreUnavailable(name, found=cause.strerror, expected=EXPECTED) from cause
+            message = cause.sentence(name)
+            raise StoreUnavailable(name, found=cause.strerror, expected=EXPECTED, message=message) from cause
 
     def size(self) -> int:
-        """Bytes, when it was opened."""
+        """Size in bytes when it was opened."""
         return self._size
 
     def read_at(self, offset: int, length: int) -> bytes:
@@ -103,7 +112,8 @@ class RemoteFile(FileBase):
         return b"".join(parts)
 
     def read_into(self, offset: int, buffer: memoryview) -> int:
-        """Fill ``buffer`` from ``offset``; the count of bytes, fewer than its length only at the end of the file."""
+        """Fill ``buffer`` from ``offset``; returns the number of bytes read, fewer than its length only at the end of
+        the file."""
         data = self.read_at(offset, len(buffer))
         buffer[: len(data)] = data
         return len(data)
@@ -124,12 +134,12 @@ class RemoteFile(FileBase):
         return data
 
     def close(self) -> None:
-        """Forget the blocks."""
+        """Drop the cached blocks."""
         self._blocks.clear()
 
 
 class _Listing(NamedTuple):
-    """What a folder holds, and its names: who reads a store asks for each of its files whether it exists."""
+    """A folder's entries, with their names as a set: readers check the existence of each file of a store."""
 
     entries: list[Entry]
     names: frozenset[str]
@@ -137,9 +147,8 @@ class _Listing(NamedTuple):
 
 
 class RemoteStorage:
-    """A folder behind a URL such as ``s3://bucket/archive`` or ``memory://store``. Raises :class:`NotAStore` when it
-    is no folder, :class:`StoreUnavailable` when it can't be looked at, :class:`MissingDependency` without fsspec.
-    """
+    """A folder behind a URL such as ``s3://bucket/archive`` or ``memory://store``. Raises :class:`NotAStore` if it is
+    not a folder, :class:`StoreUnavailable` if it can't be read, :class:`MissingDependency` without fsspec."""
 
     def __init__(self, url: str) -> None:
         self.root = url
@@ -155,16 +164,16 @@ class RemoteStorage:
         if not exists:
             raise _missing(url)
         if not is_folder:
-            raise NotAStore(url, found="a file", expected="a store's folder")
+            raise not_a_folder(url)
 
     def path(self, name: str) -> str:
-        """The back end's path of ``name``. Raises :class:`NotAStore` for a name that would leave the folder."""
+        """The back end's path of ``name``. Raises :class:`NotAStore` for a name outside the folder."""
         if name.startswith("/") or "\0" in name or ".." in name.split("/"):
-            raise NotAStore(self.root, found=f"the name {name!r}", expected="a name inside the store's folder")
+            raise not_inside(self.root, name)
         return f"{self._path}/{name}" if name else self._path
 
     def entries(self, folder: str = "") -> Iterator[Entry]:
-        """What a folder held when it was first listed, or listed after :meth:`forget`."""
+        """The folder's entries when it was first listed, or first listed after :meth:`forget`."""
         yield from self._list(folder).entries
 
     def _list(self, folder: str) -> _Listing:
@@ -185,7 +194,7 @@ class RemoteStorage:
         return [entry.name for entry in self.entries(folder)]
 
     def exists(self, name: str) -> bool:
-        """Whether there is a file or folder of that name. Raises :class:`StoreUnavailable` where that can't be told."""
+        """Whether a file or folder of that name exists. Raises :class:`StoreUnavailable` if the check fails."""
         folder, _, last = name.rpartition("/")
         try:
             return last in self._list(folder).names or not name
@@ -195,24 +204,24 @@ class RemoteStorage:
             raise
 
     def size(self, name: str) -> int:
-        """Bytes of a file; of one in a folder that was listed those of the listing."""
+        """A file's size in bytes, from the listing if its folder was listed."""
         folder, _, last = name.rpartition("/")
         listed = self._listed.get(folder)
         return self.open(name).size() if listed is None or last not in listed.sizes else listed.sizes[last]
 
     def open(self, name: str) -> RemoteFile:
-        """Open a file for reading; of one in a folder that was listed the size is that of the listing."""
+        """Open a file for reading. If its folder was listed, fsspec's cached entry is used."""
         path = self.path(name)
         if name.rpartition("/")[0] not in self._listed:
             self._files.invalidate_cache(path)
         return RemoteFile(self._files, path, name)
 
     def forget(self) -> None:
-        """List folders anew from now on: for who looks again and again."""
+        """Drop cached listings, for callers that poll."""
         self._listed.clear()
 
     def read_all(self, name: str) -> bytes:
-        """A small file, whole. Raises :class:`LimitExceeded` over ``MAX_SMALL_FILE_BYTES``."""
+        """Read a whole small file. Raises :class:`LimitExceeded` over ``MAX_SMALL_FILE_BYTES``."""
         with self.open(name) as file:
             if file.size() > MAX_SMALL_FILE_BYTES:
                 raise LimitExceeded(name, found=f"{file.size()} bytes", expected=f"at most {MAX_SMALL_FILE_BYTES}")

@@ -1,8 +1,8 @@
-"""Files, read-only: the one seam between everlog's readers and the disk.
+"""Read-only file access: the one seam between everlog's readers and the disk.
 
-Everything is read with ``pread`` in chunks: a file that another process cuts under a memory map is a SIGBUS, under
-``pread`` it is a short read, which becomes :class:`FileChanged` or a torn record. :class:`Storage` is the local
-folder; tests put a faulty twin in its place.
+Everything is read with ``pread`` in chunks. If another process cuts a file, a memory map raises SIGBUS; ``pread``
+returns fewer bytes, which become :class:`FileChanged` or a torn record. :class:`LocalStorage` is a local folder; tests
+substitute a faulty :class:`Storage`.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from everlog.core.files.regular_files import EXPECTED, NotRegular, open_regular
 from everlog.errors import FileChanged, LimitExceeded, NotAStore, StoreUnavailable
 
 MAX_SMALL_FILE_BYTES = 256 << 20
-"""``read_all`` refuses more: it is for metadata, not for segments."""
+"""Upper limit of ``read_all``, which is for metadata, not for segments."""
 
 _ABSENT = frozenset((errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG))
-"""What the system says where there is no such file; anything else is a look that failed."""
+"""Error numbers that mean that the file does not exist; with any other the check itself failed."""
 
 
 class ReadableFile(Protocol):
-    """A file open for reading. ``read_at`` gives fewer bytes than asked for only at the end of the file.
+    """A file open for reading. ``read_at`` returns fewer bytes than requested only at the end of the file.
 
-    ``next_data`` gives the first offset, from ``offset`` on, that is not known to be in a hole: all bytes before it are
-    zeros, and it is the size of the file if only a hole is left. A file that can't tell gives ``offset`` itself."""
+    ``next_data`` returns the first offset from ``offset`` on that is not known to be in a hole: all bytes before it are
+    zeros. It is the file's size if only a hole is left, and ``offset`` itself if holes are unknown.
+    """
 
     name: str
 
@@ -45,7 +46,7 @@ class ReadableFile(Protocol):
 
 
 class Entry(NamedTuple):
-    """A name in a folder. ``size`` and ``mtime_ns`` are of the moment it was listed, and 0 for a folder."""
+    """A name in a folder. ``size`` and ``mtime_ns`` are those at listing time, and 0 for a folder."""
 
     name: str
     is_file: bool
@@ -55,14 +56,14 @@ class Entry(NamedTuple):
 
 
 class Storage(Protocol):
-    """A folder tree. Names are relative, ``/``-separated, and can't leave the folder. One that is far away may remember
-    what it listed, until ``forget``: for who looks again and again."""
+    """A folder tree. Names are relative, separated by ``/``, and can't leave the folder. A remote storage may cache
+    listings until ``forget``, which pollers call before each poll."""
 
     root: str
 
     def entries(self, folder: str = "") -> Iterator[Entry]: ...
     def names(self, folder: str = "") -> list[str]: ...
-    def exists(self, name: str) -> bool: ...  # raises StoreUnavailable where that can't be told
+    def exists(self, name: str) -> bool: ...  # raises StoreUnavailable if the check fails
     def size(self, name: str) -> int: ...
     def open(self, name: str) -> ReadableFile: ...
     def read_all(self, name: str) -> bytes: ...
@@ -71,13 +72,14 @@ class Storage(Protocol):
 
 def _unavailable(path: str, error: OSError) -> StoreUnavailable:
     if isinstance(error, NotRegular):
-        return StoreUnavailable(path, found=error.strerror, expected=EXPECTED)
-    return StoreUnavailable(path, found=(error.strerror or str(error)).lower(), expected="a readable file or folder")
+        return StoreUnavailable(path, found=error.strerror, expected=EXPECTED, message=error.sentence(path))
+    found = (error.strerror or str(error)).lower()
+    return StoreUnavailable(path, found=found, expected="a readable file or folder", message=f"{found}: {path}")
 
 
 def is_missing(error: StoreUnavailable) -> bool:
-    """Whether it says that a store or a file of it, of any storage, is not there. Else it can't be looked at now, and
-    may be there: who goes on without what is gone must not go on without that."""
+    """Whether the error says that a store, or a file of it, does not exist, for any storage. Otherwise it can't be read
+    now but may exist. Callers that skip deleted stores must not skip an unreachable one."""
     cause = error.__cause__
     if isinstance(cause, OSError):
         return isinstance(cause, FileNotFoundError) or cause.errno in _ABSENT | {errno.ESTALE}
@@ -85,8 +87,9 @@ def is_missing(error: StoreUnavailable) -> bool:
 
 
 def open_patiently(path: str, flags: int, mode: int = 0o777) -> int:
-    """``os.open``, tried again for a second where another process holds a lease: it only asks, for a moment, whether
-    the file is open (:meth:`everlog.core.files.writable.WritableStorage.is_open_elsewhere`)."""
+    """As ``os.open``, but retries for a second while another process holds a lease: processes take one only for a
+    moment, to find out whether the file is open
+    (:meth:`everlog.core.files.writable.WritableStorage.is_open_elsewhere`)."""
     for _ in range(1000):
         try:
             return os.open(path, flags, mode)
@@ -96,7 +99,7 @@ def open_patiently(path: str, flags: int, mode: int = 0o777) -> int:
 
 
 def is_file_name(text: str) -> bool:
-    """Whether the system has bytes for the text: for half of a surrogate pair it has none."""
+    """Whether the text can be encoded as a file name; a lone surrogate may not be."""
     try:
         return text.isascii() or bool(os.fsencode(text))
     except UnicodeEncodeError:
@@ -104,13 +107,13 @@ def is_file_name(text: str) -> bool:
 
 
 def is_folder(path: str) -> bool:
-    """Whether there is a folder. Raises :class:`StoreUnavailable` where that can't be told."""
-    found = _look(path)
+    """Whether the path is a folder. Raises :class:`StoreUnavailable` if the check fails."""
+    found = _stat_if_present(path)
     return found is not None and stat.S_ISDIR(found.st_mode)
 
 
-def _look(path: str) -> os.stat_result | None:
-    """``None`` where there is nothing of that name."""
+def _stat_if_present(path: str) -> os.stat_result | None:
+    """``None`` if nothing has this name."""
     try:
         return os.stat(path)
     except OSError as error:
@@ -119,16 +122,30 @@ def _look(path: str) -> os.stat_result | None:
         raise _unavailable(path, error) from error
 
 
+def not_a_folder(path: str) -> NotAStore:
+    """The error for a store's path that names a file."""
+    message = f"{path} is a file; give the store's folder"
+    return NotAStore(path, found="a file", expected="a store's folder", message=message)
+
+
+def not_inside(root: str, name: str) -> NotAStore:
+    """The error for a name that would leave the store's folder."""
+    message = f"{name!r} is not a name inside {root}"
+    return NotAStore(root, found=f"the name {name!r}", expected="a name inside the store's folder", message=message)
+
+
 class FileBase:
-    """What files of every storage have on top of their reads."""
+    """Common methods of all storages' files."""
 
     __slots__ = ()
 
     def read_exactly(self: ReadableFile, offset: int, length: int) -> bytes:
-        """``length`` bytes. Raises :class:`FileChanged` when the file is shorter than it was said to be."""
+        """Read ``length`` bytes. Raises :class:`FileChanged` if the file has become shorter."""
         data = self.read_at(offset, length)
         if len(data) != length:
-            raise FileChanged(self.name, offset=offset, found=f"{len(data)} bytes", expected=f"{length} bytes")
+            found, expected = f"{len(data)} bytes", f"{length} bytes"
+            message = f"{self.name} was cut while being read: {found} at offset {offset}, expected {expected}"
+            raise FileChanged(self.name, offset=offset, found=found, expected=expected, message=message)
         return data
 
     def next_data(self, offset: int) -> int:
@@ -136,7 +153,7 @@ class FileBase:
         return offset
 
     def close(self) -> None:
-        """Give back what is held; a second call does nothing."""
+        """Release what is held. A second call does nothing."""
 
     def __enter__(self) -> Self:
         return self
@@ -148,14 +165,14 @@ class FileBase:
 
 
 class BytesFile(FileBase):
-    """Bytes in memory, read as a file."""
+    """Bytes in memory as a file."""
 
     def __init__(self, name: str, data: bytes) -> None:
         self.name = name
         self._data = data
 
     def size(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
         return len(self._data)
 
     def read_at(self, offset: int, length: int) -> bytes:
@@ -163,7 +180,7 @@ class BytesFile(FileBase):
         return self._data[offset : offset + length]
 
     def read_into(self, offset: int, buffer: memoryview) -> int:
-        """Fill ``buffer`` from ``offset``; the count of bytes."""
+        """Fill ``buffer`` from ``offset``; returns the number of bytes read."""
         part = self._data[offset : offset + len(buffer)]
         buffer[: len(part)] = part
         return len(part)
@@ -183,8 +200,8 @@ class LocalFile(FileBase):
             raise _unavailable(path, error) from error
 
     def size(self) -> int:
-        """Bytes, now."""
-        # Not by fstat: who asks for the times makes the next write give the file new ones, which slows its writer.
+        """Current size in bytes."""
+        # Not fstat: reading the times makes the kernel update them on the next write, which slows the writer.
         return os.lseek(self._fd, 0, os.SEEK_END)
 
     def read_at(self, offset: int, length: int) -> bytes:
@@ -201,9 +218,8 @@ class LocalFile(FileBase):
         return data
 
     def read_into(self, offset: int, buffer: memoryview) -> int:
-        """Fill ``buffer`` from ``offset``; returns the bytes read, fewer than its length only at the end of the
-        file.
-        """
+        """Fill ``buffer`` from ``offset``; returns the number of bytes read, fewer than its length only at the end of
+        the file."""
         done, length = 0, len(buffer)
         try:
             while done < length:
@@ -216,17 +232,18 @@ class LocalFile(FileBase):
         return done
 
     def next_data(self, offset: int) -> int:
-        """See :class:`ReadableFile`. Asks the file system, which also knows what was allocated and never written."""
-        size = self.size()  # first: what is appended between the two calls must not count as a hole
+        """See :class:`ReadableFile`. Asks the file system, which also knows ranges that were allocated but never
+        written."""
+        size = self.size()  # first: bytes appended between the two calls must not count as a hole
         try:
             return os.lseek(self._fd, offset, os.SEEK_DATA)
         except OSError as error:
-            # Any other error is a file system that can't tell; then a read says what is wrong.
+            # Any other error: the file system can't report holes, or a read will raise the error.
             return max(offset, size) if error.errno == errno.ENXIO else offset
 
     def close(self) -> None:
-        """Give the descriptor back; a second call does nothing."""
-        fd, self._fd = self._fd, -1  # first: what is thrown between must not have another file closed later
+        """Close the descriptor. A second call does nothing."""
+        fd, self._fd = self._fd, -1  # first: after an exception here, a later close must not hit another file
         if fd >= 0:
             os.close(fd)
 
@@ -235,9 +252,8 @@ class LocalFile(FileBase):
 
 
 class LocalStorage:
-    """A local folder. Raises :class:`NotAStore` when ``root`` is no folder, :class:`StoreUnavailable` when it can't
-    be looked at.
-    """
+    """A local folder. Raises :class:`NotAStore` if ``root`` is not a folder, :class:`StoreUnavailable` if it can't be
+    read."""
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = os.fspath(root)
@@ -246,20 +262,19 @@ class LocalStorage:
         except OSError as error:
             raise _unavailable(self.root, error) from error
         except ValueError as error:  # a NUL byte in the path
-            raise StoreUnavailable(repr(self.root), found=str(error), expected="a path") from error
+            message = f"{self.root!r} is not a path: {error}"
+            raise StoreUnavailable(repr(self.root), found=str(error), expected="a path", message=message) from error
         if not stat.S_ISDIR(mode):
-            raise NotAStore(self.root, found="a file", expected="a store's folder")
+            raise not_a_folder(self.root)
 
     def path(self, name: str) -> str:
-        """The path of ``name``. Raises :class:`NotAStore` for a name that would leave the folder."""
+        """The path of ``name``. Raises :class:`NotAStore` for a name outside the folder."""
         if name.startswith("/") or "\0" in name or (".." in name and ".." in name.split("/")) or not is_file_name(name):
-            raise NotAStore(self.root, found=f"the name {name!r}", expected="a name inside the store's folder")
+            raise not_inside(self.root, name)
         return os.path.join(self.root, name) if name else self.root
 
     def entries(self, folder: str = "") -> Iterator[Entry]:
-        """What a folder holds, unsorted. Symbolic links that lead out of the store are listed as neither file nor
-        folder.
-        """
+        """The folder's entries, unsorted. Symbolic links out of the store count as neither file nor folder."""
         path = self.path(folder)
         try:
             with os.scandir(path) as found:
@@ -278,7 +293,7 @@ class LocalStorage:
             status = entry.stat()
         except OSError as error:
             if error.errno not in _ABSENT:
-                raise  # who takes it for no file reads past what is in it
+                raise  # a file that is skipped here would be silently left out
             return Entry(entry.name, False, False, 0, 0)  # a dangling link, or gone since it was listed
         mode = status.st_mode
         if stat.S_ISDIR(mode):
@@ -290,7 +305,7 @@ class LocalStorage:
         return os.path.commonpath([root, os.path.realpath(path)]) == root
 
     def names(self, folder: str = "") -> list[str]:
-        """The names in a folder, unsorted, without looking at each file."""
+        """The names in a folder, unsorted, without checking each file."""
         path = self.path(folder)
         try:
             return os.listdir(path)
@@ -298,12 +313,12 @@ class LocalStorage:
             raise _unavailable(path, error) from error
 
     def exists(self, name: str) -> bool:
-        """Whether there is a file or folder of that name. Raises :class:`StoreUnavailable` where that can't be told:
-        who takes a file for deleted goes on without what is in it."""
-        return _look(self.path(name)) is not None
+        """Whether a file or folder of that name exists. Raises :class:`StoreUnavailable` if the check fails: treating
+        the file as deleted would silently skip its contents."""
+        return _stat_if_present(self.path(name)) is not None
 
     def size(self, name: str) -> int:
-        """Bytes of a file."""
+        """A file's size in bytes."""
         path = self.path(name)
         try:
             return os.stat(path).st_size
@@ -319,11 +334,13 @@ class LocalStorage:
             if not (isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.ELOOP):
                 raise
         if os.path.islink(path) and not self._is_inside(path):
-            raise StoreUnavailable(path, found="a symbolic link out of the store", expected="a file inside it")
+            message = f"{path} is a symbolic link that leads out of the store"
+            found, expected = "a symbolic link out of the store", "a file inside it"
+            raise StoreUnavailable(path, found=found, expected=expected, message=message)
         return LocalFile(path, name)
 
     def read_all(self, name: str) -> bytes:
-        """A small file, whole. Raises :class:`LimitExceeded` over ``MAX_SMALL_FILE_BYTES``."""
+        """Read a whole small file. Raises :class:`LimitExceeded` over ``MAX_SMALL_FILE_BYTES``."""
         with self.open(name) as file:
             size = file.size()
             if size > MAX_SMALL_FILE_BYTES:
@@ -331,4 +348,4 @@ class LocalStorage:
             return file.read_at(0, size)
 
     def forget(self) -> None:
-        """Nothing is remembered."""
+        """Does nothing: local listings are not cached."""

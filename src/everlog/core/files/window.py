@@ -1,4 +1,4 @@
-"""A sliding buffer over a stream of bytes, so that walkers see whole frames while memory stays bounded."""
+"""A sliding buffer over a byte stream: walkers see whole frames while memory stays bounded."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ from everlog.errors import LimitExceeded
 
 CHUNK_BYTES = 512 << 10
 MAX_WINDOW_BYTES = 1 << 30
-"""A single frame or message may not be larger than this."""
+"""Largest frame or message."""
 
 ReadInto = Callable[[int, memoryview], int]
-"""``read_into(address, buffer)`` fills ``buffer`` from ``address`` and returns the bytes read: fewer than asked for
-only at the end.
-"""
+"""``read_into(address, buffer)`` fills ``buffer`` from ``address`` and returns the number of bytes read, fewer than
+requested only at the end."""
 
 
 class Window:
-    """``buffer[at:filled]`` are the bytes not yet consumed; ``buffer[0]`` is at ``base`` in the stream.
+    """``buffer[at:filled]`` are the bytes not consumed yet; ``buffer[0]`` is at ``base`` in the stream.
 
-    A walker consumes whole frames by moving ``at`` on; ``refill`` then keeps the rest and reads on. When a frame
-    does not fit, ``refill`` grows the buffer, up to ``max_bytes``.
+    A walker consumes whole frames by advancing ``at``; ``refill`` keeps the rest and reads on. If a frame does not fit,
+    ``refill`` grows the buffer up to ``max_bytes``.
     """
 
     __slots__ = ("_chunk_bytes", "_end", "_max_bytes", "_read_into", "at", "base", "buffer", "filled")
@@ -45,7 +44,7 @@ class Window:
 
     @property
     def address(self) -> int:
-        """Where ``at`` is in the stream."""
+        """The position of ``at`` in the stream."""
         return self.base + self.at
 
     @property
@@ -54,9 +53,8 @@ class Window:
         return self.base + self.filled >= self._end
 
     def refill(self) -> bool:
-        """Keep what is not consumed, read on behind it; whether any bytes came. Raises :class:`LimitExceeded` when
-        one frame would need more than ``max_bytes``.
-        """
+        """Keep the unconsumed bytes and read on after them; returns whether any bytes came. Raises
+        :class:`LimitExceeded` if one frame would need more than ``max_bytes``."""
         if self.at_end:
             return False
         if self.at:
@@ -71,11 +69,11 @@ class Window:
             count = self._read_into(self.base + self.filled, part)
         self.filled += count
         if count < room:
-            self._end = self.base + self.filled  # the stream ends earlier than was thought
+            self._end = self.base + self.filled  # the stream ends earlier than expected
         return count > 0
 
     def seek(self, address: int) -> None:
-        """Go on at ``address``, inside or outside the buffer. Outside, a buffer that has grown is given back: else each
+        """Continue at ``address``, inside or outside the buffer. Outside, a grown buffer is released: otherwise each
         piece between holes would cost a read of its size."""
         if self.base <= address <= self.base + self.filled:
             self.at = address - self.base
@@ -85,8 +83,8 @@ class Window:
             self.buffer = bytearray(self._chunk_bytes)
 
     def skip_to(self, address: int, alignment: int = 1) -> None:
-        """Go on at ``address``, rounded down to a multiple of ``alignment``, or at the stream's end if that comes
-        first; never back."""
+        """Continue at ``address``, rounded down to a multiple of ``alignment``, or at the stream's end if that comes
+        first. Never moves back."""
         address = min(address // alignment * alignment, self._end)
         if address > self.address:
             self.seek(address)

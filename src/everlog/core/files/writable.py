@@ -1,11 +1,10 @@
-"""Files that are written: the seam between everlog's writers and the disk.
+"""Writable files: the seam between everlog's writers and the disk.
 
-A writer is handed a :class:`WritableStorage`. :class:`LocalWritableStorage` is the local folder; tests put a twin in
-its place that fails, or forgets what was not synced.
+A writer gets a :class:`WritableStorage`. :class:`LocalWritableStorage` is a local folder; tests substitute storages
+that fail or lose what was not synced.
 
 Locks are those that other programs see too (:mod:`everlog.core.files.locks`). They belong to the open file, which a
-forked child has too: it closes what its parent has open for writing, and whoever closes a file gives its lock back
-first.
+forked child shares: the child closes what its parent has open for writing, and closing a file releases its lock first.
 """
 
 from __future__ import annotations
@@ -31,17 +30,17 @@ from everlog.errors import UsageError, WriteFailed
 
 _IS_LINUX = sys.platform.startswith("linux")
 DRAFT_PREFIX = ".everlog-"
-"""Files that are not published yet; a crash may leave them."""
+"""Prefix of files that are not published yet; a crash may leave them."""
 _RESERVING = frozenset({"ext2", "ext3", "ext4", "tmpfs", "xfs"})
-"""File systems on which a block that was reserved can always be written: where it can't, a store to a mapped page ends
-the process."""
+"""File systems on which a reserved block can always be written. On others, storing to a mapped page may kill the
+process."""
 _HINTS = {
-    errno.ENOSPC: "free space, then go on: nothing half written was left",
+    errno.ENOSPC: "free space, then continue: nothing was left half written",
     errno.EDQUOT: "the user's quota is used up",
     errno.EFBIG: "raise the limit of file sizes (ulimit -f)",
     errno.EROFS: "the file system is mounted read-only",
-    errno.EACCES: "who owns the folder? it must be writable for this user",
-    errno.EPERM: "who owns the folder? it must be writable for this user",
+    errno.EACCES: "this user needs write permission for the folder",
+    errno.EPERM: "this user needs write permission for the folder",
 }
 
 
@@ -49,84 +48,86 @@ class WritableFile(ReadableFile, Protocol):
     """A file open for reading and writing."""
 
     def write_at(self, offset: int, data: Any) -> None:
-        """Write all of a bytes-like object. Raises :class:`WriteFailed`; a part of it may then be there.
+        """Write all of a bytes-like object. Raises :class:`WriteFailed`; part of it may then be in the file.
 
-        A crash in it leaves a part; a power cut, before ``sync``, any part or zeros.
+        A crash during the call leaves a part; a power cut before ``sync`` leaves any part, or zeros.
         """
 
     def truncate(self, size: int) -> None:
-        """Cut, or lengthen with zeros. Raises :class:`WriteFailed`."""
+        """Cut the file, or extend it with zeros. Raises :class:`WriteFailed`."""
 
     def sync(self, *, times: bool = False) -> None:
-        """Return when what was written is on disk, with ``times`` the file's times, too. Raises :class:`WriteFailed`:
-        it must then be taken as lost."""
+        """Return when everything written is on disk, with ``times`` also the file's times. Raises :class:`WriteFailed`:
+        the data must then count as lost."""
 
     def lock(self, *, wait: bool = True) -> bool:
-        """Lock the whole file against other processes, and other open files of this one; False when somebody has it and
-        ``wait`` is false. Closing gives it back."""
+        """Lock the whole file against other processes, and against other open files of this one; False if another
+        holder has the lock and ``wait`` is false. Closing the file unlocks it."""
 
     def unlock(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
 
     def mode(self) -> int:
-        """Permission bits."""
+        """The permission bits."""
 
     def hold(self) -> bool:
-        """Mark the file as in use, until it is closed or the process dies. Independent of ``lock``, and seen by everlog
-        only. False when somebody holds it."""
+        """Mark the file as in use until it is closed or the process dies; False if it is held already. Independent of
+        ``lock``, and seen by everlog only."""
 
     def is_current(self) -> bool:
-        """Whether its name still is this file's: it was not deleted, nor another one put in its place. Raises
-        :class:`WriteFailed` when that can't be told."""
+        """Whether the file's name still refers to it: it was neither deleted nor replaced. Raises :class:`WriteFailed`
+        if the check fails."""
 
 
 class WritableStorage(Storage, Protocol):
-    """A folder whose files are written."""
+    """A writable folder."""
 
     def open_writable(
         self, name: str, *, create: bool = False, exclusive: bool = False, mode: int = 0o640
     ) -> WritableFile:
-        """Open for reading and writing; ``create`` makes it where there is none, with exactly ``mode``; ``exclusive``
-        refuses one that exists. Raises :class:`WriteFailed`."""
+        """Open for reading and writing. ``create`` makes a missing file, with exactly ``mode``; ``exclusive`` refuses
+        an existing one. Raises :class:`WriteFailed`."""
 
     def publish(self, name: str, data: bytes, *, replace: bool, mode: int = 0o640, sync: bool = False) -> bool:
-        """Make a file appear with its content at once; never seen empty or in part, after a crash either it is there or
-        it is not. False when there is one and ``replace`` is false. With ``sync`` it is on disk on return. One that
-        takes another's place has its owner and group, as far as this user may give them."""
+        """Make a file appear with its content at once: nobody sees it empty or in part, and after a crash it exists
+        completely or not at all. False if it exists and ``replace`` is false. With ``sync`` it is on disk on return. A
+        replacing file takes over owner and group, as far as this user may set them."""
 
     def rename(self, draft: str, name: str) -> None:
-        """Give a file that is complete its name, at once, in place of a file that has it. Raises :class:`WriteFailed`;
-        then nothing has changed."""
+        """Atomically give a complete file its name, replacing any file of that name. Raises :class:`WriteFailed`; then
+        nothing has changed."""
 
     def remove(self, name: str) -> bool:
-        """Delete a file; False when there was none. Raises :class:`WriteFailed`."""
+        """Delete a file; False if it did not exist. Raises :class:`WriteFailed`."""
 
     def sync_folder(self, folder: str = "") -> None:
-        """Return when names that were made or deleted are on disk, those right in the folder or in one inside it.
-        Raises :class:`WriteFailed`."""
+        """Return when created and deleted names are on disk, those directly in the store's folder or in ``folder``
+        inside it. Raises :class:`WriteFailed`."""
 
     def is_open_elsewhere(self, name: str) -> bool | None:
-        """Whether any process, this one included, has the file open; ``None`` where the system does not tell."""
+        """Whether any process, including this one, has the file open; ``None`` if the system can't say."""
 
     def may_be_written(self, name: str, quiet_s: float) -> bool:
-        """Whether somebody may write on to the file: it was written within ``quiet_s``, and a process has it open for
-        writing, or the system does not tell."""
+        """Whether somebody may still be writing the file: it was modified within ``quiet_s``, and a process has it open
+        for writing or the system can't say."""
 
 
 def write_failed(where: str, error: OSError) -> WriteFailed:
-    """The error for what the operating system said."""
+    """The error for an :class:`OSError` while writing."""
     if isinstance(error, NotRegular):
-        return WriteFailed(where, found=error.strerror, expected=EXPECTED)
+        return WriteFailed(where, found=error.strerror, expected=EXPECTED, message=error.sentence(where))
+    found = (error.strerror or str(error)).lower()
     return WriteFailed(
         where,
-        found=(error.strerror or str(error)).lower(),
-        expected="a file that can be written",
+        found=found,
+        expected="a writable file",
         hint=_HINTS.get(error.errno or 0),
+        message=f"can't write {where}: {found}",
     )
 
 
 class LocalWritableFile(LocalFile):
-    """A local file, written with ``pwrite``. A forked child has it closed."""
+    """A local file, written with ``pwrite``. Closed in forked children."""
 
     __slots__ = ("__weakref__", "_locker", "_path")
 
@@ -141,7 +142,7 @@ class LocalWritableFile(LocalFile):
         except OSError as error:
             self.close()
             if error.errno == errno.ELOOP:
-                error = OSError(errno.ELOOP, "a symbolic link")
+                error = OSError(errno.ELOOP, "it is a symbolic link")
             raise write_failed(path, error) from error
 
     def fileno(self) -> int:
@@ -150,7 +151,7 @@ class LocalWritableFile(LocalFile):
 
     @property
     def path(self) -> str:
-        """As it was opened, for compiled loops."""
+        """The path that was opened, for compiled loops."""
         return self._path
 
     def write_at(self, offset: int, data: Any) -> None:
@@ -164,15 +165,15 @@ class LocalWritableFile(LocalFile):
             raise write_failed(self.name, error) from error
 
     def window(self, offset: int, length: int) -> mmap.mmap | None:
-        """A part of the file, inside its length and from a multiple of ``mmap.ALLOCATIONGRANULARITY`` on, as memory:
-        what is stored there is written, and survives the death of the process. Its blocks are reserved. ``None`` where
-        they can't be, or where the file system does not hold to that. Who cuts the file lets go of the window first."""
+        """Map a part of the file, within its length and starting at a multiple of ``mmap.ALLOCATIONGRANULARITY``. Bytes
+        stored there are written and survive the death of the process. Its blocks are reserved; ``None`` if they can't
+        be, or if the file system does not honour reservations. Release the window before cutting the file."""
         try:
             if file_system_of(self._fd) not in _RESERVING:
                 return None
             os.posix_fallocate(self._fd, offset, length)
             return mmap.mmap(self._fd, length, offset=offset)
-        except (OSError, ValueError):  # a full disk, a quota: the next write tells it
+        except (OSError, ValueError):  # a full disk, a quota: the next write reports it
             return None
 
     def truncate(self, size: int) -> None:
@@ -230,13 +231,13 @@ class LocalWritableFile(LocalFile):
             return os.path.samestat(os.fstat(self._fd), os.stat(self._path, follow_symlinks=False))
         except (FileNotFoundError, NotADirectoryError):
             return False
-        except OSError as error:  # such as a folder that may not be looked into for now: nobody took the file's place
+        except OSError as error:  # such as a folder without permission: the file was not replaced
             raise write_failed(self._path, error) from error
 
     def close(self) -> None:
-        """Give locks and descriptor back; a second call does nothing."""
+        """Release locks and close the descriptor. A second call does nothing."""
         if self._fd >= 0 and self._locker == os.getpid():
-            # A child that was forked this moment may have the open file still, and would have the locks with it.
+            # A child forked at this moment may still have the open file, and would keep the locks.
             with contextlib.suppress(WriteFailed, OSError):
                 self._set_lock(fcntl.F_UNLCK, wait=True)
                 fcntl.flock(self._fd, fcntl.LOCK_UN)
@@ -248,7 +249,7 @@ _files = OpenObjects[LocalWritableFile](lambda file: file.close())
 
 @contextlib.contextmanager
 def locked(file: WritableFile) -> Iterator[None]:
-    """Around what is done under a file's lock."""
+    """Hold a file's lock for the duration of the block."""
     file.lock()
     try:
         yield
@@ -257,8 +258,8 @@ def locked(file: WritableFile) -> Iterator[None]:
 
 
 class LocalWritableStorage(LocalStorage):
-    """A local folder that is written. Raises as :class:`LocalStorage` does. It stays that folder when the process goes
-    to another one (``chdir``): ``root`` is absolute."""
+    """A writable local folder. Raises as :class:`LocalStorage` does. ``root`` is absolute, so ``chdir`` does not affect
+    it."""
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         super().__init__(root)
@@ -277,8 +278,8 @@ class LocalWritableStorage(LocalStorage):
         return file
 
     def _own(self, file: LocalWritableFile, mode: int, replaced: str | None = None) -> None:
-        """Give a new file its mode, whatever the umask is, and owner and group of the file that it replaces; made by
-        root where there was none, it goes to the folder's owner: so the owner's processes can go on."""
+        """Give a new file its mode, whatever the umask is, and owner and group of the file it replaces. If root creates
+        a file that replaces none, it goes to the folder's owner, so that the owner's processes can continue."""
         with contextlib.suppress(OSError):
             os.fchmod(file.fileno(), mode)
         with contextlib.suppress(OSError):
@@ -298,7 +299,7 @@ class LocalWritableStorage(LocalStorage):
             with LocalWritableFile(draft, name, os.O_CREAT | os.O_EXCL, mode) as file:
                 self._own(file, mode, path if replace else None)
                 file.write_at(0, data)
-                file.sync()  # always: after a power cut the name could be there, and the content not
+                file.sync()  # always: after a power cut the name could exist without its content
             if replace:
                 os.replace(draft, path)
             else:
@@ -342,18 +343,18 @@ class LocalWritableStorage(LocalStorage):
             raise write_failed(path, error) from error
 
     def is_open_elsewhere(self, name: str) -> bool | None:
-        """See :class:`WritableStorage`. A write lease is given only for a file that nobody else has open (Linux, the
+        """See :class:`WritableStorage`. A write lease is granted only if nobody else has the file open (Linux, the
         file's owner)."""
         is_free = gets_lease(self.path(name), Lease.WRITE)
         return None if is_free is None else not is_free
 
     def is_locked(self, name: str) -> bool:
-        """Whether somebody has the file's lock this moment. Only asks: no lock is taken, nor a right to write needed.
-        False where the system does not tell (not Linux)."""
+        """Whether the file is locked at this moment. Takes no lock and needs no write permission. False if the system
+        can't say (not Linux)."""
         return is_locked(self.path(name))
 
     def may_be_written(self, name: str, quiet_s: float) -> bool:
-        """See :class:`WritableStorage`. A read lease is given only for a file that nobody has open for writing."""
+        """See :class:`WritableStorage`. A read lease is granted only if nobody has the file open for writing."""
         path = self.path(name)
         try:
             age_s = time.time() - os.stat(path).st_mtime
@@ -363,8 +364,8 @@ class LocalWritableStorage(LocalStorage):
 
 
 def make_folder(path: str, mode: int = 0o777) -> None:
-    """Make a folder, and with it those that are missing above; one that is there stays as it is. On return their names
-    are on disk, but for one in a folder that may not be read. Raises :class:`WriteFailed`."""
+    """Create a folder and its missing parents; an existing one is left unchanged. On return their names are on disk,
+    except in parents that may not be read. Raises :class:`WriteFailed`."""
     above = _absolute(path)
     made = []
     while not os.path.isdir(above):
@@ -372,16 +373,17 @@ def make_folder(path: str, mode: int = 0o777) -> None:
         made.append(above)
     try:
         os.makedirs(path, mode, exist_ok=True)
-        # Also where it was there: who made it may have been killed before this.
+        # Also if it existed: its creator may have been killed before syncing.
         for folder in made or [os.path.dirname(above)]:
             with contextlib.suppress(PermissionError):
                 _sync_names(folder)
     except OSError as error:
         raise write_failed(path, error) from error
-    except RecursionError:  # makedirs goes down folder by folder
+    except RecursionError:  # makedirs recurses once per folder
         raise write_failed(path[:80], OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))) from None
-    except ValueError as error:  # a NUL byte, or a character that no file name has
-        raise WriteFailed(ascii(path), found=str(error), expected="a path") from error
+    except ValueError as error:  # a NUL byte, or a character that file names can't have
+        message = f"{path!a} is not a path: {error}"
+        raise WriteFailed(ascii(path), found=str(error), expected="a path", message=message) from error
 
 
 def _sync_names(folder: str) -> None:
@@ -393,7 +395,7 @@ def _sync_names(folder: str) -> None:
 
 
 def _absolute(path: str) -> str:
-    """Without ``..`` being resolved, which behind a symbolic link leads elsewhere."""
+    """Make a path absolute without resolving ``..``, which after a symbolic link leads elsewhere."""
     if os.path.isabs(path):
         return path
     try:
@@ -405,10 +407,11 @@ def _absolute(path: str) -> str:
 
 
 def writable(storage: Storage) -> WritableStorage:
-    """The same folder, to be written. Raises :class:`UsageError` for one that is not local."""
+    """The same folder, for writing. Raises :class:`UsageError` if it is not local."""
     if hasattr(storage, "open_writable"):
         found: WritableStorage = storage  # type: ignore[assignment]
         return found
     if isinstance(storage, LocalStorage):
         return LocalWritableStorage(storage.root)
-    raise UsageError(storage.root, found="a store that is not on this machine", expected="a local folder")
+    message = f"{storage.root} is not a local folder; only local stores can be written"
+    raise UsageError(storage.root, found="a remote store", expected="a local folder", message=message)

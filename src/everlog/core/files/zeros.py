@@ -1,4 +1,4 @@
-"""Zeros in files, which may be sparse: a hole is asked for and not read, whatever its length."""
+"""Finds non-zero bytes in files, which may be sparse: holes are skipped without reading, whatever their length."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _ZEROS = bytes(LARGEST_BLOCK_BYTES)
 
 
 def nonzero_blocks(file: ReadableFile, start: int, end: int) -> Iterator[tuple[int, bytes]]:
-    """Blocks of the file from ``start`` up to ``end``, each with its offset, in order. What lies between them is zeros,
-    and so is what a file that was cut no longer has. Blocks begin small, so that a caller who needs the first one only
-    pays little."""
+    """Blocks of the file from ``start`` up to ``end``, each with its offset, in order. Everything between them is
+    zeros, as is anything beyond the end of a file that was cut. Blocks begin small, so that callers who need only the
+    first one pay little."""
     at, size = start, FIRST_BLOCK_BYTES
     while at < end:
         data = file.next_data(at)
@@ -32,7 +32,7 @@ def nonzero_blocks(file: ReadableFile, start: int, end: int) -> Iterator[tuple[i
 
 
 def first_nonzero(file: ReadableFile, start: int, end: int) -> int:
-    """The offset of the first byte from ``start`` on that is not 0; ``end`` if there is none before it."""
+    """The offset of the first non-zero byte from ``start`` on; ``end`` if all bytes before it are zero."""
     for at, block in nonzero_blocks(file, start, end):
         return at + len(block) - len(block.lstrip(b"\0"))
     return end

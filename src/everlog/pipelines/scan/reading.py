@@ -173,18 +173,13 @@ class _Faults:
             LOG.warning("%s: stream %s: %s", path, self._split.stream, fault)
 
     def _is_gone(self, fault: Fault) -> bool:
-        """Whether something is missing because its store does without it by now. Of a recording its catalog tells."""
+        """Whether something is missing because it was purged, truncated or deleted since the query was planned."""
         if fault.code not in CUT or fault.address is None:
             return fault.code in GONE
         store = self._part.store
         try:
             with open_store(store.path, family=store.family, **self._part.options) as now:
-                infos = [info for info in now.streams() if info.name == self._split.stream]
-                address = now.parse_address(fault.address)
-                firsts = [now.parse_address(info.first) for info in infos if info.first is not None]
-                stops = [info.details.get("stop_position") for info in infos]
-                is_cut = any(isinstance(stop, int) and stop <= address for stop in stops)
-                return not infos or is_cut or any(first > address for first in firsts)
+                return now.is_gone(self._split.stream, now.parse_address(fault.address))
         except EverlogError:
             return False
 

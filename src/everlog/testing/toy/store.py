@@ -30,13 +30,13 @@ ToyRow = tuple[int, int | None, str | None, bytes]
 
 @dataclass(frozen=True, kw_only=True)
 class ToyOptions:
-    """``first_number``: records before it are left out."""
+    """``first_number``: earlier records are left out."""
 
     first_number: int = 0
 
 
 def toy_line(number: int, timestamp_ns: int | None, topic: str | None, payload: bytes) -> bytes:
-    """A record as it stands in a file."""
+    """A record's line in a file."""
     return json.dumps([number, timestamp_ns, topic, base64.b64encode(payload).decode()]).encode() + b"\n"
 
 
@@ -57,11 +57,11 @@ class ToyStore(Store):
 
     @classmethod
     def detect(cls, storage: Storage) -> bool:
-        """Whether there is a ``.toy`` file."""
+        """Whether the folder has a ``.toy`` file."""
         return any(name.endswith(SUFFIX) for name in storage.names())
 
     def streams(self, *, include_all: bool = False) -> list[StreamInfo]:
-        """One for each file; those that begin with ``deleted-`` only with ``include_all``."""
+        """One stream per file; names that begin with ``deleted-`` only with ``include_all``."""
         names = sorted(name.removesuffix(SUFFIX) for name in self.storage.names() if name.endswith(SUFFIX))
         return [self._describe(name) for name in names if include_all or not name.startswith("deleted-")]
 
@@ -111,7 +111,7 @@ class ToyStore(Store):
     def splits(
         self, stream: str, *, start: int | None = None, end: int | None = None, split_bytes: int = DEFAULT_SPLIT_BYTES
     ) -> list[Split]:
-        """The whole stream: a segment is not cut."""
+        """The whole stream as one split."""
         return [Split(stream, start, end, self.storage.size(stream + SUFFIX))]
 
     def info(self) -> dict[str, Any]:
@@ -119,7 +119,7 @@ class ToyStore(Store):
         return {"family": self.family, "streams": [s.name for s in self.streams()], "first": self.options.first_number}
 
     def verify(self, progress: Progress | None = None) -> Report:
-        """Every line that is no record, and an empty file as a note."""
+        """Report every line that is not a record."""
         report = Report(self.path, self.family)
         for info in self.streams(include_all=True):
             if progress:

@@ -14,7 +14,7 @@ from everlog.core.batch import Batch
 from everlog.core.record import Record
 from everlog.core.report import Fault
 from everlog.core.splits import Split
-from everlog.core.store import FaultSink, Level, raise_fault, records_of
+from everlog.core.store import FaultSink, Level, LevelName, raise_fault, records_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Replay:
         self,
         columns: Sequence[str] | None = None,
         *,
-        level: Level | str = Level.RECORD,
+        level: Level | LevelName = Level.RECORD,
         on_fault: FaultSink = raise_fault,
     ) -> Iterator[Batch]:
         """Batches of columns (all for ``None``), as :meth:`Store.scan` gives them. A message that is not whole yet is
@@ -86,7 +86,7 @@ class Replay:
             yield record
 
     def _scan(
-        self, limit: int, names: list[str] | None, level: Level | str, on_fault: FaultSink, is_last: bool
+        self, limit: int, names: list[str] | None, level: Level | LevelName, on_fault: FaultSink, is_last: bool
     ) -> Iterator[Batch]:
         unfinished: list[int] = []
 
