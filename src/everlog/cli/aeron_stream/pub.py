@@ -77,7 +77,7 @@ def _publish(
     try:
         for batch in batches if count != 0 else ():
             messages = batch if count is None else batch[: count - sent]
-            publication.send_many(messages, timeout=seconds)
+            publication.send_many(messages, timeout_s=seconds)
             sent += len(messages)
             if sent == count:
                 break
