@@ -27,7 +27,7 @@ from everlog.aeron.transport.client import (
 )
 from everlog.aeron.transport.client.publication import PublicationBase
 from everlog.aeron.transport.memory.log_memory import LogMemory, set_active_term_count, set_is_connected
-from everlog.errors import UsageError
+from everlog.errors import UsageError, WrongType
 from everlog.kernel import PURE_PYTHON
 from tests.aeron.transport.client.scripted_driver import SESSION_ID, LiveDriver, ScriptedDriver
 
@@ -70,6 +70,15 @@ def test_sending_gives_the_position_and_keeps_the_reserved_value(add: Add) -> No
     assert publication.send(b"x" * 33, reserved_value=7) == 96
     assert publication.log is not None
     assert publication.log.terms[0].get_i64(24) == 7
+
+
+def test_a_message_that_is_not_bytes_is_a_wrong_type(add: Add) -> None:
+    publication = add()
+    with pytest.raises(WrongType, match="message must be bytes, not str"):
+        publication.send("x")  # type: ignore[arg-type]
+    with pytest.raises(WrongType, match="message must be bytes, not int") as caught:
+        publication.send_many([b"x", 5])  # type: ignore[list-item]
+    assert caught.value.appended in (0, 1)
 
 
 def test_sending_into_the_void_says_so_in_time(add: Add) -> None:

@@ -310,7 +310,7 @@ def test_counters_are_added_written_and_removed(driver: ScriptedDriver) -> None:
         counter.add()
     with pytest.raises(UsageError, match="counter label must be at most 380 characters"):
         aeron.add_counter(1001, "x" * 381)
-    with pytest.raises(UsageError, match="a key of 113 bytes"):
+    with pytest.raises(UsageError, match="counter key must be at most 112 bytes"):
         aeron.add_counter(1001, "x", bytes(113))
 
 

@@ -1,11 +1,12 @@
-"""Reading an image: the terms of a publication's log, from the subscriber's position on.
+"""Reads an image: the terms of a publication's log, from the subscriber's position on.
 
-A frame is there once its length is above zero, which is read first, with acquire; behind the last is a zero, or a
-negative number. Padding is gone over. How far a subscriber has read is in a counter, written with release when a poll
-ends; the driver takes what lies before it for free. The term at position ``p`` is number ``p / term length``, modulo 3.
+A frame is published once its length is positive; readers read the length first, with acquire order. The length after
+the last frame is zero or negative. Readers skip padding. The subscriber's position is in a counter, written with
+release order when a poll ends; the driver may reuse everything before it. The term at position ``p`` has index
+``p / term length``, modulo 3.
 
-The log is shared with other processes, so every length in it is compared with what is left of the term. A frame length
-that no publisher writes raises :class:`CorruptData` once a poll begins with it.
+The log is shared with other processes, so readers check every length against the rest of the term. A poll that begins
+at an invalid frame length raises :class:`CorruptData`.
 
 Source: Image, TermBlockScanner, FragmentAssembler. This is the readable twin of ``_image.pyx``; ordering between
 processes needs that one.
