@@ -1,13 +1,13 @@
-"""The broadcast buffer in which a driver tells its clients what happens: one process writes, many read, each at its own
-pace; who is too slow is lapped and told so. Source: Agrona, BroadcastTransmitter, BroadcastReceiver,
+"""The broadcast buffer for a driver's events to its clients: one process writes, many read, each at its own pace. A
+reader that is too slow is lapped, and notices. Source: Agrona, BroadcastTransmitter, BroadcastReceiver,
 CopyBroadcastReceiver and BroadcastBufferDescriptor.
 
-The transmitter says with the intent counter how far it is about to write, before it does, and with the tail that it is
-done. A reader copies a record and looks at the intent counter behind that: where it says that the record may have been
-overwritten meanwhile, the copy is worth nothing.
+The transmitter sets the intent counter to the end of its next write before it writes, and the tail after it. A reader
+copies a record and then reads the intent counter: if the record may have been overwritten, it drops the copy.
 
-Ordering, on arm64 too: a release fence keeps the record's bytes behind the intent counter, an acquire fence keeps the
-reader's look at the intent counter behind its copy; the tail is written with release and read with acquire order.
+Ordering, also on arm64: a release fence keeps the writes of the record after that of the intent counter; an acquire
+fence keeps the reader's check of the intent counter after its copy; the tail is written with release and read with
+acquire order.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ class BroadcastTransmitter:
         """Send a record to all readers. Raises :class:`UsageError` for a type below 1 or more than
         ``max_message_length`` bytes."""
         if type_id < 1:
-            raise UsageError(WHERE, found=f"type {type_id}", expected="1 or more")
+            raise UsageError("record type", found=str(type_id), expected="1 or more")
         if len(data) > self.max_message_length:
-            found, expected = f"a record of {len(data)} bytes", f"at most {self.max_message_length}"
-            raise UsageError(WHERE, found=found, expected=expected)
+            expected = f"at most {self.max_message_length} bytes"
+            raise UsageError("record", found=str(len(data)), expected=expected)
         memory = self._memory
         tail = self._position
         at = tail & (self.capacity - 1)

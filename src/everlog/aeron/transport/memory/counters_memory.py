@@ -37,7 +37,7 @@ MAX_LABEL_LENGTH = CounterMetaData.field("label").size
 
 class Counters:
     """All counters, in the two counter sections of ``cnc.dat``. ``now_ms`` is the clock for the reuse of freed
-    counters; the driver's duty cycle updates it. Raises :class:`CorruptData` if the sections' lengths don't match."""
+    counters; the driver's duty cycle updates it. Raises :class:`CorruptData` if the metadata section is too short."""
 
     def __init__(self, metadata: Memory, values: Memory, reuse_timeout_ms: int = REUSE_TIMEOUT_MS) -> None:
         if metadata.length < values.length // VALUE_LENGTH * METADATA_LENGTH:
@@ -101,7 +101,7 @@ class Counters:
         """Free a counter. Raises :class:`UsageError` if it is not in use."""
         self._check(counter_id)
         if counter_id not in self._allocated:
-            raise UsageError(WHERE, found=f"counter {counter_id}, not in use", expected="one that is")
+            raise UsageError(WHERE, found=f"counter {counter_id} is not in use")
         self._allocated.discard(counter_id)
         at = counter_id * METADATA_LENGTH
         self.metadata.put_i32_release(at, RECLAIMED)
@@ -266,11 +266,11 @@ class AtomicCounter:
         return self.memory.get_and_add_i64(self.offset, delta)
 
     def increment_release(self) -> int:
-        """Add one with release order, as the only writer. Returns the value before."""
+        """Add one atomically, with release order. Returns the value before."""
         return self.add_release(1)
 
     def add_release(self, delta: int) -> int:
-        """Add with release order, as the only writer. Returns the value before."""
+        """Add atomically, with release order. Returns the value before."""
         return self.memory.get_and_add_i64(self.offset, delta)
 
     def propose_max(self, value: int) -> bool:

@@ -1,18 +1,17 @@
-"""The many-to-one ring buffer in which clients leave commands for their driver: many processes write, one reads.
-Source: Agrona, ManyToOneRingBuffer and RingBufferDescriptor.
+"""The many-to-one ring buffer for clients' commands to their driver: many processes write, one reads. Source: Agrona,
+ManyToOneRingBuffer and RingBufferDescriptor.
 
-A record is claimed by moving the tail with compare-and-set. Its length is written three times: negative as soon as it
-is claimed, so that a claim whose writer died can be told and skipped (:meth:`ManyToOneRingBuffer.unblock`), then the
-payload, then the length itself with release order, which makes the record one for the reader. The reader zeroes what
-it has read before it moves the head on: behind the tail all bytes are zero, so that a length that is not there yet is
-0.
+A writer claims a record by moving the tail with compare-and-set. It first writes the length as a negative number, so
+that the claim of a dead writer can be recognized and skipped (:meth:`ManyToOneRingBuffer.unblock`), then the payload,
+then the true length with release order, which publishes the record. The reader zeroes what it has read before it moves
+the head. So all bytes after the tail are zero, and a length that is not written yet is 0.
 
-Ordering, on arm64 too: a release store keeps what comes before it before it, not what comes behind it behind it; so a
-release fence follows the negative length, else parts of the payload could be seen with no length before them, and an
-unblocker that looks for the next record would take them for a length.
+Ordering, also on arm64: a release store orders only the writes before it. So a release fence follows the negative
+length; without it, parts of the payload could become visible before the length, and an unblocker that searches for the
+next record would read them as a length.
 
-All that is in the memory was written by other processes, which may be of any kind: a length is held against the room
-that there is, and an offset is masked, before anything is read.
+Other processes write this memory, so every length is checked against the available space, and every offset is masked,
+before anything is read.
 """
 
 from __future__ import annotations
@@ -101,10 +100,10 @@ class ManyToOneRingBuffer:
         """Write a record. Returns ``False`` if the buffer is full. Raises :class:`UsageError` for a type below 1 or a
         record over ``max_message_length``, :class:`CorruptData` for an invalid tail."""
         if type_id < 1:
-            raise UsageError(WHERE, found=f"type {type_id}", expected="1 or more")
+            raise UsageError("record type", found=str(type_id), expected="1 or more")
         if len(data) > self.max_message_length:
-            found, expected = f"a record of {len(data)} bytes", f"at most {self.max_message_length}"
-            raise UsageError(WHERE, found=found, expected=expected)
+            expected = f"at most {self.max_message_length} bytes"
+            raise UsageError("record", found=str(len(data)), expected=expected)
         memory, length = self._memory, len(data) + HEADER_LENGTH
         at = self._claim(align(length, RECORD_ALIGNMENT))
         if at is None:

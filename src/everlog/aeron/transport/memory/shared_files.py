@@ -82,7 +82,7 @@ def draft_file(path: Path, length: int, *, sparse: bool = False) -> FileDraft:
             raise FileExistsError
         fd = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     except FileExistsError:
-        raise StoreExists(str(path), found="a file of that name", expected="none") from None
+        raise StoreExists(str(path), found="file exists", message=f"{path} already exists") from None
     except OSError as problem:
         raise WriteFailed(str(path), found=problem.strerror, expected="a new file") from problem
     try:
@@ -133,7 +133,7 @@ def map_file(path: Path, *, minimum: int, maximum: int, writable: bool = True) -
     try:
         length = os.fstat(fd).st_size
         if not minimum <= length <= maximum:
-            raise CorruptData(str(path), found=f"{length} bytes", expected=f"{minimum} to {maximum}")
+            raise CorruptData(str(path), found=f"{length} bytes", expected=f"{minimum} to {maximum} bytes")
         return Memory.map(fd, length, writable=writable)
     except (OSError, ValueError) as problem:
         raise StoreUnavailable(str(path), found=str(problem), expected="a file that can be mapped") from problem
