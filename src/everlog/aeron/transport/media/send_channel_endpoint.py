@@ -98,7 +98,7 @@ class SendChannelEndpoint(UdpTransport):
 
     @property
     def destinations_counter(self) -> AtomicCounter | None:
-        """Set the counter for the number of destinations."""
+        """The counter for the number of destinations; ``None`` for a channel with a single one."""
         return None if self._destinations is None else self._destinations.counter
 
     @destinations_counter.setter

@@ -47,7 +47,7 @@ class Destinations:
         return len(self._all)
 
     def targets(self, now_ns: int) -> Sequence[SocketAddress | None]:
-        """The destinations of a datagram, starting with another one each time; empty if there are none."""
+        """The destinations of a datagram, starting with another one each time. ``None`` marks an unresolved name."""
         found = [each.address for each in self._live(now_ns)]
         first, self._first = self._first, self._first + 1
         if first >= len(found):
