@@ -110,4 +110,4 @@ class Settings(TypedDict, total=False):
 def with_settings(options: ClientOptions, settings: Settings) -> ClientOptions:
     """A copy of ``options`` with some fields replaced. Raises :class:`UsageError` for an unknown name or a wrong
     value."""
-    return fill(ClientOptions, {field.name: getattr(options, field.name) for field in fields(options)} | settings)
+    return fill(ClientOptions, {**{field.name: getattr(options, field.name) for field in fields(options)}, **settings})
