@@ -12,7 +12,7 @@ from everlog.core.files.storage import LocalStorage
 from everlog.core.splits import Split
 from everlog.core.store import Store
 from everlog.errors import Closed, UsageError, WrongType
-from everlog.testing.toy_store import ToyStore, toy_line
+from everlog.testing.toy.store import ToyStore, toy_line
 
 USES: dict[str, Callable[[Store], Any]] = {
     "read": lambda store: store.read("sea"),

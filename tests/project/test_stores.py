@@ -31,7 +31,7 @@ def test_every_golden_store_is_of_its_family(golden: Any) -> None:
 def test_a_folder_of_other_things_is_no_store(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("nothing of ours")
     (tmp_path / "metastore").mkdir()
-    with pytest.raises(everlog.NotAStore, match="no store here: .* has none of the files of"):
+    with pytest.raises(everlog.NotAStore, match=r"no store here: .* has none of the files of"):
         everlog.open_store(tmp_path)
 
 

@@ -121,5 +121,5 @@ def test_a_store_that_ends_before_its_stream_is_refused_at_once(server: NatsServ
         if count == 9:
             move_channel(move)
         else:
-            with pytest.raises(UsageError, match="messages up to 9; channel .* ends at 5"):
+            with pytest.raises(UsageError, match=r"messages up to 9; channel .* ends at 5"):
                 move_channel(move)

@@ -43,7 +43,7 @@ class OurClient:
             if claims and len(payload) <= publication.max_payload_length:
                 self._claim(publication, payload, reserved)
             else:
-                publication.send(payload, reserved_value=reserved, timeout=SECONDS)
+                publication.send(payload, reserved_value=reserved, timeout_s=SECONDS)
         return begin, publication.position
 
     @staticmethod

@@ -88,7 +88,7 @@ def drained(aeron: Aeron, poll: Callable[[], int], count: int) -> None:
         found += poll()
         return found >= count
 
-    assert aeron.wait_until(is_done, timeout=20, sleep=0.0005)
+    assert aeron.wait_until(is_done, timeout_s=20, sleep_s=0.0005)
 
 
 def test_what_the_driver_refuses_is_told_in_its_words(connect: Connect) -> None:
@@ -283,7 +283,7 @@ def test_a_java_publisher_is_read_with_every_kind_of_poll(
         end = subscriptions[0].images[0].position
         return len(polled) == len(sent) and all(one.images[0].position == end for one in subscriptions)
 
-    assert aeron.wait_until(poll, timeout=20)
+    assert aeron.wait_until(poll, timeout_s=20)
     assert polled == sent
     assert b"".join(controlled) == b"".join(sent)
     assert sum(map(len, blocks)) == sum(length for _, length in raw) == end

@@ -85,7 +85,7 @@ def _publish(
     try:
         for batch in batches if count != 0 else ():
             messages = batch if count is None else batch[: count - sent]
-            publication.send_many(messages, timeout=wait_s)
+            publication.send_many(messages, timeout_s=wait_s)
             sent += len(messages)
             if sent == count:
                 break

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, Literal, NamedTuple, Protocol
 
 from everlog.errors import UsageError
 
@@ -37,8 +37,8 @@ class TargetOptions:
     there is one, else ``time``. ``term_length``: an eighth of it is the longest message."""
 
     segment_bytes: int | None = None
-    compression: str | None = None
-    reserved_value: str | None = None
+    compression: Literal["off", "none", "lz4", "null"] | None = None
+    reserved_value: Literal["keep", "time", "none"] | None = None
     term_length: int = DEFAULT_TERM_LENGTH
     channel: str = "aeron:ipc"
     first_stream_id: int = FIRST_STREAM_ID

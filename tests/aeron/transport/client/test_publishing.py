@@ -16,7 +16,7 @@ import pytest
 from everlog.aeron import Aeron
 from everlog.aeron.transport.client import (
     BackPressured,
-    ClientClosed,
+    Closed,
     ExclusivePublication,
     Header,
     MessageColumns,
@@ -27,7 +27,7 @@ from everlog.aeron.transport.client import (
 )
 from everlog.aeron.transport.client.publication import PublicationBase
 from everlog.aeron.transport.memory.log_memory import LogMemory, set_active_term_count, set_is_connected
-from everlog.errors import UsageError
+from everlog.errors import UsageError, WrongType
 from everlog.kernel import PURE_PYTHON
 from tests.aeron.transport.client.scripted_driver import SESSION_ID, LiveDriver, ScriptedDriver
 
@@ -72,13 +72,22 @@ def test_sending_gives_the_position_and_keeps_the_reserved_value(add: Add) -> No
     assert publication.log.terms[0].get_i64(24) == 7
 
 
+def test_a_message_that_is_not_bytes_is_a_wrong_type(add: Add) -> None:
+    publication = add()
+    with pytest.raises(WrongType, match="message must be bytes, not str"):
+        publication.send("x")  # type: ignore[arg-type]
+    with pytest.raises(WrongType, match="message must be bytes, not int") as caught:
+        publication.send_many([b"x", 5])  # type: ignore[list-item]
+    assert caught.value.appended in (0, 1)
+
+
 def test_sending_into_the_void_says_so_in_time(add: Add) -> None:
     publication = add()
     # 64 messages of 1024 bytes with their headers are what the driver's limit allows.
     assert fill(publication) == 64
     began = time.monotonic()
-    with pytest.raises(NotConnected, match=r"no subscriber in 0\.05 s"):
-        publication.send(b"x", timeout=0.05)
+    with pytest.raises(NotConnected, match=r"no subscriber within 0\.05 s"):
+        publication.send(b"x", timeout_s=0.05)
     assert 0.05 <= time.monotonic() - began < 2
 
 
@@ -86,7 +95,7 @@ def test_sending_to_who_does_not_read_says_so_in_time_and_how_many_went(add: Add
     publication = add()
     connect(publication)
     with pytest.raises(BackPressured, match=r"BACK_PRESSURED for 0\.05 s") as caught:
-        publication.send_many([bytes(992)] * 70, timeout=0.05)
+        publication.send_many([bytes(992)] * 70, timeout_s=0.05)
     assert caught.value.appended == 64
     assert publication.position == LIMIT
 
@@ -98,7 +107,7 @@ def test_sending_into_a_log_that_never_gets_to_its_next_term_ends_in_time(driver
     set_active_term_count(publication.log.metadata, 3)  # the tail of that term is of the first one
     began = time.monotonic()
     with pytest.raises(BackPressured, match=r"ADMIN_ACTION for 0\.05 s"):
-        publication.send(b"x", timeout=0.05)
+        publication.send(b"x", timeout_s=0.05)
     assert 0.05 <= time.monotonic() - began < 2
 
 
@@ -286,7 +295,7 @@ def test_an_asyncio_program_sends_and_reads_without_standing_still(driver: Scrip
         await ticking
         fill(source)
         with pytest.raises(NotConnected):
-            await source.async_send(bytes(2000), timeout=0.02)
+            await source.async_send(bytes(2000), timeout_s=0.02)
         return await reading
 
     assert asyncio.run(main()) == [b"1", long, b"3"]
@@ -322,7 +331,7 @@ def test_what_is_closed_while_threads_use_it_ends_without_harm(live: LiveDriver,
         try:
             while not publication.is_closed or not subscription.is_closed:
                 call()
-        except ClientClosed:
+        except Closed:
             pass
         except BaseException as error:
             problems.append(error)

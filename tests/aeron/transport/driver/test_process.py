@@ -110,7 +110,7 @@ def sent_and_read(aeron: Aeron, channel: str, count: int = 100) -> list[bytes]:
     found: list[bytes] = []
     with aeron.add_subscription(channel, 77) as subscription, aeron.add_publication(channel, 77) as publication:
         for number in range(count):
-            publication.send(b"%d" % number, timeout=SECONDS)
+            publication.send(b"%d" % number, timeout_s=SECONDS)
         await_that(lambda: subscription.poll(lambda payload, header: found.append(payload), 50) and len(found) == count)
     return found
 
@@ -176,7 +176,7 @@ def test_without_room_for_a_log_there_is_an_error_and_the_driver_goes_on(parent:
         reader = aeron.add_subscription("aeron:ipc", 1)
         await_that(lambda: reader.images)
         for _ in range(4 * 512):
-            big.send(bytes(1000), timeout=SECONDS)
+            big.send(bytes(1000), timeout_s=SECONDS)
             reader.poll(lambda payload, header: None, 10)
         # A stream from outside gets no image, and is told about, until there is room.
         channel = f"aeron:udp?endpoint=localhost:{free_port()}"
@@ -187,7 +187,7 @@ def test_without_room_for_a_log_there_is_an_error_and_the_driver_goes_on(parent:
         assert subscription.images == ()
         os.unlink(filler)
         await_that(lambda: subscription.images)
-        publication.send(b"there is room", timeout=SECONDS)
+        publication.send(b"there is room", timeout_s=SECONDS)
         found: list[bytes] = []
         await_that(lambda: subscription.poll(lambda payload, header: found.append(payload), 1))
         assert found == [b"there is room"]

@@ -79,5 +79,5 @@ def test_nothing_is_left_of_a_file_that_finds_no_room(size: str, tmp_path: Path)
 
 @pytest.mark.parametrize("name", ["none", "a\0b", "x" * 300, "."])
 def test_a_name_that_no_file_to_share_has_is_an_error(name: str, tmp_path: Path) -> None:
-    with pytest.raises(StoreUnavailable, match="found"):
+    with pytest.raises(StoreUnavailable, match=r"no such file|invalid|null|name too long|is a directory"):
         map_file(tmp_path / name, minimum=1, maximum=4096)

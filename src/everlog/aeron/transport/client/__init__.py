@@ -1,5 +1,5 @@
-"""The client of a media driver: publications, subscriptions and counters of a program that takes part.
-:class:`Aeron` is the way in; all else that programs use is here too."""
+"""Client of a media driver: publications, subscriptions and counters. Start with :class:`Aeron`; this module has the
+whole public API."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from everlog.aeron.transport.client.counters_reader import CounterRecord, Counte
 from everlog.aeron.transport.client.errors import (
     BackPressured,
     ChannelEndpointFailed,
-    ClientClosed,
     ClientTimeout,
     DriverTimeout,
     MaxPositionExceeded,
@@ -37,6 +36,7 @@ from everlog.aeron.transport.client.publication import ExclusivePublication, Pub
 from everlog.aeron.transport.client.registration import Registration
 from everlog.aeron.transport.client.subscription import Subscription
 from everlog.aeron.transport.format.error_codes import ErrorCode
+from everlog.errors import Closed
 
 __all__ = [
     "ADMIN_ACTION",
@@ -49,9 +49,9 @@ __all__ = [
     "BackPressured",
     "BufferClaim",
     "ChannelEndpointFailed",
-    "ClientClosed",
     "ClientOptions",
     "ClientTimeout",
+    "Closed",
     "ControlledFragmentAssembler",
     "Counter",
     "CounterRecord",

@@ -1,14 +1,13 @@
-"""``Aeron``: a program's way to a media driver. Source: Aeron's Aeron and Aeron.Context."""
+"""``Aeron``: connects a program to a media driver. Source: Aeron's Aeron and Aeron.Context."""
 
 from __future__ import annotations
 
-import dataclasses
 import random
 import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar, Unpack
 
 from everlog.aeron.transport.client.conducting.client_commands import Commands
 from everlog.aeron.transport.client.conducting.conductor import ClientConductor, DriverMemory
@@ -16,7 +15,14 @@ from everlog.aeron.transport.client.conducting.connecting import connect, map_lo
 from everlog.aeron.transport.client.conducting.runner import ClientRunner, Clock
 from everlog.aeron.transport.client.counter import Counter
 from everlog.aeron.transport.client.counters_reader import CountersReader
-from everlog.aeron.transport.client.options import ClientOptions, CounterHandler, ImageHandler, default_folder
+from everlog.aeron.transport.client.options import (
+    ClientOptions,
+    CounterHandler,
+    ImageHandler,
+    Settings,
+    default_folder,
+    with_settings,
+)
 from everlog.aeron.transport.client.publication import ExclusivePublication, Publication
 from everlog.aeron.transport.client.registration import Registration
 from everlog.aeron.transport.client.subscription import Subscription
@@ -25,7 +31,7 @@ from everlog.errors import EverlogError
 
 T = TypeVar("T")
 SESSION_ID_VERSION = 1 << 16
-"""Drivers whose control protocol is of this version or later give out session ids (1.0.0)."""
+"""First version of the control protocol (1.0.0) in which the driver allocates session ids."""
 
 
 class Aeron:
@@ -37,13 +43,13 @@ class Aeron:
             publication.send(b"hello")
             subscription.poll(lambda payload, header: print(payload))
 
-    Methods that add something wait for the driver's answer and raise :class:`RegistrationRefused` when it says no,
-    :class:`DriverTimeout` when it says nothing; their ``async_`` twins give a :class:`Registration`, which can be
-    waited for, looked at, or awaited. Once the driver is gone, or has given the client up, all methods raise what
-    happened.
+    Methods that add something wait for the driver's answer. They raise :class:`RegistrationRefused` if the driver
+    refuses, :class:`DriverTimeout` if it doesn't answer. Their ``async_`` variants return a :class:`Registration` at
+    once, to wait for, check or ``await``. After the driver has stopped, or has timed the client out, every method
+    raises that error; after :meth:`close`, :class:`~everlog.errors.Closed`.
 
-    All of it may be used from many threads, but a subscription is polled, and an exclusive publication offered to, by
-    one at a time. In a process that was forked off the client has ended: connect anew there."""
+    A client is thread-safe, except that only one thread at a time may poll a subscription or offer to an exclusive
+    publication. A forked child process can't use its parent's client: connect again there."""
 
     def __init__(
         self,
@@ -52,19 +58,20 @@ class Aeron:
         options: ClientOptions | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """Over memory that is there: for simulations; programs use :meth:`connect`."""
+        """Use driver memory that is already mapped: for simulations. Programs use :meth:`connect`."""
         self._runner = ClientRunner(driver, map_log, ClientOptions() if options is None else options, clock)
         self.folder = Path(driver.folder)
         self.client_id = self._runner.client_id
 
     @classmethod
     def connect(
-        cls, folder: str | Path | None = None, *, options: ClientOptions | None = None, **settings: Any
+        cls, folder: str | Path | None = None, *, options: ClientOptions | None = None, **settings: Unpack[Settings]
     ) -> Self:
-        """A client of the driver that runs in ``folder``: by default ``AERON_DIR``, else ``/dev/shm/aeron-<user>``.
-        ``settings`` are fields of :class:`ClientOptions`. Waits up to ``driver_timeout_ms`` for a driver that starts;
-        raises :class:`DriverTimeout` when there is none then, :class:`UnsupportedVersion` for one of another kind."""
-        chosen = dataclasses.replace(options or ClientOptions(), **settings)
+        """Connect to the driver that runs in ``folder``, by default ``AERON_DIR``, else ``/dev/shm/aeron-<user>``.
+        ``settings`` override fields of ``options``, see :class:`ClientOptions`. Waits up to ``driver_timeout_ms`` for
+        the driver to start, then raises :class:`DriverTimeout`. Raises :class:`UnsupportedVersion` if the driver's
+        files have an unknown version, :class:`UsageError` for an unknown or wrong setting."""
+        chosen = with_settings(options or ClientOptions(), settings)
         aeron = cls(connect(Path(folder) if folder is not None else default_folder(), chosen), options=chosen)
         if not chosen.use_invoker:
             aeron._runner.start()
@@ -73,21 +80,21 @@ class Aeron:
     # Publications
 
     def add_publication(self, channel: str, stream_id: int) -> Publication:
-        """A publication that many threads and processes share. Raises :class:`RegistrationRefused`,
+        """Add a publication that many threads and processes may share. Raises :class:`RegistrationRefused`,
         :class:`DriverTimeout`."""
         return self.async_add_publication(channel, stream_id).result()
 
     def add_exclusive_publication(self, channel: str, stream_id: int) -> ExclusivePublication:
-        """A publication with a session and log of its own, for one thread. Raises :class:`RegistrationRefused`,
+        """Add a publication with its own session and log, for one thread. Raises :class:`RegistrationRefused`,
         :class:`DriverTimeout`."""
         return self.async_add_exclusive_publication(channel, stream_id).result()
 
     def async_add_publication(self, channel: str, stream_id: int) -> Registration[Publication]:
-        """As :meth:`add_publication`, without waiting."""
+        """Like :meth:`add_publication`, without waiting."""
         return self._ask(lambda commands: commands.add_publication(channel, stream_id, exclusive=False))
 
     def async_add_exclusive_publication(self, channel: str, stream_id: int) -> Registration[ExclusivePublication]:
-        """As :meth:`add_exclusive_publication`, without waiting."""
+        """Like :meth:`add_exclusive_publication`, without waiting."""
         return self._ask(lambda commands: commands.add_publication(channel, stream_id, exclusive=True))
 
     # Subscriptions
@@ -99,9 +106,8 @@ class Aeron:
         on_available_image: ImageHandler | None = None,
         on_unavailable_image: ImageHandler | None = None,
     ) -> Subscription:
-        """A subscription; a handler that is not given is that of the client's options. Handlers are called in the
-        client's thread and must not wait for the driver. Raises :class:`RegistrationRefused`,
-        :class:`DriverTimeout`."""
+        """Add a subscription. Handlers default to those of the client's options; they run in the client's thread and
+        must not wait for the driver. Raises :class:`RegistrationRefused`, :class:`DriverTimeout`."""
         return self.async_add_subscription(channel, stream_id, on_available_image, on_unavailable_image).result()
 
     def async_add_subscription(
@@ -111,7 +117,7 @@ class Aeron:
         on_available_image: ImageHandler | None = None,
         on_unavailable_image: ImageHandler | None = None,
     ) -> Registration[Subscription]:
-        """As :meth:`add_subscription`, without waiting."""
+        """Like :meth:`add_subscription`, without waiting."""
         options = self._runner.options
         handlers = (
             on_available_image or options.on_available_image,
@@ -123,47 +129,48 @@ class Aeron:
 
     @property
     def counters(self) -> CountersReader:
-        """All of the driver's counters."""
+        """All counters of the driver."""
         return self._runner.counters
 
     def add_counter(self, type_id: int, label: str, key: bytes = b"") -> Counter:
-        """A counter that other processes see, and that goes with the client. ``type_id``: 1000 or more for one's own;
-        ``key``: at most 112 bytes; ``label``: at most 380 ASCII letters. Raises :class:`RegistrationRefused`,
-        :class:`DriverTimeout`."""
+        """Add a counter that other processes can read; the driver frees it when the client ends. ``type_id`` is 1000 or
+        more for applications, ``key`` at most 112 bytes, ``label`` at most 380 ASCII characters. Raises
+        :class:`RegistrationRefused`, :class:`DriverTimeout`."""
         return self.async_add_counter(type_id, label, key).result()
 
     def async_add_counter(self, type_id: int, label: str, key: bytes = b"") -> Registration[Counter]:
-        """As :meth:`add_counter`, without waiting."""
+        """Like :meth:`add_counter`, without waiting."""
         return self._ask(lambda commands: commands.add_counter(type_id, label, key))
 
     def add_static_counter(self, type_id: int, label: str, registration_id: int, key: bytes = b"") -> Counter:
-        """The counter of a type and registration id of one's own, which stays as long as the driver; it is made when
-        there is none yet. Raises as :meth:`add_counter`."""
+        """Add a counter that lives as long as the driver, or return the one that already has this type and
+        registration id. The caller chooses both. Raises the errors of :meth:`add_counter`."""
         return self.async_add_static_counter(type_id, label, registration_id, key).result()
 
     def async_add_static_counter(
         self, type_id: int, label: str, registration_id: int, key: bytes = b""
     ) -> Registration[Counter]:
-        """As :meth:`add_static_counter`, without waiting."""
+        """Like :meth:`add_static_counter`, without waiting."""
         return self._ask(lambda commands: commands.add_static_counter(type_id, label, registration_id, key))
 
     # Handlers
 
     def add_available_counter_handler(self, handler: CounterHandler) -> int:
-        """Call ``handler(registration_id, counter_id)`` for each counter that any client adds; gives an id for
+        """Call ``handler(registration_id, counter_id)`` for each counter that any client adds. Returns an id for
         :meth:`remove_handler`."""
         return self._add_handler("available_counter", handler)
 
     def add_unavailable_counter_handler(self, handler: CounterHandler) -> int:
-        """The same for counters that go."""
+        """Call ``handler(registration_id, counter_id)`` for each counter that is freed. Returns an id for
+        :meth:`remove_handler`."""
         return self._add_handler("unavailable_counter", handler)
 
     def add_close_handler(self, handler: Callable[[], object]) -> int:
-        """Call ``handler()`` when the client ends; gives an id for :meth:`remove_handler`."""
+        """Call ``handler()`` when the client ends. Returns an id for :meth:`remove_handler`."""
         return self._add_handler("close", handler)
 
     def remove_handler(self, handler_id: int) -> bool:
-        """Call it no more; whether there was such a handler."""
+        """Remove a handler. Returns whether it existed."""
 
         def remove(conductor: ClientConductor) -> bool:
             handlers = conductor.handlers
@@ -183,18 +190,18 @@ class Aeron:
     # The driver
 
     def next_correlation_id(self) -> int:
-        """A number that no client of this driver has got or will get."""
+        """Take a correlation id, unique among all clients of this driver."""
         return self._runner.ask(lambda conductor: conductor.proxy.next_correlation_id())
 
     def next_session_id(self, stream_id: int) -> int:
-        """A session id (``session-id=`` in a channel) that no publication of the stream has on this driver. Older
-        drivers are not asked: a random one."""
+        """Return a session id (``session-id=`` in a channel) that no publication of the stream uses on this driver. For
+        drivers older than control protocol 1.0.0 the id is random."""
         if self._runner.ask(lambda conductor: conductor.protocol_version) < SESSION_ID_VERSION:
             return random.getrandbits(32) - (1 << 31)
         return self._ask(lambda commands: commands.next_session_id(stream_id)).result()
 
     def terminate_driver(self, token: bytes = b"") -> None:
-        """Ask the driver to end; it does so only if it was set up to obey. There is no answer."""
+        """Ask the driver to terminate. It does so only if it is configured to accept ``token``, and never answers."""
         self._runner.ask(lambda conductor: conductor.commands.terminate_driver(token))
 
     def _ask(self, command: Callable[[Commands], Registration[T]]) -> Registration[T]:
@@ -203,34 +210,35 @@ class Aeron:
     # Duty and end
 
     def do_work(self) -> int:
-        """The client's work, with ``use_invoker``: beats, looks after the driver, reads its events and calls handlers;
-        how much was done. Harmless otherwise."""
+        """Do the client's work if ``use_invoker`` is set: send heartbeats, check the driver, read its events and call
+        handlers. Returns the amount of work done. Harmless without ``use_invoker``."""
         return self._runner.work()
 
-    def wait_until(self, condition: Callable[[], bool], timeout: float = 10.0, sleep: float = 0.001) -> bool:
-        """Wait until ``condition()`` is true, such as ``lambda: publication.is_connected``, doing the client's work;
-        false when ``timeout`` seconds are over first. Raises what ended the client."""
-        deadline = time.monotonic() + timeout
+    def wait_until(self, condition: Callable[[], bool], timeout_s: float = 10.0, sleep_s: float = 0.001) -> bool:
+        """Do the client's work until ``condition()`` is true, for example ``lambda: publication.is_connected``.
+        Returns false if that takes more than ``timeout_s`` seconds; sleeps ``sleep_s`` between checks. Raises the
+        error that ended the client."""
+        deadline = time.monotonic() + timeout_s
         while not condition():
             self._runner.ask(lambda _: None)
             if time.monotonic() >= deadline:
                 return False
             if not self._runner.work():
-                time.sleep(sleep)
+                time.sleep(sleep_s)
         return True
 
     @property
     def is_closed(self) -> bool:
-        """Whether the client has ended: closed, its driver gone, or given up by it."""
+        """Whether the client has ended: closed by the program, timed out by the driver, or its driver has stopped."""
         return self._runner.is_ended
 
     @property
     def failure(self) -> EverlogError | None:
-        """What ended the client, if it was not the program; no call need be made to see it."""
+        """The error that ended the client; ``None`` while it runs, and if the program closed it."""
         return self._runner.failure
 
     def close(self) -> None:
-        """End the client: publications, subscriptions, images and counters with it. A second call does nothing."""
+        """Close the client with its publications, subscriptions, images and counters. A second call does nothing."""
         self._runner.close()
 
     def __enter__(self) -> Self:

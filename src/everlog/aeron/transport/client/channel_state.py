@@ -1,4 +1,4 @@
-"""How the channel of a publication or a subscription is doing, as its driver counts it."""
+"""The state of a publication's or subscription's channel, from the driver's counters."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ CHANNEL_INITIALIZING, CHANNEL_ACTIVE, NO_CHANNEL_STATUS = 0, 1, -1
 
 
 class ChannelState(ABC):
-    """Of what has a channel. ``channel_status_id`` is the id of the counter of the channel's state; -1 for IPC."""
+    """Base of publications and subscriptions. ``channel_status_id`` is the id of the channel's status counter, -1 for
+    IPC."""
 
     channel_status_id: int
     _owner: Owner
 
     @property
     @abstractmethod
-    def _is_over(self) -> bool:
-        """It was closed."""
+    def _is_detached(self) -> bool:
+        """Whether the conductor has taken it out of use."""
 
     @property
     def channel_status(self) -> int:
-        """1: active, 0: being set up, -1: failed, or closed."""
-        if self._is_over:
+        """1: active, 0: initializing, -1: failed or closed."""
+        if self._is_detached:
             return NO_CHANNEL_STATUS
         if self.channel_status_id == NO_CHANNEL_STATUS:
             return CHANNEL_ACTIVE
@@ -33,7 +34,7 @@ class ChannelState(ABC):
 
     @property
     def local_socket_addresses(self) -> list[str]:
-        """Where its sockets are bound; empty for IPC, and before they are."""
+        """Addresses that its sockets are bound to; empty for IPC and until the channel is active."""
         if self.channel_status != CHANNEL_ACTIVE:
             return []
         return self._owner.counters.local_socket_addresses(self.channel_status_id)

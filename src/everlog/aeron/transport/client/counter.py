@@ -7,7 +7,7 @@ from typing import Self
 from everlog.aeron.transport.client.owner import Owner
 from everlog.aeron.transport.format.counters import VALUE_LENGTH
 from everlog.aeron.transport.format.layouts import CounterValue
-from everlog.errors import UsageError
+from everlog.errors import Closed
 from everlog.kernel.memory import Memory
 
 _VALUE = CounterValue.field("value").offset
@@ -15,9 +15,8 @@ _REGISTRATION = CounterValue.field("registration_id").offset
 
 
 class Counter:
-    """A counter that this client added, or a static one that it asked for, which stays when the client goes. Any
-    process may read it, with ``everlog driver DIR stat`` or AeronStat too. Close it, or use it in a ``with``
-    statement."""
+    """A counter that this client added. The driver frees it when the client ends, unless it is static. Any process can
+    read it, also with ``everlog driver DIR stat`` or AeronStat. Close it, or use it in a ``with`` statement."""
 
     def __init__(self, owner: Owner, values: Memory, counter_id: int, correlation_id: int, *, is_static: bool) -> None:
         self.counter_id = counter_id
@@ -31,12 +30,13 @@ class Counter:
 
     @property
     def is_closed(self) -> bool:
-        """Whether it was closed, or the client was."""
+        """Whether the counter or its client was closed."""
         return self._values is None
 
     @property
     def value(self) -> int:
-        """What it says, read with acquire order; set with release order. Raises :class:`UsageError` once closed."""
+        """The value, read with acquire and set with release order. Raises :class:`~everlog.errors.Closed` after the
+        counter was closed."""
         return self._memory().get_i64_acquire(_VALUE)
 
     @value.setter
@@ -44,25 +44,25 @@ class Counter:
         self._memory().put_i64_release(_VALUE, value)
 
     def add(self, delta: int = 1) -> int:
-        """Add atomically, many processes at once if need be; gives what it said before. Raises as :attr:`value`."""
+        """Add atomically, also among processes. Returns the value before. Raises the errors of :attr:`value`."""
         return self._memory().get_and_add_i64(_VALUE, delta)
 
     def compare_and_set(self, expected: int, value: int) -> bool:
-        """Set it where it says ``expected``, atomically; whether it did."""
+        """Set it to ``value`` if it is ``expected``, atomically. Returns whether it did."""
         return self._memory().compare_and_set_i64(_VALUE, expected, value)
 
     def close(self) -> None:
-        """Free it (a static one stays); a second call does nothing."""
+        """Free the counter; a static one stays. A second call does nothing."""
         if not self.is_closed:
             self._owner.close_counter(self.correlation_id)
 
     def detach(self) -> None:
-        """For the conductor: it is gone."""
+        """For the conductor: drop the counter's memory."""
         self._values = None
 
     def _memory(self) -> Memory:
         if self._values is None:
-            raise UsageError(f"counter {self.counter_id}", found="it is closed", expected="an open counter")
+            raise Closed(f"counter {self.counter_id}")
         return self._values
 
     def __enter__(self) -> Self:

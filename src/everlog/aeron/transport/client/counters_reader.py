@@ -1,4 +1,4 @@
-"""A driver's counters as its clients see them. Source: Agrona's CountersReader."""
+"""Reads a driver's counters. Source: Agrona's CountersReader."""
 
 from __future__ import annotations
 
@@ -20,22 +20,23 @@ from everlog.kernel.memory import Memory
 __all__ = ["CounterRecord", "CountersReader"]
 LOCAL_SOCKET_ADDRESS = 14
 CONTROL_PROTOCOL_VERSION = 43
-"""Id of the driver's own counter that says which commands it knows; older drivers have none."""
+"""Id of the driver's counter for the version of its control protocol; older drivers have none."""
 CHANNEL_ACTIVE = 1
 _STATE = CounterMetaData.field("state").offset
 _VALUE = CounterValue.field("value").offset
 CHUNK = 256
-"""Counters that are looked at in one go."""
+"""Counters read at a time."""
 
 
 class CountersReader:
-    """All counters of a driver; reading them asks nobody. Iterate for those that are allocated."""
+    """All counters of a driver, read from shared memory without the driver's help. Iterate over it for the allocated
+    ones."""
 
     def __init__(self, metadata: Memory, values: Memory) -> None:
         self.metadata = metadata
         self.values = values
         self.capacity = min(len(metadata) // METADATA_LENGTH, len(values) // VALUE_LENGTH)
-        """How many counters there is room for."""
+        """How many counters the memory has room for."""
 
     def __iter__(self) -> Iterator[CounterRecord]:
         for first in range(0, self.capacity, CHUNK):
@@ -51,15 +52,16 @@ class CountersReader:
                 return
 
     def state(self, counter_id: int) -> int:
-        """1 allocated, -1 reclaimed, 0 never used. Raises :class:`UsageError` for an id that there is no room for."""
+        """1 allocated, -1 reclaimed, 0 never used. Raises :class:`UsageError` for an id out of range."""
         return self.metadata.get_i32_acquire(self._checked(counter_id) * METADATA_LENGTH + _STATE)
 
     def value(self, counter_id: int) -> int:
-        """What it says now; of a counter that is not allocated, what it said last. Raises :class:`UsageError`."""
+        """The current value; the last one if the counter is no longer allocated. Raises :class:`UsageError` for an id
+        out of range."""
         return self.values.get_i64_acquire(self._checked(counter_id) * VALUE_LENGTH + _VALUE)
 
     def get(self, counter_id: int) -> CounterRecord | None:
-        """Everything about one, as it is now; ``None`` when it is not allocated. Raises :class:`UsageError`."""
+        """The counter's record; ``None`` if it is not allocated. Raises :class:`UsageError` for an id out of range."""
         if self.state(counter_id) != ALLOCATED:
             return None
         metadata = self.metadata.read(counter_id * METADATA_LENGTH, METADATA_LENGTH)
@@ -67,15 +69,16 @@ class CountersReader:
         return next(parse_counters(metadata, values, counter_id), None)
 
     def find(self, type_id: int, registration_id: int | None = None) -> CounterRecord | None:
-        """The first allocated counter of a type, and of a registration id if one is given; ``None`` if there is
-        none."""
+        """The first allocated counter with this type, and with this registration id if given; ``None`` if no counter
+        matches."""
         for counter in self:
             if counter.type_id == type_id and registration_id in (None, counter.registration_id):
                 return counter
         return None
 
     def find_by_key(self, type_id: int, key: bytes) -> int | None:
-        """The id of the first allocated counter of a type whose key begins with ``key``. Looks at no labels: quick."""
+        """Id of the first allocated counter of a type whose key begins with ``key``; ``None`` if no counter matches.
+        Fast: decodes no labels."""
         for counter_id in range(self.capacity):
             at = counter_id * METADATA_LENGTH
             state = self.metadata.get_i32_acquire(at + _STATE)
@@ -85,8 +88,8 @@ class CountersReader:
                 return counter_id
         return None
 
-    def is_of(self, counter_id: int, type_id: int, key: bytes) -> bool:
-        """Whether the counter is allocated and of this type and key."""
+    def matches(self, counter_id: int, type_id: int, key: bytes) -> bool:
+        """Whether the counter is allocated, has this type, and its key begins with ``key``."""
         return self.state(counter_id) == ALLOCATED and self._matches(counter_id, type_id, key)
 
     def _matches(self, counter_id: int, type_id: int, key: bytes) -> bool:
@@ -96,7 +99,7 @@ class CountersReader:
         return found == type_id and self.metadata.read(key_at, len(key)) == key
 
     def control_protocol_version(self) -> int:
-        """Major, minor and patch number in one, as the driver says; 0 where it says nothing."""
+        """The version of the driver's control protocol, major, minor and patch in one number; 0 for older drivers."""
         if self.capacity <= CONTROL_PROTOCOL_VERSION:
             return 0
         counter = self.get(CONTROL_PROTOCOL_VERSION)
@@ -106,7 +109,8 @@ class CountersReader:
         return counter.value if is_it and counter is not None else 0
 
     def local_socket_addresses(self, channel_status_id: int) -> list[str]:
-        """Addresses (``127.0.0.1:40123``) that the sockets of a channel are bound to, by its status counter."""
+        """Addresses (``127.0.0.1:40123``) that a channel's sockets are bound to. ``channel_status_id`` identifies the
+        channel."""
         found = []
         for counter in self:
             if counter.type_id == LOCAL_SOCKET_ADDRESS and counter.value == CHANNEL_ACTIVE:
@@ -116,7 +120,7 @@ class CountersReader:
         return found
 
     def append_to_label(self, counter_id: int, text: str) -> None:
-        """Write behind a label, as much as there is room for: of counters of this client only."""
+        """Append ``text`` to a counter's label, as much as fits. Only for counters of this client."""
         at = self._checked(counter_id) * METADATA_LENGTH
         length_at = at + CounterMetaData.field("label_length").offset
         label = CounterMetaData.field("label")
@@ -129,5 +133,5 @@ class CountersReader:
 
     def _checked(self, counter_id: int) -> int:
         if not 0 <= counter_id < self.capacity:
-            raise UsageError("counter", found=str(counter_id), expected=f"0 to {self.capacity - 1}")
+            raise UsageError("counter id", found=str(counter_id), expected=f"0 to {self.capacity - 1}")
         return counter_id

@@ -1,4 +1,4 @@
-"""An image: what a subscription hears of one publication. Source: Aeron's Image."""
+"""An image: one publication as a subscription receives it. Source: Aeron's Image."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ from everlog.aeron.transport.memory.log_memory import LogMemory
 from everlog.kernel.memory import Memory
 
 
-class Rejecting(Protocol):
-    """A subscription, as far as its images use it."""
+class ImageRejecter(Protocol):
+    """The part of a subscription that its images use."""
 
     def reject_image(self, image: Image, reason: str) -> None:
-        """See :meth:`Image.reject`."""
+        """Implements :meth:`Image.reject`."""
 
 
 class Image(ImageReader):
-    """Polls as :class:`Subscription` does, of this publication alone. Once it is unavailable it gives nothing more, and
-    keeps its last position."""
+    """Has the polls of :class:`Subscription`, for one publication. Once the image is unavailable its polls return 0,
+    and it keeps its last position."""
 
-    subscription: Rejecting
+    subscription: ImageRejecter
     correlation_id: int
-    """The log buffer's name."""
+    """Identifies the image to the driver; part of its log buffer's file name."""
     source_identity: str
-    """Where the publication is: an address, or ``aeron:ipc``."""
+    """Address of the publication's driver, or ``aeron:ipc``."""
     subscriber_position_id: int
-    """Id of the counter of how far it is read."""
+    """Id of the counter with the subscriber's position."""
 
     def __init__(self, log: LogMemory, values: Memory, position_offset: int) -> None:
         super().__init__(log, values, position_offset)
         self.log: LogMemory | None = log
 
     def reject(self, reason: str) -> None:
-        """Ask the driver to refuse this publication: it hears why (``on_publication_error``), and the image ends when
-        the driver's image liveness timeout is over. It comes anew if the publication goes on. Raises
-        :class:`RegistrationRefused`, :class:`DriverTimeout`; :class:`UsageError` for a spy's."""
+        """Ask the driver to reject this publication. The publisher gets ``reason`` (``on_publication_error``), and the
+        image ends after the driver's image liveness timeout. A new image follows if the publication continues. Raises
+        :class:`RegistrationRefused`, :class:`DriverTimeout`; :class:`UsageError` for an image of a spy."""
         self.subscription.reject_image(self, reason)
 
     def detach(self) -> None:
-        """For the conductor: it is gone. Drops the log buffer."""
+        """For the conductor: close the image and drop its log buffer."""
         self.close()
         self.log = None
 

@@ -1,4 +1,4 @@
-"""What publications and images know of their log: read from its metadata and checked once."""
+"""The fixed properties of a log buffer, read from its metadata and checked once."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ class Log(Protocol):
 
     @property
     def terms(self) -> Sequence[Memory]:
-        """Three of one length."""
+        """Three terms of equal length."""
 
     @property
     def metadata(self) -> Memory:
-        """As :class:`LogMetaData`."""
+        """The metadata section, laid out as :class:`LogMetaData`."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogShape:
-    """What does not change while a log is in use. ``header`` is what publishers copy to the front of each frame."""
+    """The properties of a log that never change. ``header`` is the default frame header that publishers copy."""
 
     term_length: int
     mtu_length: int
@@ -48,14 +48,19 @@ class LogShape:
 
     @classmethod
     def of(cls, log: Log) -> LogShape:
-        """Raises :class:`CorruptData` where the metadata does not fit the terms, or says what no driver writes."""
+        """Read the metadata. Raises :class:`CorruptData` if it contradicts the terms or has values that no driver
+        writes."""
         lengths = {term.length for term in log.terms}
         if len(log.terms) != TERM_COUNT or len(lengths) != 1 or log.metadata.length < LogMetaData.size:
-            raise CorruptData("log buffer", found=f"terms of {sorted(lengths)} bytes", expected="three of one length")
+            raise CorruptData(
+                "log buffer",
+                found=f"{len(log.terms)} terms of {sorted(lengths)} bytes",
+                expected="3 terms of equal length and their metadata",
+            )
         (length,) = lengths
         metadata = LogMetaData.unpack_from(log.metadata.read(0, LogMetaData.size))
         if metadata.term_length != length or not MIN_TERM_LENGTH <= length <= MAX_TERM_LENGTH:
-            raise _corrupt("term_length", metadata.term_length, f"{length}, the terms' length")
+            raise _corrupt("term_length", metadata.term_length, f"{length}, the actual length")
         if not is_power_of_two(length):
             raise _corrupt("term_length", length, "a power of two")
         mtu = metadata.mtu_length
@@ -67,27 +72,27 @@ class LogShape:
 
     @property
     def position_bits_to_shift(self) -> int:
-        """A position shifted by so many bits is a count of terms."""
+        """Shifting a position right by this number of bits gives its term count."""
         return self.term_length.bit_length() - 1
 
     @property
     def max_payload_length(self) -> int:
-        """Of one frame."""
+        """Payload bytes that fit in one frame."""
         return self.mtu_length - HEADER_LENGTH
 
     @property
     def max_message_length(self) -> int:
-        """An eighth of a term, at most 16 MiB."""
+        """Bytes of the longest message: an eighth of a term, at most 16 MiB."""
         return min(self.term_length >> 3, MAX_MESSAGE_LENGTH)
 
     @property
     def max_framed_length(self) -> int:
-        """Of the frames of the longest message."""
+        """Bytes that the longest message takes in the log, with its frame headers and padding."""
         return framed_length(self.max_message_length, self.max_payload_length)
 
     @property
     def max_possible_position(self) -> int:
-        """Where term ids end."""
+        """The position at which the term ids are used up."""
         return self.term_length << 31
 
 

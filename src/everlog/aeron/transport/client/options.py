@@ -1,4 +1,4 @@
-"""How a client is set up. Names and defaults are those of Aeron's ``Aeron.Context``."""
+"""Options of a client. Names and defaults are those of Aeron's ``Aeron.Context``."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
+from everlog.core.options import fill
 from everlog.errors import UsageError
 from everlog.time_units import NS_PER_MS
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 ImageHandler = Callable[["Image"], object]
 CounterHandler = Callable[[int, int], object]
-"""Called with a counter's registration id and its id."""
+"""Called with the counter's registration id and its counter id."""
 
 FOLDER_VARIABLE = "AERON_DIR"
 MAX_NAME_LENGTH = 100
@@ -28,8 +29,8 @@ MAX_IDLE_SLEEP_NS = 1_000_000_000
 
 
 def default_folder() -> Path:
-    """Where a driver is looked for: ``AERON_DIR``, else ``/dev/shm/aeron-<user>`` on Linux and ``aeron-<user>`` in the
-    folder for temporary files elsewhere."""
+    """The driver's default folder: ``AERON_DIR`` if set, else ``/dev/shm/aeron-<user>`` on Linux and ``aeron-<user>``
+    in the temporary folder elsewhere."""
     named = os.environ.get(FOLDER_VARIABLE)
     if named:
         return Path(named)
@@ -43,32 +44,33 @@ def default_folder() -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientOptions:
-    """Durations are in the unit that ends their name."""
+    """Options of :meth:`Aeron.connect`. Each duration's name ends with its unit."""
 
     driver_timeout_ms: int = 10_000
-    """How long to wait for a driver, and for its answer; a driver that is silent for longer is gone."""
+    """How long to wait for a driver to start and for its answers. A driver without a heartbeat for longer counts as
+    stopped."""
     keep_alive_interval_ns: int = 500_000_000
-    """How often the client says that it lives, and looks whether the driver does."""
+    """How often the client writes its heartbeat and checks the driver's."""
     idle_sleep_ns: int = 16_000_000
-    """How long the client's thread sleeps when there was nothing to do; at most a second."""
+    """How long the client's thread sleeps when it has nothing to do; at most a second."""
     await_sleep_ns: int = 1_000_000
-    """How long a call that awaits the driver's answer sleeps between two looks."""
+    """How long a call that waits for the driver's answer sleeps between checks."""
     client_name: str = ""
-    """Behind the client's heartbeat in the driver's counters; at most 100 ASCII letters."""
+    """Name in the label of the client's heartbeat counter; at most 100 ASCII characters."""
     use_invoker: bool = False
-    """No thread of its own: the program calls :meth:`Aeron.do_work`, at least as often as the keep-alive interval."""
+    """Start no thread: the program calls :meth:`Aeron.do_work`, at least as often as the keep-alive interval."""
     on_available_image: ImageHandler | None = None
-    """For all subscriptions that are added without a handler of their own."""
+    """Called with each new image of a subscription that has no handler of its own."""
     on_unavailable_image: ImageHandler | None = None
-    """The same, for images that have ended."""
+    """Called with each image that has ended, of a subscription that has no handler of its own."""
     on_available_counter: CounterHandler | None = None
     on_unavailable_counter: CounterHandler | None = None
     on_publication_error: Callable[[OnPublicationError], object] | None = None
-    """A receiver refused an image of a publication of this client."""
+    """Called when a receiver rejects an image of one of this client's publications."""
     on_error: Callable[[BaseException], object] | None = None
-    """What goes wrong where no call could raise it; by default it is logged by ``everlog.aeron``."""
+    """Called with errors that no call can raise; by default the logger ``everlog.aeron`` gets them."""
     on_close: Callable[[], object] | None = None
-    """Called once, when the client ends, whatever ends it."""
+    """Called once when the client ends, for any reason."""
 
     def __post_init__(self) -> None:
         for name in ("driver_timeout_ms", "keep_alive_interval_ns", "await_sleep_ns"):
@@ -78,10 +80,34 @@ class ClientOptions:
             raise UsageError("idle_sleep_ns", found=str(self.idle_sleep_ns), expected=f"0 to {MAX_IDLE_SLEEP_NS}")
         if len(self.client_name) > MAX_NAME_LENGTH or not self.client_name.isascii():
             raise UsageError(
-                "client_name", found=repr(self.client_name), expected=f"at most {MAX_NAME_LENGTH} ASCII letters"
+                "client_name", found=repr(self.client_name), expected=f"at most {MAX_NAME_LENGTH} ASCII characters"
             )
 
     @property
     def driver_timeout_ns(self) -> int:
-        """The driver's timeout in nanoseconds."""
+        """:attr:`driver_timeout_ms` in nanoseconds."""
         return self.driver_timeout_ms * NS_PER_MS
+
+
+class Settings(TypedDict, total=False):
+    """The fields of :class:`ClientOptions` as keyword arguments."""
+
+    driver_timeout_ms: int
+    keep_alive_interval_ns: int
+    idle_sleep_ns: int
+    await_sleep_ns: int
+    client_name: str
+    use_invoker: bool
+    on_available_image: ImageHandler | None
+    on_unavailable_image: ImageHandler | None
+    on_available_counter: CounterHandler | None
+    on_unavailable_counter: CounterHandler | None
+    on_publication_error: Callable[[OnPublicationError], object] | None
+    on_error: Callable[[BaseException], object] | None
+    on_close: Callable[[], object] | None
+
+
+def with_settings(options: ClientOptions, settings: Settings) -> ClientOptions:
+    """A copy of ``options`` with some fields replaced. Raises :class:`UsageError` for an unknown name or a wrong
+    value."""
+    return fill(ClientOptions, {**{field.name: getattr(options, field.name) for field in fields(options)}, **settings})

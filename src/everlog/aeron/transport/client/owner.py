@@ -1,4 +1,4 @@
-"""What publications, subscriptions and counters ask of the client that they belong to."""
+"""The interface through which publications, subscriptions and counters use their client."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from everlog.errors import EverlogError
 
 
 class Owner(Protocol):
-    """A client, from the inside."""
+    """The client as its publications, subscriptions and counters see it."""
 
     @property
     def counters(self) -> CountersReader:
-        """The driver's counters. Raises what ended the client, if it has ended."""
+        """The driver's counters. Raises the error that ended the client."""
 
     @property
     def failure(self) -> EverlogError | None:
-        """What ended the client, if it was not the program."""
+        """The error that ended the client; ``None`` while it runs, and if the program closed it."""
 
     def close_publication(self, registration_id: int, *, revoke: bool) -> None:
-        """Take it out of use, and tell the driver."""
+        """Detach the publication and have the driver remove it."""
 
     def close_subscription(self, registration_id: int) -> None:
-        """Take it and its images out of use, and tell the driver."""
+        """Detach the subscription with its images and have the driver remove it."""
 
     def close_counter(self, correlation_id: int) -> None:
-        """Take it out of use, and tell the driver."""
+        """Detach the counter and have the driver free it, unless it is static."""
 
     def destination(self, kind: type[Any], registration_id: int, channel: str | int) -> Registration[int]:
-        """Send a command about destinations, of the class ``kind``."""
+        """Send a destination command of class ``kind``."""
 
     def reject_image(self, image_correlation_id: int, position: int, reason: str) -> Registration[None]:
-        """Ask the driver to refuse what an image's publication sends."""
+        """Ask the driver to reject an image."""

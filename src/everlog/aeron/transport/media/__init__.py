@@ -1,1 +1,1 @@
-"""UDP of Aeron's transport: channels, names, interfaces, sockets, endpoints and their destinations."""
+"""UDP media of Aeron's transport: channels, names, interfaces, sockets, endpoints and their destinations."""

@@ -1,4 +1,4 @@
-"""What endpoints share: the network, counters, defaults, and who is told."""
+"""Dependencies that endpoints share: network, counters, defaults, and the receivers of errors and events."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from everlog.errors import EverlogError
 from everlog.kernel.socket_address import SocketAddress
 
 INITIALIZING, ERRORED, ACTIVE, CLOSING = 0, -1, 1, 2
-"""What a channel's status counter says. Source: ChannelEndpointStatus."""
+"""Values of a channel's status counter. Source: ChannelEndpointStatus."""
 ADDRESS_TIMEOUT_NS = 5_000_000_000
-"""Silence after which a name is looked up anew, or a destination counts no more."""
+"""Silence after which a name is resolved again, or a destination times out."""
 
 
 class ChannelFailed(EverlogError):
@@ -25,24 +25,24 @@ class ChannelFailed(EverlogError):
 
 
 class Errors(Protocol):
-    """Where errors go that nobody waits for."""
+    """Receives errors that no caller can handle."""
 
     def record(self, error: BaseException | str, now_ms: int | None = None) -> None:
-        """One more; never raises."""
+        """Record an error; never raises."""
 
 
 class ConductorRequests(Protocol):
-    """What endpoints ask of the conductor, through its queue. An endpoint comes back as an argument: the conductor
-    knows which kind it is."""
+    """Requests of endpoints to the conductor, through its queue. An endpoint passes itself as an argument; the
+    conductor knows its kind."""
 
     def re_resolve_endpoint(self, endpoint_text: str, endpoint: Any, address: Any) -> None:
-        """Look a name up; a new address comes by ``resolution_change``."""
+        """Resolve a name again; a new address arrives through ``resolution_change``."""
 
     def re_resolve_control(self, control_text: str, channel: Any, endpoint: Any, address: Any) -> None:
-        """Look a name up; a new address comes by ``update_control_address``."""
+        """Resolve a name again; a new address arrives through ``update_control_address``."""
 
     def response_setup(self, response_correlation_id: int, response_session_id: int) -> None:
-        """The session in which responses will come is known."""
+        """Report the session id of the responses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +60,9 @@ class EndpointCounters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MediaContext:
-    """``append_label`` and ``update_bind_address`` tell in a counter where a socket is bound. ``receiver_ids`` gives
-    each receiving endpoint its own. ``epoch_ns`` is the clock of time stamps in messages, used only where a channel
-    asks for them. Lengths and ``multicast_ttl`` of 0 leave the system's own."""
+    """``append_label`` and ``update_bind_address`` write a socket's bound address to a counter. ``receiver_ids`` gives
+    each receiving endpoint its id. ``epoch_ns`` is the clock for time stamps in messages, used only if a channel asks
+    for them. Lengths and ``multicast_ttl`` of 0 keep the system's defaults."""
 
     network: Network
     counters: EndpointCounters
@@ -81,11 +81,11 @@ class MediaContext:
 
 
 def text_of(uri: ChannelUri, parameter: str) -> str:
-    """A parameter that is there, because the channel was parsed with it."""
+    """A parameter that is known to be present, because the channel was parsed with it."""
     return uri.get(parameter) or ""
 
 
 def send_failed(errors: Errors, address: SocketAddress | None, error: OSError) -> None:
-    """Tell of a datagram that the system refused."""
+    """Report a datagram that the system refused."""
     cause = f"java.io.IOException: {error.strerror or error}"
     errors.record(AeronEvent(f"failed to send datagram to /{address}, cause: {cause}"))

@@ -1,4 +1,4 @@
-"""One way on which an image's stream comes in. Source: Aeron, ImageConnection."""
+"""One transport through which an image receives its stream. Source: Aeron, ImageConnection."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ NEVER = (1 << 63) - 1
 
 
 class ImageConnection:
-    """Where answers go, and when it was last heard. An image has one for each of its endpoint's destinations."""
+    """The control address of a source, and when it last sent. An image has one for each of its endpoint's
+    destinations."""
 
     __slots__ = ("control_address", "eos_position", "is_eos", "time_of_last_activity_ns", "time_of_last_frame_ns")
 

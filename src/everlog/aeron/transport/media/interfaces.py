@@ -1,5 +1,5 @@
-"""Which network interface a channel means: by an address and a prefix, or by its name.
-Source: Aeron, InterfaceSearchAddress, NamedInterface, NetworkUtil."""
+"""Finds the network interface of a channel, by address and prefix or by name. Source: Aeron, InterfaceSearchAddress,
+NamedInterface, NetworkUtil."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NAMED = re.compile(r"\{(.+)\}(?::([0-9]{1,5}))?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class InterfaceAddress:
-    """An interface's address (port 0) and the length of its network's prefix."""
+    """An interface's address (port 0) and the prefix length of its network."""
 
     address: SocketAddress
     prefix_length: int
@@ -53,19 +53,19 @@ class NetworkInterface:
 
 
 Interfaces = Callable[[], Sequence[NetworkInterface]]
-"""The seam: what lists a machine's interfaces, in the system's order."""
+"""Lists a machine's interfaces, in the system's order. Simulations replace it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedInterface:
-    """``interface`` is ``None`` where any will do: then ``address`` is the one that stands for all."""
+    """``interface`` is ``None`` if any interface will do; then ``address`` is the wildcard address."""
 
     interface: NetworkInterface | None
     address: SocketAddress
 
 
 def system_interfaces() -> list[NetworkInterface]:
-    """This machine's interfaces. Raises ``OSError``."""
+    """List this machine's interfaces. Raises ``OSError``."""
     found: dict[str, NetworkInterface] = {}
     for name, index, flags, raw, prefix_length in interface_rows():
         scope = index if raw[:1] == b"\xfe" and len(raw) == 16 and raw[1] & 0xC0 == 0x80 else 0
@@ -85,15 +85,16 @@ def system_interfaces() -> list[NetworkInterface]:
 
 @dataclass(frozen=True, slots=True)
 class InterfaceSearch:
-    """An interface that has an address in the network of ``address``. ``host``: its name, where that is none."""
+    """Searches for an interface with an address in the network of ``address``. ``host`` is its name, if it was given by
+    name."""
 
     address: SocketAddress
     prefix_length: int
     host: str = ""
 
     def resolve(self, is_multicast: bool, family: int, interfaces: Interfaces) -> ResolvedInterface:
-        """The interface: of several one that is no loopback, with the longest prefix. Raises
-        :class:`~everlog.aeron.channel_uri.InvalidChannel` when there is none."""
+        """Find the interface; of several, one that is no loopback, with the longest prefix. Raises
+        :class:`~everlog.aeron.channel_uri.InvalidChannel` if no interface matches."""
         del family
         if not is_multicast and self.address.is_any:
             return ResolvedInterface(None, self.address)
@@ -119,14 +120,14 @@ class InterfaceSearch:
 
 @dataclass(frozen=True, slots=True)
 class NamedInterface:
-    """An interface by its name: ``{eth0}:1234``."""
+    """Searches for an interface by name: ``{eth0}:1234``."""
 
     name: str
     port: int = 0
 
     def resolve(self, is_multicast: bool, family: int, interfaces: Interfaces) -> ResolvedInterface:
-        """The interface and its first address of the family. Raises
-        :class:`~everlog.aeron.channel_uri.InvalidChannel` when there is none."""
+        """Find the interface and its first address of the family. Raises
+        :class:`~everlog.aeron.channel_uri.InvalidChannel` if it has none."""
         del is_multicast
         known = interfaces()
         found = next((each for each in known if each.name == self.name), None)
@@ -146,8 +147,8 @@ ANY_INTERFACE = InterfaceSearch(SocketAddress("0.0.0.0", 0), 0)
 
 
 def parse_interface(text: str, resolver: NameResolver = DEFAULT_RESOLVER) -> InterfaceSearch | NamedInterface:
-    """``host``, ``host:port``, ``host:port/prefix``, ``{name}``, ``{name}:port``; IPv6 hosts in brackets. Raises
-    :class:`~everlog.aeron.channel_uri.InvalidChannel`."""
+    """Parse ``host``, ``host:port``, ``host:port/prefix``, ``{name}`` or ``{name}:port``; IPv6 hosts in brackets.
+    Raises :class:`~everlog.aeron.channel_uri.InvalidChannel`."""
     if text.startswith("{"):
         return _parse_named(text)
     search = _SEARCH.fullmatch(text)
@@ -177,7 +178,7 @@ def _parse_named(text: str) -> NamedInterface:
 
 
 def _wrong_search(text: str, resolver: NameResolver) -> InvalidChannel:
-    """Java takes the host first, then the port, then the prefix, and says what it stumbles over."""
+    """The error as Java reports it: it parses the host first, then the port, then the prefix."""
     expected = "HOST, HOST:PORT or HOST:PORT/PREFIX, IPv6 hosts in brackets"
     if not text:
         java = JavaException(ILLEGAL_ARGUMENT, "interface is null or empty")
@@ -203,7 +204,7 @@ def _unknown_host(text: str, host: str) -> InvalidChannel:
 
 
 def _java_text(address: SocketAddress) -> str:
-    """Java writes all eight groups of an IPv6 address."""
+    """An IPv6 address in Java's form, with all eight groups."""
     raw = address.raw
     if not address.is_ipv6:
         return address.host_text

@@ -1,5 +1,5 @@
-"""The seam to names: a channel's ``endpoint`` and ``control`` become addresses.
-Source: Aeron, NameResolver, DefaultNameResolver, SocketAddressParser."""
+"""Resolves a channel's ``endpoint`` and ``control`` to addresses; simulations replace the resolver. Source: Aeron,
+NameResolver, DefaultNameResolver, SocketAddressParser."""
 
 from __future__ import annotations
 
@@ -25,26 +25,27 @@ _V6_WITHOUT_PORT = re.compile(r"\[[0-9a-fA-F:]*(?:%[0-9a-zA-Z_.~-]*)?(?:\]:?)?",
 _MAX_PORT_DIGITS = 9
 _MAX_INT32 = (1 << 31) - 1
 _CONTROL_RESOLVER = "io.aeron.driver.TimeTrackingNameResolver"
-"""What Java names where a ``control`` is not resolved: the class that measures the time, not the resolver in it."""
+"""The class that Java names if a ``control`` is not resolved: the one that measures the time, not the resolver in
+it."""
 LOOPBACK = "127.0.0.1"
 
 
 class NameResolver(Protocol):
-    """Gives addresses for names, and may be asked again later for the same name."""
+    """Resolves names; may be asked for the same name again later."""
 
     @property
     def name(self) -> str:
-        """What errors call it."""
+        """The resolver's name in errors."""
 
     def lookup(self, name: str, parameter: str, is_re_lookup: bool) -> str:
-        """``HOST:PORT`` for a parameter's value, or the value itself where it stands for nothing else."""
+        """Look up a parameter's value: its ``HOST:PORT``, or the value itself if it has no entry."""
 
     def resolve(self, host: str, parameter: str, is_re_resolution: bool) -> str | None:
-        """A host's numeric address, or ``None``. May take as long as the system's resolver does."""
+        """Resolve a host to a numeric address, or ``None``. May take as long as the system's resolver."""
 
 
 class DefaultNameResolver:
-    """The system's resolver; IPv4 first, as Java has it."""
+    """The system's resolver; prefers IPv4, like Java."""
 
     name = "io.aeron.driver.DefaultNameResolver"
 
@@ -53,7 +54,7 @@ class DefaultNameResolver:
         return name
 
     def resolve(self, host: str, parameter: str, is_re_resolution: bool) -> str | None:
-        """What ``getaddrinfo`` says first; no host at all is this one, as in Java."""
+        """The first result of ``getaddrinfo``. An empty host is this machine, as in Java."""
         literal = numeric(host or LOOPBACK)
         if literal is not None:
             return literal
@@ -69,8 +70,8 @@ DEFAULT_RESOLVER = DefaultNameResolver()
 
 
 class TableNameResolver:
-    """Names from a table (values may carry a port of their own: then the whole value is looked up), others from the
-    next resolver: for tests and simulations."""
+    """Resolves names from a table, others with the next resolver: for tests and simulations. A value with its own port
+    replaces the whole ``HOST:PORT``."""
 
     name = "table"
 
@@ -79,12 +80,12 @@ class TableNameResolver:
         self._beyond = beyond
 
     def lookup(self, name: str, parameter: str, is_re_lookup: bool) -> str:
-        """What the table says, if it says something with a port."""
+        """The table's entry, if it has a port."""
         found = self.table.get(name, "")
         return found if ":" in found else name
 
     def resolve(self, host: str, parameter: str, is_re_resolution: bool) -> str | None:
-        """What the table says, or the next resolver."""
+        """The table's entry, or the next resolver's result."""
         found = numeric(self.table.get(host, host))
         if found is None and self._beyond is not None:
             return self._beyond.resolve(host, parameter, is_re_resolution)
@@ -92,7 +93,7 @@ class TableNameResolver:
 
 
 def numeric(host: str) -> str | None:
-    """The host, if it is an address already."""
+    """The host, if it is already an address."""
     try:
         return str(ipaddress.ip_address(host))
     except ValueError:
@@ -100,7 +101,7 @@ def numeric(host: str) -> str | None:
 
 
 def split_host_and_port(value: str, parameter: str) -> tuple[str, int]:
-    """``HOST:PORT`` or ``[IPv6]:PORT``, a scope in the brackets is dropped. Raises :class:`InvalidChannel`."""
+    """Split ``HOST:PORT`` or ``[IPv6]:PORT``; drops a scope in the brackets. Raises :class:`InvalidChannel`."""
     match = _V4.fullmatch(value) or _V6.fullmatch(value)
     if match is None:
         java = JavaException(ILLEGAL_ARGUMENT, _format_error(value))
@@ -109,7 +110,7 @@ def split_host_and_port(value: str, parameter: str) -> tuple[str, int]:
 
 
 def parse_port(digits: str, parameter: str, value: str) -> int:
-    """A port in a parameter's value. Raises :class:`InvalidChannel`."""
+    """Parse the port in a parameter's value. Raises :class:`InvalidChannel`."""
     is_int = len(digits) <= _MAX_PORT_DIGITS or int(digits) <= _MAX_INT32
     if not is_int or int(digits) > MAX_PORT:
         java = JavaException(ILLEGAL_ARGUMENT, f"port out of range:{digits}")
@@ -118,7 +119,7 @@ def parse_port(digits: str, parameter: str, value: str) -> int:
 
 
 def _format_error(value: str) -> str:
-    """What Java's parser says: it takes for IPv4 what has a port of digits, or none."""
+    """The error of Java's parser, which reads a value with a numeric port, or without one, as IPv4."""
     _, colon, port = value.partition(":")
     if not port or not colon:
         return f"address:port is required for ipv4: {value}"
@@ -130,7 +131,7 @@ def _format_error(value: str) -> str:
 def resolve_address(
     value: str, parameter: str, resolver: NameResolver = DEFAULT_RESOLVER, is_re_resolution: bool = False
 ) -> SocketAddress | None:
-    """The address that a parameter's value means; ``None``: nobody knows the name. Raises :class:`InvalidChannel`."""
+    """The address of a parameter's value; ``None`` if the name is unknown. Raises :class:`InvalidChannel`."""
     if not value:
         java = JavaException(NULL_POINTER, "input string must not be null or empty")
         raise wrong(parameter, "nothing", "HOST:PORT", java)
@@ -145,7 +146,7 @@ def resolve_address(
 
 
 def known_address(value: str, parameter: str, resolver: NameResolver = DEFAULT_RESOLVER) -> SocketAddress:
-    """As :func:`resolve_address`; raises :class:`UnknownHost` for a name that nobody knows."""
+    """Like :func:`resolve_address`; raises :class:`UnknownHost` if the name is unknown."""
     found = resolve_address(value, parameter, resolver)
     if found is None:
         name = _CONTROL_RESOLVER if parameter == "control" else resolver.name
@@ -160,11 +161,11 @@ def known_address(value: str, parameter: str, resolver: NameResolver = DEFAULT_R
 
 
 class UnknownHost(InvalidChannel):
-    """A host that the name resolver does not know."""
+    """The name resolver does not know the host."""
 
 
 def is_multicast_endpoint(value: str, parameter: str = "endpoint") -> bool:
-    """Whether the text is a multicast group's address; nothing is resolved. Raises :class:`InvalidChannel`."""
+    """Whether the text is a multicast group's address; resolves nothing. Raises :class:`InvalidChannel`."""
     host, port = split_host_and_port(value, parameter)
     if value.startswith("["):
         return host[:2].lower() == "ff"

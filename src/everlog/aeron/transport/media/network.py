@@ -1,5 +1,4 @@
-"""The seam to the network: what opens UDP sockets, and the sockets. The simulated one is
-:mod:`everlog.testing.network.simulated`."""
+"""Opens UDP sockets. Simulations replace it by :mod:`everlog.testing.network.simulated`."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ from everlog.layout import Readable
 
 T = TypeVar("T")
 ASK_ALL = 5
-"""Up to so many sockets are read without asking which have something: one call each. Source: UdpTransportPoller."""
+"""Up to this number of sockets, all are read without asking the system which have data. Source: UdpTransportPoller."""
 _GROUP_V6 = Struct("@16sI")
 _GROUP_V4 = Struct("@4s4si")
 _V4_ALL_GROUPS, _V6_ALL_GROUPS = 49, 29
@@ -29,9 +28,9 @@ _V4_ALL_GROUPS, _V6_ALL_GROUPS = 49, 29
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SocketSettings:
-    """What a socket is to be. ``bind``: its own address, port 0 for any. ``connect``: its only peer. ``group``: the
-    multicast group it hears, on ``interface``. ``interface``: also where it sends to groups. Lengths and ``ttl`` of 0
-    leave the system's own."""
+    """Settings of a socket. ``bind`` is its own address, port 0 for any; ``connect`` its only peer; ``group`` the
+    multicast group it receives, on ``interface``, which also sends to groups. Lengths and ``ttl`` of 0 keep the
+    system's defaults."""
 
     family: int
     bind: SocketAddress | None = None
@@ -49,14 +48,14 @@ class UdpSocket(Protocol):
 
     @property
     def local_address(self) -> SocketAddress:
-        """Where it is bound to, with the port that it was given."""
+        """The address it is bound to, with the actual port."""
 
     @property
     def closed(self) -> bool:
         """Whether :meth:`close` was called."""
 
     def send(self, data: Readable, address: SocketAddress | None = None) -> int:
-        """One datagram; bytes sent, 0 for not now."""
+        """Send one datagram. Returns the bytes sent, 0 if the socket would block."""
 
     def send_parts(
         self,
@@ -66,49 +65,49 @@ class UdpSocket(Protocol):
         address: SocketAddress | None = None,
         count: int = -1,
     ) -> int:
-        """A datagram for each part of a memory; how many were sent."""
+        """Send a datagram for each part of a memory. Returns the number sent."""
 
     def receive(self, batch: Datagrams) -> int:
-        """Fill a batch; how many there were."""
+        """Fill a batch with datagrams. Returns their number."""
 
     def connect(self, address: SocketAddress) -> None:
-        """Have another only peer."""
+        """Replace the only peer."""
 
     def close(self) -> None:
-        """Give the port back; may be called again."""
+        """Release the port; a second call does nothing."""
 
 
 class SocketSelector(Protocol[T]):
-    """Which of many sockets have something to read."""
+    """Finds the sockets with data to read."""
 
     def add(self, sock: UdpSocket, item: T) -> None:
-        """Look at this socket too; ``item`` stands for it."""
+        """Watch a socket; ``item`` identifies it."""
 
     def remove(self, sock: UdpSocket) -> None:
-        """Look at it no more: before it is closed."""
+        """Stop watching a socket. Call it before the socket is closed."""
 
     def ready(self) -> Sequence[T]:
-        """Items of sockets that may have something: all of them when they are few."""
+        """Items of the sockets that may have data: all of them if they are few."""
 
     def numbers(self) -> Sequence[int]:
-        """The system's numbers of all sockets."""
+        """File descriptors of all sockets."""
 
 
 class Network(Protocol):
-    """What opens sockets. Raises ``OSError``."""
+    """Opens sockets and selectors. Raises ``OSError``."""
 
     def open_udp(self, settings: SocketSettings) -> UdpSocket:
-        """A socket."""
+        """Open a socket."""
 
     def selector(self) -> SocketSelector[T]:
-        """Something that tells which sockets to read."""
+        """Create a selector."""
 
 
 class SystemNetwork:
-    """The machine's own network."""
+    """The machine's real network."""
 
     def open_udp(self, settings: SocketSettings) -> UdpSocket:
-        """A socket of the system. Raises ``OSError``; nothing stays open then."""
+        """Open a system socket. Raises ``OSError`` and leaves nothing open then."""
         sock = socket.socket(settings.family, socket.SOCK_DGRAM)
         try:
             _apply(sock, settings)
@@ -118,12 +117,12 @@ class SystemNetwork:
             raise
 
     def selector(self) -> SocketSelector[T]:
-        """A selector of the system's sockets."""
+        """A selector of system sockets."""
         return SystemSelector()
 
 
 class SystemSelector(Generic[T]):
-    """Asks the system which sockets have something once there are more than :data:`ASK_ALL`."""
+    """Asks the system which sockets have data if there are more than :data:`ASK_ALL`."""
 
     def __init__(self) -> None:
         self._items: dict[int, T] = {}
@@ -136,7 +135,7 @@ class SystemSelector(Generic[T]):
         self._poll.register(number, select.POLLIN)
 
     def remove(self, sock: UdpSocket) -> None:
-        """See :class:`SocketSelector`; also of a socket that was never added."""
+        """See :class:`SocketSelector`; accepts a socket that was never added."""
         number = _fileno(sock)
         if self._items.pop(number, None) is not None:
             self._poll.unregister(number)
@@ -158,7 +157,7 @@ def _fileno(sock: UdpSocket) -> int:
 
 
 def _apply(sock: socket.socket, settings: SocketSettings) -> None:
-    """The order matters: the address may be shared only before it is bound."""
+    """The order matters: address sharing must be set before binding."""
     if settings.reuse_address:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if settings.bind is not None:
@@ -181,7 +180,8 @@ def _apply(sock: socket.socket, settings: SocketSettings) -> None:
 
 
 def _join(sock: socket.socket, group: SocketAddress, interface: NetworkInterface | None) -> None:
-    """Hear this group, and not those that other sockets of the machine joined on the same port, as Linux has it."""
+    """Receive this group, but not groups that other sockets of the machine joined on the same port, which is Linux's
+    default."""
     index = 0 if interface is None else interface.index
     if group.is_ipv6:
         sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, _GROUP_V6.pack(group.raw, index))

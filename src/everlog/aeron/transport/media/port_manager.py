@@ -1,5 +1,5 @@
-"""Ports for sockets that ask for any: the system's choice, or the next free one of a range.
-Source: Aeron, WildcardPortManager."""
+"""Chooses ports for sockets bound to port 0: the system's choice, or the next free one of a range. Source: Aeron,
+WildcardPortManager."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ SYSTEM_CHOICE = (0, 0)
 
 
 class NoPortLeft(UsageError):
-    """All ports of the range are taken."""
+    """All ports of the range are in use."""
 
 
 class WildcardPortManager:
-    """Ports of a range (first, last), in turn. A sender without a control address keeps the system's choice."""
+    """Allocates ports of a range (first, last) in turn. A sender without a control address gets the system's choice."""
 
     def __init__(self, ports: tuple[int, int] = SYSTEM_CHOICE, *, is_sender: bool) -> None:
         self.first: int = ports[0]
@@ -35,7 +35,7 @@ class WildcardPortManager:
         return bind.with_port(self._take())
 
     def free(self, bind: SocketAddress) -> None:
-        """What :meth:`managed` gave is used no more."""
+        """Free a port that :meth:`managed` returned."""
         self._taken.discard(bind.port)
 
     def _take(self) -> int:

@@ -1,7 +1,7 @@
-"""Where streams of one channel come in, and where the answers to their senders go out. Source: ReceiveChannelEndpoint,
+"""Receives the streams of one channel and sends the answers to their senders. Source: ReceiveChannelEndpoint,
 MultiRcvDestination.
 
-The conductor opens and closes it and counts who uses it; the rest is the receiver's thread.
+The conductor opens, closes and reference-counts it; everything else runs on the receiver thread.
 """
 
 from __future__ import annotations
@@ -69,21 +69,21 @@ class ReceiveChannelEndpoint(UdpTransport, ReceiveReferences, Generic[Dispatcher
 
     @property
     def status(self) -> int:
-        """What the status counter says."""
+        """The value of the status counter."""
         return self.status_indicator.get_acquire()
 
     @property
     def status_indicator_counter_id(self) -> int:
-        """The counter's number."""
+        """The id of the status counter."""
         return self.status_indicator.id
 
     def open_channel(self) -> None:
-        """Raises :class:`~everlog.aeron.transport.media.context.ChannelFailed`."""
+        """Open the sockets. Raises :class:`~everlog.aeron.transport.media.context.ChannelFailed`."""
         if not self.has_destination_control:
             self.open_sockets(self.status_indicator)
 
     def indicate_active(self) -> None:
-        """Tell clients that it works, and where it is bound."""
+        """Report in the counters that it is active, and its bound address."""
         if self.status_indicator.get() != INITIALIZING:
             raise ValueError(f"a channel that has the status {self.status_indicator.get()} can't become active")
         if not self.has_destination_control:
@@ -94,16 +94,16 @@ class ReceiveChannelEndpoint(UdpTransport, ReceiveReferences, Generic[Dispatcher
         self.status_indicator.set_release(ACTIVE)
 
     def indicate_closing(self) -> None:
-        """Nobody uses it any more; the receiver is asked to let it go."""
+        """Set its status to closing."""
         self.status_indicator.set_release(CLOSING)
 
     def should_be_closed(self) -> bool:
-        """Whether nobody uses it, and that is new."""
+        """Whether nothing uses it and it is not closing yet."""
         status = self.status_indicator
         return self.is_empty and not status.is_closed and status.get() != CLOSING
 
     def close(self) -> None:
-        """Close sockets, destinations and counters; may be called again."""
+        """Close sockets, destinations and counters; a second call does nothing."""
         self._close_sockets()
         for counter in (self.status_indicator, self.local_socket_address_indicator):
             if counter is not None:
@@ -113,22 +113,24 @@ class ReceiveChannelEndpoint(UdpTransport, ReceiveReferences, Generic[Dispatcher
                 destination.close()
 
     def matches_tag(self, channel: UdpChannel) -> bool:
-        """Whether a channel means this endpoint by its tag. Raises :class:`InvalidChannel` when it contradicts."""
+        """Whether a channel refers to this endpoint by its tag. Raises :class:`InvalidChannel` if it contradicts the
+        endpoint."""
         return channel.matches_tag(self.udp_channel, self._control_address, None)
 
     def validate_allows_destination_control(self) -> None:
-        """Raises :class:`InvalidChannel` for one whose sources are not the user's."""
+        """Raises :class:`InvalidChannel` unless its destinations are set manually."""
         if not self.has_destination_control:
             raise InvalidChannel("channel does not allow manual control")
 
     def check_room_for_destination(self) -> None:
-        """Raises :class:`InvalidChannel` when as many are open as there may be, whatever the receiver knows of them."""
+        """Raises :class:`InvalidChannel` if the maximum number of destinations is open, regardless of the receiver's
+        state."""
         self._admitted = [transport for transport in self._admitted if transport.is_open]
         if len(self._admitted) >= MAX_DESTINATIONS:
             raise self._too_many()
 
     def admit_destination(self, transport: ReceiveDestinationTransport) -> None:
-        """One more is open, which the receiver is asked to add."""
+        """Count another open destination, which the receiver is asked to add."""
         self._admitted.append(transport)
 
     def _too_many(self) -> InvalidChannel:
@@ -137,26 +139,26 @@ class ReceiveChannelEndpoint(UdpTransport, ReceiveReferences, Generic[Dispatcher
     # Transports, by their index
 
     def transports(self) -> list[tuple[int, UdpTransport]]:
-        """All that there are to read."""
+        """All transports to read."""
         if not self.has_destination_control:
             return [(0, self)]
         return [(index, each) for index, each in enumerate(self._destinations) if each is not None]
 
     def has_destination(self, index: int) -> bool:
-        """Whether there is a transport of that index."""
+        """Whether the transport with that index exists."""
         if not self.has_destination_control:
             return index == 0
         return 0 <= index < len(self._destinations) and self._destinations[index] is not None
 
     def destination(self, index: int) -> ReceiveDestinationTransport:
-        """One of several. Raises ``IndexError``."""
+        """A destination's transport. Raises ``IndexError``."""
         found = self._destinations[index] if self.has_destination_control and self.has_destination(index) else None
         if found is None:
             raise IndexError(f"no destination {index} of {self.original_uri}")
         return found
 
     def add_destination(self, transport: ReceiveDestinationTransport) -> int:
-        """One more; its index. Raises :class:`InvalidChannel` when there are too many."""
+        """Add a destination and return its index. Raises :class:`InvalidChannel` if there are too many."""
         for index, each in enumerate(self._destinations):
             if each is None:
                 self._destinations[index] = transport
@@ -167,7 +169,7 @@ class ReceiveChannelEndpoint(UdpTransport, ReceiveReferences, Generic[Dispatcher
         return len(self._destinations) - 1
 
     def remove_destination(self, index: int) -> None:
-        """One less; its index may be had by another."""
+        """Remove a destination; its index may be reused."""
         self._destinations[index] = None
 
     def destination_index(self, channel: UdpChannel) -> int:
@@ -186,26 +188,26 @@ class ReceiveChannelEndpoint(UdpTransport, ReceiveReferences, Generic[Dispatcher
         return self.udp_channel
 
     def is_multicast(self, index: int = 0) -> bool:
-        """Whether a transport hears a group. Raises ``IndexError``."""
+        """Whether a transport receives a multicast group. Raises ``IndexError``."""
         return self.channel_of(index).is_multicast
 
     def multicast_ttl(self, index: int = 0) -> int:
-        """What a transport's datagrams to a group have; 0 is the system's own. Raises ``IndexError``."""
+        """The TTL of a transport's multicast datagrams; 0 is the system's default. Raises ``IndexError``."""
         return self.destination(index).multicast_ttl if self.has_destination_control else self._multicast_ttl
 
     @property
     def has_explicit_control(self) -> bool:
-        """Whether the subscription's channel names whom to ask for the stream."""
+        """Whether the subscription's channel has a control address."""
         return self.udp_channel.has_explicit_control
 
     def explicit_control_address(self, index: int = 0) -> SocketAddress | None:
-        """Whom to ask for the stream, where the transport's channel says it. Raises ``IndexError``."""
+        """The control address of the transport's channel, if it has one. Raises ``IndexError``."""
         if self.has_destination_control:
             return self.destination(index).explicit_control_address
         return self._control_address if self.has_explicit_control else None
 
     def update_control_address(self, index: int, address: SocketAddress) -> None:
-        """The name of a control address means another one now."""
+        """Set the new address of a control name."""
         if not self.has_destination_control:
             if self.has_explicit_control:
                 self._control_address = address
@@ -213,14 +215,14 @@ class ReceiveChannelEndpoint(UdpTransport, ReceiveReferences, Generic[Dispatcher
             self.destination(index).explicit_control_address = address
 
     def on_activity(self, now_ns: int, index: int = 0) -> None:
-        """Something came in."""
+        """Record activity of a transport."""
         if not self.has_destination_control:
             self._time_of_last_activity_ns = now_ns
         elif self.has_destination(index):
             self.destination(index).time_of_last_activity_ns = now_ns
 
     def check_for_re_resolution(self, now_ns: int) -> None:
-        """Ask for the names of control addresses that nothing came from."""
+        """Have the names of inactive control addresses resolved again."""
         asked = self._context.conductor
         silent_ns = now_ns - ADDRESS_TIMEOUT_NS
         if not self.has_destination_control:
@@ -238,7 +240,7 @@ class ReceiveChannelEndpoint(UdpTransport, ReceiveReferences, Generic[Dispatcher
     # Answers
 
     def send_to_connections(self, data: bytes, connections: Connections, now_ns: int) -> None:
-        """One frame to all who send an image; what did not go out whole is counted as a short send."""
+        """Send a frame to all senders of an image; counts partial sends as short sends."""
         if not self.has_destination_control:
             first = connections[0] if connections else None
             if first is not None:
@@ -253,7 +255,7 @@ class ReceiveChannelEndpoint(UdpTransport, ReceiveReferences, Generic[Dispatcher
         self._count_short(len(data), shortest)
 
     def send_to_transport(self, data: bytes, index: int, address: SocketAddress) -> None:
-        """One frame from one transport's socket."""
+        """Send a frame from one transport's socket."""
         if self.has_destination(index):
             transport = self.destination(index) if self.has_destination_control else self
             self._count_short(len(data), transport.send_to(data, address))
@@ -265,7 +267,7 @@ class ReceiveChannelEndpoint(UdpTransport, ReceiveReferences, Generic[Dispatcher
     def send_setup_eliciting_status_message(
         self, index: int, address: SocketAddress, session_id: int, stream_id: int
     ) -> None:
-        """Ask for a setup frame."""
+        """Request a setup frame."""
         frame = wire.StatusMessage(session_id, stream_id, 0, 0, 0, self.receiver_id, self.group_tag, wire.SM_SEND_SETUP)
         self.send_to_transport(wire.encode(frame), index, address)
 
@@ -280,7 +282,7 @@ class ReceiveChannelEndpoint(UdpTransport, ReceiveReferences, Generic[Dispatcher
         flags: int,
         now_ns: int,
     ) -> None:
-        """Tell how far subscribers are, and how much more may come."""
+        """Send a status message: the subscribers' position and the receiver window."""
         frame = wire.StatusMessage(
             session_id, stream_id, term_id, term_offset, window_length, self.receiver_id, self.group_tag, flags
         )
@@ -296,7 +298,7 @@ class ReceiveChannelEndpoint(UdpTransport, ReceiveReferences, Generic[Dispatcher
         length: int,
         now_ns: int,
     ) -> None:
-        """Ask for what is missing."""
+        """Request missing bytes."""
         frame = wire.Nak(session_id, stream_id, term_id, term_offset, length)
         self.send_to_connections(wire.encode(frame), connections, now_ns)
 
@@ -310,7 +312,7 @@ class ReceiveChannelEndpoint(UdpTransport, ReceiveReferences, Generic[Dispatcher
         is_reply: bool,
         now_ns: int,
     ) -> None:
-        """Ask how long a round trip takes (``is_reply``: an answer is wanted)."""
+        """Send a frame to measure the round-trip time; ``is_reply`` requests an answer."""
         frame = self._rtt(session_id, stream_id, echo_timestamp_ns, reception_delta_ns, is_reply)
         self.send_to_connections(frame, connections, now_ns)
 
@@ -335,14 +337,14 @@ class ReceiveChannelEndpoint(UdpTransport, ReceiveReferences, Generic[Dispatcher
     def send_response_setup(
         self, connections: Connections, session_id: int, stream_id: int, response_session_id: int, now_ns: int
     ) -> None:
-        """Tell in which session responses will come."""
+        """Send the session id of the responses."""
         frame = wire.ResponseSetup(session_id, stream_id, response_session_id)
         self.send_to_connections(wire.encode(frame), connections, now_ns)
 
     def send_error(
         self, connections: Connections, session_id: int, stream_id: int, error_code: int, message: str, now_ns: int
     ) -> None:
-        """Refuse an image."""
+        """Reject an image."""
         self._context.counters.error_frames_sent.increment_release()
         frame = wire.ErrorFrame(session_id, stream_id, self.receiver_id, error_code, message, self.group_tag)
         self.send_to_connections(wire.encode(frame), connections, now_ns)

@@ -1,5 +1,5 @@
-"""One source of a subscription with several: its own sockets and control address.
-Source: Aeron, ReceiveDestinationTransport."""
+"""One destination of a subscription with several: its own sockets and control address. Source: Aeron,
+ReceiveDestinationTransport."""
 
 from __future__ import annotations
 
@@ -32,25 +32,26 @@ class ReceiveDestinationTransport(UdpTransport):
 
     @property
     def is_multicast(self) -> bool:
-        """Whether it is a group."""
+        """Whether it is a multicast group."""
         return self.udp_channel.is_multicast
 
     @property
     def has_explicit_control(self) -> bool:
-        """Whether the channel names whom to ask for the stream."""
+        """Whether the channel has a control address."""
         return self.udp_channel.has_explicit_control
 
     @property
     def multicast_ttl(self) -> int:
-        """What datagrams to a group have; 0 is the system's own."""
+        """The TTL of multicast datagrams; 0 is the system's default."""
         return self._multicast_ttl
 
     def open_channel(self, status_indicator: AtomicCounter | None = None) -> None:
-        """Raises :class:`~everlog.aeron.transport.media.context.ChannelFailed`; the endpoint's status says so then."""
+        """Open the sockets. Raises :class:`~everlog.aeron.transport.media.context.ChannelFailed` and sets the
+        endpoint's status counter to errored."""
         self.open_sockets(status_indicator)
 
     def indicate_active(self) -> None:
-        """Tell clients where it is bound."""
+        """Report the bound address in the counter."""
         indicator = self.local_socket_address_indicator
         if indicator.get() != INITIALIZING:
             raise ValueError(f"a destination that has the status {indicator.get()} can't become active")
@@ -58,6 +59,6 @@ class ReceiveDestinationTransport(UdpTransport):
         indicator.set_release(ACTIVE)
 
     def close(self) -> None:
-        """Close sockets and counter; may be called again."""
+        """Close sockets and counter; a second call does nothing."""
         self._close_sockets()
         self.local_socket_address_indicator.close()

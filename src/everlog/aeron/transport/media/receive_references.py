@@ -1,5 +1,5 @@
-"""Who uses a receiving endpoint: subscriptions by stream, by stream and session, those that wait for a response, and
-images. Source: Aeron, ReceiveChannelEndpoint."""
+"""Reference counts of a receiving endpoint: subscriptions by stream, by stream and session, those that wait for a
+response, and images. Source: Aeron, ReceiveChannelEndpoint."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Key = TypeVar("Key")
 
 
 class ReceiveReferences:
-    """Counts. ``ValueError`` for one less than there are."""
+    """Counts by key. Raises ``ValueError`` when decrementing a count of 0."""
 
     def __init__(self) -> None:
         self._streams: Counter[int] = Counter()
@@ -19,48 +19,48 @@ class ReceiveReferences:
         self._images = 0
 
     def inc_ref_to_stream(self, stream_id: int) -> int:
-        """One more subscription; how many there are."""
+        """Add a subscription; returns the count."""
         self._streams[stream_id] += 1
         return self._streams[stream_id]
 
     def dec_ref_to_stream(self, stream_id: int) -> int:
-        """One less; how many are left."""
+        """Remove a subscription; returns the count."""
         return _less(self._streams, stream_id)
 
     def inc_ref_to_stream_and_session(self, stream_id: int, session_id: int) -> int:
-        """One more subscription; how many there are."""
+        """Add a subscription to a session; returns the count."""
         self._sessions[stream_id, session_id] += 1
         return self._sessions[stream_id, session_id]
 
     def dec_ref_to_stream_and_session(self, stream_id: int, session_id: int) -> int:
-        """One less; how many are left."""
+        """Remove a subscription to a session; returns the count."""
         return _less(self._sessions, (stream_id, session_id))
 
     def inc_response_ref_to_stream(self, stream_id: int) -> int:
-        """One more subscription that waits for a response; how many there are."""
+        """Add a subscription that waits for a response; returns the count."""
         self._responses[stream_id] += 1
         return self._responses[stream_id]
 
     def dec_response_ref_to_stream(self, stream_id: int) -> int:
-        """One less; how many are left."""
+        """Remove one; returns the count."""
         return _less(self._responses, stream_id)
 
     def inc_ref_images(self) -> None:
-        """One more image."""
+        """Add an image."""
         self._images += 1
 
     def dec_ref_images(self) -> None:
-        """One less."""
+        """Remove an image."""
         self._images -= 1
 
     @property
     def distinct_subscription_count(self) -> int:
-        """Streams, and sessions of streams, that are subscribed to."""
+        """Number of streams and sessions of streams with a subscription."""
         return len(self._streams) + len(self._sessions)
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody uses it."""
+        """Whether nothing uses the endpoint."""
         return not (self._streams or self._sessions or self._responses or self._images > 0)
 
 

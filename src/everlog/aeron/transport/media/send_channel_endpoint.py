@@ -1,4 +1,4 @@
-"""Where publications of one channel go out, and where their receivers' answers come in. Source: SendChannelEndpoint.
+"""Sends the publications of one channel and receives their receivers' answers. Source: SendChannelEndpoint.
 
 The conductor opens and closes it; in between only the sender's thread uses it.
 """
@@ -41,7 +41,7 @@ from everlog.kernel.udp import Datagrams
 _READ_KINDS = frozenset(
     (wire.TYPE_NAK, wire.TYPE_SM, wire.TYPE_ERR, wire.TYPE_SETUP, wire.TYPE_RTTM, wire.TYPE_RES, wire.TYPE_RSP_SETUP)
 )
-"""Looked at before a frame is decoded: an error for each datagram of a flood would cost ten times as much."""
+"""Checked before a frame is decoded: raising an error for each datagram of a flood would cost ten times as much."""
 
 
 class Publication(Protocol):
@@ -68,8 +68,8 @@ class Publication(Protocol):
 
 
 class SendChannelEndpoint(UdpTransport):
-    """``status_indicator`` tells clients of the channel; ``local_socket_address_indicator`` and
-    ``destinations_counter`` are set before :meth:`open_channel`, if there are any. All counters are closed with it."""
+    """``status_indicator`` reports the channel's status to clients; ``local_socket_address_indicator`` and
+    ``destinations_counter`` are set before :meth:`open_channel`, if used. All counters are closed with the endpoint."""
 
     def __init__(self, channel: UdpChannel, status_indicator: AtomicCounter, context: MediaContext) -> None:
         has_peer = not channel.is_multi_destination and not channel.is_response_control_mode
@@ -98,7 +98,7 @@ class SendChannelEndpoint(UdpTransport):
 
     @property
     def destinations_counter(self) -> AtomicCounter | None:
-        """How many destinations there are, of a channel with several."""
+        """The counter for the number of destinations; ``None`` for a channel with a single one."""
         return None if self._destinations is None else self._destinations.counter
 
     @destinations_counter.setter
@@ -109,83 +109,85 @@ class SendChannelEndpoint(UdpTransport):
 
     @property
     def destination_count(self) -> int:
-        """How many destinations a channel with several has now."""
+        """The current number of destinations of a channel with several."""
         return 0 if self._destinations is None else len(self._destinations)
 
     @property
     def status(self) -> int:
-        """What the status counter says."""
+        """The value of the status counter."""
         return self.status_indicator.get_acquire()
 
     @property
     def status_indicator_counter_id(self) -> int:
-        """The counter's number."""
+        """The id of the status counter."""
         return self.status_indicator.id
 
     @property
     def multicast_ttl(self) -> int:
-        """What the channel's datagrams to a group have; 0 is the system's own."""
+        """The TTL of the channel's multicast datagrams; 0 is the system's default."""
         return self._multicast_ttl
 
     def open_channel(self) -> None:
-        """Raises :class:`~everlog.aeron.transport.media.context.ChannelFailed`."""
+        """Open the sockets. Raises :class:`~everlog.aeron.transport.media.context.ChannelFailed`."""
         self.open_sockets(self.status_indicator)
         if self.local_socket_address_indicator is not None:
             self._context.update_bind_address(self.local_socket_address_indicator, self.bind_address_and_port)
             self.local_socket_address_indicator.set_release(ACTIVE)
 
     def indicate_active(self) -> None:
-        """Tell clients that it works, and where it is bound."""
+        """Report in the counters that it is active, and its bound address."""
         if self.status_indicator.get() != INITIALIZING:
             raise ValueError(f"a channel that has the status {self.status_indicator.get()} can't become active")
         self._context.append_label(self.status_indicator, self.bind_address_and_port)
         self.status_indicator.set_release(ACTIVE)
 
     def indicate_closing(self) -> None:
-        """Nobody uses it any more; the sender is asked to let it go."""
+        """Set its status to closing."""
         self.status_indicator.set_release(CLOSING)
 
     def inc_ref(self) -> None:
-        """One more publication."""
+        """Add a reference of a publication."""
         self._references += 1
 
     def dec_ref(self) -> None:
-        """One less."""
+        """Remove a reference."""
         self._references -= 1
 
     def should_be_closed(self) -> bool:
-        """Whether nobody uses it, and that is new."""
+        """Whether nothing uses it and it is not closing yet."""
         status = self.status_indicator
         return self._references == 0 and not status.is_closed and status.get() != CLOSING
 
     def close(self) -> None:
-        """Close sockets and counters; may be called again."""
+        """Close sockets and counters; a second call does nothing."""
         self._close_sockets()
         for counter in (self.status_indicator, self.local_socket_address_indicator, self.destinations_counter):
             if counter is not None:
                 counter.close()
 
     def matches_tag(self, channel: UdpChannel) -> bool:
-        """Whether a channel means this endpoint by its tag. Raises :class:`InvalidChannel` when it contradicts."""
+        """Whether a channel refers to this endpoint by its tag. Raises :class:`InvalidChannel` if it contradicts the
+        endpoint."""
         return channel.matches_tag(self.udp_channel, None, self._connect_address)
 
     def validate_allows_manual_control(self) -> None:
-        """Raises :class:`InvalidChannel` for one whose destinations are not the user's."""
+        """Raises :class:`InvalidChannel` unless its destinations are set manually."""
         if self._manual is None:
             raise InvalidChannel("channel does not allow manual control")
 
     # The sender's
 
     def register(self, publication: Publication) -> None:
-        """Answers to this publication are for it."""
+        """Route answers to this publication to it."""
         self._publications[publication.session_id, publication.stream_id] = publication
 
     def unregister(self, publication: Publication) -> None:
-        """They are no more."""
+        """Stop routing answers to this publication."""
         self._publications.pop((publication.session_id, publication.stream_id), None)
 
     def send(self, data: bytes, address: SocketAddress | None = None) -> int:
-        """One frame to the peer, to all destinations, or to ``address``; its bytes, fewer when one did not get it."""
+        """Send one frame to the peer, to all destinations, or to ``address``. Returns its bytes, fewer if a destination
+        did not get it."""
         if address is not None or self._destinations is None:
             return 0 if address is None and self._connect_address is None else self.send_to(data, address)
         shortest = len(data)
@@ -202,8 +204,8 @@ class SendChannelEndpoint(UdpTransport):
         count: int = -1,
         address: SocketAddress | None = None,
     ) -> int:
-        """Parts of a term, a datagram each, as :meth:`everlog.kernel.udp_twin.UdpSocket.send_parts`; gives how many all
-        destinations got."""
+        """Send parts of a term, a datagram each, like :meth:`everlog.kernel.udp_twin.UdpSocket.send_parts`. Returns how
+        many all destinations got."""
         total = len(ends) if count < 0 else count
         if self._timestamp_offset is not None:
             self._stamp(memory, offset, ends, total, self._timestamp_offset)
@@ -229,8 +231,7 @@ class SendChannelEndpoint(UdpTransport):
             return 0
 
     def _stamp(self, memory: Memory, offset: int, ends: Sequence[int], count: int, timestamp_offset: int) -> None:
-        """Write the time into the first message of each datagram, where one begins there and is long enough, whatever
-        is behind it in the datagram."""
+        """Write the time into the first message of each datagram, if a message begins there and is long enough."""
         now_ns, start = self._context.epoch_ns(), offset
         for end in ends[:count]:
             at = start + HEADER_LENGTH + timestamp_offset
@@ -244,15 +245,15 @@ class SendChannelEndpoint(UdpTransport):
     def add_destination(
         self, uri: ChannelUri, address: SocketAddress | None, registration_id: int, now_ns: int
     ) -> None:
-        """Send there, too. Raises :class:`InvalidChannel` unless the destinations are the user's."""
+        """Add a destination. Raises :class:`InvalidChannel` unless the destinations are set manually."""
         self._by_hand.add(Destination(address, now_ns, None, text_of(uri, ENDPOINT), registration_id))
 
     def remove_destination(self, address: SocketAddress) -> None:
-        """Send there no more."""
+        """Remove a destination."""
         self._by_hand.remove(address)
 
     def remove_destination_by_id(self, registration_id: int) -> None:
-        """Send no more where that command wanted it."""
+        """Remove the destination that this command added."""
         self._by_hand.remove_by_id(registration_id)
 
     @property
@@ -262,7 +263,7 @@ class SendChannelEndpoint(UdpTransport):
         return self._manual
 
     def check_for_re_resolution(self, now_ns: int) -> None:
-        """Ask for the names of peers that nothing was heard of."""
+        """Have the names of silent peers resolved again."""
         channel, conductor = self.udp_channel, self._context.conductor
         if self._manual is not None:
             for destination in self._manual.silent(now_ns):
@@ -278,8 +279,8 @@ class SendChannelEndpoint(UdpTransport):
         return all(last_ns + ADDRESS_TIMEOUT_NS < now_ns for last_ns in heard)
 
     def resolution_change(self, endpoint: str, new_address: SocketAddress) -> None:
-        """A name means another address now. Raises :class:`~everlog.aeron.transport.media.context.ChannelFailed`, and
-        the status counter says so then."""
+        """Set the new address of a name. Raises :class:`~everlog.aeron.transport.media.context.ChannelFailed` and sets
+        the status counter to errored if that fails."""
         if self._manual is not None:
             self._manual.update(endpoint, new_address)
         elif self._dynamic is None and self._send_socket is not None:
@@ -295,7 +296,7 @@ class SendChannelEndpoint(UdpTransport):
     # What receivers answer
 
     def poll(self, batch: Datagrams, now_ns: int) -> int:
-        """Read what is there, a batch at most; bytes. What is no frame is counted, and costs no more. Raises
+        """Read one batch of datagrams and return the bytes. Invalid frames are counted and skipped. Raises
         ``OSError``."""
         self._now_ns = now_ns
         total = 0
@@ -308,7 +309,7 @@ class SendChannelEndpoint(UdpTransport):
         return total
 
     def _frame(self, view: memoryview) -> wire.Frame | None:
-        """What a sender reads; other frames are no fault, and what is none is counted."""
+        """Handle a frame for the sender. Ignores frames of other types; counts invalid ones."""
         kind, length = wire.frame_type(view), len(view)
         if kind in (wire.TYPE_DATA, wire.TYPE_PADDING) and length >= HEADER_LENGTH and length % FRAME_ALIGNMENT == 0:
             return None

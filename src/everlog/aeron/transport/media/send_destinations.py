@@ -1,5 +1,5 @@
-"""Where a publication with several destinations goes: the user names them, or the receivers' status messages do.
-Source: Aeron, ManualSndMultiDestination, DynamicSndMultiDestination."""
+"""Destinations of a publication with several: set manually, or by the receivers' status messages. Source: Aeron,
+ManualSndMultiDestination, DynamicSndMultiDestination."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from everlog.kernel.socket_address import SocketAddress
 
 NO_REGISTRATION = -1
 MAX_DYNAMIC_DESTINATIONS = 1024
-"""Anyone who reaches the control address can ask for the stream: without a limit, spoofed status messages would make a
-publication send to as many addresses as there are."""
+"""Any host that reaches the control address can request the stream: without a limit, spoofed status messages would make
+a publication send to any number of addresses."""
 
 
 @dataclass(slots=True)
 class Destination:
-    """One receiver's address; ``None`` while its name is unknown. ``receiver_id`` is known once it answered."""
+    """A receiver's address; ``None`` while its name is unresolved. ``receiver_id`` is known after its first answer."""
 
     address: SocketAddress | None
     time_of_last_activity_ns: int
@@ -28,15 +28,15 @@ class Destination:
     registration_id: int = NO_REGISTRATION
 
     def is_of(self, receiver_id: int, source: SocketAddress) -> bool:
-        """Whether a frame from that receiver came from here: by its id and port, once it is known, because a machine
-        may answer from another of its addresses."""
+        """Whether a frame of that receiver belongs to this destination: by id and port once the id is known, because a
+        machine may answer from another of its addresses."""
         if self.address is None or self.address.port != source.port:
             return False
         return self.receiver_id == receiver_id if self.receiver_id is not None else self.address.host == source.host
 
 
 class Destinations:
-    """All of them. ``counter`` tells how many there are."""
+    """All destinations. ``counter`` has their number."""
 
     def __init__(self) -> None:
         self.counter: AtomicCounter | None = None
@@ -47,7 +47,7 @@ class Destinations:
         return len(self._all)
 
     def targets(self, now_ns: int) -> Sequence[SocketAddress | None]:
-        """Where a datagram goes, another one first each time. ``None``: nowhere yet."""
+        """The destinations of a datagram, starting with another one each time. ``None`` marks an unresolved name."""
         found = [each.address for each in self._live(now_ns)]
         first, self._first = self._first, self._first + 1
         if first >= len(found):
@@ -63,19 +63,19 @@ class Destinations:
 
 
 class ManualDestinations(Destinations):
-    """The user adds and removes them."""
+    """Destinations that the user adds and removes."""
 
     def add(self, destination: Destination) -> None:
-        """One more."""
+        """Add a destination."""
         self._all.append(destination)
         self._changed()
 
     def remove(self, address: SocketAddress) -> None:
-        """The first with that address, if there is one."""
+        """Remove the first destination with that address, if any."""
         self._remove([each for each in self._all if each.address == address])
 
     def remove_by_id(self, registration_id: int) -> None:
-        """The one that was added by that command, if there is one."""
+        """Remove the destination that this command added, if any."""
         self._remove([each for each in self._all if each.registration_id == registration_id])
 
     def _remove(self, found: list[Destination]) -> None:
@@ -84,7 +84,7 @@ class ManualDestinations(Destinations):
         self._changed()
 
     def on_status_message(self, message: StatusMessage, source: SocketAddress, now_ns: int) -> None:
-        """A receiver is alive."""
+        """Handle a status message of a receiver."""
         for each in self._all:
             if each.is_of(message.receiver_id, source):
                 each.receiver_id = message.receiver_id
@@ -92,30 +92,30 @@ class ManualDestinations(Destinations):
                 return
 
     def registration_id_of(self, error: ErrorFrame, source: SocketAddress) -> int:
-        """The destination that an error came from, or -1."""
+        """The registration id of the destination that an error came from, or -1."""
         return next(
             (each.registration_id for each in self._all if each.is_of(error.receiver_id, source)), NO_REGISTRATION
         )
 
     def silent(self, now_ns: int) -> list[Destination]:
-        """Those that nothing was heard of: they are given as long again."""
+        """The silent destinations; their timeout starts again."""
         found = [each for each in self._all if each.time_of_last_activity_ns + ADDRESS_TIMEOUT_NS < now_ns]
         for each in found:
             each.time_of_last_activity_ns = now_ns
         return found
 
     def update(self, endpoint: str, address: SocketAddress) -> None:
-        """A name means another address now."""
+        """Set the new address of a name."""
         for each in self._all:
             if each.endpoint == endpoint:
                 each.address = address
 
 
 class DynamicDestinations(Destinations):
-    """Status messages add them, silence takes them away."""
+    """Destinations that status messages add and silence removes."""
 
     def on_status_message(self, message: StatusMessage, source: SocketAddress, now_ns: int) -> bool:
-        """A receiver is alive, or new; false when there is no room for it."""
+        """Handle a status message; returns false if there is no room for a new receiver."""
         for each in self._all:
             if (
                 each.address is not None
@@ -131,7 +131,7 @@ class DynamicDestinations(Destinations):
         return True
 
     def registration_id_of(self, error: ErrorFrame, source: SocketAddress) -> int:
-        """Nobody registered any."""
+        """Dynamic destinations have no registration."""
         return NO_REGISTRATION
 
     def _live(self, now_ns: int) -> list[Destination]:

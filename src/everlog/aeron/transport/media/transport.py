@@ -1,4 +1,4 @@
-"""The sockets of one channel: one, or for what is sent to a group a second one that hears its control address.
+"""The sockets of one channel: one, or two for a sender to a multicast group, which receives on its control address.
 Source: Aeron, UdpChannelTransport."""
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from everlog.kernel.udp import Datagrams
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """``group``: which group is heard, of a multicast channel. ``bind``: its own address, of any other. ``connect``:
-    the only peer."""
+    """``group`` is the multicast group to receive; ``bind`` the own address of any other channel; ``connect`` the only
+    peer."""
 
     group: SocketAddress
     bind: SocketAddress
@@ -27,14 +27,14 @@ class Ends:
 
 @dataclass(frozen=True, slots=True)
 class BufferLengths:
-    """Of the socket; 0 is the system's own."""
+    """The socket's multicast TTL; 0 is the system's default."""
 
     rcvbuf: int
     sndbuf: int
 
     @classmethod
     def of(cls, channel: UdpChannel, context: MediaContext) -> BufferLengths:
-        """The channel's, or else the driver's."""
+        """The channel's value, or else the driver's."""
         return cls(
             channel.socket_rcvbuf_length or context.socket_rcvbuf_length,
             channel.socket_sndbuf_length or context.socket_sndbuf_length,
@@ -60,42 +60,42 @@ class UdpTransport:
 
     @property
     def original_uri(self) -> str:
-        """The channel as it was written."""
+        """The channel's URI as given."""
         return self._channel.original_uri
 
     @property
     def socket(self) -> UdpSocket:
-        """The socket to read; open."""
+        """The socket to read; it must be open."""
         if self._receive_socket is None:
             raise ValueError(f"no socket is open for {self.original_uri}")
         return self._receive_socket
 
     @property
     def is_open(self) -> bool:
-        """Whether its sockets are there."""
+        """Whether its sockets are open."""
         return self._receive_socket is not None
 
     @property
     def socket_rcvbuf_length(self) -> int:
-        """Bytes asked for; 0 is the system's own."""
+        """Requested bytes; 0 is the system's default."""
         return self._lengths.rcvbuf
 
     @property
     def socket_sndbuf_length(self) -> int:
-        """Bytes asked for; 0 is the system's own."""
+        """Requested bytes; 0 is the system's default."""
         return self._lengths.sndbuf
 
     @property
     def bind_address_and_port(self) -> str:
-        """Where the socket that is read is bound; nothing before it is open."""
+        """The bound address of the socket that is read; empty until it is open."""
         return "" if self._receive_socket is None else str(self._receive_socket.local_address)
 
     def receive(self, batch: Datagrams) -> int:
-        """Fill the batch with what is there; 0 once closed. Raises ``OSError``."""
+        """Fill the batch with received datagrams; returns 0 once closed. Raises ``OSError``."""
         return 0 if self._receive_socket is None else self._receive_socket.receive(batch)
 
     def send_to(self, data: bytes, address: SocketAddress | None) -> int:
-        """One datagram; its bytes, or 0 when it was not sent. What the system refuses is told to ``errors``."""
+        """Send one datagram. Returns its bytes, or 0 if it was not sent. ``errors`` gets what the system refuses."""
         if self._send_socket is None:
             return 0
         try:
@@ -105,7 +105,8 @@ class UdpTransport:
             return 0
 
     def open_sockets(self, status: AtomicCounter | None) -> None:
-        """Raises :class:`ChannelFailed`; the status counter says so then, and nothing stays open."""
+        """Open the sockets. Raises :class:`ChannelFailed`, sets the status counter to errored and leaves nothing
+        open."""
         try:
             if self._channel.is_multicast:
                 self._open_multicast()
@@ -122,8 +123,8 @@ class UdpTransport:
             raise ChannelFailed(f"channel error - {reason}: {self.original_uri}") from error
 
     def _open_multicast(self) -> None:
-        """The group is heard on a socket that shares its port with others; a peer is sent to from a second one, because
-        a connected socket would not hear the group."""
+        """Open a socket that receives the group and shares its port, and a second one for a peer, because a connected
+        socket would not receive the group."""
         network, group = self._context.network, self._ends.group
         ttl = self._channel.multicast_ttl
         self._multicast_ttl = self._context.multicast_ttl if ttl is None else ttl

@@ -1,5 +1,4 @@
-"""What a UDP channel means: its sockets' addresses, its interface, its control mode.
-Source: Aeron, UdpChannel."""
+"""Derives a UDP channel's addresses, interface and control mode from its URI. Source: Aeron, UdpChannel."""
 
 from __future__ import annotations
 
@@ -31,8 +30,8 @@ _unique = itertools.count()
 
 
 class ControlMode(enum.Enum):
-    """How a publication's destinations come: there is one, status messages name them, the user does, or the channel
-    answers another one."""
+    """How a publication gets its destinations: one endpoint, from status messages, manually, or as the response to
+    another channel."""
 
     NONE = ""
     DYNAMIC = "dynamic"
@@ -42,8 +41,8 @@ class ControlMode(enum.Enum):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class UdpChannel:
-    """A channel's addresses, from its parameters. Two that share a socket have the same ``canonical_form``, by which
-    they compare. Lengths are 0 where the channel leaves them to the driver."""
+    """A channel's addresses, from its parameters. Channels that share a socket have the same ``canonical_form``, which
+    their comparison uses. Lengths are 0 if the channel leaves them to the driver."""
 
     uri: ChannelUri
     original_uri: str
@@ -76,15 +75,15 @@ class UdpChannel:
         is_destination: bool = False,
         interfaces: Interfaces = system_interfaces,
     ) -> UdpChannel:
-        """Raises :class:`InvalidChannel`, which names the parameter, and its child ``UnknownHost``. Names are resolved:
-        that may take as long as the resolver does."""
+        """Parse a channel. Raises :class:`InvalidChannel`, which names the parameter, and its subclass ``UnknownHost``.
+        Resolves names, which may take as long as the resolver does."""
         uri = ChannelUri.parse(channel)
         _check_media(uri, channel)
         return _Reader(uri, channel, resolver, interfaces, is_destination).channel()
 
     @property
     def has_tag(self) -> bool:
-        """Whether the channel names its endpoint."""
+        """Whether the channel has an explicit endpoint."""
         return self.tag is not None
 
     @property
@@ -99,22 +98,22 @@ class UdpChannel:
 
     @property
     def is_response_control_mode(self) -> bool:
-        """Whether it answers another channel."""
+        """Whether it is the response to another channel."""
         return self.control_mode is ControlMode.RESPONSE
 
     @property
     def is_multi_destination(self) -> bool:
-        """Whether there may be several destinations."""
+        """Whether it may have several destinations."""
         return self.is_manual_control_mode or self.is_dynamic_control_mode
 
     @property
     def has_group_semantics(self) -> bool:
-        """Whether there may be several receivers."""
+        """Whether it may have several receivers."""
         return self.is_multicast or self.is_multi_destination
 
     @property
     def description(self) -> str:
-        """For people."""
+        """A readable description."""
         return f"localData: {self.local_data}, remoteData: {self.remote_data}, ttl: {self.multicast_ttl or 0}"
 
     def matches_tag(
@@ -123,8 +122,8 @@ class UdpChannel:
         local_address: SocketAddress | None = None,
         remote_address: SocketAddress | None = None,
     ) -> bool:
-        """Whether this channel, by its tag, means the endpoint of ``other``, whose addresses may have changed since.
-        Raises :class:`TagMismatch` when the tags are the same and the rest contradicts."""
+        """Whether this channel refers to the endpoint of ``other`` by its tag; the addresses may have changed since.
+        Raises :class:`TagMismatch` if the tags are equal and the rest contradicts."""
         if self.tag is None or self.tag != other.tag:
             return False
         differ = f"{self.original_uri} <> {other.original_uri}"
@@ -153,13 +152,13 @@ class UdpChannel:
 
 
 def control_mode_of(uri: ChannelUri) -> ControlMode:
-    """A mode that nobody knows is none, as in Aeron."""
+    """The control mode; an unknown one counts as none, as in Aeron."""
     text = uri.get(CONTROL_MODE) or ""
     return ControlMode(text) if text in {mode.value for mode in ControlMode} else ControlMode.NONE
 
 
 class TagMismatch(InvalidChannel):
-    """A channel has the tag of an endpoint that is there, and contradicts it otherwise."""
+    """A channel has the tag of an existing endpoint but contradicts it otherwise."""
 
 
 def _mismatch(found: str, expected: str) -> TagMismatch:
@@ -181,7 +180,7 @@ def destination_address(uri: ChannelUri, resolver: NameResolver = DEFAULT_RESOLV
 
 @dataclass(frozen=True, slots=True)
 class _Addresses:
-    """What the kinds of channels differ in."""
+    """The differences between the kinds of channels."""
 
     remote_data: SocketAddress
     local: SocketAddress
@@ -194,7 +193,7 @@ class _Addresses:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """One channel's parameters on their way to addresses."""
+    """Turns one channel's parameters into addresses."""
 
     uri: ChannelUri
     original: str
@@ -277,7 +276,7 @@ class _Reader:
         )
 
     def _suffix(self, endpoint: SocketAddress | None, control: SocketAddress | None, tag: int | None) -> str:
-        """What keeps channels apart that would share a socket by their addresses and must not."""
+        """A suffix that separates channels whose addresses are equal but that must not share a socket."""
         named = [address for address in (endpoint, control) if address is not None]
         if self.is_destination or (named and all(address.port for address in named)):
             return ""

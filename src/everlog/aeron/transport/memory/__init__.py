@@ -1,1 +1,1 @@
-"""The memory that client and driver share: rings, counters, logs."""
+"""Memory that clients and driver share: ring buffers, broadcast buffers, counters, logs."""

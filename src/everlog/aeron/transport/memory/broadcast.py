@@ -1,13 +1,13 @@
-"""The broadcast buffer in which a driver tells its clients what happens: one process writes, many read, each at its own
-pace; who is too slow is lapped and told so. Source: Agrona, BroadcastTransmitter, BroadcastReceiver,
+"""The broadcast buffer for a driver's events to its clients: one process writes, many read, each at its own pace. A
+reader that is too slow is lapped, and notices. Source: Agrona, BroadcastTransmitter, BroadcastReceiver,
 CopyBroadcastReceiver and BroadcastBufferDescriptor.
 
-The transmitter says with the intent counter how far it is about to write, before it does, and with the tail that it is
-done. A reader copies a record and looks at the intent counter behind that: where it says that the record may have been
-overwritten meanwhile, the copy is worth nothing.
+The transmitter sets the intent counter to the end of its next write before it writes, and the tail after it. A reader
+copies a record and then reads the intent counter: if the record may have been overwritten, it drops the copy.
 
-Ordering, on arm64 too: a release fence keeps the record's bytes behind the intent counter, an acquire fence keeps the
-reader's look at the intent counter behind its copy; the tail is written with release and read with acquire order.
+Ordering, also on arm64: a release fence keeps the writes of the record after that of the intent counter; an acquire
+fence keeps the reader's check of the intent counter after its copy; the tail is written with release and read with
+acquire order.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ HEADER_LENGTH = RecordHeader.size
 RECORD_ALIGNMENT = HEADER_LENGTH
 TRAILER_LENGTH = BroadcastTrailer.size
 PADDING = -1
-"""Type id of a record that only fills the buffer up to its end."""
+"""Type id of a record that fills the buffer up to its end."""
 MIN_CAPACITY = 64
 MAX_POSITION = 1 << 62
-"""No tail comes so far in the life of a driver."""
+"""Limit for the tail; no driver reaches it in its lifetime."""
 WHERE = "to-clients buffer"
 _TYPE = RecordHeader.field("type_id").offset
 
@@ -39,7 +39,7 @@ def _capacity_of(memory: Memory) -> int:
 
 
 class BroadcastTransmitter:
-    """The one that writes, over memory of a power of two of bytes and a trailer of 128. Raises :class:`CorruptData` for
+    """The only writer. The memory is a power of two of bytes plus a trailer of 128. Raises :class:`CorruptData` for
     another length."""
 
     def __init__(self, memory: Memory) -> None:
@@ -53,12 +53,13 @@ class BroadcastTransmitter:
         self._position = memory.get_i64(self._tail) & (MAX_POSITION - RECORD_ALIGNMENT)
 
     def transmit(self, type_id: int, data: bytes) -> None:
-        """Tell all readers. Raises :class:`UsageError` for a type below 1 or more than ``max_message_length`` bytes."""
+        """Send a record to all readers. Raises :class:`UsageError` for a type below 1 or more than
+        ``max_message_length`` bytes."""
         if type_id < 1:
-            raise UsageError(WHERE, found=f"type {type_id}", expected="1 or more")
+            raise UsageError("record type", found=str(type_id), expected="1 or more")
         if len(data) > self.max_message_length:
-            found, expected = f"a record of {len(data)} bytes", f"at most {self.max_message_length}"
-            raise UsageError(WHERE, found=found, expected=expected)
+            expected = f"at most {self.max_message_length} bytes"
+            raise UsageError("record", found=str(len(data)), expected=expected)
         memory = self._memory
         tail = self._position
         at = tail & (self.capacity - 1)
@@ -80,13 +81,13 @@ class BroadcastTransmitter:
 
 
 class BroadcastReceiver:
-    """One that reads, from the last record that was written before it came. Raises :class:`CorruptData` for memory
-    whose length is not a power of two and 128."""
+    """A reader; begins with the last record written before it was created. Raises :class:`CorruptData` if the memory's
+    length is not a power of two plus 128."""
 
     def __init__(self, memory: Memory) -> None:
         self.capacity = _capacity_of(memory)
         self.lapped_count = 0
-        """How often records were lost because others came too fast."""
+        """How often records were lost because the transmitter lapped this reader."""
         self._memory = memory
         self._intent = self.capacity + BroadcastTrailer.field("tail_intent_counter").offset
         self._tail = self.capacity + BroadcastTrailer.field("tail_counter").offset
@@ -94,9 +95,9 @@ class BroadcastReceiver:
         self._next = memory.get_i64_acquire(self._latest)
 
     def receive(self) -> tuple[int, bytes] | None:
-        """The next record, type id and payload; ``None`` when there is none yet. Raises :class:`DataLost` when records
-        were overwritten before they were read, the next call goes on with the newest; :class:`CorruptData` for a record
-        that can't be, the next call goes on with what comes then."""
+        """The next record, type id and payload; ``None`` if none is available. Raises :class:`DataLost` if records were
+        overwritten before they were read; the next call continues with the newest. Raises :class:`CorruptData` for an
+        invalid record; the next call continues after it."""
         memory = self._memory
         tail = memory.get_i64_acquire(self._tail)
         if tail <= self._next:
@@ -112,7 +113,8 @@ class BroadcastReceiver:
         return found[0], found[1]
 
     def _record(self, position: int, tail: int) -> tuple[int, bytes, int] | None:
-        """Type, payload and position of the record there, and step behind it; ``None`` where it was overwritten."""
+        """Read the record at a position and step over it: type, payload and position; ``None`` if it was
+        overwritten."""
         memory = self._memory
         at = position & (self.capacity - 1) & -RECORD_ALIGNMENT
         length = memory.get_i32(at)
@@ -128,7 +130,7 @@ class BroadcastReceiver:
         return memory.get_i32(at + _TYPE), data, position
 
     def _is_valid(self, position: int) -> bool:
-        """Whether what is there was not overwritten yet."""
+        """Whether the record at the position is not overwritten yet."""
         return position + self.capacity > self._memory.get_i64_acquire(self._intent)
 
     def _lapped(self) -> DataLost:

@@ -1,8 +1,9 @@
-"""``cnc.dat`` of a driver that is us, or whose client we are: the same file as
-:class:`~everlog.aeron.transport.format.cnc_file.CncFile` reads, mapped to take part in it. Source: CncFileDescriptor.
+"""A driver's ``cnc.dat`` mapped for a driver or its clients; :class:`~everlog.aeron.transport.format.cnc_file.CncFile`
+reads the same file. Source: CncFileDescriptor.
 
 A driver writes the version last, and then gives the file its name (:meth:`CncMemory.signal_ready`). Aeron's own drivers
-make the file under its name: a client that sees version 0 sees one that is starting, or died while it did.
+create the file under its final name, so a client that reads version 0 sees a driver that is starting, or that died
+while starting.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ CNC_VERSION = 2 << 8
 """0.2.0."""
 MIB = 1 << 20
 ALIGNMENT = 8
-"""Buffers begin at multiples of it: their numbers are read in one go."""
+"""Alignment of the buffers: their numbers are read in a single access."""
 _VERSION = CncMetaData.field("cnc_version").offset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CncSettings:
-    """Lengths as the file's metadata tells them, trailers included; the counters' metadata follow from their values.
-    ``file_page_size``: the file's length is a multiple of it."""
+    """Buffer lengths as in the file's metadata, trailers included; the length of the counters' metadata follows from
+    that of their values. The file's length is a multiple of ``file_page_size``."""
 
     to_driver_buffer_length: int = MIB + RING_TRAILER
     to_clients_buffer_length: int = MIB + BROADCAST_TRAILER
@@ -44,11 +45,11 @@ class CncSettings:
     client_liveness_timeout_ns: int = 10_000_000_000
     file_page_size: int = 4096
     pid: int | None = None
-    """``None``: of this process."""
+    """Process id of the driver; ``None`` for this process."""
 
     @property
     def counters_metadata_buffer_length(self) -> int:
-        """As many counters as there are values."""
+        """Length of the counters' metadata: as many counters as there are values."""
         return self.counters_values_buffer_length * (METADATA_LENGTH // VALUE_LENGTH)
 
     def header(self, now_ms: int) -> bytes:
@@ -66,7 +67,8 @@ class CncSettings:
         )
 
     def file_length(self) -> int:
-        """Bytes. Raises :class:`UsageError` for more than 2 GiB, or a length that is no multiple of 8."""
+        """The file's length in bytes. Raises :class:`UsageError` if it exceeds 2 GiB or a buffer's length is no
+        multiple of 8."""
         lengths = [
             self.to_driver_buffer_length,
             self.to_clients_buffer_length,
@@ -83,7 +85,7 @@ class CncSettings:
 
 
 class CncMemory:
-    """The file's five buffers. ``header`` tells their lengths, and what the driver says of itself."""
+    """The file's five buffers. ``header`` has their lengths and the driver's properties."""
 
     def __init__(self, memory: Memory, header: CncMetaData, where: str = CNC_NAME) -> None:
         self.header = header
@@ -103,8 +105,9 @@ class CncMemory:
 
     @classmethod
     def create(cls, folder: Path, settings: CncSettings, now_ms: int) -> Self:
-        """The file of a new driver, not ready yet: it has another name until it is. Raises :class:`StoreExists` where
-        there is one, :class:`WriteFailed` where there is no room, :class:`UsageError` for lengths that can't be."""
+        """Create the file of a new driver under a temporary name, until :meth:`signal_ready`. Raises
+        :class:`StoreExists` if the file exists, :class:`WriteFailed` if the disk is full, :class:`UsageError` for
+        invalid lengths."""
         draft = draft_file(Path(folder) / CNC_NAME, settings.file_length())
         cnc = cls._initialised(draft.memory, settings, now_ms)
         cnc._draft = draft
@@ -112,7 +115,7 @@ class CncMemory:
 
     @classmethod
     def allocate(cls, settings: CncSettings, now_ms: int) -> Self:
-        """As the file's, in private memory, for a simulation."""
+        """The same in private memory, for simulations."""
         return cls._initialised(Memory.allocate(settings.file_length()), settings, now_ms)
 
     @classmethod
@@ -123,8 +126,8 @@ class CncMemory:
 
     @classmethod
     def map(cls, folder: Path, *, writable: bool = True) -> Self:
-        """The file of a driver. Raises :class:`StoreUnavailable` where there is none or its driver is still starting,
-        :class:`UnsupportedVersion` for another version than 0.2, :class:`CorruptData` for lengths that can't be."""
+        """Map a driver's file. Raises :class:`StoreUnavailable` if it does not exist or its driver is still starting,
+        :class:`UnsupportedVersion` for a version other than 0.2, :class:`CorruptData` for invalid lengths."""
         path = Path(folder) / CNC_NAME
         try:
             memory = map_file(path, minimum=CncMetaData.size, maximum=MAX_BUFFER_BYTES, writable=writable)
@@ -135,7 +138,7 @@ class CncMemory:
         return cls(memory, read_header(memory.read(0, CncMetaData.size), str(path)), str(path))
 
     def signal_ready(self) -> None:
-        """Clients may come. Raises :class:`WriteFailed` where the file can't have its name."""
+        """Let clients connect. Raises :class:`WriteFailed` if the file can't be renamed."""
         self._metadata.put_i32_volatile(_VERSION, CNC_VERSION)
         draft, self._draft = self._draft, None
         if draft is not None:
@@ -143,12 +146,12 @@ class CncMemory:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the version is there."""
+        """Whether the driver has written the version."""
         return self._metadata.get_i32_acquire(_VERSION) != 0
 
     def close(self) -> None:
-        """Let go of the memory; the map ends with the last who has a part of it. A file that was not ready is
-        deleted."""
+        """Drop the memory; it is unmapped with the last reference to a part of it. Deletes a file that was not
+        ready."""
         draft, self._draft = self._draft, None
         if draft is not None:
             draft.discard()
@@ -158,8 +161,8 @@ class CncMemory:
 
 
 def is_driver_active(folder: Path, now_ms: int, timeout_ms: int) -> bool:
-    """Whether a driver of this folder said within ``timeout_ms`` that it lives. A file that can't be read, or whose
-    driver never got ready, is no sign of one. Raises :class:`UnsupportedVersion` for a driver of another version."""
+    """Whether a driver of this folder had a heartbeat within ``timeout_ms``. An unreadable file, or one whose driver
+    never got ready, counts as inactive. Raises :class:`UnsupportedVersion` for a driver of another version."""
     try:
         cnc = CncMemory.map(folder, writable=False)
         heartbeat = ManyToOneRingBuffer(cnc.to_driver).consumer_heartbeat

@@ -1,9 +1,9 @@
-"""A driver's counters as it makes, changes and frees them. Source: Agrona, CountersManager, CountersReader and
-AtomicCounter.
+"""Creates, changes and frees a driver's counters. Source: Agrona, CountersManager, CountersReader and AtomicCounter.
 
-One process makes counters, the driver; all may look at them, and clients change the values of their own. A counter that
-was freed rests for a while, so that who still looks at its number does not take another's value for it. Which counters
-are in use, and how long the others rest, is kept apart from the shared memory too, where any client may write.
+Only the driver creates counters; every process may read them, and clients write the values of their own. A freed
+counter is not reused for a while, so that readers that still use its id don't read another counter's value. Which
+counters are in use, and when the others may be reused, is also kept outside the shared memory, where clients can't
+overwrite it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from everlog.layout import Layout
 
 WHERE = "counters"
 NOT_FREE = (1 << 63) - 1
-"""Deadline of a counter that is in use."""
+"""Deadline of a counter in use."""
 REUSE_TIMEOUT_MS = 1000
 
 
@@ -36,8 +36,8 @@ MAX_LABEL_LENGTH = CounterMetaData.field("label").size
 
 
 class Counters:
-    """All counters, over the two parts of ``cnc.dat``. ``now_ms``: the time by which a freed counter's rest is counted;
-    whoever runs the driver's cycle keeps it true. Raises :class:`CorruptData` when there is not the right room."""
+    """All counters, in the two counter sections of ``cnc.dat``. ``now_ms`` is the clock for the reuse of freed
+    counters; the driver's duty cycle updates it. Raises :class:`CorruptData` if the metadata section is too short."""
 
     def __init__(self, metadata: Memory, values: Memory, reuse_timeout_ms: int = REUSE_TIMEOUT_MS) -> None:
         if metadata.length < values.length // VALUE_LENGTH * METADATA_LENGTH:
@@ -51,7 +51,8 @@ class Counters:
         self._used = 0
         self._allocated: set[int] = set()
         self._free: deque[tuple[int, int]] = deque()
-        """Deadlines and ids, in the order in which they were freed: of the deadlines, unless the clock goes back."""
+        """Deadlines and ids in the order they were freed, which is the order of the deadlines unless the clock goes
+        back."""
 
     def allocate(
         self,
@@ -65,8 +66,8 @@ class Counters:
         value: int = 0,
         now_ms: int | None = None,
     ) -> AtomicCounter:
-        """A counter that nobody has, with ``value``. Key (112 bytes) and label (380, ASCII) are cut off where they are
-        longer. Raises :class:`LimitExceeded` when there is no room."""
+        """Allocate a counter with ``value``. Truncates the key to 112 bytes and the label to 380 ASCII characters.
+        Raises :class:`LimitExceeded` if all counters are in use."""
         counter_id = self._next_id(self._told(now_ms))
         at, value_at = counter_id * METADATA_LENGTH, counter_id * VALUE_LENGTH
         metadata, values = self.metadata, self.values
@@ -97,10 +98,10 @@ class Counters:
         return self._used - 1
 
     def free(self, counter_id: int, now_ms: int | None = None) -> None:
-        """Give it up. Raises :class:`UsageError` for one that is not in use."""
+        """Free a counter. Raises :class:`UsageError` if it is not in use."""
         self._check(counter_id)
         if counter_id not in self._allocated:
-            raise UsageError(WHERE, found=f"counter {counter_id}, not in use", expected="one that is")
+            raise UsageError(WHERE, found=f"counter {counter_id} is not in use")
         self._allocated.discard(counter_id)
         at = counter_id * METADATA_LENGTH
         self.metadata.put_i32_release(at, RECLAIMED)
@@ -115,18 +116,18 @@ class Counters:
         return self.now_ms
 
     def counter(self, counter_id: int) -> AtomicCounter:
-        """One that is there. Raises :class:`UsageError` for a number that none can have."""
+        """An allocated counter. Raises :class:`UsageError` for an id out of range."""
         self._check(counter_id)
         return AtomicCounter(self, counter_id)
 
     @property
     def used_count(self) -> int:
-        """Numbers that were ever given to a counter: ``0 <= id < used_count``."""
+        """All counters ever allocated have ids ``0 <= id < used_count``."""
         return self._used
 
     @property
     def available_count(self) -> int:
-        """Counters that could be made now."""
+        """How many counters can be allocated now."""
         return self.capacity - self._used + sum(deadline <= self.now_ms for deadline, _ in self._free)
 
     def state(self, counter_id: int) -> int:
@@ -135,34 +136,34 @@ class Counters:
         return self.metadata.get_i32_acquire(counter_id * METADATA_LENGTH)
 
     def type_id(self, counter_id: int) -> int:
-        """Its type."""
+        """The counter's type id."""
         self._check(counter_id)
         return self.metadata.get_i32(counter_id * METADATA_LENGTH + _TYPE)
 
     def key(self, counter_id: int) -> bytes:
-        """All 112 bytes."""
+        """The key, all 112 bytes."""
         self._check(counter_id)
         return self.metadata.read(counter_id * METADATA_LENGTH + _KEY, MAX_KEY_LENGTH)
 
     def label(self, counter_id: int) -> str:
-        """Its text."""
+        """The label's text."""
         at = self._label_at(counter_id)
         return self.metadata.read(at + _LABEL, self._label_length(at)).decode("ascii", "replace")
 
     def value(self, counter_id: int) -> int:
-        """What it says."""
+        """The current value."""
         self._check(counter_id)
         return self.values.get_i64_acquire(counter_id * VALUE_LENGTH)
 
     def set_label(self, counter_id: int, label: str) -> None:
-        """Another text: first it, then its length, which readers look at first."""
+        """Replace the label: writes the text, then its length, which readers read first."""
         at = self._label_at(counter_id)
         data = label.encode("ascii", "replace")[:MAX_LABEL_LENGTH]
         self.metadata.write(at + _LABEL, data)
         self.metadata.put_i32_release(at + _LABEL_LENGTH, len(data))
 
     def append_label(self, counter_id: int, suffix: str) -> None:
-        """More text behind what is there, as far as there is room."""
+        """Append to the label as much as fits."""
         at = self._label_at(counter_id)
         length = self._label_length(at)
         data = suffix.encode("ascii", "replace")[: MAX_LABEL_LENGTH - length]
@@ -170,37 +171,37 @@ class Counters:
         self.metadata.put_i32_release(at + _LABEL_LENGTH, length + len(data))
 
     def set_key(self, counter_id: int, key: bytes) -> None:
-        """Another key, of at most 112 bytes."""
+        """Replace the key, at most 112 bytes."""
         self._check(counter_id)
         self.metadata.write(counter_id * METADATA_LENGTH + _KEY, key[:MAX_KEY_LENGTH])
 
     def set_registration_id(self, counter_id: int, registration_id: int) -> None:
-        """What it is of, such as a publication."""
+        """Set the registration id, for example that of a publication."""
         self._check(counter_id)
         self.values.put_i64_release(counter_id * VALUE_LENGTH + _REGISTRATION, registration_id)
 
     def set_owner_id(self, counter_id: int, owner_id: int) -> None:
-        """The client it belongs to."""
+        """Set the id of the owning client."""
         self._check(counter_id)
         self.values.put_i64(counter_id * VALUE_LENGTH + _OWNER, owner_id)
 
     def set_reference_id(self, counter_id: int, reference_id: int) -> None:
-        """Such as the image that a subscriber's position is of."""
+        """Set the reference id, for example the image of a subscriber position."""
         self._check(counter_id)
         self.values.put_i64(counter_id * VALUE_LENGTH + _REFERENCE, reference_id)
 
     def registration_id(self, counter_id: int) -> int:
-        """What it is of."""
+        """The registration id, for example that of a publication."""
         self._check(counter_id)
         return self.values.get_i64_acquire(counter_id * VALUE_LENGTH + _REGISTRATION)
 
     def owner_id(self, counter_id: int) -> int:
-        """The client it belongs to."""
+        """The id of the owning client."""
         self._check(counter_id)
         return self.values.get_i64(counter_id * VALUE_LENGTH + _OWNER)
 
     def reference_id(self, counter_id: int) -> int:
-        """Such as the image that a subscriber's position is of."""
+        """The reference id, for example the image of a subscriber position."""
         self._check(counter_id)
         return self.values.get_i64(counter_id * VALUE_LENGTH + _REFERENCE)
 
@@ -232,62 +233,62 @@ class AtomicCounter:
 
     @property
     def state(self) -> str:
-        """``allocated``, or ``closed`` for one that was closed."""
+        """``allocated``, or ``closed`` if it was closed."""
         return "closed" if self._counters is None else STATES.get(self._counters.state(self.id), "unknown")
 
     @property
     def is_closed(self) -> bool:
-        """Whether it was closed, by this object."""
+        """Whether this object has closed the counter."""
         return self._counters is None
 
     def get(self) -> int:
-        """The value, in no order with other access: for the one who writes it."""
+        """The value, unordered: for its only writer."""
         return self.memory.get_i64(self.offset)
 
     def get_acquire(self) -> int:
-        """The value, before whatever is read next."""
+        """The value, read with acquire order."""
         return self.memory.get_i64_acquire(self.offset)
 
     def set(self, value: int) -> None:
-        """Write it, in no order with other access."""
+        """Write the value, unordered."""
         self.memory.put_i64(self.offset, value)
 
     def set_release(self, value: int) -> None:
-        """Write it behind whatever was written before."""
+        """Write the value with release order."""
         self.memory.put_i64_release(self.offset, value)
 
     def increment(self) -> int:
-        """One more, atomically, whoever else writes it; gives what it was."""
+        """Add one atomically, also with other writers. Returns the value before."""
         return self.memory.get_and_add_i64(self.offset, 1)
 
     def add(self, delta: int) -> int:
-        """So many more, atomically; gives what it was."""
+        """Add atomically. Returns the value before."""
         return self.memory.get_and_add_i64(self.offset, delta)
 
     def increment_release(self) -> int:
-        """One more, behind whatever was written before; gives what it was."""
+        """Add one atomically, with release order. Returns the value before."""
         return self.add_release(1)
 
     def add_release(self, delta: int) -> int:
-        """So many more, behind whatever was written before; gives what it was."""
+        """Add atomically, with release order. Returns the value before."""
         return self.memory.get_and_add_i64(self.offset, delta)
 
     def propose_max(self, value: int) -> bool:
-        """Write what is more than it is, where nobody else writes it; whether it was."""
+        """Raise the value to a larger one, as the only writer. Returns whether it changed."""
         if self.memory.get_i64(self.offset) >= value:
             return False
         self.memory.put_i64(self.offset, value)
         return True
 
     def propose_max_release(self, value: int) -> bool:
-        """As :meth:`propose_max`, behind whatever was written before."""
+        """Like :meth:`propose_max`, with release order."""
         if self.memory.get_i64(self.offset) >= value:
             return False
         self.memory.put_i64_release(self.offset, value)
         return True
 
     def close(self, now_ms: int | None = None) -> None:
-        """Give the counter up, once."""
+        """Free the counter; a second call does nothing."""
         if self._counters is not None:
             self._counters.free(self.id, now_ms)
             self._counters = None

@@ -1,4 +1,4 @@
-"""The distinct error log as a driver writes it: each error once, with how often and when it was seen. Source: Agrona,
+"""Writes a driver's distinct error log: each error once, with the number and times of its observations. Source: Agrona,
 DistinctErrorLog. :mod:`everlog.aeron.error_log` reads it."""
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ _COUNT = ErrorEntry.field("observation_count").offset
 _LAST = ErrorEntry.field("last_observation_timestamp").offset
 _FIRST = ErrorEntry.field("first_observation_timestamp").offset
 MAX_CAUSES = 16
-"""Of an error's causes no more are compared."""
+"""Most causes of an error that are compared."""
 
 
 class DistinctErrorLog:
-    """Over memory that nobody else writes. Threads may share it."""
+    """The only writer of the memory. Thread-safe."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
@@ -29,9 +29,9 @@ class DistinctErrorLog:
         self._lock = threading.Lock()
 
     def record(self, error: BaseException | str, now_ms: int, first_line: str | None = None) -> bool:
-        """One more observation, at ``now_ms`` since 1970. Errors of one type and message, raised at the same place, are
-        one; so are equal texts. ``first_line``: comes before what Python says of the error. ``False`` when there is no
-        room for a new one."""
+        """Record an observation at ``now_ms`` since 1970. Errors of the same type, message and place count as one, and
+        so do equal texts. ``first_line`` precedes Python's text of the error. Returns ``False`` if a new error does not
+        fit."""
         key = error if isinstance(error, str) else tuple(_identity(error))
         with self._lock:
             at = self._offsets.get(key)
@@ -58,7 +58,7 @@ class DistinctErrorLog:
 
 
 def _identity(error: BaseException) -> Iterator[Hashable]:
-    """What makes an error and its causes the same as others."""
+    """The key that identifies an error with its causes."""
     current: BaseException | None = error
     for _ in range(MAX_CAUSES):
         if current is None:
@@ -70,7 +70,7 @@ def _identity(error: BaseException) -> Iterator[Hashable]:
 
 
 def _text(error: BaseException | str, first_line: str | None) -> bytes:
-    """What it says comes first, as in Java: tools show the first line."""
+    """The message first, as in Java: tools show the first line."""
     if isinstance(error, str):
         return error.encode("utf-8", "replace")
     said = traceback.format_exception_only(error)

@@ -1,9 +1,9 @@
-"""Log buffers of those who write and read them: three terms and metadata, mapped or private. Source:
-LogBufferDescriptor, LogBuffers, MappedRawLog.
+"""Log buffers for their writers and readers: three terms and metadata, mapped or private. Source: LogBufferDescriptor,
+LogBuffers, MappedRawLog.
 
-The functions below take a log's metadata. A raw tail is ``term id << 32 | offset``; the offset may lie behind the
-term's end, since who appends claims first and looks then. Ids of terms are 32-bit numbers that wrap; the number of
-terms since the first says which third of the file is in use.
+The functions below take a log's metadata. A raw tail is ``term id << 32 | offset``. The offset may exceed the term's
+length, because publishers claim before they check. Term ids are 32-bit numbers that wrap; the number of terms since the
+first, modulo 3, selects the third of the file in use.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _REVOKED = LogMetaData.field("is_publication_revoked").offset
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogParameters:
-    """What a log's metadata tell, with the names that they have there. ``term_id`` and ``term_offset``: where a
-    publication begins that does not begin with its initial term; ``None`` for one that does."""
+    """The metadata of a new log, under their format names. ``term_id`` and ``term_offset`` are the start of a
+    publication that does not begin with its initial term; ``None`` otherwise."""
 
     correlation_id: int
     session_id: int
@@ -91,7 +91,7 @@ class LogParameters:
             raise UsageError("log buffer", found=f"term offset {self.term_offset}", expected=expected)
 
     def tails(self) -> tuple[tuple[int, int, int], int]:
-        """The raw tails of a new log, and its active term count. An image has no tails."""
+        """The raw tails of a new log and its active term count. The log of an image has no tails."""
         if self.log_type == IMAGE:
             return (0, 0, 0), 0
         has_position = self.term_id is not None
@@ -134,10 +134,10 @@ class LogParameters:
 
 
 class LogMemory:
-    """A log buffer. ``terms`` are its three terms, ``metadata`` what is told of it."""
+    """A log buffer: three ``terms`` and ``metadata``."""
 
     def __init__(self, memory: Memory, where: str) -> None:
-        """Raises :class:`CorruptData` for metadata that does not fit."""
+        """Raises :class:`CorruptData` if the metadata contradict the memory's length."""
         if memory.length < METADATA_LENGTH:
             expected = f"metadata of {METADATA_LENGTH} bytes"
             raise CorruptData(where, found=f"{memory.length} bytes", expected=expected)
@@ -158,7 +158,7 @@ class LogMemory:
             raise CorruptData(where, offset=at, found=f"mtu {header.mtu_length}", expected=expected)
         self.where = where
         self.header = header
-        """The metadata as they were when this object was made."""
+        """The metadata when this object was created."""
         self.file_length = memory.length
         self.term_length: int = length
         self.initial_term_id: int = header.initial_term_id
@@ -175,8 +175,8 @@ class LogMemory:
 
     @classmethod
     def create(cls, path: Path, parameters: LogParameters, *, page_size: int = PAGE_SIZE, sparse: bool = False) -> Self:
-        """A new file. Raises :class:`StoreExists`, :class:`WriteFailed` where there is no room. ``sparse``: blocks come
-        as they are written; whoever asks for it sees to it that there is room."""
+        """Create a file. Raises :class:`StoreExists`, and :class:`WriteFailed` if the disk is full. With ``sparse``,
+        blocks are allocated on first write; the caller ensures that there is space."""
         length = align(TERM_COUNT * parameters.term_length + METADATA_LENGTH, page_size)
         data = parameters.metadata(page_size)
 
@@ -187,72 +187,72 @@ class LogMemory:
 
     @classmethod
     def allocate(cls, parameters: LogParameters) -> Self:
-        """A new log in private memory, for a simulation."""
+        """A new log in private memory, for simulations."""
         memory = Memory.allocate(TERM_COUNT * parameters.term_length + METADATA_LENGTH)
         memory.write(memory.length - METADATA_LENGTH, parameters.metadata(PAGE_SIZE))
         return cls(memory, f"log {parameters.correlation_id}")
 
     @classmethod
     def map(cls, path: Path, *, writable: bool = True) -> Self:
-        """A file that another process made. Raises :class:`StoreUnavailable`, :class:`CorruptData` for metadata that
-        does not fit."""
+        """Map another process's file. Raises :class:`StoreUnavailable`, and :class:`CorruptData` for invalid
+        metadata."""
         minimum = TERM_COUNT * MIN_TERM_LENGTH + METADATA_LENGTH
         memory = map_file(Path(path), minimum=minimum, maximum=MAX_LOG_LENGTH, writable=writable)
         return cls(memory, str(path))
 
     @property
     def position_bits_to_shift(self) -> int:
-        """The term length is two to the power of it."""
+        """Base-2 logarithm of the term length."""
         return self.term_length.bit_length() - 1
 
     def close(self) -> None:
-        """Let go of the memory; the map ends with the last who has a part of it."""
+        """Drop the memory; it is unmapped with the last reference to a part of it."""
         nothing = Memory.allocate(METADATA_LENGTH)
         self.metadata, self.terms = nothing, (nothing,) * TERM_COUNT
 
 
 def pack_tail(term_id: int, term_offset: int) -> int:
-    """A raw tail."""
+    """The raw tail of a term id and offset."""
     return (term_id << 32) + term_offset
 
 
 def tail_term_id(tail: int) -> int:
-    """The term that a raw tail is of."""
+    """The term id of a raw tail."""
     return tail >> 32
 
 
 def tail_offset(tail: int, term_length: int) -> int:
-    """How much of the term is claimed, at most all."""
+    """Bytes of the term that are claimed, at most the term's length."""
     return min(tail & 0xFFFFFFFF, term_length)
 
 
 def raw_tail(metadata: Memory, index: int) -> int:
-    """Of the ``index``-th third, before whatever is read next."""
+    """The raw tail of a third, read with acquire order."""
     return metadata.get_i64_acquire(_TAILS + 8 * index)
 
 
 def set_raw_tail(metadata: Memory, index: int, tail: int) -> None:
-    """Write it behind whatever was written before."""
+    """Write a raw tail with release order."""
     metadata.put_i64_release(_TAILS + 8 * index, tail)
 
 
 def compare_and_set_raw_tail(metadata: Memory, index: int, expected: int, tail: int) -> bool:
-    """Write ``tail`` where ``expected`` is; whether it was."""
+    """Replace a raw tail if it is ``expected``. Returns whether it did."""
     return metadata.compare_and_set_i64(_TAILS + 8 * index, expected, tail)
 
 
 def active_term_count(metadata: Memory) -> int:
-    """Terms since the first."""
+    """The active term count: terms since the first."""
     return metadata.get_i32_acquire(_TERM_COUNT)
 
 
 def set_active_term_count(metadata: Memory, count: int) -> None:
-    """Write it behind whatever was written before."""
+    """Write the active term count with release order."""
     metadata.put_i32_release(_TERM_COUNT, count)
 
 
 def active_tail(metadata: Memory) -> int:
-    """The raw tail of the active term, read so that it is of the term that is active."""
+    """The raw tail of the active term, consistent with the active term count."""
     while True:
         count = active_term_count(metadata)
         tail = raw_tail(metadata, count % TERM_COUNT)
@@ -261,27 +261,27 @@ def active_tail(metadata: Memory) -> int:
 
 
 def index_by_term(initial_term_id: int, term_id: int) -> int:
-    """The third in which a term lies."""
+    """The third that a term lies in."""
     return wrap_int32(term_id - initial_term_id) % TERM_COUNT
 
 
 def index_by_position(position: int, bits_to_shift: int) -> int:
-    """The third in which a position lies."""
+    """The third that a position lies in."""
     return (position >> bits_to_shift) % TERM_COUNT
 
 
 def compute_position(term_id: int, term_offset: int, bits_to_shift: int, initial_term_id: int) -> int:
-    """Bytes since the stream's start."""
+    """The position: bytes since the stream's start."""
     return (wrap_int32(term_id - initial_term_id) << bits_to_shift) + term_offset
 
 
 def end_of_stream_position(metadata: Memory) -> int:
-    """Where the stream ends; the largest number while nobody knows."""
+    """The position at which the stream ends; the largest number until it is known."""
     return metadata.get_i64_acquire(_END)
 
 
 def set_end_of_stream_position(metadata: Memory, position: int) -> None:
-    """Write it behind whatever was written before."""
+    """Write the end-of-stream position with release order."""
     metadata.put_i64_release(_END, position)
 
 
@@ -291,17 +291,17 @@ def is_connected(metadata: Memory) -> bool:
 
 
 def set_is_connected(metadata: Memory, value: bool) -> None:
-    """Write it behind whatever was written before."""
+    """Write it with release order."""
     metadata.put_i32_release(_CONNECTED, 1 if value else 0)
 
 
 def active_transport_count(metadata: Memory) -> int:
-    """Of an image: its live sources."""
+    """An image's number of live transports."""
     return metadata.get_i32_acquire(_TRANSPORTS)
 
 
 def set_active_transport_count(metadata: Memory, count: int) -> None:
-    """Write it behind whatever was written before."""
+    """Write it with release order."""
     metadata.put_i32_release(_TRANSPORTS, count)
 
 
@@ -311,5 +311,5 @@ def is_publication_revoked(metadata: Memory) -> bool:
 
 
 def set_is_publication_revoked(metadata: Memory, value: bool) -> None:
-    """Write it; the end of the stream, written next, makes it seen."""
+    """Mark it as revoked. Readers see that with the end-of-stream position, which is written next."""
     metadata.write(_REVOKED, b"\1" if value else b"\0")

@@ -1,4 +1,4 @@
-"""``loss-report.dat`` as a receiver writes it: an entry for each image that lost something. Source: LossReport.
+"""Writes a receiver's ``loss-report.dat``: an entry for each image with losses. Source: LossReport.
 :mod:`everlog.aeron.transport.format.loss_report` reads it."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LAST = LossEntry.field("last_observation").offset
 
 
 class LossReportEntry:
-    """One image's losses."""
+    """The entry of one image."""
 
     __slots__ = ("_memory", "_offset")
 
@@ -26,14 +26,14 @@ class LossReportEntry:
         self._offset = offset
 
     def record(self, bytes_lost: int, now_ms: int) -> None:
-        """One more loss."""
+        """Record another loss."""
         self._memory.put_i64_release(self._offset + _LAST, now_ms)
         self._memory.get_and_add_i64(self._offset + _BYTES, bytes_lost)
         self._memory.get_and_add_i64(self._offset + _COUNT, 1)
 
 
 class LossReport:
-    """Over memory that nobody else writes."""
+    """The only writer of the memory."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
@@ -42,7 +42,7 @@ class LossReport:
     def create_entry(
         self, initial_bytes_lost: int, now_ms: int, session_id: int, stream_id: int, channel: str, source: str
     ) -> LossReportEntry | None:
-        """The first loss of an image; ``None`` when there is no room. Texts are ASCII."""
+        """Record an image's first loss; ``None`` if the report is full. Texts are ASCII."""
         memory, at = self._memory, self._next
         channel_bytes, source_bytes = channel.encode("ascii", "replace"), source.encode("ascii", "replace")
         texts = _LENGTH.pack(len(channel_bytes)) + channel_bytes

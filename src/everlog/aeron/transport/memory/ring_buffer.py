@@ -1,18 +1,17 @@
-"""The many-to-one ring buffer in which clients leave commands for their driver: many processes write, one reads.
-Source: Agrona, ManyToOneRingBuffer and RingBufferDescriptor.
+"""The many-to-one ring buffer for clients' commands to their driver: many processes write, one reads. Source: Agrona,
+ManyToOneRingBuffer and RingBufferDescriptor.
 
-A record is claimed by moving the tail with compare-and-set. Its length is written three times: negative as soon as it
-is claimed, so that a claim whose writer died can be told and skipped (:meth:`ManyToOneRingBuffer.unblock`), then the
-payload, then the length itself with release order, which makes the record one for the reader. The reader zeroes what
-it has read before it moves the head on: behind the tail all bytes are zero, so that a length that is not there yet is
-0.
+A writer claims a record by moving the tail with compare-and-set. It first writes the length as a negative number, so
+that the claim of a dead writer can be recognized and skipped (:meth:`ManyToOneRingBuffer.unblock`), then the payload,
+then the true length with release order, which publishes the record. The reader zeroes what it has read before it moves
+the head. So all bytes after the tail are zero, and a length that is not written yet is 0.
 
-Ordering, on arm64 too: a release store keeps what comes before it before it, not what comes behind it behind it; so a
-release fence follows the negative length, else parts of the payload could be seen with no length before them, and an
-unblocker that looks for the next record would take them for a length.
+Ordering, also on arm64: a release store orders only the writes before it. So a release fence follows the negative
+length; without it, parts of the payload could become visible before the length, and an unblocker that searches for the
+next record would read them as a length.
 
-All that is in the memory was written by other processes, which may be of any kind: a length is held against the room
-that there is, and an offset is masked, before anything is read.
+Other processes write this memory, so every length is checked against the available space, and every offset is masked,
+before anything is read.
 """
 
 from __future__ import annotations
@@ -29,17 +28,18 @@ HEADER_LENGTH = RecordHeader.size
 RECORD_ALIGNMENT = HEADER_LENGTH
 TRAILER_LENGTH = RingBufferTrailer.size
 PADDING = -1
-"""Type id of a record that only fills the buffer up to its end."""
+"""Type id of a record that fills the buffer up to its end."""
 MIN_CAPACITY = 8
 MAX_POSITION = 1 << 62
-"""No tail comes so far in the life of a driver."""
+"""Limit for the tail; no driver reaches it in its lifetime."""
 NO_LIMIT = 1 << 31
 WHERE = "to-driver buffer"
 _TYPE = RecordHeader.field("type_id").offset
 
 
 class ManyToOneRingBuffer:
-    """Over memory of a power of two of bytes and a trailer of 768. Raises :class:`CorruptData` for another length."""
+    """The ring buffer over a power of two of bytes plus a trailer of 768. Raises :class:`CorruptData` for another
+    length."""
 
     def __init__(self, memory: Memory) -> None:
         capacity = memory.length - TRAILER_LENGTH
@@ -58,7 +58,7 @@ class ManyToOneRingBuffer:
 
     @property
     def consumer_heartbeat(self) -> int:
-        """When the reader last said that it lives, in milliseconds since 1970."""
+        """The reader's last heartbeat, in milliseconds since 1970."""
         return self._memory.get_i64_acquire(self._heartbeat)
 
     @consumer_heartbeat.setter
@@ -67,22 +67,22 @@ class ManyToOneRingBuffer:
 
     @property
     def producer_position(self) -> int:
-        """Bytes that were ever claimed."""
+        """Bytes ever claimed."""
         return self._memory.get_i64_acquire(self._tail)
 
     @property
     def consumer_position(self) -> int:
-        """Bytes that were ever read."""
+        """Bytes ever read."""
         return self._memory.get_i64_acquire(self._head)
 
     @property
     def words(self) -> tuple[Memory, int, Memory, int]:
-        """Where both positions are: they are equal while there is nothing to read."""
+        """Both positions; they are equal if nothing is unread."""
         return self._memory, self._tail, self._memory, self._head
 
     @property
     def size(self) -> int:
-        """Bytes that are claimed and not read yet."""
+        """Bytes claimed and not read yet."""
         after = self.consumer_position
         while True:
             before, tail = after, self.producer_position
@@ -91,19 +91,19 @@ class ManyToOneRingBuffer:
                 return min(max(tail - after, 0), self.capacity)
 
     def next_correlation_id(self) -> int:
-        """A number that no other client or request of this driver has: one counter serves all."""
+        """Take a correlation id, unique among all clients and requests of this driver."""
         return self._memory.get_and_add_i64(self._correlation, 1)
 
     # Writing, many at the same time
 
     def write(self, type_id: int, data: bytes) -> bool:
-        """Leave one record; ``False`` when there is no room until the reader has read more. Raises :class:`UsageError`
-        for a type below 1 or a record over ``max_message_length``, :class:`CorruptData` for a tail that can't be."""
+        """Write a record. Returns ``False`` if the buffer is full. Raises :class:`UsageError` for a type below 1 or a
+        record over ``max_message_length``, :class:`CorruptData` for an invalid tail."""
         if type_id < 1:
-            raise UsageError(WHERE, found=f"type {type_id}", expected="1 or more")
+            raise UsageError("record type", found=str(type_id), expected="1 or more")
         if len(data) > self.max_message_length:
-            found, expected = f"a record of {len(data)} bytes", f"at most {self.max_message_length}"
-            raise UsageError(WHERE, found=found, expected=expected)
+            expected = f"at most {self.max_message_length} bytes"
+            raise UsageError("record", found=str(len(data)), expected=expected)
         memory, length = self._memory, len(data) + HEADER_LENGTH
         at = self._claim(align(length, RECORD_ALIGNMENT))
         if at is None:
@@ -116,8 +116,8 @@ class ManyToOneRingBuffer:
         return True
 
     def _claim(self, required: int) -> int | None:
-        """The offset of so many bytes that are ours now. Where they don't fit between the tail and the buffer's end,
-        that is filled with padding, for which there is room even when there is none for the record itself."""
+        """Claim bytes and return their offset. If they don't fit before the buffer's end, the rest is filled with
+        padding, also if the record itself does not fit after that."""
         memory, capacity = self._memory, self.capacity
         head = memory.get_i64_acquire(self._head_cache)
         while True:
@@ -160,10 +160,10 @@ class ManyToOneRingBuffer:
     # Reading, one alone
 
     def read(self, handler: Callable[[int, bytes], None], limit: int = NO_LIMIT) -> int:
-        """Hand at most ``limit`` records, type id and payload, to ``handler``; gives how many. One call goes up to the
-        buffer's end, the next from its start. Records count as read when the call ends, also by an error of the
-        handler's. Raises :class:`CorruptData` for a record whose length can't be: then all that was claimed is skipped,
-        since nobody can tell where the next record begins."""
+        """Pass at most ``limit`` records, type id and payload, to ``handler``. Returns their number. One call reads up
+        to the buffer's end, the next from its start. Records count as read when the call ends, also if the handler
+        raises. Raises :class:`CorruptData` for an invalid record length; then everything claimed is skipped, because
+        the start of the next record is unknown."""
         memory = self._memory
         head = memory.get_i64(self._head) & -RECORD_ALIGNMENT
         start = head & self._mask
@@ -191,13 +191,13 @@ class ManyToOneRingBuffer:
         return count
 
     def _claimed_up_to(self, head: int, room: int) -> int:
-        """Bytes from the head to the tail, or to the buffer's end where that is nearer or the tail can't be."""
+        """Bytes from the head to the tail; to the buffer's end if that is nearer or the tail is invalid."""
         claimed = self._memory.get_i64_acquire(self._tail) - head
         return room if claimed <= 0 or claimed % RECORD_ALIGNMENT else min(claimed, room)
 
     def unblock(self) -> bool:
-        """Turn a claim at the head, whose writer seems to have died, into padding, so that reading goes on behind it;
-        whether there was one. To be called when the head has not moved for long although there is something to read."""
+        """Turn the claim at the head, whose writer seems to have died, into padding, so that reading continues after
+        it. Returns whether it did. Call it if the head has not moved for long although records are waiting."""
         memory = self._memory
         head, tail = memory.get_i64_acquire(self._head), memory.get_i64_acquire(self._tail)
         if head == tail:
@@ -216,7 +216,7 @@ class ManyToOneRingBuffer:
         return False
 
     def _is_zero(self, start: int, end: int) -> bool:
-        """Whether there are still no lengths: a slow writer may have come meanwhile."""
+        """Whether there are still no lengths: a slow writer may have written one since."""
         return not any(self._memory.get_i32_acquire(at) for at in range(end - RECORD_ALIGNMENT, start - 1, -8))
 
     def _unblocked(self, at: int, length: int) -> bool:
@@ -226,5 +226,5 @@ class ManyToOneRingBuffer:
 
 
 def _wrapped(position: int) -> int:
-    """As a 64-bit number."""
+    """Wrap to a signed 64-bit number."""
     return (position + (1 << 63)) % (1 << 64) - (1 << 63)

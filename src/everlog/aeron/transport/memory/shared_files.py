@@ -1,12 +1,12 @@
-"""Files that processes share as memory: made whole under another name, mapped once, and given their name when they are
-ready. A file may take seconds to make on a busy machine; other processes give up on one that is there and not ready.
+"""Files that processes share as memory: created under a temporary name, mapped once, and renamed when ready. Creating a
+file may take seconds on a busy machine; other processes would give up on an unfinished one.
 
-A page of a mapped file that the file system can't provide kills who touches it (SIGBUS). So blocks are there before a
-file is mapped (``posix_fallocate``), but for files that are asked for as sparse, and a full file system is an error
-of who makes the file.
+If the file system can't provide a page of a mapped file, touching it kills the process (SIGBUS). So blocks are
+allocated before a file is mapped (``posix_fallocate``), except for sparse files, and a full file system is an error of
+the process that creates the file.
 
-Long files are on huge pages where the kernel has them to give: a client walks through its terms from end to end, and
-each page of 4 KiB costs it a fault, a walk through the page table, and a new start of the processor's prefetcher.
+Long files use huge pages if the kernel grants them: a client walks through its terms from end to end, and each page of
+4 KiB costs a fault, a page table walk, and a restart of the CPU's prefetcher.
 """
 
 from __future__ import annotations
@@ -26,20 +26,21 @@ from everlog.kernel.memory import Memory
 HUGE_PAGE = 2 << 20
 _STEP = 16 * HUGE_PAGE
 MAX_SECONDS = 0.5
-"""About so long for a file's huge pages: a virtual machine may have to get them from its host, and clients wait."""
+"""Time limit for getting a file's huge pages: a virtual machine may have to get them from its host, and clients
+wait."""
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @dataclass(frozen=True, slots=True)
 class FileDraft:
-    """A new file that nobody looks for yet, mapped. ``path``: the name that it will have."""
+    """A new file under its temporary name, mapped. ``path`` is its final name."""
 
     path: Path
     memory: Memory
 
     def publish(self) -> None:
-        """Give the file its name. Raises :class:`WriteFailed`; the draft is gone then."""
+        """Give the file its final name. Raises :class:`WriteFailed` and deletes the draft if that fails."""
         try:
             os.rename(_draft_path(self.path), self.path)
         except OSError as problem:
@@ -58,7 +59,7 @@ def _draft_path(path: Path) -> Path:
 def create_file(
     path: Path, length: int, *, sparse: bool = False, prepare: Callable[[Memory], None] | None = None
 ) -> Memory:
-    """A new file, mapped: zeros and what ``prepare`` writes, before it has its name. Otherwise as
+    """Create and map a file of zeros plus what ``prepare`` writes before it gets its name. Otherwise like
     :func:`draft_file`."""
     draft = draft_file(path, length, sparse=sparse)
     if prepare is not None:
@@ -72,16 +73,16 @@ def create_file(
 
 
 def draft_file(path: Path, length: int, *, sparse: bool = False) -> FileDraft:
-    """A new file of zeros, without its name. Raises :class:`StoreExists` where there is one, :class:`WriteFailed` where
-    there is no room: then nothing is left of it. ``sparse``: blocks come as they are written, and the caller sees to
-    it that there is room for them."""
+    """Create a file of zeros under a temporary name. Raises :class:`StoreExists` if the file exists,
+    :class:`WriteFailed` if the disk is full; then nothing is left of it. With ``sparse``, blocks are allocated on first
+    write; the caller ensures that there is space."""
     draft = _draft_path(path)
     try:
         if os.path.lexists(path):
             raise FileExistsError
         fd = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     except FileExistsError:
-        raise StoreExists(str(path), found="a file of that name", expected="none") from None
+        raise StoreExists(str(path), found="file exists", message=f"{path} already exists") from None
     except OSError as problem:
         raise WriteFailed(str(path), found=problem.strerror, expected="a new file") from problem
     try:
@@ -107,8 +108,8 @@ def _allocated(fd: int, length: int) -> Memory:
 
 
 def _on_huge_pages(fd: int, length: int) -> Memory:
-    """A new file, mapped, with huge pages where the kernel gives them. It does where a block has a page already, which
-    is written, not touched: a full file system must be an error."""
+    """Map a new file, with huge pages if the kernel grants them. It does so for blocks that already have a page. Those
+    are allocated by writing, not by touching, so that a full file system is an error."""
     os.ftruncate(fd, length)
     memory = Memory.map(fd, length)
     whole = length - length % HUGE_PAGE
@@ -123,8 +124,8 @@ def _on_huge_pages(fd: int, length: int) -> Memory:
 
 
 def map_file(path: Path, *, minimum: int, maximum: int, writable: bool = True) -> Memory:
-    """A file that another process made, mapped as long as it is now. Raises :class:`StoreUnavailable` where it can't be
-    opened, :class:`CorruptData` where it has not ``minimum`` to ``maximum`` bytes."""
+    """Map another process's file at its current length. Raises :class:`StoreUnavailable` if it can't be opened,
+    :class:`CorruptData` if it does not have ``minimum`` to ``maximum`` bytes."""
     try:
         fd = open_regular(path, os.O_RDWR if writable else os.O_RDONLY)
     except (OSError, ValueError) as problem:  # a name with a NUL in it
@@ -132,7 +133,7 @@ def map_file(path: Path, *, minimum: int, maximum: int, writable: bool = True) -
     try:
         length = os.fstat(fd).st_size
         if not minimum <= length <= maximum:
-            raise CorruptData(str(path), found=f"{length} bytes", expected=f"{minimum} to {maximum}")
+            raise CorruptData(str(path), found=f"{length} bytes", expected=f"{minimum} to {maximum} bytes")
         return Memory.map(fd, length, writable=writable)
     except (OSError, ValueError) as problem:
         raise StoreUnavailable(str(path), found=str(problem), expected="a file that can be mapped") from problem

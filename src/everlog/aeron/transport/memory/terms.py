@@ -1,5 +1,5 @@
-"""Loops over terms: compiled, or their twin :mod:`everlog.aeron.transport.memory.terms_twin`, which says what each
-does."""
+"""Loops over terms: compiled, or the Python twin :mod:`everlog.aeron.transport.memory.terms_twin`, which documents
+them."""
 
 from __future__ import annotations
 

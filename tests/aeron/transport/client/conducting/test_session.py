@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from everlog.aeron import Aeron
-from everlog.aeron.transport.client.errors import ClientClosed, DriverTimeout, RegistrationRefused
+from everlog.aeron.transport.client.errors import Closed, DriverTimeout, RegistrationRefused
 from everlog.aeron.transport.client.options import ClientOptions, default_folder
 from everlog.aeron.transport.protocol.commands import AddPublication, ClientClose, OnError
 from everlog.errors import UnsupportedVersion, UsageError
@@ -44,7 +44,7 @@ def test_no_driver_is_an_error_that_says_how_to_start_one(tmp_path: Path) -> Non
     assert time.monotonic() - began < 5
 
 
-@pytest.mark.parametrize(("heartbeat", "found"), [(0, "not begun"), (-1, "shut down"), (1_000, "sign of life")])
+@pytest.mark.parametrize(("heartbeat", "found"), [(0, "still starting"), (-1, "shut down"), (1_000, "last heartbeat")])
 def test_a_driver_that_does_not_live_is_not_taken(tmp_path: Path, heartbeat: int, found: str) -> None:
     driver = ScriptedDriver(folder=tmp_path)
     driver.signal_ready()
@@ -200,8 +200,8 @@ def test_in_a_forked_process_the_client_has_ended_and_in_the_first_it_goes_on(li
             # Asserts here would run pytest's own ending in the child.
             try:
                 aeron.add_publication("aeron:ipc", 10)
-            except ClientClosed as error:
-                told = "connect anew in each process" in str(error)
+            except Closed as error:
+                told = "connect again in each process" in str(error)
             aeron.close()
             os._exit(0 if told and publication.offer(b"x") == -4 and aeron.is_closed else 1)
         _, status = os.waitpid(child, 0)

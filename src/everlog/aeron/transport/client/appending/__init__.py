@@ -1,1 +1,1 @@
-"""Publishing into a log: appenders and their claims."""
+"""Appends messages to a log buffer: appenders and buffer claims."""

@@ -1,5 +1,5 @@
-"""Appenders: compiled, or their twins (:mod:`everlog.aeron.transport.client.appending.publication_twin`), which say
-what they do."""
+"""Appenders: compiled, or their Python twins in :mod:`everlog.aeron.transport.client.appending.publication_twin`, which
+document them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A claim: room in a log, which the publisher writes in place. Source: BufferClaim."""
+"""A buffer claim: a range of the log that the publisher writes in place. Source: BufferClaim."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _RESERVED_VALUE: Final = DataHeader.field("reserved_value").offset
 
 
 class BufferClaim:
-    """Room in a log for one message, which is written in place. :meth:`commit` or :meth:`abort` must follow soon:
-    readers wait at it, until the driver takes it for dead. As a context manager it commits, and aborts on an
-    exception. Raises :class:`UsageError` for any use while no claim is open."""
+    """A range of the log for one message, written in place. Call :meth:`commit` or :meth:`abort` soon: readers wait at
+    an open claim until the driver unblocks it. As a context manager it commits, or aborts on an exception. Any use
+    without an open claim raises :class:`UsageError`."""
 
     def __init__(self) -> None:
         self._term: Memory | None = None
@@ -37,12 +37,12 @@ class BufferClaim:
 
     @property
     def is_open(self) -> bool:
-        """Whether it waits for a commit or abort."""
+        """Whether it is claimed and neither committed nor aborted."""
         return self._term is not None
 
     @property
     def payload(self) -> memoryview:
-        """Where the message goes; not to be used any more after the commit."""
+        """The memory to write the message to. Don't use it after the commit."""
         term = self._frame()
         if self._payload is None:
             self._payload = term.slice(self._at + HEADER_LENGTH, self._length).view()
@@ -50,19 +50,19 @@ class BufferClaim:
 
     @property
     def offset(self) -> int:
-        """Of the payload in its term."""
+        """The payload's offset in its term."""
         self._frame()
         return self._at + HEADER_LENGTH
 
     @property
     def length(self) -> int:
-        """Of the payload."""
+        """The payload's length."""
         self._frame()
         return self._length
 
     @property
     def flags(self) -> int:
-        """Of the frame: 0xC0 is a whole message."""
+        """The frame's flags; 0xC0 is a whole message."""
         return self._frame().read(self._at + _FLAGS, 1)[0]
 
     @flags.setter
@@ -71,7 +71,7 @@ class BufferClaim:
 
     @property
     def type(self) -> int:
-        """Of the frame: 1 is data."""
+        """The frame's type; 1 is data."""
         return int.from_bytes(self._frame().read(self._at + _TYPE, 2), "little")
 
     @type.setter
@@ -80,7 +80,7 @@ class BufferClaim:
 
     @property
     def reserved_value(self) -> int:
-        """The publisher's own, int64."""
+        """The reserved value, int64, free for the publisher's use."""
         return self._frame().get_i64(self._at + _RESERVED_VALUE)
 
     @reserved_value.setter
@@ -88,7 +88,7 @@ class BufferClaim:
         self._frame().put_i64(self._at + _RESERVED_VALUE, value)
 
     def put(self, data: Readable, at: int = 0) -> None:
-        """Copy some bytes into the payload. Raises :class:`IndexError` beyond it."""
+        """Copy bytes into the payload at offset ``at``. Raises :class:`IndexError` if they don't fit."""
         term = self._frame()
         part = memoryview(data).cast("B")
         if at < 0 or at > self._length - len(part):
@@ -96,12 +96,12 @@ class BufferClaim:
         term.write(self._at + HEADER_LENGTH + at, part)
 
     def commit(self) -> None:
-        """The message is there."""
+        """Publish the message."""
         self._frame().put_i32_release(self._at, self._length + HEADER_LENGTH)
         self._end()
 
     def abort(self) -> None:
-        """Make padding of it."""
+        """Turn the claim into padding, which readers skip."""
         term = self._frame()
         term.write(self._at + _TYPE, TYPE_PADDING.to_bytes(2, "little"))
         term.put_i32_release(self._at, self._length + HEADER_LENGTH)

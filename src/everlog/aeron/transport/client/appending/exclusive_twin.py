@@ -1,5 +1,5 @@
-"""Appending as the only publisher of a log: what :mod:`everlog.aeron.transport.client.appending.publication_twin`
-tells, with a tail that nobody else moves. Source: ExclusivePublication."""
+"""Appends as the only publisher of a log: like :mod:`everlog.aeron.transport.client.appending.publication_twin`, with a
+tail that no other publisher moves. Source: ExclusivePublication."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ACTIVE_TERM_COUNT: Final = LogMetaData.field("active_term_count").offset
 
 
 class ExclusiveAppender(Appender):
-    """The only publisher of a log. Its calls are for one thread at a time; ``UsageError`` tells of a second one."""
+    """The only publisher of a log. For one thread at a time; a second one gets a ``UsageError``."""
 
     def __init__(self, log: Log, limit: Memory, limit_offset: int) -> None:
         super().__init__(log, limit, limit_offset)
@@ -40,16 +40,16 @@ class ExclusiveAppender(Appender):
 
     @property
     def term_id(self) -> int:
-        """Of the term in which it is, int32."""
+        """Id of the current term, int32."""
         return self._term_id
 
     @property
     def term_offset(self) -> int:
-        """Where in its term it is."""
+        """Offset in the current term."""
         return self._offset
 
     def append_padding(self, length: int) -> int:
-        """Append padding: a header and ``length`` bytes. Raises :class:`UsageError` when that is more than
+        """Append padding: a header and ``length`` bytes. Raises :class:`UsageError` if ``length`` is more than
         :attr:`max_framed_length`."""
         if not 0 <= length <= self.max_framed_length:
             raise bad_padding(length, self.max_framed_length)
@@ -63,9 +63,9 @@ class ExclusiveAppender(Appender):
         return position
 
     def append_block(self, block: Readable) -> int:
-        """Append frames that were made for this very place, such as those of a recording: of this session and stream,
-        with the term id and term offset at which the publication is. They end with the term at the latest; of padding
-        at their end the header is enough. Raises :class:`UsageError` for any other block."""
+        """Append complete frames, for example of a recording. They must have this session and stream id, start at the
+        current term id and term offset, and fit in the term. If the last frame is padding, its header is enough. Raises
+        :class:`UsageError` for any other block."""
         if self._limit is None:
             return CLOSED
         if self._offset >= self.term_buffer_length:
@@ -85,7 +85,7 @@ class ExclusiveAppender(Appender):
         return self._tail_position()
 
     def _block_length(self, frames: bytes) -> int:
-        """What a block takes of the term."""
+        """Bytes that a block takes in the term."""
         at = 0
         while at < len(frames):
             if len(frames) - at < HEADER_LENGTH:

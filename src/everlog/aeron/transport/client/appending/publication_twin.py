@@ -1,18 +1,18 @@
-"""Appending messages to a log that driver and subscribers share.
+"""Appends messages to a log shared with the driver and the subscribers.
 
-A publisher claims by moving the raw tail of the active term (term id in the upper half, bytes claimed in the lower),
-then writes the frame's length as a negative number, the rest of its header and the payload, and at last its true
-length, with release: then the frame is there. It claims only while its position is below the limit, which the driver
-sets so that no reader is overtaken; one message may reach beyond it. What does not fit in the rest of a term becomes
-padding, and the next term is made the active one. Several publishers of one log claim with an atomic addition; an
-exclusive publisher knows the tail and only writes it.
+A publisher claims space by moving the raw tail of the active term (term id in the upper half, bytes claimed in the
+lower). It then writes the frame's length as a negative number, the rest of the header and the payload, and last the
+true length with release order, which publishes the frame. It claims only while its position is below the limit, which
+the driver sets so that publishers never overrun readers; one message may extend beyond it. If a message does not fit in
+the rest of the term, the rest becomes padding and the next term becomes active. Concurrent publishers claim with an
+atomic addition; an exclusive publisher knows the tail and only writes it.
 
 A message longer than a frame's payload is claimed as a whole and written as fragments. Several short messages may be
-claimed with one move of the tail; then they are written from the last to the first, so that the first one's length,
-which is written last, publishes all of them, and a publisher that dies leaves what the driver's unblocker understands:
-a negative length or zeros, with a frame behind. This twin claims them one by one: the log is the same.
+claimed with one move of the tail. They are written from last to first, so that the first one's length, written last,
+publishes all of them. A publisher that dies in between leaves a state that the driver's unblocker handles: a negative
+length or zeros, followed by a frame. This twin claims them one by one; the resulting log is the same.
 
-An exclusive appender is one thread's at a time; concurrent ones may be shared by threads and processes.
+An exclusive appender is for one thread at a time; threads and processes may share concurrent ones.
 
 Source: ConcurrentPublication, ExclusivePublication, Publication, BufferClaim, HeaderWriter, LogBufferDescriptor. This
 is the readable twin of ``_publication.pyx``; ordering between processes needs that one.
@@ -62,12 +62,12 @@ _RESERVED_VALUE: Final = DataHeader.field("reserved_value").offset
 
 
 class Appender(ABC):
-    """What both kinds share: the log, its limit, and appends that are made of others.
+    """Base of both kinds: the log, its limit, and composed appends.
 
-    ``limit`` holds the driver's limit for publishers at ``limit_offset``, int64. Raises :class:`CorruptData` for a log
-    that no driver makes. Results are the new position, or a negative code of
-    :mod:`everlog.aeron.transport.client.appending.results`. After :meth:`close`, which lets go of all memory,
-    everything gives :data:`CLOSED`."""
+    ``limit`` has the driver's publisher limit at ``limit_offset``, int64. Raises :class:`CorruptData` if the log's
+    metadata is invalid. Appends return the new position or a negative code of
+    :mod:`everlog.aeron.transport.client.appending.results`. After :meth:`close`, which drops all memory, they return
+    :data:`CLOSED`."""
 
     def __init__(self, log: Log, limit: Memory, limit_offset: int) -> None:
         self._shape = LogShape.of(log)
@@ -83,7 +83,7 @@ class Appender(ABC):
         self.max_framed_length = self._shape.max_framed_length
 
     def close(self) -> None:
-        """Let go of the log. A claim that is open keeps it until its commit."""
+        """Drop the log. An open claim keeps it until its commit."""
         self._terms, self._limit = (), None
         self._metadata = Memory.allocate(0)
 
@@ -94,57 +94,57 @@ class Appender(ABC):
 
     @property
     def is_connected(self) -> bool:
-        """Whether the driver knows of a subscriber."""
+        """Whether the driver sees a subscriber."""
         return self._limit is not None and self._metadata.get_i32_acquire(_IS_CONNECTED) == 1
 
     @property
     def position(self) -> int:
-        """Behind what was published."""
+        """Position after the last published message; :data:`CLOSED` after :meth:`close`."""
         return CLOSED if self._limit is None else self._tail_position()
 
     @property
     def position_limit(self) -> int:
-        """Messages that begin below it can be appended now."""
+        """Messages that begin below this position can be appended now."""
         return CLOSED if self._limit is None else self._limit.get_i64_acquire(self._limit_offset)
 
     @property
     def available_window(self) -> int:
-        """Bytes up to the limit; negative when a message reached beyond it."""
+        """Bytes up to the limit; negative if a message extends beyond it."""
         return CLOSED if self._limit is None else self.position_limit - self._tail_position()
 
     @property
     def term_buffer_length(self) -> int:
-        """Bytes of a term."""
+        """Length of a term in bytes."""
         return self._shape.term_length
 
     @property
     def position_bits_to_shift(self) -> int:
-        """A position shifted by so many bits is a count of terms."""
+        """Shifting a position right by this number of bits gives its term count."""
         return self._shape.position_bits_to_shift
 
     @property
     def initial_term_id(self) -> int:
-        """Of the first term, int32."""
+        """Id of the first term, int32."""
         return self._shape.initial_term_id
 
     @property
     def max_payload_length(self) -> int:
-        """Of a message that is one frame, and of a claim."""
+        """Longest message that fits in one frame, and longest claim."""
         return self._shape.max_payload_length
 
     @property
     def max_message_length(self) -> int:
-        """Of a message in fragments."""
+        """Longest message, sent in fragments."""
         return self._shape.max_message_length
 
     @property
     def max_possible_position(self) -> int:
-        """Where term ids end."""
+        """The position at which the term ids are used up."""
         return self._shape.max_possible_position
 
     def offer(self, data: Readable, reserved_value: int = 0) -> int:
-        """Append one message of any contiguous bytes; each of its fragments has the reserved value. Raises
-        :class:`UsageError` when it is longer than :attr:`max_message_length`."""
+        """Append one message, any contiguous bytes; each of its fragments gets the reserved value. Raises
+        :class:`UsageError` if it is longer than :attr:`max_message_length`."""
         if self._limit is None:
             return CLOSED
         message = memoryview(data).cast("B")
@@ -172,12 +172,12 @@ class Appender(ABC):
             flags = 0
 
     def offer_parts(self, parts: Sequence[Readable], reserved_value: int = 0) -> int:
-        """Append one message that is put together from parts. Raises as :meth:`offer`."""
+        """Append one message given in parts. Raises the errors of :meth:`offer`."""
         return self.offer(b"".join(parts), reserved_value)
 
     def offer_many(self, messages: Sequence[Readable], start: int = 0) -> int:
-        """Append messages from ``start`` on, until one can't be. Gives how many were appended, or the code why none
-        was; goes on to the next term by itself. Raises as :meth:`offer` when none was appended before."""
+        """Append messages from index ``start`` on until one is refused; moves on to the next term by itself. Returns
+        the number appended, or the code if none was. Raises the errors of :meth:`offer` if none was appended before."""
         if self._limit is None:
             return CLOSED
         if start < 0:
@@ -194,8 +194,8 @@ class Appender(ABC):
         reserved_value: int = 0,
     ) -> int:
         """Append rows ``first`` up to ``last`` of a binary column as messages: row ``i`` is ``data`` from
-        ``offsets[i]`` up to ``offsets[i + 1]``, int32 or int64. Gives and raises as :meth:`offer_many`; other threads
-        run meanwhile."""
+        ``offsets[i]`` up to ``offsets[i + 1]``, int32 or int64. Returns and raises like :meth:`offer_many`. Releases
+        the GIL."""
         if self._limit is None:
             return CLOSED
         ends = memoryview(offsets)
@@ -224,8 +224,8 @@ class Appender(ABC):
         return len(messages)
 
     def try_claim(self, length: int, claim: BufferClaim) -> int:
-        """Let ``claim`` be room for a message of ``length`` bytes. Raises :class:`UsageError` when that is more than
-        :attr:`max_payload_length`, or when ``claim`` is open."""
+        """Claim space for a message of ``length`` bytes. Raises :class:`UsageError` if that is more than
+        :attr:`max_payload_length`, or if ``claim`` is already open."""
         if claim.is_open:
             raise open_claim()
         if not 0 <= length <= self.max_payload_length:
@@ -242,11 +242,11 @@ class Appender(ABC):
 
     @abstractmethod
     def _claim(self, length: int, framed: int) -> tuple[Memory, int, int, int] | int:
-        """Term, term offset, term id and the position behind so many bytes, or a code."""
+        """Claim ``framed`` bytes: term, term offset, term id and the position after them, or a code."""
 
     @abstractmethod
     def _tail_position(self) -> int:
-        """The position behind all that was claimed."""
+        """The position after all claims."""
 
     def _refusal(self, position: int, length: int) -> int:
         """Why nothing can be appended at the limit."""
@@ -255,8 +255,8 @@ class Appender(ABC):
         return BACK_PRESSURED if self.is_connected else NOT_CONNECTED
 
     def _read_tail(self) -> tuple[int, int, int] | int:
-        """Index of the active term, its id, and bytes claimed in it; or a code, while another publisher goes on to the
-        next term."""
+        """Index of the active term, its id, and bytes claimed in it; or a code while another publisher rotates the
+        log."""
         count = self._metadata.get_i32_acquire(_ACTIVE_TERM_COUNT)
         if count < 0:
             raise bad_tail()
@@ -272,7 +272,7 @@ class Appender(ABC):
         return wrap_int32(term_id - self.initial_term_id) * self.term_buffer_length + offset
 
     def _put_header(self, term: Memory, offset: int, length: int, term_id: int) -> None:
-        """Of a frame that is being written: its length is negative, and there before anything else of it."""
+        """Write the header of an unfinished frame; its length is negative and is written before the rest."""
         header = self._shape.header
         first_word = (-length & 0xFFFFFFFF).to_bytes(4, "little") + header[4:_TERM_OFFSET]
         term.put_i64_release(offset, int.from_bytes(first_word, "little", signed=True))
@@ -288,7 +288,7 @@ class Appender(ABC):
 
 
 class ConcurrentAppender(Appender):
-    """One of any number of publishers of a log, in this process or others."""
+    """One of several publishers of a log, in this process or others."""
 
     def _claim(self, length: int, framed: int) -> tuple[Memory, int, int, int] | int:
         tail = self._read_tail()

@@ -1,1 +1,1 @@
-"""The client's conductor: commands, the driver's events, who lives, what the client has."""
+"""The client's conductor: commands, the driver's events, heartbeats and the client's resources."""

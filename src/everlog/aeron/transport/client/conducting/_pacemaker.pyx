@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""A client's heartbeat from a thread that needs no GIL. Twin: :mod:`everlog.aeron.transport.client.conducting.pacemaker_twin`, which says
-what each does."""
+"""The client's heartbeat thread, without the GIL. The twin :mod:`everlog.aeron.transport.client.conducting.pacemaker_twin`
+documents it."""
 
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy

@@ -1,4 +1,4 @@
-"""Every command of the control protocol, as a client gives it. Source: Aeron's DriverProxy."""
+"""The client's commands to the driver. Source: Aeron's DriverProxy."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ from everlog.errors import EverlogError, UsageError
 
 
 class Commands:
-    """Those that add or ask give a :class:`Registration` at once, and raise :class:`LimitExceeded` where the driver
-    reads no commands. Those that close never raise: what can't be sent now is sent later."""
+    """Commands that add or query return a :class:`Registration` at once; they raise :class:`LimitExceeded` if the
+    driver does not read its commands. Commands that close never raise; if the buffer is full they are sent later."""
 
     def __init__(self, proxy: DriverProxy, requests: Requests, resources: Resources, owner: Owner) -> None:
         self._proxy = proxy
@@ -50,17 +50,17 @@ class Commands:
         self._client_id = proxy.client_id
 
     def add_publication(self, channel: str, stream_id: int, *, exclusive: bool) -> Registration[Any]:
-        """Ask for a publication."""
+        """Add a publication."""
         kind = AddExclusivePublication if exclusive else AddPublication
 
         def ready(event: OnPublicationReady | OnExclusivePublicationReady) -> AnyPublication:
             try:
                 return self._resources.add_publication(channel, event)
             except EverlogError:
-                self._requests.tell(lambda new: RemovePublication(self._client_id, new, event.correlation_id))
+                self._requests.send(lambda new: RemovePublication(self._client_id, new, event.correlation_id))
                 raise
 
-        return self._requests.ask(
+        return self._requests.request(
             lambda new: kind(self._client_id, new, stream_id, channel),
             f"add-{'exclusive-' if exclusive else ''}publication {channel}, stream {stream_id}",
             (OnExclusivePublicationReady if exclusive else OnPublicationReady,),
@@ -71,14 +71,14 @@ class Commands:
     def add_subscription(
         self, channel: str, stream_id: int, handlers: tuple[ImageHandler | None, ImageHandler | None]
     ) -> Registration[Subscription]:
-        """Ask for a subscription."""
+        """Add a subscription."""
 
         def ready(event: OnSubscriptionReady) -> Subscription:
             subscription = self._resources.subscriptions[event.correlation_id]
             subscription.channel_status_id = event.channel_status_id
             return subscription
 
-        registration: Registration[Subscription] = self._requests.ask(
+        registration: Registration[Subscription] = self._requests.request(
             lambda new: AddSubscription(self._client_id, new, NULL_VALUE, stream_id, channel),
             f"add-subscription {channel}, stream {stream_id}",
             (OnSubscriptionReady,),
@@ -90,8 +90,8 @@ class Commands:
         return registration
 
     def destination(self, kind: type[Any], registration_id: int, channel: str | int) -> Registration[int]:
-        """Send a command about destinations; its result is its own id."""
-        return self._requests.ask(
+        """Send a destination command. The result is the command's correlation id."""
+        return self._requests.request(
             lambda new: kind(self._client_id, new, registration_id, channel),
             f"{kind.__name__} {channel} of {registration_id}",
             (OnOperationSuccess,),
@@ -99,10 +99,10 @@ class Commands:
         )
 
     def add_counter(self, type_id: int, label: str, key: bytes) -> Registration[Counter]:
-        """Ask for a counter that goes with the client. Raises :class:`UsageError` for a label or key that is too
-        long."""
+        """Add a counter that the driver frees when the client ends. Raises :class:`UsageError` if the label or key is
+        too long."""
         _check_counter(label, key)
-        return self._requests.ask(
+        return self._requests.request(
             lambda new: AddCounter(self._client_id, new, type_id, key, label),
             f"add-counter {label}",
             (OnCounterReady,),
@@ -111,10 +111,10 @@ class Commands:
         )
 
     def add_static_counter(self, type_id: int, label: str, registration_id: int, key: bytes) -> Registration[Counter]:
-        """Ask for a counter that stays, the same for all who ask with this type and registration id. Raises as
+        """Add or find the static counter with this type and registration id. Raises the errors of
         :meth:`add_counter`."""
         _check_counter(label, key)
-        return self._requests.ask(
+        return self._requests.request(
             lambda new: AddStaticCounter(self._client_id, new, registration_id, type_id, key, label),
             f"add-static-counter {label}",
             (OnStaticCounter,),
@@ -122,8 +122,8 @@ class Commands:
         )
 
     def reject_image(self, image_correlation_id: int, position: int, reason: str) -> Registration[None]:
-        """Ask the driver to refuse an image."""
-        return self._requests.ask(
+        """Ask the driver to reject an image."""
+        return self._requests.request(
             lambda new: RejectImage(self._client_id, new, image_correlation_id, position, reason),
             f"reject-image {image_correlation_id}",
             (OnOperationSuccess,),
@@ -131,8 +131,8 @@ class Commands:
         )
 
     def next_session_id(self, stream_id: int) -> Registration[int]:
-        """Ask for a session id that no publication of the stream has."""
-        return self._requests.ask(
+        """Request a session id that no publication of the stream uses."""
+        return self._requests.request(
             lambda new: GetNextAvailableSessionId(self._client_id, new, stream_id),
             f"next-available-session-id of stream {stream_id}",
             (OnNextAvailableSessionId,),
@@ -140,36 +140,36 @@ class Commands:
         )
 
     def terminate_driver(self, token: bytes) -> None:
-        """Ask the driver to end itself; there is no answer."""
+        """Ask the driver to terminate. It does not answer."""
         self._proxy.send(TerminateDriver(self._client_id, NULL_VALUE, token))
 
     def close_publication(self, registration_id: int, *, revoke: bool) -> None:
-        """Take it out of use, and tell the driver."""
+        """Detach the publication and have the driver remove it."""
         publication = self._resources.publications.pop(registration_id, None)
         if publication is not None:
             publication.detach()
-            self._requests.tell(lambda new: RemovePublication(self._client_id, new, registration_id, revoke))
+            self._requests.send(lambda new: RemovePublication(self._client_id, new, registration_id, revoke))
 
     def close_subscription(self, registration_id: int) -> tuple[Subscription, tuple[Image, ...]] | None:
-        """Take it out of use, and tell the driver; gives it with the images that it had, ``None`` if it is gone."""
+        """Detach the subscription and have the driver remove it. Returns it with the images it had; ``None`` if it was
+        closed before."""
         subscription = self._resources.subscriptions.pop(registration_id, None)
         if subscription is None:
             return None
-        self._requests.tell(lambda new: RemoveSubscription(self._client_id, new, registration_id))
+        self._requests.send(lambda new: RemoveSubscription(self._client_id, new, registration_id))
         return subscription, subscription.detach()
 
     def close_counter(self, correlation_id: int) -> None:
-        """Take it out of use, and tell the driver unless it is a static one."""
+        """Detach the counter and have the driver free it, unless it is static."""
         counter = self._resources.counters.pop(correlation_id, None)
         if counter is not None:
             counter.detach()
             if not counter.is_static:
-                self._requests.tell(lambda new: RemoveCounter(self._client_id, new, correlation_id))
+                self._requests.send(lambda new: RemoveCounter(self._client_id, new, correlation_id))
 
 
 def _check_counter(label: str, key: bytes) -> None:
-    """Raises :class:`UsageError`."""
     if len(label) > MAX_LABEL_LENGTH:
-        raise UsageError("counter", found=f"a label of {len(label)}", expected=f"at most {MAX_LABEL_LENGTH} letters")
+        raise UsageError("counter label", found=str(len(label)), expected=f"at most {MAX_LABEL_LENGTH} characters")
     if len(key) > MAX_KEY_LENGTH:
-        raise UsageError("counter", found=f"a key of {len(key)} bytes", expected=f"at most {MAX_KEY_LENGTH}")
+        raise UsageError("counter key", found=str(len(key)), expected=f"at most {MAX_KEY_LENGTH} bytes")

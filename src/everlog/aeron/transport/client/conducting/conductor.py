@@ -1,19 +1,20 @@
-"""The client's conductor: sends commands, reads the driver's events, and keeps the client's resources. It is a machine
-without a clock, a lock or a wait; :mod:`everlog.aeron.transport.client.conducting.runner` has those and drives it.
+"""The client's conductor: sends commands, reads the driver's events, and keeps the client's resources. It is a state
+machine without clock, locks or waits; :mod:`everlog.aeron.transport.client.conducting.runner` has those and drives it.
 Source: Aeron's ClientConductor, DriverEventsAdapter, DriverProxy.
 
-| event | what becomes of it |
+| event | effect |
 | --- | --- |
-| OnPublicationReady, OnExclusivePublicationReady | the registration has its publication |
-| OnSubscriptionReady | the registration has its subscription |
-| OnAvailableImage | the subscription has one image more; its handler is called |
-| OnUnavailableImage | one less; its handler is called |
+| OnPublicationReady, OnExclusivePublicationReady | the registration gets its publication |
+| OnSubscriptionReady | the registration gets its subscription |
+| OnAvailableImage | the subscription gets an image; its handler is called |
+| OnUnavailableImage | the subscription loses the image; its handler is called |
 | OnOperationSuccess, OnNextAvailableSessionId | the registration is done |
-| OnCounterReady, OnStaticCounter | the registration has its counter; counter handlers are called for the first |
+| OnCounterReady | the registration gets its counter; counter handlers are called |
+| OnStaticCounter | the registration gets its counter |
 | OnUnavailableCounter | counter handlers are called |
-| OnError | the registration is refused; or a channel of this client failed |
+| OnError | the registration is refused, or a channel of this client failed |
 | OnPublicationError | its handler is called |
-| OnClientTimeout, this client's | everything ends |
+| OnClientTimeout for this client | the client ends |
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ from everlog.aeron.transport.client.errors import (
     ClientTimeout,
     DriverTimeout,
     RegistrationRefused,
-    ended,
+    closed_error,
 )
 from everlog.aeron.transport.client.options import ClientOptions
 from everlog.aeron.transport.client.owner import Owner
-from everlog.aeron.transport.client.registration import Registration, Waiting
+from everlog.aeron.transport.client.registration import Registration, Waiter
 from everlog.aeron.transport.memory.broadcast import BroadcastReceiver
 from everlog.aeron.transport.memory.log_memory import LogMemory
 from everlog.aeron.transport.memory.ring_buffer import ManyToOneRingBuffer
@@ -59,12 +60,12 @@ from everlog.errors import CorruptData, DataLost, EverlogError, UnknownMessage
 from everlog.kernel.memory import Memory
 
 EVENT_LIMIT = 64
-"""Events that are read in one go."""
+"""Most events read in one duty cycle."""
 
 
 @dataclass(frozen=True, slots=True)
 class DriverMemory:
-    """The parts of ``cnc.dat`` that a client needs, and what its header says."""
+    """The sections of ``cnc.dat`` that a client needs, and the liveness timeout from its header."""
 
     to_driver: Memory
     to_clients: Memory
@@ -72,22 +73,21 @@ class DriverMemory:
     counters_values: Memory
     client_liveness_timeout_ns: int
     folder: str = ""
-    """For messages."""
+    """For error messages."""
 
 
-class Driven(Owner, Waiting, Protocol):
-    """Who drives the conductor, for what it hands out."""
+class ConductorHost(Owner, Waiter, Protocol):
+    """The object that drives the conductor; publications and registrations call it."""
 
 
 class ClientConductor:
-    """One client of a driver. ``owner`` is who drives it; ``map_log`` maps the log buffer of a name that the driver
-    gives.
+    """One client of a driver. ``owner`` drives it; ``map_log`` maps a log buffer, given the driver's file name.
 
-    ``commands`` are what it can be asked for; :meth:`check_open` first.
+    Call :meth:`check_open` before using ``commands``.
     """
 
     def __init__(
-        self, driver: DriverMemory, map_log: Callable[[str], LogMemory], options: ClientOptions, owner: Driven
+        self, driver: DriverMemory, map_log: Callable[[str], LogMemory], options: ClientOptions, owner: ConductorHost
     ) -> None:
         self.counters = CountersReader(driver.counters_metadata, driver.counters_values)
         self.proxy = DriverProxy(ManyToOneRingBuffer(driver.to_driver))
@@ -96,9 +96,9 @@ class ClientConductor:
         self.liveness = Liveness(self.proxy, self.counters, options, driver.client_liveness_timeout_ns, driver.folder)
         self.resources = Resources(owner, self.counters, map_log)
         self.protocol_version = self.counters.control_protocol_version()
-        """Of the driver's commands: major, minor, patch in one; 0 for one that does not say."""
+        """Version of the driver's control protocol, major, minor and patch in one number; 0 for older drivers."""
         self.failure: EverlogError | None = None
-        """What ended the client, if it was not the program."""
+        """The error that ended the client; ``None`` if the program closed it."""
         self.is_ended = False
         self.requests = Requests(self.proxy, owner)
         self.commands = Commands(self.proxy, self.requests, self.resources, owner)
@@ -108,8 +108,8 @@ class ClientConductor:
     # Duty
 
     def do_work(self, now_ns: int, now_ms: int) -> int:
-        """Beat, look after the driver, read events: how much was done. What goes wrong ends the client: see
-        :attr:`failure`."""
+        """Send commands and the heartbeat, check the driver, read events. Returns the amount of work done. Errors end
+        the client: see :attr:`failure`."""
         if self.is_ended:
             return 0
         try:
@@ -117,7 +117,7 @@ class ClientConductor:
             done = self.proxy.flush() + self._read_events()
             return done if self.is_ended else done + self.liveness.check(now_ns, now_ms)
         except (DriverTimeout, ClientTimeout, DataLost, CorruptData) as error:
-            # A damaged buffer of commands: damaged events are passed over.
+            # CorruptData: the command buffer is damaged. Damaged events are only reported.
             self.fail(error)
             return 1
 
@@ -131,23 +131,23 @@ class ClientConductor:
                     return count
                 self._on_event(decode_event(*received))
             except UnknownMessage:
-                continue  # An event of a later release.
+                continue  # an event of a later release
             except CorruptData as error:
                 self.handlers.report(error)
         return EVENT_LIMIT
 
     def check_open(self) -> None:
-        """Raises what ended the client, :class:`ClientClosed` when the program did."""
+        """Raises the error that ended the client, :class:`~everlog.errors.Closed` if the program closed it."""
         if self.is_ended:
-            raise ended("client", self.failure)
+            raise closed_error("client", self.failure)
 
     def cancel(self, registration: Registration[Any], error: EverlogError) -> None:
-        """Give a registration up, and whatever the driver has granted or will."""
+        """Cancel a registration, and give back what the driver has granted or will grant."""
         self.requests.give_up(registration, error)
         self._drop_subscription(registration.registration_id)
 
     def close_subscription(self, registration_id: int) -> None:
-        """Take it out of use, tell the driver, and call its handler for each image that it had."""
+        """Detach the subscription, have the driver remove it, and call its handler for each image it had."""
         closed = self.commands.close_subscription(registration_id)
         if closed is not None:
             subscription, images = closed
@@ -157,7 +157,7 @@ class ClientConductor:
     # Events
 
     def _on_event(self, event: Any) -> None:
-        # By the very class: some events are subclasses of others with the same fields.
+        # By exact class: some events are subclasses of others with the same fields.
         _REACTIONS.get(type(event), ClientConductor._on_ready)(self, event)
 
     def _on_counter_ready(self, event: OnCounterReady) -> None:
@@ -174,7 +174,7 @@ class ClientConductor:
 
     def _on_client_timeout(self, event: OnClientTimeout) -> None:
         if event.client_id == self.client_id:
-            raise self.liveness.given_up("that the driver has waited for it in vain")
+            raise self.liveness.client_timeout("the driver has timed this client out")
 
     def _on_ready(self, event: Any) -> None:
         if not self.requests.answer(event):
@@ -182,10 +182,10 @@ class ClientConductor:
 
     def _on_error(self, event: OnError) -> None:
         if event.error_code == ErrorCode.CHANNEL_ENDPOINT_ERROR:
-            # The id is of the status counter of a channel that was added before, or of a command.
+            # The id is that of an existing channel's status counter, or of a command.
             channels = list(self.resources.channels_of(event.correlation_id))
             for channel in channels:
-                self.handlers.report(ChannelEndpointFailed(channel, found=event.message, expected="a working channel"))
+                self.handlers.report(ChannelEndpointFailed(channel, found=event.message))
             if channels:
                 return
         what = self.requests.what(event.correlation_id)
@@ -213,20 +213,20 @@ class ClientConductor:
     # The end
 
     def close(self) -> None:
-        """End the client, and tell the driver; a second call does nothing."""
+        """End the client and report that to the driver. A second call does nothing."""
         if not self.is_ended:
-            self._end(ended("client", None))
-            self.proxy.send_sooner_or_later(ClientClose(self.client_id, NULL_VALUE))
+            self._end(closed_error("client", None))
+            self.proxy.send_or_queue(ClientClose(self.client_id, NULL_VALUE))
 
     def fail(self, error: EverlogError) -> None:
-        """End the client because of an error, which is reported."""
+        """End the client with an error and report it."""
         if not self.is_ended:
             self.failure = error
             self._end(error)
             self.handlers.report(error)
 
     def abandon(self, error: EverlogError) -> None:
-        """End the client without a word to the driver or to handlers: in a copy of the process that has it."""
+        """End the client in a forked child process: without commands to the driver or calls of handlers."""
         self.is_ended, self.failure = True, error
         self.resources.detach()
         self.requests.end(error)
@@ -239,7 +239,7 @@ class ClientConductor:
         self.handlers.call_all(self.handlers.close)
 
     def _drop_subscription(self, registration_id: int) -> None:
-        """One that was made for a registration that came to nothing."""
+        """Remove the subscription of a registration that failed."""
         subscription = self.resources.subscriptions.pop(registration_id, None)
         if subscription is not None:
             for image in subscription.detach():
@@ -255,4 +255,4 @@ _REACTIONS: dict[type[Any], Callable[[ClientConductor, Any], None]] = {
     OnPublicationError: ClientConductor._on_publication_error,
     OnClientTimeout: ClientConductor._on_client_timeout,
 }
-"""All other events answer a request."""
+"""Handlers by event class; all other events answer a request."""

@@ -1,4 +1,4 @@
-"""Find a running driver by its folder. Source: Aeron's Aeron.Context, connectToDriver."""
+"""Connects to the driver that runs in a folder. Source: Aeron's Aeron.Context, connectToDriver."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ SHUT_DOWN = -1
 
 
 def connect(folder: Path, options: ClientOptions) -> DriverMemory:
-    """The memory shared with the driver of a folder, once it runs. Raises :class:`DriverTimeout` when none does within
-    the options' ``driver_timeout_ms``, :class:`UnsupportedVersion` at once for one whose files are of another version,
-    :class:`UsageError` for a liveness timeout of the driver's that is too short for the client's keep-alives."""
+    """Map the memory shared with the driver in ``folder``, waiting until it runs. Raises :class:`DriverTimeout` if no
+    driver runs there within the options' ``driver_timeout_ms``. Raises at once :class:`UnsupportedVersion` if the
+    driver's files have an unknown version, :class:`UsageError` if the driver's client liveness timeout is too short
+    for the client's keep-alive interval."""
     deadline = time.monotonic() + options.driver_timeout_ms / 1000
     while True:
         found = _try(folder, options)
@@ -32,33 +33,34 @@ def connect(folder: Path, options: ClientOptions) -> DriverMemory:
                 f"media driver {folder}",
                 found=found,
                 expected="a running driver",
-                hint="start one with: everlog run driver, or set AERON_DIR to the folder of one that runs",
+                hint="start one: everlog run driver; or set AERON_DIR to a running driver's folder",
+                message=f"no media driver runs in {folder}: {found}",
             )
         time.sleep(SLEEP_SECONDS)
 
 
 def map_log(name: str) -> LogMemory:
-    """The log buffer of a file that a driver names. Raises :class:`StoreUnavailable`, :class:`CorruptData`."""
+    """Map the log buffer in the file ``name``. Raises :class:`StoreUnavailable`, :class:`CorruptData`."""
     return LogMemory.map(Path(name))
 
 
 def _try(folder: Path, options: ClientOptions) -> DriverMemory | str:
-    """The memory, or what is there instead."""
+    """The memory, or why no driver can be used."""
     try:
         cnc = CncMemory.map(folder)
     except StoreUnavailable as error:
         return error.found or str(error)
     except CorruptData as error:
-        # A driver that starts makes the file longer before it fills it in.
+        # A starting driver extends the file before it fills it in.
         return str(error)
     last_ms = ManyToOneRingBuffer(cnc.to_driver).consumer_heartbeat
     if last_ms == 0:
-        return "a driver that has not begun to work"
+        return "the driver is still starting"
     if last_ms == SHUT_DOWN:
-        return "one that was shut down"
+        return "the driver was shut down"
     age_ms = now_ms() - last_ms
     if age_ms > options.driver_timeout_ms:
-        return f"one whose last sign of life is {age_ms} ms old"
+        return f"the driver's last heartbeat is {age_ms} ms old"
     timeout_ns = cnc.header.client_liveness_timeout_ns
     if timeout_ns <= options.keep_alive_interval_ns:
         expected = f"less than the driver's client liveness timeout, {timeout_ns} ns"

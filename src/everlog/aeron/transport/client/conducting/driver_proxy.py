@@ -1,4 +1,4 @@
-"""The way to the driver: commands into its ring buffer. Source: Aeron's DriverProxy."""
+"""Sends commands to the driver through its ring buffer. Source: Aeron's DriverProxy."""
 
 from __future__ import annotations
 
@@ -11,49 +11,48 @@ from everlog.errors import CorruptData, LimitExceeded
 
 
 class DriverProxy:
-    """Writes commands for one client, whose id it takes from the driver's counter. Many threads need a lock around
-    it."""
+    """Writes the commands of one client; takes the client's id from the driver's correlation counter. Not
+    thread-safe."""
 
     def __init__(self, ring: ManyToOneRingBuffer) -> None:
         self._ring = ring
         self._unsent: deque[Message] = deque()
         self.client_id = ring.next_correlation_id()
         self.has_sent = False
-        """Whether the driver may know of this client."""
+        """Whether a command was sent: only then does the driver know this client."""
 
     @property
     def heartbeat_ms(self) -> int:
-        """When the driver last said that it lives, in milliseconds since 1970; -1 after it was shut down."""
+        """The driver's last heartbeat, in milliseconds since 1970; -1 after a shutdown."""
         return self._ring.consumer_heartbeat
 
     def next_correlation_id(self) -> int:
-        """An id that no client of this driver has had."""
+        """Take a correlation id, unique among all clients of this driver."""
         return self._ring.next_correlation_id()
 
     def send(self, command: Message) -> None:
-        """Send it now. Raises :class:`LimitExceeded` when the driver has not read so many commands that there is no
-        room, :class:`UsageError` for one that is too long, such as one with a channel of a hundred kilobytes,
-        :class:`CorruptData` for a damaged buffer."""
+        """Send a command now. Raises :class:`LimitExceeded` if unread commands fill the buffer, :class:`UsageError` if
+        the command is too long (for example a channel of 100 kB), :class:`CorruptData` if the buffer is damaged."""
         type_id, data = encode(command)
         self.has_sent = True
         self.flush()
         if self._unsent or not self._ring.write(type_id, data):
             raise LimitExceeded(
                 "commands to the driver",
-                found="a full buffer",
-                expected="room for one more",
+                found="the command buffer is full",
                 hint="the driver is stopped or overloaded; try again",
             )
 
-    def send_sooner_or_later(self, command: Message) -> None:
-        """Send it now or, where there is no room, with :meth:`flush`, before any other. Never raises: a damaged buffer
-        is told of by :meth:`flush`."""
+    def send_or_queue(self, command: Message) -> None:
+        """Send a command now or, if the buffer is full, with the next :meth:`flush`, before any later one. Never
+        raises: :meth:`flush` reports a damaged buffer."""
         self._unsent.append(command)
         with suppress(CorruptData):
             self.flush()
 
     def flush(self) -> int:
-        """Send what waits, as far as there is room; how many. Raises :class:`CorruptData` for a damaged buffer."""
+        """Send queued commands as far as they fit. Returns their number. Raises :class:`CorruptData` if the buffer is
+        damaged."""
         sent = 0
         while self._unsent:
             if not self._ring.write(*encode(self._unsent[0])):

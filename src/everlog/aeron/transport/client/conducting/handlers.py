@@ -1,5 +1,4 @@
-"""The program's functions that a client calls: each in the client's thread, one at a time, and none may ruin its
-work."""
+"""Calls the program's handlers: in the client's thread, one at a time. Their errors don't stop the client."""
 
 from __future__ import annotations
 
@@ -10,16 +9,16 @@ from typing import Any
 from everlog.aeron.transport.client.options import ClientOptions, CounterHandler
 
 FIRST = -1
-"""Id of the handlers that the options name."""
+"""Id of the handlers given in the options."""
 _log = logging.getLogger("everlog.aeron")
 
 
 class Handlers:
-    """Counter and close handlers by their ids, and how any handler is called."""
+    """Keeps counter and close handlers by id, and calls handlers of all kinds."""
 
     def __init__(self, options: ClientOptions) -> None:
         self.is_calling = False
-        """Whether a handler runs: it may not wait for the driver, which would wait for it."""
+        """Whether a handler is running. It must not wait for the driver: only the client's thread reads the answers."""
         self.available_counter: dict[int, CounterHandler] = {}
         self.unavailable_counter: dict[int, CounterHandler] = {}
         self.close: dict[int, Callable[[], object]] = {}
@@ -32,7 +31,7 @@ class Handlers:
             self.close[FIRST] = options.on_close
 
     def call(self, handler: Callable[..., object] | None, *arguments: Any) -> None:
-        """Call a handler, if there is one; what it raises goes to the error handler."""
+        """Call a handler unless it is ``None``; its errors go to the error handler."""
         if handler is None:
             return
         was_calling, self.is_calling = self.is_calling, True
@@ -44,16 +43,16 @@ class Handlers:
             self.is_calling = was_calling
 
     def call_all(self, handlers: dict[int, Callable[..., object]], *arguments: Any) -> None:
-        """Call each; one may remove itself."""
+        """Call each handler; handlers may remove themselves."""
         for handler in list(handlers.values()):
             self.call(handler, *arguments)
 
     def report(self, error: BaseException) -> None:
-        """To the program's error handler, or the log."""
+        """Pass an error to the program's error handler, or log it."""
         if self._on_error is None:
             _log.error("%s", error, exc_info=error)
             return
         try:
             self._on_error(error)
         except Exception:
-            _log.exception("the error handler failed; it was called for: %s", error)
+            _log.exception("the error handler failed while handling: %s", error)

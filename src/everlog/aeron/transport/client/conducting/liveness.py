@@ -1,8 +1,8 @@
-"""Whether driver and client live, as each tells the other. Source: Aeron's ClientConductor, checkLiveness.
+"""Heartbeats between driver and client. Source: Aeron's ClientConductor, checkLiveness.
 
-The driver writes the time into its ring buffer, the client into a counter that the driver has made for it: with the
-client's first command. From then on a :class:`~everlog.aeron.transport.client.conducting.pacemaker.Pacemaker` may do
-the client's part."""
+The driver writes the time into its ring buffer. The client writes it into a counter that the driver allocates on the
+client's first command. From then on a :class:`~everlog.aeron.transport.client.conducting.pacemaker.Pacemaker` may write
+the client's heartbeat."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ _VALUE = CounterValue.field("value").offset
 
 
 class Liveness:
-    """A machine: told the time, it beats and looks. ``timeout_ns``: how long the driver waits for a client."""
+    """Writes the client's heartbeat and checks the driver's. ``timeout_ns`` is the driver's client liveness timeout.
+    Callers pass the time."""
 
     def __init__(
         self, proxy: DriverProxy, counters: CountersReader, options: ClientOptions, timeout_ns: int, folder: str
     ) -> None:
         self.counter_id: int | None = None
-        """Of the client's heartbeat, once the driver has made one."""
+        """Id of the client's heartbeat counter; ``None`` until the driver has allocated it."""
         self.pacemaker: Pacemaker | None = None
-        """Who beats in the client's place, set by who started it."""
+        """The pacemaker that writes the heartbeat, set by its starter."""
         self._proxy = proxy
         self._counters = counters
         self._options = options
@@ -40,57 +41,58 @@ class Liveness:
         self._last_beat_ns = 0
 
     def check(self, now_ns: int, now_ms: int) -> int:
-        """Beat and look, when it is time to; 1 if it was. Raises :class:`DriverTimeout` when the driver has gone,
-        :class:`ClientTimeout` when it has given this client up, or must have."""
+        """Write and check heartbeats when due; returns 1 if they were. Raises :class:`DriverTimeout` if the driver has
+        stopped, :class:`ClientTimeout` if it has timed this client out or must have."""
         self._check_service(now_ns)
         if now_ns - self._last_beat_ns < self._options.keep_alive_interval_ns and self._last_beat_ns:
             return 0
         self.check_driver(now_ms)
         if self.counter_id is None:
             if self._proxy.has_sent:
-                self._begin()
-        elif not self._counters.is_of(self.counter_id, HEARTBEAT, self._key):
-            raise self.given_up("the client's heartbeat counter is gone")
+                self._find_counter()
+        elif not self._counters.matches(self.counter_id, HEARTBEAT, self._key):
+            raise self.client_timeout("the client's heartbeat counter is gone")
         if self.counter_id is not None:
             self._counters.values.put_i64_release(self.counter_id * VALUE_LENGTH + _VALUE, now_ms)
             self._last_beat_ns = now_ns
         return 1
 
     def check_driver(self, now_ms: int) -> None:
-        """Raises :class:`DriverTimeout` when the driver has gone."""
+        """Raises :class:`DriverTimeout` if the driver has stopped."""
         last_ms = self._proxy.heartbeat_ms
         if last_ms == SHUT_DOWN:
-            raise DriverTimeout(self._where, found="that it was shut down", expected="a running driver")
+            raise DriverTimeout(self._where, found="the driver was shut down", hint="connect again when one runs")
         if now_ms > last_ms + self._options.driver_timeout_ms:
-            found = f"its last sign of life {now_ms - last_ms} ms ago"
             raise DriverTimeout(
                 self._where,
-                found=found,
+                found=f"last heartbeat {now_ms - last_ms} ms ago",
                 expected=f"one every {self._options.driver_timeout_ms} ms",
-                hint="it was killed, or gets no processor time; connect anew when one runs",
+                hint="the driver was killed or gets no CPU time; connect again when one runs",
             )
 
     def _check_service(self, now_ns: int) -> None:
-        """Whether this was called so late that the driver must have given the client up; a pacemaker knows better."""
+        """Raises :class:`ClientTimeout` if the heartbeat paused so long that the driver must have timed the client out.
+        A pacemaker, if started, decides that."""
         last_ns, self._last_service_ns = self._last_service_ns, now_ns
         if self.pacemaker is not None:
             if self.pacemaker.lapsed or self.pacemaker.lost:
-                raise self.given_up("the client's process did not run" if self.pacemaker.lapsed else "no heartbeat")
+                lapsed, lost = "the client's process did not run", "the client's heartbeat counter is gone"
+                raise self.client_timeout(lapsed if self.pacemaker.lapsed else lost)
         elif self.counter_id is not None and last_ns is not None and now_ns - last_ns > self._timeout_ns:
-            raise self.given_up(f"{(now_ns - last_ns) // NS_PER_MS} ms without a sign of the client")
+            raise self.client_timeout(f"no client heartbeat for {(now_ns - last_ns) // NS_PER_MS} ms")
 
-    def _begin(self) -> None:
-        """Look for the counter, and say whose it is."""
+    def _find_counter(self) -> None:
+        """Find the heartbeat counter and add the client's name to its label."""
         self.counter_id = self._counters.find_by_key(HEARTBEAT, self._key)
         if self.counter_id is not None:
             name = f" name={self._options.client_name} version={__version__} commit=everlog"
             self._counters.append_to_label(self.counter_id, name)
 
-    def given_up(self, found: str) -> ClientTimeout:
-        """The error of a client that the driver does not know any more."""
+    def client_timeout(self, found: str) -> ClientTimeout:
+        """The error of a client that the driver has timed out."""
         return ClientTimeout(
             self._where,
             found=found,
             expected=f"a heartbeat every {self._timeout_ns // NS_PER_MS} ms",
-            hint="the driver has closed all that the client had; connect anew",
+            hint="the driver has closed the client's publications and subscriptions; connect again",
         )

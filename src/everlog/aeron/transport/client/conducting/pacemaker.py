@@ -1,4 +1,5 @@
-"""A client's heartbeat: compiled, or its twin :mod:`everlog.aeron.transport.client.conducting.pacemaker_twin`."""
+"""The client's heartbeat thread: compiled, or its Python twin
+:mod:`everlog.aeron.transport.client.conducting.pacemaker_twin`."""
 
 from __future__ import annotations
 

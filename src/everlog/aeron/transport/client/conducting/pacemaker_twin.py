@@ -1,6 +1,5 @@
-"""A client's heartbeat from a thread of its own, in Python: what
-:mod:`everlog.aeron.transport.client.conducting._pacemaker` does, but that this thread needs the GIL, so a long call of
-another one that holds it stops the heart."""
+"""The client's heartbeat thread in Python, the twin of :mod:`everlog.aeron.transport.client.conducting._pacemaker`.
+This one needs the GIL, so a call in another thread that holds the GIL for long stops the heartbeat."""
 
 from __future__ import annotations
 
@@ -20,12 +19,12 @@ State = Literal["running", "stopped", "lapsed", "lost"]
 
 
 class Pacemaker:
-    """Writes the time into a client's heartbeat counter every ``interval_ns``, without the program's help: a program
-    that computes for a minute in one call keeps what it has in the driver.
+    """Writes the time into a client's heartbeat counter every ``interval_ns``, so that the driver doesn't time out a
+    client whose program is busy for long.
 
-    It ends by itself when the counter is no longer the client's (:attr:`lost`), and when it could not beat for longer
-    than ``limit_ns``, such as in a machine that slept (:attr:`lapsed`): the driver has given the client up by then.
-    Raises ``IndexError`` for a counter that the memories do not have."""
+    It stops when the counter no longer belongs to the client (:attr:`lost`), and after a pause of more than
+    ``limit_ns``, for example a suspended machine (:attr:`lapsed`): by then the driver has timed the client out. Raises
+    ``IndexError`` if the memories have no such counter."""
 
     def __init__(
         self, metadata: Memory, values: Memory, counter_id: int, client_id: int, interval_ns: int, limit_ns: int
@@ -46,21 +45,21 @@ class Pacemaker:
 
     @property
     def running(self) -> bool:
-        """Whether it would still beat."""
+        """Whether it still writes heartbeats."""
         return self._state == "running"
 
     @property
     def lapsed(self) -> bool:
-        """Whether it ended because it could not beat in time."""
+        """Whether it stopped because of too long a pause."""
         return self._state == "lapsed"
 
     @property
     def lost(self) -> bool:
-        """Whether it ended because the counter is not the client's any more."""
+        """Whether it stopped because the counter no longer belongs to the client."""
         return self._state == "lost"
 
     def beat(self) -> bool:
-        """Beat once; whether it did."""
+        """Write one heartbeat. Returns whether it did."""
         if self._state != "running":
             return False
         now_ns = time.monotonic_ns()
@@ -74,12 +73,12 @@ class Pacemaker:
         return self._state == "running"
 
     def run(self) -> None:
-        """Beat until :meth:`stop`, or until it ends by itself: the body of a thread."""
+        """Write heartbeats until :meth:`stop`, or until it is lapsed or lost. The body of a thread."""
         while self.beat() and not self._stopping.wait(self._interval_ns / 1e9):
             pass
 
     def stop(self) -> None:
-        """Let :meth:`run` return, within a moment."""
+        """Make :meth:`run` return soon."""
         if self._state == "running":
             self._state = "stopped"
         self._stopping.set()

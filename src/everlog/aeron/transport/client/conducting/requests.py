@@ -1,4 +1,4 @@
-"""What a client has asked its driver for, and waits for."""
+"""A client's requests to its driver that are not answered yet."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from everlog.aeron.transport.client.conducting.driver_proxy import DriverProxy
-from everlog.aeron.transport.client.registration import Registration, Waiting
+from everlog.aeron.transport.client.registration import Registration, Waiter
 from everlog.aeron.transport.protocol.commands import Message
 from everlog.errors import CorruptData, EverlogError
 
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """A registration, what makes its result of an event, and the command that gives it back."""
+    """A registration, the function that makes its result from an event, and the command that undoes it."""
 
     registration: Registration[Any]
     answers: tuple[type[Message], ...]
@@ -23,16 +23,15 @@ class _Pending:
 
 
 class Requests:
-    """Registrations by their ids, from when the command is sent until the answer is there. Once :meth:`end` was called
-    no command is sent any more."""
+    """Pending registrations by id, from the command to its answer. Sends nothing after :meth:`end`."""
 
-    def __init__(self, proxy: DriverProxy, waiting: Waiting) -> None:
+    def __init__(self, proxy: DriverProxy, waiter: Waiter) -> None:
         self._proxy = proxy
-        self._waiting = waiting
+        self._waiter = waiter
         self._pending: dict[int, _Pending] = {}
         self._is_ended = False
 
-    def ask(
+    def request(
         self,
         command: Callable[[int], Message],
         what: str,
@@ -40,23 +39,23 @@ class Requests:
         make: Callable[[Any], Any],
         undo: Callable[[int, int], Message] | None = None,
     ) -> Registration[Any]:
-        """Send the command of a new id. ``answers``: the events that grant it; ``make`` makes the result of one;
-        ``undo`` gives the command, of a new id and the registration's, that gives back what was granted. Raises
-        :class:`LimitExceeded` where the driver reads no commands."""
+        """Send ``command(correlation_id)``. ``answers`` are the events that grant it; ``make`` turns one into the
+        result; ``undo(correlation_id, registration_id)`` is the command that gives back what was granted. Raises
+        :class:`LimitExceeded` if unread commands fill the driver's buffer."""
         new = self._proxy.next_correlation_id()
         self._proxy.send(command(new))
-        registration: Registration[Any] = Registration(new, what, self._waiting)
+        registration: Registration[Any] = Registration(new, what, self._waiter)
         self._pending[new] = _Pending(registration, answers, make, undo)
         return registration
 
-    def tell(self, command: Callable[[int], Message]) -> None:
-        """Send the command of a new id, whose answer matters to nobody; later, if there is no room now."""
+    def send(self, command: Callable[[int], Message]) -> None:
+        """Send a command whose answer is ignored; later if the buffer is full."""
         if not self._is_ended:
-            self._proxy.send_sooner_or_later(command(self._proxy.next_correlation_id()))
+            self._proxy.send_or_queue(command(self._proxy.next_correlation_id()))
 
     def answer(self, event: Any) -> bool:
-        """The driver has done what the event's id is of; ids that nobody waits for are other clients'. Whether all is
-        well: not when the event is of another kind than what was asked for."""
+        """Complete the registration with the event's correlation id; ignores unknown ids, which belong to other
+        clients. Returns false if the event is of a kind that can't answer the request."""
         pending = self._pending.pop(event.correlation_id, None)
         if pending is None:
             return True
@@ -69,18 +68,18 @@ class Requests:
         return True
 
     def what(self, correlation_id: int) -> str | None:
-        """The command that is waited for, in words; ``None`` when nobody waits."""
+        """Description of the pending command; ``None`` if no request with this id is pending."""
         pending = self._pending.get(correlation_id)
         return None if pending is None else pending.registration.what
 
     def refuse(self, correlation_id: int, error: EverlogError) -> None:
-        """There will be no result."""
+        """Fail a pending request."""
         pending = self._pending.pop(correlation_id, None)
         if pending is not None:
             pending.registration.fail(error)
 
     def give_up(self, registration: Registration[Any], error: EverlogError) -> None:
-        """Wait no more, and give back what the driver has granted or will."""
+        """Cancel a pending request, and give back what the driver has granted or will grant."""
         pending = self._pending.pop(registration.registration_id, None)
         if pending is None:
             return
@@ -88,11 +87,11 @@ class Requests:
         registration.fail(error)
         undo = pending.undo
         if undo is not None:
-            # The driver reads commands in order: it has granted what it is then told to take back.
-            self.tell(lambda new: undo(new, registration.registration_id))
+            # The driver reads commands in order, so it grants the request before it reads this one.
+            self.send(lambda new: undo(new, registration.registration_id))
 
     def end(self, error: EverlogError) -> None:
-        """Nothing more will come."""
+        """Fail all pending requests and send no more commands."""
         self._is_ended = True
         for pending in self._pending.values():
             pending.registration.fail(error)

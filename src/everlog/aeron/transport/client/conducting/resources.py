@@ -1,4 +1,4 @@
-"""What a client has: made from the driver's events, taken out of use when it goes."""
+"""A client's publications, subscriptions and counters: created from the driver's events, detached when they end."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ AnyPublication = Publication | ExclusivePublication
 
 
 class Resources:
-    """Publications, subscriptions and counters by their registration ids. ``map_log`` maps the log buffer of a name
-    that the driver gives; those that are shared are mapped once."""
+    """Publications, subscriptions and counters by registration id. ``map_log`` maps a log buffer, given the driver's
+    file name; a shared one is mapped once."""
 
     def __init__(self, owner: Owner, counters: CountersReader, map_log: Callable[[str], LogMemory]) -> None:
         self.publications: dict[int, AnyPublication] = {}
@@ -39,7 +39,7 @@ class Resources:
         self._logs: weakref.WeakValueDictionary[str, LogMemory] = weakref.WeakValueDictionary()
 
     def add_publication(self, channel: str, event: OnPublicationReady | OnExclusivePublicationReady) -> AnyPublication:
-        """The publication that the driver grants. Raises :class:`EverlogError` when its log can't be mapped."""
+        """Create the publication that the driver granted. Raises :class:`EverlogError` if its log can't be mapped."""
         kind = ExclusivePublication if isinstance(event, OnExclusivePublicationReady) else Publication
         terms = PublicationGrant(
             owner=self._owner,
@@ -55,7 +55,7 @@ class Resources:
         return publication
 
     def add_counter(self, event: OnCounterReady | OnStaticCounter) -> Counter:
-        """The counter that the driver grants. Raises :class:`CorruptData` for an id that it does not have."""
+        """Create the counter that the driver granted. Raises :class:`CorruptData` if its id is out of range."""
         self._offset(event.counter_id)
         is_static = isinstance(event, OnStaticCounter)
         counter = Counter(self._owner, self._reader.values, event.counter_id, event.correlation_id, is_static=is_static)
@@ -63,7 +63,7 @@ class Resources:
         return counter
 
     def add_image(self, subscription: Subscription, event: OnAvailableImage) -> Image:
-        """The image that the driver announces. Raises :class:`EverlogError` when its log can't be mapped."""
+        """Create the image that the driver announced. Raises :class:`EverlogError` if its log can't be mapped."""
         image = Image(self._log(event.log_file_name), self._reader.values, self._offset(event.subscriber_position_id))
         image.subscription = subscription
         image.correlation_id = event.correlation_id
@@ -73,13 +73,13 @@ class Resources:
         return image
 
     def channels_of(self, channel_status_id: int) -> Iterator[str]:
-        """Those of the publications and subscriptions whose channel has this status counter."""
+        """Channels of the publications and subscriptions with this channel status counter."""
         for one in (*self.publications.values(), *self.subscriptions.values()):
             if one.channel_status_id == channel_status_id:
                 yield one.channel
 
     def detach(self) -> list[tuple[Subscription, Image]]:
-        """Everything out of use; gives the images that were there."""
+        """Detach everything. Returns the images with their subscriptions."""
         for publication in self.publications.values():
             publication.detach()
         for counter in self.counters.values():
@@ -99,8 +99,8 @@ class Resources:
         return log
 
     def _offset(self, counter_id: int) -> int:
-        """Of a counter's value. Raises :class:`CorruptData` for an id that the driver does not have."""
+        """Offset of a counter's value. Raises :class:`CorruptData` if the id is out of range."""
         if not 0 <= counter_id < self._reader.capacity:
             found, expected = f"counter {counter_id}", f"0 to {self._reader.capacity - 1}"
-            raise CorruptData("event of the driver", found=found, expected=expected)
+            raise CorruptData("driver event", found=found, expected=expected)
         return counter_id * VALUE_LENGTH

@@ -1,5 +1,5 @@
-"""Who drives a client's conductor: the clock, the lock, the client's threads, waiting for answers. Two threads belong
-to a client: one reads the driver's events and calls the program's handlers, one beats
+"""Drives a client's conductor: has the clock, the lock and the client's threads, and waits for answers. A client has
+two threads: one reads the driver's events and calls the program's handlers, one writes the heartbeat
 (:mod:`everlog.aeron.transport.client.conducting.pacemaker`)."""
 
 from __future__ import annotations
@@ -16,23 +16,24 @@ from everlog.aeron.mark_file import now_ms
 from everlog.aeron.transport.client.conducting.conductor import ClientConductor, DriverMemory
 from everlog.aeron.transport.client.conducting.pacemaker import Pacemaker
 from everlog.aeron.transport.client.counters_reader import CountersReader
-from everlog.aeron.transport.client.errors import ClientClosed, DriverTimeout, ended
+from everlog.aeron.transport.client.errors import DriverTimeout, closed_error
 from everlog.aeron.transport.client.options import ClientOptions
 from everlog.aeron.transport.client.registration import Registration
 from everlog.aeron.transport.memory.log_memory import LogMemory
 from everlog.core.forking import OpenObjects
-from everlog.errors import EverlogError, UsageError
+from everlog.errors import Closed, EverlogError, UsageError
 from everlog.time_units import NS_PER_S
 
 T = TypeVar("T")
 FIRST_SLEEP_NS = 20_000
-"""A driver that spins answers sooner than one that sleeps: a wait begins with short sleeps."""
+"""First sleep of a wait, doubled each time: a busy-spinning driver answers quickly."""
 BEATS_IN_TIMEOUT = 4
+"""Least number of heartbeats within the driver's client liveness timeout."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Time as a client sees it: replaced in simulations."""
+    """The client's clock; simulations replace it."""
 
     now_ns: Callable[[], int] = time.monotonic_ns
     now_ms: Callable[[], int] = now_ms
@@ -40,8 +41,7 @@ class Clock:
 
 
 class ClientRunner:
-    """One client and what runs it. Safe for many threads; not for a copy of the process (``fork``), in which it has
-    ended."""
+    """Runs one client. Thread-safe. In a forked child process the client has ended."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class ClientRunner:
     # Duty
 
     def start(self) -> None:
-        """Let a thread do the work."""
+        """Start the thread that does the work."""
         self._thread = threading.Thread(target=self._run, name=f"aeron-client-{self.client_id}", daemon=True)
         self._thread.start()
 
@@ -76,7 +76,7 @@ class ClientRunner:
                 self._stopping.wait(self.options.idle_sleep_ns / NS_PER_S)
 
     def work(self) -> int:
-        """Beat, look after the driver, read its events, unless another thread does just now; how much was done."""
+        """Do one duty cycle of the conductor, unless another thread is doing it. Returns the amount of work done."""
         if not self._lock.acquire(blocking=False):
             return 0
         try:
@@ -84,13 +84,13 @@ class ClientRunner:
             if conductor is None or conductor.is_ended or conductor.handlers.is_calling:
                 return 0
             done = conductor.do_work(self._clock.now_ns(), self._clock.now_ms())
-            self._look_after_pacemaker(conductor)
+            self._manage_pacemaker(conductor)
             return done
         finally:
             self._lock.release()
 
-    def _look_after_pacemaker(self, conductor: ClientConductor) -> None:
-        """Start it when the driver has made the client's counter, stop it when the client has ended."""
+    def _manage_pacemaker(self, conductor: ClientConductor) -> None:
+        """Start the pacemaker once the driver has allocated the client's counter; stop it when the client has ended."""
         liveness = conductor.liveness
         if conductor.is_ended:
             self._stop_pacemaker()
@@ -107,16 +107,16 @@ class ClientRunner:
     def _stop_pacemaker(self) -> None:
         if self._pacemaker is not None and self._beating is not None:
             self._pacemaker.stop()
-            # At most as long as it takes to wake up.
-            self._beating.join()
+            self._beating.join()  # returns as soon as the thread wakes up
             self._pacemaker = self._beating = None
 
     # Waiting
 
-    def wait(self, registration: Registration[Any], timeout: float | None) -> None:
-        """Until it is done. Raises :class:`UsageError` in a handler; a registration that took too long is cancelled."""
+    def wait(self, registration: Registration[Any], timeout_s: float | None) -> None:
+        """Wait until the registration is done; cancel it after the timeout. Raises :class:`UsageError` if called in a
+        handler."""
         self.check_outside_handlers(registration.what)
-        limit_ns = self.options.driver_timeout_ns if timeout is None else round(timeout * NS_PER_S)
+        limit_ns = self.options.driver_timeout_ns if timeout_s is None else round(timeout_s * NS_PER_S)
         deadline_ns = self._clock.now_ns() + limit_ns
         sleep_ns = FIRST_SLEEP_NS
         try:
@@ -131,91 +131,90 @@ class ClientRunner:
             raise
 
     def cancel(self, registration: Registration[Any]) -> None:
-        """Give it up; what the driver grants is given back."""
+        """Cancel a registration, and give back what the driver grants."""
         with self._lock:
             if self._conductor is not None:
-                error = ClientClosed(registration.what, found="it was cancelled", expected="an answer")
+                error = Closed(registration.what, message=f"{registration.what} was cancelled")
                 self._conductor.cancel(registration, error)
 
     def _give_up(self, registration: Registration[Any], limit_ns: int) -> None:
-        found = f"no answer of the driver in {limit_ns / NS_PER_S:g} s"
-        error = DriverTimeout(
-            registration.what, found=found, expected="one", hint="is the driver overloaded or stopped?"
-        )
+        found = f"no answer from the driver within {limit_ns / NS_PER_S:g} s"
+        error = DriverTimeout(registration.what, found=found, hint="is the driver overloaded or stopped?")
         with self._lock:
             if self._conductor is not None:
                 self._conductor.cancel(registration, error)
 
     def check_outside_handlers(self, what: str) -> None:
-        """Raises :class:`UsageError` where a handler of this thread would wait for what only this thread can do."""
+        """Raises :class:`UsageError` if called in a handler: its wait would never end, as only this thread reads the
+        driver's answers."""
         with self._calls() as conductor:
             if conductor.handlers.is_calling:
-                hint = "use the async_ method in handlers, and wait elsewhere"
-                raise UsageError(what, found="a call that waits, in a handler", expected="one outside", hint=hint)
+                hint = "call the async_ method in handlers, and wait elsewhere"
+                raise UsageError(what, found="a handler must not wait for the driver", hint=hint)
 
-    # For all that ask something of the conductor
+    # Calls of the conductor
 
     @contextmanager
     def _calls(self) -> Iterator[ClientConductor]:
-        """The conductor, for this thread alone. Raises what ended the client."""
+        """Lock the conductor. Raises the error that ended the client."""
         with self._lock:
             if self._conductor is None:
-                raise ended("client", self._failure)
+                raise closed_error("client", self._failure)
             yield self._conductor
 
     def ask(self, command: Callable[[ClientConductor], T]) -> T:
-        """Call the conductor. Raises what ended the client."""
+        """Call ``command`` with the conductor. Raises the error that ended the client."""
         with self._calls() as conductor:
             conductor.check_open()
             return command(conductor)
 
     @property
     def failure(self) -> EverlogError | None:
-        """What ended the client, if it was not the program."""
+        """The error that ended the client; ``None`` while it runs, and if the program closed it."""
         conductor = self._conductor
         return self._failure if conductor is None else conductor.failure
 
     @property
     def is_ended(self) -> bool:
-        """Whether the program or something else has ended the client."""
+        """Whether the client has ended, for any reason."""
         conductor = self._conductor
         return conductor is None or conductor.is_ended
 
     @property
     def counters(self) -> CountersReader:
-        """The driver's counters. Raises what ended the client."""
+        """The driver's counters. Raises the error that ended the client."""
         return self.ask(lambda conductor: conductor.counters)
 
     def close_publication(self, registration_id: int, *, revoke: bool) -> None:
-        """As the conductor does; nothing once the client has ended."""
+        """Pass on to the conductor; does nothing after the client was closed."""
         with self._lock:
             if self._conductor is not None:
                 self._conductor.commands.close_publication(registration_id, revoke=revoke)
 
     def close_subscription(self, registration_id: int) -> None:
-        """As the conductor does; nothing once the client has ended."""
+        """Pass on to the conductor; does nothing after the client was closed."""
         with self._lock:
             if self._conductor is not None:
                 self._conductor.close_subscription(registration_id)
 
     def close_counter(self, correlation_id: int) -> None:
-        """As the conductor does; nothing once the client has ended."""
+        """Pass on to the conductor; does nothing after the client was closed."""
         with self._lock:
             if self._conductor is not None:
                 self._conductor.commands.close_counter(correlation_id)
 
     def destination(self, kind: type[Any], registration_id: int, channel: str | int) -> Registration[int]:
-        """As the conductor does."""
+        """Pass on to the conductor. Raises the error that ended the client."""
         return self.ask(lambda conductor: conductor.commands.destination(kind, registration_id, channel))
 
     def reject_image(self, image_correlation_id: int, position: int, reason: str) -> Registration[None]:
-        """As the conductor does."""
+        """Pass on to the conductor. Raises the error that ended the client."""
         return self.ask(lambda conductor: conductor.commands.reject_image(image_correlation_id, position, reason))
 
     # The end
 
     def close(self) -> None:
-        """End the client, and drop all memory that is shared with the driver; a second call does nothing."""
+        """End the client and drop all memory shared with the driver. A second call does nothing."""
         self._stopping.set()
         thread, self._thread = self._thread, None
         if thread is not None and thread is not threading.current_thread():
@@ -229,17 +228,15 @@ class ClientRunner:
         _open.discard(self)
 
     def abandon(self) -> None:
-        """The client has ended in this copy of the process; the one that made it goes on."""
-        # Who held the lock is not in this process.
+        """End the client in a forked child process; the parent's keeps running."""
+        # The thread that held the lock does not exist in this process.
         self._lock = threading.RLock()
         self._thread = None
         conductor, self._conductor = self._conductor, None
-        # Its thread is not here either; to stop it would wake the one over there.
+        # Neither does the heartbeat thread; stopping the pacemaker would wake the parent's.
         self._pacemaker = self._beating = None
-        hint = "connect anew in each process"
-        self._failure = ClientClosed(
-            "client", found="one of the process that forked this one", expected="its own", hint=hint
-        )
+        hint = "connect again in each process"
+        self._failure = Closed("client", message="the client belongs to the parent process", hint=hint)
         if conductor is not None:
             conductor.abandon(self._failure)
 
@@ -248,7 +245,7 @@ _open = OpenObjects[ClientRunner](lambda runner: runner.abandon())
 
 
 def _close_all() -> None:
-    # The driver need not wait for the timeout to know that the program has ended.
+    # So that the driver frees the clients' resources without waiting for the liveness timeout.
     for session in _open:
         session.close()
 

@@ -1,1 +1,1 @@
-"""Reading images: readers, fragments put together, bulk polls into columns."""
+"""Reads images: readers, fragment assembly, bulk polls into columns."""

@@ -1,59 +1,59 @@
-"""What handlers of controlled polls answer, and what readers of images refuse. Shared by the compiled reader and its
-twin. Source: ControlledFragmentHandler, Image."""
+"""Actions of controlled polls and errors of image readers, shared by the compiled reader and its twin. Source:
+ControlledFragmentHandler, Image."""
 
 from __future__ import annotations
 
 from enum import Enum
 
-from everlog.errors import CorruptData, UsageError
+from everlog.errors import Closed, CorruptData, UsageError
 
 
 class Action(Enum):
-    """What a poll does behind a fragment. Giving nothing is ``CONTINUE``."""
+    """What a poll does after a fragment. A handler that returns ``None`` means ``CONTINUE``."""
 
     ABORT = 1
-    """End the poll before the fragment: it comes again."""
+    """End the poll before the fragment; the next poll delivers it again."""
     BREAK = 2
-    """End the poll behind the fragment."""
+    """End the poll after the fragment."""
     COMMIT = 3
-    """Publish the position behind the fragment at once, and go on."""
+    """Publish the position after the fragment at once, and continue."""
     CONTINUE = 4
-    """Go on; the position is published at the poll's end."""
+    """Continue; the poll publishes the position at its end."""
 
 
 def bad_frame(offset: int, length: int, rest: int) -> CorruptData:
-    """For a frame length that no publisher writes."""
-    return CorruptData("image", offset=offset, found=f"frame_length {length}", expected=f"32..{rest}, or none yet")
+    """The error for an invalid frame length."""
+    return CorruptData("image", offset=offset, found=f"frame_length {length}", expected=f"32 to {rest}, or 0")
 
 
 def bad_counter(position: int) -> CorruptData:
-    """For a position that no reader leaves."""
+    """The error for an invalid subscriber position."""
     expected = "a multiple of 32, 0 or more"
     return CorruptData("subscriber position", found=str(position), expected=expected)
 
 
 def bad_position(position: int, first: int, last: int) -> UsageError:
-    """For a position to which an image can't be moved."""
+    """The error for a position that an image can't be moved to."""
     return UsageError("position", found=str(position), expected=f"a multiple of 32, {first} to {last}")
 
 
 def too_long(limit: int) -> CorruptData:
-    """For fragments of one message that are together over a limit."""
-    return CorruptData("image", found="a longer message", expected=f"at most {limit} bytes")
+    """The error for a fragmented message over the limit."""
+    return CorruptData("image", found=f"message longer than {limit} bytes")
 
 
 def read_in_use() -> UsageError:
-    """For a second thread in an image."""
-    return UsageError("image", found="a poll by another thread", hint="an image is for one thread at a time")
+    """The error for a second thread in an image."""
+    return UsageError("image", found="in use by another thread", hint="only one thread at a time may poll an image")
 
 
 def closed_image() -> UsageError:
-    """For moving an image that is gone."""
-    return UsageError("image", found="it is closed", expected="an open one")
+    """The error for moving a closed image."""
+    return Closed("image")
 
 
 def release(block: memoryview) -> None:
-    """Make a block unusable behind its handler, unless that holds a part of it."""
+    """Release a block after its handler, unless the handler has kept a slice of it."""
     try:
         block.release()
     except BufferError:

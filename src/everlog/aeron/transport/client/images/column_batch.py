@@ -1,4 +1,4 @@
-"""What bulk polls fill: column buffers, and batches of them. Shared by the compiled reader and its twin."""
+"""Columns and batches of bulk polls, shared by the compiled reader and its twin."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ PAYLOAD: Final = Column("payload", ColumnType.BINARY, "the message", nullable=Fa
 
 
 class Columns(Protocol):
-    """As :class:`everlog.aeron.transport.client.images.message_columns_twin.MessageColumns`."""
+    """The part of :class:`everlog.aeron.transport.client.images.message_columns_twin.MessageColumns` that batches
+    use."""
 
     @property
     def row_count(self) -> int: ...
@@ -44,7 +45,7 @@ def check_limits(max_rows: int, max_bytes: int) -> None:
 
 
 def batch_of(columns: Columns) -> Batch:
-    """The rows as a batch, without a copy: the next poll takes other buffers."""
+    """The rows as a batch, without a copy: the next poll fills other buffers."""
     found: list[tuple[Column, ColumnData]] = []
     if columns.positions is not None:
         found.append((POSITION, ColumnData(POSITION.type, columns.positions)))

@@ -1,5 +1,4 @@
-"""Puts messages together that came as several fragments. Source: FragmentAssembler, ControlledFragmentAssembler,
-BufferBuilder."""
+"""Assembles messages from fragments. Source: FragmentAssembler, ControlledFragmentAssembler, BufferBuilder."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ FragmentHandler = Callable[[bytes, "Header"], object]
 
 
 class _Unfinished:
-    """A message whose last fragment has not come."""
+    """A message whose last fragment has not arrived."""
 
     __slots__ = ("first", "length", "next_term_offset", "parts")
 
@@ -27,7 +26,7 @@ class _Unfinished:
         self.next_term_offset = header.next_term_offset
 
     def add(self, payload: bytes, header: Header) -> None:
-        """One more fragment. Raises :class:`CorruptData` when it is too much of a message."""
+        """Add a fragment. Raises :class:`CorruptData` if the message gets too long."""
         if self.length + len(payload) > MAX_MESSAGE_BYTES:
             raise too_long(MAX_MESSAGE_BYTES)
         self.parts.append(payload)
@@ -36,11 +35,11 @@ class _Unfinished:
 
 
 class FragmentAssembler:
-    """Give it to a poll instead of ``handler``, which then gets whole messages: ``handler(payload, header)``. The
-    header is the first fragment's, with the whole length, the flags of all, and the position behind the last.
+    """Wraps a handler of a poll so that it gets whole messages: ``handler(payload, header)``. The header is the first
+    fragment's, with the message's length, the combined flags, and the position after the last fragment.
 
-    One serves all images of a subscription: fragments are told apart by their session. What does not continue the
-    message that was begun (an image that was joined in the middle, loss on an unreliable channel) is dropped.
+    One assembler serves all images of a subscription; it separates fragments by session. It drops fragments that do
+    not continue the current message: after joining a stream in the middle, or after loss on an unreliable channel.
     """
 
     def __init__(self, handler: FragmentHandler) -> None:
@@ -48,13 +47,13 @@ class FragmentAssembler:
         self._unfinished: dict[int, _Unfinished] = {}
 
     def __call__(self, payload: bytes, header: Header) -> object:
-        """One fragment."""
+        """Handle one fragment."""
         if header.flags & UNFRAGMENTED == UNFRAGMENTED:
             return self.handler(payload, header)
         return self.add(payload, header)
 
     def add(self, payload: bytes, header: Header) -> object:
-        """A fragment of a longer message."""
+        """Handle a fragment of a longer message."""
         session_id = header.session_id
         if header.flags & FLAG_BEGIN:
             self._unfinished[session_id] = _Unfinished(payload, header)
@@ -62,7 +61,7 @@ class FragmentAssembler:
         message = self._unfinished.get(session_id)
         if message is None:
             return None
-        # The term too: an image that came anew may go on at the same offset of a later one.
+        # Compare the term, too: a new image may continue at the same offset of a later term.
         if header.term_offset != message.next_term_offset or header.term_id != message.first.term_id:
             self._unfinished.pop(session_id, None)
             return None
@@ -78,18 +77,18 @@ class FragmentAssembler:
         return self.handler(b"".join(message.parts), whole)
 
     def free_session_buffer(self, session_id: int) -> bool:
-        """Forget what a session began: for a handler of unavailable images, in any thread. Whether there was
-        something."""
+        """Drop a session's unfinished message. Call it when an image becomes unavailable; thread-safe. Returns whether
+        the session had one."""
         return self._unfinished.pop(session_id, None) is not None
 
     def clear(self) -> None:
-        """Forget all that was begun."""
+        """Drop all unfinished messages."""
         self._unfinished.clear()
 
 
 class ControlledFragmentAssembler(FragmentAssembler):
-    """The same for controlled polls: the handler's :class:`Action` is that of the last fragment, which comes again on
-    ``ABORT``; fragments before it are ``CONTINUE``."""
+    """The assembler for controlled polls. The handler's :class:`Action` applies to the message's last fragment, which
+    ``ABORT`` delivers again; earlier fragments ``CONTINUE``."""
 
     def _finish(self, message: _Unfinished, payload: bytes, header: Header) -> object:
         whole = message.first.assembled(header, message.length + len(payload))

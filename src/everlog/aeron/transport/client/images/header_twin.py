@@ -1,4 +1,4 @@
-"""A fragment's header, as handlers get it. Source: Header."""
+"""The header that handlers get with a fragment. Source: Header."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from everlog.aeron.layouts import DataHeader
 
 
 class Header:
-    """What a publisher wrote in front of a fragment, and the position behind it. It may be kept: it never changes."""
+    """A fragment's data header and the position after the fragment. Immutable: handlers may keep it."""
 
     __slots__ = ("_fields", "_length", "_shift", "initial_term_id", "position")
 
@@ -17,17 +17,17 @@ class Header:
         self._length = align(self._fields.frame_length)
         self._shift = shift
         self.position = position
-        """Of the stream, behind the fragment and its padding bytes."""
+        """Stream position after the fragment and its alignment bytes."""
         self.initial_term_id = initial_term_id
 
     @property
     def frame_length(self) -> int:
-        """Of header and payload."""
+        """Length of header and payload."""
         return self._fields.frame_length
 
     @property
     def version(self) -> int:
-        """Of the header: 0."""
+        """Version of the header format, 0."""
         return self._fields.version
 
     @property
@@ -42,41 +42,42 @@ class Header:
 
     @property
     def term_offset(self) -> int:
-        """Where in its term the frame begins."""
+        """Offset of the frame in its term."""
         return self._fields.term_offset
 
     @property
     def session_id(self) -> int:
-        """Of the publication, int32."""
+        """Session id of the publication, int32."""
         return self._fields.session_id
 
     @property
     def stream_id(self) -> int:
-        """Of the publication, int32."""
+        """Stream id of the publication, int32."""
         return self._fields.stream_id
 
     @property
     def term_id(self) -> int:
-        """Of the term in which the frame lies, int32."""
+        """Id of the frame's term, int32."""
         return self._fields.term_id
 
     @property
     def reserved_value(self) -> int:
-        """The publisher's own, int64."""
+        """The publisher's reserved value, int64."""
         return self._fields.reserved_value
 
     @property
     def next_term_offset(self) -> int:
-        """Where in its term the frame ends, with its padding bytes."""
+        """Offset in the term after the frame and its alignment bytes."""
         return self.term_offset + self._length
 
     @property
     def position_bits_to_shift(self) -> int:
-        """A position shifted by so many bits is a count of terms."""
+        """Shifting a position right by this number of bits gives its term count."""
         return self._shift
 
     def assembled(self, last: Header, length: int) -> Header:
-        """Of a message of ``length`` bytes, of which this was the first fragment's and ``last`` the last one's."""
+        """The header of a whole message of ``length`` bytes; this is its first fragment's header, ``last`` the last
+        one's."""
         names = ("version", "type", "term_offset", "session_id", "stream_id", "term_id", "reserved_value")
         values = {name: getattr(self._fields, name) for name in names}
         values |= {"frame_length": HEADER_LENGTH + length, "flags": self.flags | last.flags}

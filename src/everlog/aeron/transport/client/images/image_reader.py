@@ -1,5 +1,5 @@
-"""Readers of images: compiled, or their twins (:mod:`everlog.aeron.transport.client.images.image_twin`), which say what
-they do."""
+"""Image readers: compiled, or their Python twins in :mod:`everlog.aeron.transport.client.images.image_twin`, which
+document them."""
 
 from __future__ import annotations
 

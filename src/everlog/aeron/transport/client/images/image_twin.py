@@ -1,11 +1,12 @@
-"""Reading an image: the terms of a publication's log, from the subscriber's position on.
+"""Reads an image: the terms of a publication's log, from the subscriber's position on.
 
-A frame is there once its length is above zero, which is read first, with acquire; behind the last is a zero, or a
-negative number. Padding is gone over. How far a subscriber has read is in a counter, written with release when a poll
-ends; the driver takes what lies before it for free. The term at position ``p`` is number ``p / term length``, modulo 3.
+A frame is published once its length is positive; readers read the length first, with acquire order. The length after
+the last frame is zero or negative. Readers skip padding. The subscriber's position is in a counter, written with
+release order when a poll ends; the driver may reuse everything before it. The term at position ``p`` has index
+``p / term length``, modulo 3.
 
-The log is shared with other processes, so every length in it is compared with what is left of the term. A frame length
-that no publisher writes raises :class:`CorruptData` once a poll begins with it.
+The log is shared with other processes, so readers check every length against the rest of the term. A poll that begins
+at an invalid frame length raises :class:`CorruptData`.
 
 Source: Image, TermBlockScanner, FragmentAssembler. This is the readable twin of ``_image.pyx``; ordering between
 processes needs that one.
@@ -57,12 +58,11 @@ RawBlockHandler = Callable[[int, memoryview, int, int], object]
 
 
 class ImageReader:
-    """What a subscription has of one publication. ``position`` holds its counter at ``position_offset``, int64. Raises
-    :class:`CorruptData` for a log that no driver makes, or a position that no reader leaves.
+    """Reads one publication of a subscription. ``position`` has its counter at ``position_offset``, int64. Raises
+    :class:`CorruptData` for invalid log metadata or an invalid position.
 
-    Handlers get ``handler(payload, header)``, both theirs to keep. What a handler raises goes through to the caller;
-    the position is then behind the fragment that it was given. After :meth:`close`, which lets go of all memory, polls
-    give 0.
+    Handlers get ``handler(payload, header)`` and may keep both. A handler's error propagates; the position is then
+    after the fragment that it got. After :meth:`close`, which drops all memory, polls return 0.
     """
 
     def __init__(self, log: Log, position: Memory, position_offset: int) -> None:
@@ -82,7 +82,7 @@ class ImageReader:
         self._pending_next = -1
 
     def close(self) -> None:
-        """Let go of the log; the last position and what was known of the stream's end are kept."""
+        """Drop the log; keeps the last position and the state of the stream's end."""
         if self._log is not None:
             self._final = (self.position, self.end_of_stream_position, self.is_publication_revoked)
             self._log = None
@@ -96,8 +96,8 @@ class ImageReader:
 
     @property
     def position(self) -> int:
-        """Up to where it was read. Set it to go over what comes next, up to the end of the term: :class:`UsageError`
-        beyond that."""
+        """Position up to which it is read. Set it to skip ahead, at most to the end of the term; raises
+        :class:`UsageError` beyond that."""
         return self._final[0] if self._log is None else self._counter.get_i64(self._at)
 
     @position.setter
@@ -109,39 +109,39 @@ class ImageReader:
 
     @property
     def is_end_of_stream(self) -> bool:
-        """Whether everything was read of a publication that is over."""
+        """Whether the publication has ended and everything was read."""
         return self.position >= self.end_of_stream_position
 
     @property
     def end_of_stream_position(self) -> int:
-        """The largest number until it is known."""
+        """Position at which the stream ends; the largest number until it is known."""
         return self._final[1] if self._log is None else self._log.metadata.get_i64_acquire(_END_OF_STREAM)
 
     @property
     def active_transport_count(self) -> int:
-        """How many transports it comes through, of several destinations."""
+        """Number of transports it is received through, if the subscription has several destinations."""
         return 0 if self._log is None else self._log.metadata.get_i32_acquire(_TRANSPORTS)
 
     @property
     def is_publication_revoked(self) -> bool:
-        """Whether the publication ended without waiting for its readers."""
+        """Whether the publisher revoked the publication, without waiting for readers."""
         return self._final[2] if self._log is None else self._log.metadata.read(_REVOKED, 1) == b"\x01"
 
     def poll(self, handler: Handler, fragment_limit: int = 10) -> int:
-        """Give up to ``fragment_limit`` fragments of the term in which it is to ``handler``; how many. A
-        :class:`FragmentAssembler` around the handler makes whole messages of them."""
+        """Pass up to ``fragment_limit`` fragments of the current term to ``handler``; returns their number. Wrap the
+        handler in a :class:`FragmentAssembler` to get whole messages."""
         return self._poll(handler, FOREVER, fragment_limit)
 
     def bounded_poll(self, handler: Handler, limit_position: int, fragment_limit: int = 10) -> int:
-        """As :meth:`poll`, only fragments that begin below ``limit_position``."""
+        """Like :meth:`poll`, only for fragments that begin below ``limit_position``."""
         return self._poll(handler, limit_position, fragment_limit)
 
     def controlled_poll(self, handler: ControlledHandler, fragment_limit: int = 10) -> int:
-        """As :meth:`poll`; what the handler gives, an :class:`Action` or ``None``, says how to go on."""
+        """Like :meth:`poll`; the handler returns an :class:`Action` or ``None``, which controls the poll."""
         return self._poll(handler, FOREVER, fragment_limit, is_controlled=True)
 
     def bounded_controlled_poll(self, handler: ControlledHandler, limit_position: int, fragment_limit: int = 10) -> int:
-        """As :meth:`controlled_poll`, only fragments that begin below ``limit_position``."""
+        """Like :meth:`controlled_poll`, only for fragments that begin below ``limit_position``."""
         return self._poll(handler, limit_position, fragment_limit, is_controlled=True)
 
     def _poll(
@@ -177,9 +177,10 @@ class ImageReader:
         return read
 
     def controlled_peek(self, initial_position: int, handler: ControlledHandler, limit_position: int) -> int:
-        """Give fragments from ``initial_position`` on that begin below ``limit_position`` and within the term to
-        ``handler``, without moving. Gives the position behind the last whole message; ``ABORT`` ends before a fragment,
-        ``BREAK`` behind it. Raises :class:`UsageError` for a position before the image's own or beyond its term."""
+        """Pass fragments from ``initial_position`` on, below ``limit_position`` and within the term, to ``handler``
+        without moving the position. Returns the position after the last whole message; ``ABORT`` stops before a
+        fragment, ``BREAK`` after it. Raises :class:`UsageError` for a position before the image's own or beyond its
+        term."""
         if self._log is None:
             return 0
         self._check_position(initial_position, self._read_position())
@@ -204,13 +205,12 @@ class ImageReader:
         return result
 
     def block_poll(self, handler: BlockHandler, block_length_limit: int) -> int:
-        """Give ``handler(block, session_id, term_id)`` the frames as they lie in the term, at most
-        ``block_length_limit`` bytes; how many. Padding is a block of its own. The block is valid while the handler
-        runs."""
+        """Call ``handler(block, session_id, term_id)`` with at most ``block_length_limit`` bytes of raw frames; returns
+        the number of bytes. Padding is a block of its own. The block is valid only while the handler runs."""
         return self._block_poll(lambda _, *found: handler(*found), block_length_limit)
 
     def raw_poll(self, handler: RawBlockHandler, block_length_limit: int) -> int:
-        """As :meth:`block_poll`: ``handler(file_offset, block, session_id, term_id)``, with the block's place in the
+        """Like :meth:`block_poll`: ``handler(file_offset, block, session_id, term_id)``, with the block's offset in the
         log buffer's file."""
         return self._block_poll(handler, block_length_limit)
 
@@ -234,9 +234,9 @@ class ImageReader:
         return length
 
     def poll_columns(self, columns: MessageColumns) -> int:
-        """Put whole messages into ``columns`` until there are no more or it is full; how many. Fragments of a message
-        whose last one has not come are kept for the next call, and dropped by any other way to read. Raises
-        :class:`CorruptData` for a message over 64 MiB."""
+        """Read whole messages into ``columns`` until none is left or it is full; returns their number. Fragments of an
+        unfinished message are kept for the next call; any other kind of poll drops them. Raises :class:`CorruptData`
+        for a message over 64 MiB."""
         columns._reset()
         columns.session_id = self.session_id
         if self._log is None:
@@ -253,7 +253,7 @@ class ImageReader:
         return columns.row_count
 
     def _take(self, columns: MessageColumns, frame: bytes, position: int) -> bool:
-        """One more frame; false when there is no room for the message that it ends."""
+        """Read one more frame; returns false if the message that it ends does not fit."""
         header, payload = DataHeader.unpack_from(frame), frame[HEADER_LENGTH:]
         if header.type == TYPE_PADDING:
             return True
@@ -281,7 +281,7 @@ class ImageReader:
         return True
 
     def _frame(self, log: Log, position: int, first: int) -> bytes:
-        """The frame at a position; nothing where none is. A damaged one is told of when it is at ``first``."""
+        """The frame at a position, if any. A damaged one raises an error only at ``first``."""
         index, offset = divmod(position, self.term_buffer_length)
         term = log.terms[index % TERM_COUNT]
         length, rest = term.get_i32_acquire(offset), self.term_buffer_length - offset

@@ -1,4 +1,4 @@
-"""What a bulk poll fills: messages as columns. This is the readable twin of ``_message_columns.pyx``."""
+"""The columns that a bulk poll fills with messages. This is the readable twin of ``_message_columns.pyx``."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from everlog.core.batch import Batch
 
 
 class MessageColumns:
-    """Up to ``max_rows`` messages and ``max_bytes`` bytes of them, one behind the other; one message alone may be
-    longer. Message ``i`` is ``data[offsets[i]:offsets[i + 1]]``. Each bulk poll replaces what was there; buffers of
-    which somebody still has a view are left to them. For one thread at a time.
+    """Up to ``max_rows`` messages with up to ``max_bytes`` bytes, stored contiguously; a single message may be longer.
+    Message ``i`` is ``data[offsets[i]:offsets[i + 1]]``. Each bulk poll replaces the contents; buffers with exported
+    views are replaced by new ones. For one thread at a time.
 
-    ``positions`` and ``reserved_values`` say which columns there are besides. Raises :class:`UsageError` for limits out
-    of range: 1 to 2^24 rows, 1 byte to 1 GiB.
+    ``positions`` and ``reserved_values`` select additional columns. Raises :class:`UsageError` for limits out of range:
+    1 to 2^24 rows, 1 byte to 1 GiB.
     """
 
     def __init__(
@@ -29,13 +29,13 @@ class MessageColumns:
         self.max_rows = max_rows
         self.max_bytes = max_bytes
         self.session_id = 0
-        """Of the image that was polled last."""
+        """Session id of the image that was polled last."""
         self._has_positions = positions
         self._has_reserved_values = reserved_values
         self._reset()
 
     def clear(self) -> None:
-        """No rows any more; what was looked at stays as it was."""
+        """Remove all rows; exported views keep their contents."""
         self._reset()
 
     def _reset(self) -> None:
@@ -58,32 +58,32 @@ class MessageColumns:
 
     @property
     def row_count(self) -> int:
-        """How many messages."""
+        """Number of messages."""
         return len(self._ends) - 1
 
     @property
     def byte_count(self) -> int:
-        """Of all of them."""
+        """Bytes of all messages."""
         return len(self._data)
 
     @property
     def data(self) -> memoryview:
-        """The messages, one behind the other."""
+        """The messages' bytes, contiguous."""
         return memoryview(bytes(self._data))
 
     @property
     def offsets(self) -> memoryview:
-        """Where each begins, and behind the last where it ends: int32."""
+        """Start of each message, then the end of the last: int32."""
         return memoryview(self._ends)
 
     @property
     def positions(self) -> memoryview | None:
-        """Of the first byte of each message's first frame: int64."""
+        """Position of the first byte of each message's first frame: int64."""
         return memoryview(self._positions) if self._has_positions else None
 
     @property
     def reserved_values(self) -> memoryview | None:
-        """Of each message's first frame: int64."""
+        """Reserved value of each message's first frame: int64."""
         return memoryview(self._reserved_values) if self._has_reserved_values else None
 
     def to_list(self) -> list[bytes]:
