@@ -23,7 +23,7 @@ from everlog.core.splits import Split, SplitTimes
 from everlog.errors import CorruptData, UsageError
 
 if TYPE_CHECKING:
-    from everlog.core.repair import RepairPlan
+    from everlog.core.plan.plan import RepairPlan
 
 FaultSink = Callable[[Fault], None]
 DEFAULT_SPLIT_BYTES = 64 << 20

@@ -48,7 +48,8 @@ from everlog.aeron.archive.repair.steps import WATCHED, EraseTail, RemoveFile, R
 from everlog.aeron.archive.verify.archive import verify
 from everlog.aeron.frames.constants import NULL_POSITION
 from everlog.core.files.writable import DRAFT_PREFIX, writable
-from everlog.core.repair import NOTHING, RepairPlan, RepairStep
+from everlog.core.plan.plan import RepairPlan
+from everlog.core.plan.step import NOTHING, RepairStep
 from everlog.core.report import Fault, Progress, Severity
 
 _CATALOG_CODES = frozenset(

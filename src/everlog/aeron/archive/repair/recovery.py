@@ -27,7 +27,8 @@ from everlog.aeron.archive.repair.ends import EMPTY_PAGE, RecoveredEnd, recover_
 from everlog.aeron.archive.repair.steps import EraseTail, MakeSegment, RemoveFile, SetStops, Stop
 from everlog.aeron.frames.constants import NULL_POSITION
 from everlog.core.files.writable import WritableStorage, writable
-from everlog.core.repair import NOTHING, RepairPlan, RepairStep
+from everlog.core.plan.plan import RepairPlan
+from everlog.core.plan.step import NOTHING, RepairStep
 from everlog.errors import CorruptData, UnsupportedVersion
 
 

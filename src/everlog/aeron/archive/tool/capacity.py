@@ -10,7 +10,7 @@ from everlog.aeron.archive.tool.folder import open_folder
 from everlog.aeron.archive.tool.steps import Lengthen
 from everlog.aeron.archive.writing.catalog_writer import MIN_CAPACITY
 from everlog.core.files.storage import Storage
-from everlog.core.repair import RepairPlan
+from everlog.core.plan.plan import RepairPlan
 from everlog.errors import UsageError
 
 

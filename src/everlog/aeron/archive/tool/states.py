@@ -10,7 +10,7 @@ from everlog.aeron.archive.tool.steps import WriteBytes
 from everlog.aeron.layouts import DescriptorHeader
 from everlog.core.files.storage import Storage
 from everlog.core.files.writable import WritableStorage
-from everlog.core.repair import RepairPlan
+from everlog.core.plan.plan import RepairPlan
 from everlog.errors import UsageError
 
 OTHER = {"VALID": "INVALID", "INVALID": "VALID"}

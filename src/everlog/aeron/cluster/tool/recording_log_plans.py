@@ -34,7 +34,9 @@ from everlog.aeron.mark_file import now_ms as system_ms
 from everlog.core.files.storage import LocalStorage, Storage
 from everlog.core.files.writable import WritableFile, WritableStorage, writable
 from everlog.core.json_text import parse_json
-from everlog.core.repair import Backup, RepairPlan, RepairStep
+from everlog.core.plan.backup import Backup
+from everlog.core.plan.plan import RepairPlan
+from everlog.core.plan.step import FolderStep
 from everlog.errors import CorruptData, EverlogError, FileChanged, LimitExceeded, StoreUnavailable, WriteFailed
 
 BACKUP_NAME = f"{RECORDING_LOG_NAME}.bak"
@@ -84,13 +86,14 @@ def refuse_other_owner(storage: Storage) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReplaceFile(RepairStep):
+class ReplaceNodeFile(FolderStep):
     """A file of the folder gets new content at once, while ``recording.log`` is as it was when it was planned.
 
     ``recording_log`` is that; ``old`` what the file itself has (``None``: it is not there), ``new`` what it gets.
     """
 
-    storage: WritableStorage
+    after_crash = "the old file or the new one, and maybe a draft, which may be deleted"
+
     recording_log: bytes
     old: bytes | None
     new: bytes
@@ -169,7 +172,7 @@ def _sha256(data: bytes) -> str:
 def _plan(storage: WritableStorage, old: bytes, change: Change | None, now_ms: Clock) -> RepairPlan:
     if change is None:
         return RepairPlan(storage.root, FAMILY, ())
-    step = ReplaceFile(
+    step = ReplaceNodeFile(
         file=RECORDING_LOG_NAME,
         before=change.before,
         after=change.after,
@@ -271,7 +274,7 @@ def plan_seed(
     former = storage.read_all(BACKUP_NAME) if storage.exists(BACKUP_NAME) else None
     if plan.is_empty or former == data:
         return plan
-    keep = ReplaceFile(
+    keep = ReplaceNodeFile(
         file=BACKUP_NAME,
         before=_size_text(former),
         after=f"a copy of {RECORDING_LOG_NAME}",
