@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from everlog.aeron import archive as archives
-from everlog.aeron.archive import archive as archive_module
+from everlog.aeron.archive import recordings as archive_module
 from everlog.aeron.archive.archive import Archive
 from everlog.aeron.archive.recording.events import (
     Event,
@@ -31,7 +31,7 @@ from everlog.aeron.archive.recording.events import (
     RecordingStopped,
     SignalEvent,
 )
-from everlog.aeron.archive.recording.options import ArchiveOptions
+from everlog.aeron.archive.recording.options import ArchiveOptions, Checksum
 from everlog.aeron.archive.writing import heartbeat
 from everlog.errors import (
     CorruptData,
@@ -129,7 +129,7 @@ def test_the_mark_file_of_an_older_release_is_replaced(folder: Path, golden_arch
 def test_an_archive_is_made_once(folder: Path) -> None:
     with archives.create(folder, segment_length=SEGMENT) as made:
         made.start_recording(CHANNEL, STREAM).append(b"kept")
-    with pytest.raises(StoreExists, match="found an archive"):
+    with pytest.raises(StoreExists, match="an archive; expected a folder without a catalog"):
         archives.create(folder)
     with archives.create(folder, exist_ok=True) as again:
         assert read(again) == [b"kept"]
@@ -606,9 +606,9 @@ def test_positions_of_another_type_are_told_by_name(store: Archive) -> None:
         lambda: store.purge_segments(0, text),
         lambda: store.detach_segments(0, text),
     ):
-        with pytest.raises(UsageError, match="position: found '0', expected a whole number"):
+        with pytest.raises(UsageError, match="position must be a whole number, not '0'"):
             call()
-    with pytest.raises(UsageError, match="length: found '0', expected a whole number"):
+    with pytest.raises(UsageError, match="length must be a whole number, not '0'"):
         store.replay(0, 0, text)
 
 
@@ -1191,3 +1191,18 @@ def test_a_failed_opening_leaves_a_folder_that_can_be_opened_at_once() -> None:
             opened(disk, liveness_timeout_s=10).close()
         except WriteFailed:
             opened(inner, liveness_timeout_s=10).close()
+
+
+@pytest.mark.parametrize("kind", ["none", "crc32", "crc32c"])
+def test_a_checksum_of_none_is_the_one_that_the_catalogs_entries_have(folder: Path, kind: Checksum) -> None:
+    with archives.create(folder, segment_length=SEGMENT, checksum=kind) as made:
+        made.start_recording(CHANNEL, STREAM).append(b"kept")
+    with archives.open_archive(folder, checksum=None) as again:
+        assert again.options.checksum == kind
+        assert read(again) == [b"kept"]
+
+
+def test_a_misspelt_stream_option_is_refused(store: Archive) -> None:
+    options: dict[str, Any] = {"term_lenght": 65536}
+    with pytest.raises(TypeError, match="term_lenght"):
+        store.start_recording(CHANNEL, STREAM, **options)

@@ -61,8 +61,14 @@ def _undo_of(storage: WritableStorage, backup: Storage, step: dict[str, Any]) ->
     how = dict(step["undo"])
     if how["kind"] not in _KINDS:
         raise ValueError(how["kind"])
-    texts = {"file": _is(str, step["file"]), "before": _is(str, step["after"]), "after": _is(str, step["before"])}
-    return Undo(**texts, storage=storage, backup=backup, how=how)
+    return Undo(
+        file=_is(str, step["file"]),
+        before=_is(str, step["after"]),
+        after=_is(str, step["before"]),
+        storage=storage,
+        backup=backup,
+        how=how,
+    )
 
 
 def _is(kind: type[T], value: Any) -> T:
