@@ -116,7 +116,7 @@ class Archive:
 
     def _report(self, change: Change) -> None:
         for signal in change.signals:
-            self._events.tell(signal)
+            self._events.publish(signal)
 
     @classmethod
     def create(cls, storage: WritableStorage, options: ArchiveOptions, *, exist_ok: bool = False) -> Archive:

@@ -175,13 +175,13 @@ class Recordings:
         recorder.report_to(self._report_progress)
         texts = parameters.channel, parameters.source_identity
         started = RecordingStarted(recording_id, start, parameters.session_id, parameters.stream_id, *texts)
-        self._events.tell(started)
-        self._events.tell(SignalEvent(recording_id, recorder.position, signal))
+        self._events.publish(started)
+        self._events.publish(SignalEvent(recording_id, recorder.position, signal))
 
     def _report_progress(self, recorder: Recorder) -> None:
         recording_id, position = recorder.recording_id, recorder.recorded_position
         start = self._catalog.recording(recording_id).start_position
-        self._events.tell(RecordingProgress(recording_id, start, position))
+        self._events.publish(RecordingProgress(recording_id, start, position))
 
     # The owner of its recorders
 
@@ -205,8 +205,8 @@ class Recordings:
         if self._events.has_listeners:
             recording_id, position = recorder.recording_id, recorder.recorded_position
             start = self._catalog.recording(recording_id).start_position
-            self._events.tell(RecordingStopped(recording_id, start, position))
-            self._events.tell(SignalEvent(recording_id, position, RecordingSignal.STOP))
+            self._events.publish(RecordingStopped(recording_id, start, position))
+            self._events.publish(SignalEvent(recording_id, position, RecordingSignal.STOP))
 
     def sync_catalog(self) -> None:
         """Return when the catalog is on disk. Raises :class:`WriteFailed`."""

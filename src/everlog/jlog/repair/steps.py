@@ -19,13 +19,13 @@ from everlog.jlog.format.names import METASTORE, index_name
 from everlog.jlog.repair.segments import KeptBytes, SegmentState, scan, stays_readable
 
 DRAFT_PREFIX = ".everlog-repair-"
-"""A segment that is written anew has a name with this, until it is complete."""
+"""A rewritten segment's name starts with this until it is complete."""
 FILE_MODE = 0o640
 
 
 def refuse_open(storage: WritableStorage, name: str) -> None:
-    """Raises :class:`StoreUnavailable` when a process has the file open. Where the system does not tell, it is taken
-    for closed."""
+    """Raises :class:`StoreUnavailable` if a process has the file open. If the system can't say, the file counts as
+    closed."""
     if storage.exists(name) and storage.is_open_elsewhere(name):
         raise StoreUnavailable(
             name,
@@ -46,7 +46,7 @@ def journal_locked(storage: WritableStorage) -> Iterator[None]:
 
 
 def chunks(file: ReadableFile, start: int, end: int) -> Iterator[bytes]:
-    """The bytes of a part of a file. Raises :class:`FileChanged` when it has become shorter."""
+    """Yield the bytes of a part of a file. Raises :class:`FileChanged` if the file became shorter."""
     for at in range(start, end, COPY_BYTES):
         length = min(COPY_BYTES, end - at)
         data = file.read_at(at, length)
@@ -56,7 +56,7 @@ def chunks(file: ReadableFile, start: int, end: int) -> Iterator[bytes]:
 
 
 def keep(backup: Backup | None, file: ReadableFile, start: int = 0, end: int | None = None) -> None:
-    """Into the backup: a whole file, under its name, or a part, under its name and offset."""
+    """Back up a whole file under its name, or a part of it under its name and offset."""
     if backup is None:
         return
     size = file.size() if end is None else end
@@ -109,7 +109,7 @@ class WriteMetastore(FolderStep):
 
 @dataclass(frozen=True, kw_only=True)
 class CreateSegment(FolderStep):
-    """The empty segment that the metastore says is written now."""
+    """Creates the empty segment that the metastore names as the one being written."""
 
     after_crash = "the empty segment, or none"
 
@@ -193,8 +193,8 @@ class SegmentStep(FolderStep):
 
 @dataclass(frozen=True, kw_only=True)
 class CutTail(SegmentStep):
-    """Damage behind the last message: cut in place, under the segment's lock. Writers may be at work: one that waits
-    for the lock finds the new end."""
+    """Cuts damage after the last message in place, under the segment's lock. Writers may be active: one that waits for
+    the lock finds the new end."""
 
     after_crash = "the segment cut or not; once cut, maybe index entries past its end, which planning again finds"
 
@@ -289,7 +289,7 @@ class _PlainHeaders:
 
 @dataclass(frozen=True, kw_only=True)
 class DeleteSegment(SegmentStep):
-    """A finished segment without a message, and its index."""
+    """Deletes a finished segment without messages, and its index."""
 
     after_crash = "the segment, maybe without its index, or neither"
 
@@ -314,7 +314,7 @@ class DeleteSegment(SegmentStep):
 
 @dataclass(frozen=True, kw_only=True)
 class DeleteIndex(FolderStep):
-    """An index that is wrong; readers make it anew. Readers may be at work."""
+    """Deletes a wrong index; readers build it again. Readers may be active."""
 
     after_crash = "the index, empty or not, or none: readers build it again"
 
@@ -370,7 +370,7 @@ def remove_index(storage: WritableStorage, log: int) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class DeleteFile(FolderStep):
-    """A file that no process needs."""
+    """Deletes a file that no process needs."""
 
     after_crash = "the file, or none"
 

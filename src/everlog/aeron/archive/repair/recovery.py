@@ -118,7 +118,7 @@ def file_steps(
             length=end.segment_length,
         )
     # From the last one down: what is left after a crash has no gap, and ends where it did.
-    for file in reversed(end.behind):
+    for file in reversed(end.after):
         what = f"{file.byte_count} bytes of frames behind a hole" if file.byte_count else "a file of zeros"
         yield RemoveFile(
             file=file.file,

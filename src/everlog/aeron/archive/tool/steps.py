@@ -1,7 +1,7 @@
-"""The changes that ArchiveTool's verbs consist of. Each tells in ``to_dict`` how it is undone
-(:mod:`everlog.aeron.archive.tool.undo`), so that the plan in a backup says all.
+"""The steps of ArchiveTool's verbs. Each says in ``to_dict`` how to undo it (:mod:`everlog.aeron.archive.tool.undo`),
+so that the plan in a backup is complete.
 
-What a crash leaves is said at each; a write that lies within a page of 512 bytes is there or not.
+Each states what a crash leaves; a write within a page of 512 bytes happens whole or not at all.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from everlog.core.plan.backup import COPY_BYTES, Backup, keep_file, pieces_of
 from everlog.core.plan.changed import changed
 
 FILE_MODE = 0o644
-"""As the original makes files."""
+"""The mode of files that the original creates."""
 
 
 def file_state(file: ReadableFile) -> tuple[int, int]:
-    """Size and CRC-32 of a file, by which a change between plan and step is seen."""
+    """Return the size and CRC-32 of a file, by which a change since planning is detected."""
     size = file.size()
     return size, crc32_of(file, 0, size)
 
@@ -262,7 +262,7 @@ class ZeroTail(ToolStep):
 
 
 def last_written(file: ReadableFile, start: int) -> int:
-    """Where the zeros at a file's end begin; ``start`` where there is nothing else from there on."""
+    """Return where the zeros at a file's end begin; ``start`` if everything from there on is zero."""
     end = start
     for at, block in nonzero_blocks(file, start, file.size()):
         end = at + len(block.rstrip(b"\0"))
