@@ -26,8 +26,8 @@ def load_mark_head(storage: Storage) -> ArchiveMark | None:
 def refuse_running(
     storage: WritableStorage, clock: Clock = now_ms, *, files: tuple[str, ...] = (CATALOG_NAME,)
 ) -> None:
-    """Raises :class:`StoreUnavailable` if an archive's last heartbeat is less than ten seconds old, or a process has one
-    of ``files`` open, as a running archive does. An archive that starts at this very moment is not detected."""
+    """Raises :class:`StoreUnavailable` if an archive's last heartbeat is less than ten seconds old, or a process has
+    one of ``files`` open, as a running archive does. An archive that starts at this very moment is not detected."""
     try:
         mark = load_mark_head(storage)
     except EverlogError:
