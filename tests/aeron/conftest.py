@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import tests
-from everlog.aeron.archive import archive as archive_module
+from everlog.aeron.archive import recordings as archive_module
 from everlog.aeron.archive.writing import recorder as recorder_module
 from everlog.aeron.frames import framing_twin
 

@@ -14,7 +14,7 @@ import pytest
 from everlog.cli.app import run
 from everlog.core.files.storage import LocalStorage
 from everlog.core.following import CutLimit
-from everlog.core.repair import FolderBackup
+from everlog.core.plan.backup import FolderBackup
 from everlog.core.report import Fault
 from everlog.core.store import Store
 from everlog.jlog.following import JournalFollower

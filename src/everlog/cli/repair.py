@@ -14,7 +14,8 @@ from everlog.cli.opening import open_given, store_arguments
 from everlog.cli.progress import ProgressLine
 from everlog.cli.text import json_line, print_error, printable, styled, warn
 from everlog.cli.verify import BOLD, print_fault, print_summary
-from everlog.core.repair import FolderBackup, RepairPlan
+from everlog.core.plan.backup import FolderBackup
+from everlog.core.plan.plan import RepairPlan
 from everlog.core.report import Report
 from everlog.errors import UsageError
 

@@ -25,7 +25,7 @@ from everlog.core.splits import Split, SplitTimes
 from everlog.errors import Closed, CorruptData, UsageError
 
 if TYPE_CHECKING:
-    from everlog.core.repair import RepairPlan
+    from everlog.core.plan.plan import RepairPlan
 
 LevelName = Literal["record", "frame"]
 FaultSink = Callable[[Fault], None]

@@ -37,7 +37,7 @@ from everlog.jlog.reading.splitting import SplitContext, plan_splits, split_time
 from everlog.jlog.verify.journal import verify_journal
 
 if TYPE_CHECKING:
-    from everlog.core.repair import RepairPlan
+    from everlog.core.plan.plan import RepairPlan
 
 
 class JlogStore(Store):

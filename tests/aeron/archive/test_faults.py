@@ -164,7 +164,7 @@ def left_active(app: Application) -> None:
     app.start()
     app.append_many(numbers(0, 30))
     archive = app.archive
-    for recorder in list(archive._recorders.values()):
+    for recorder in list(archive._recordings.recorders.values()):
         recorder.abandon()
     app.close()
     app.extend()

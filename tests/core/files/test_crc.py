@@ -11,7 +11,7 @@ import pytest
 
 from everlog.core.files.crc import crc32_of, crc32_of_zeros
 from everlog.core.files.storage import LocalStorage
-from everlog.core.repair import COPY_BYTES, FolderBackup, pieces_of
+from everlog.core.plan.backup import COPY_BYTES, FolderBackup, pieces_of
 from everlog.errors import FileChanged
 from everlog.testing.storage.counting import CountingStorage
 from everlog.testing.storage.memory import MemoryStorage

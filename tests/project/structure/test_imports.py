@@ -46,7 +46,7 @@ def test_imports_of_all_kinds_are_seen() -> None:
     edges = graph()
     assert "everlog.core.columns" in edges["everlog.core.batch"], "at the top"
     assert "everlog.aeron.archive.repair.plan" in edges["everlog.aeron.archive.store"], "inside a function"
-    assert "everlog.core.repair" in edges["everlog.core.store"], "under TYPE_CHECKING"
+    assert "everlog.core.plan.plan" in edges["everlog.core.store"], "under TYPE_CHECKING"
     assert "everlog.aeron.frames._walk" in edges["everlog.aeron.frames.walk"], "by load"
     assert "everlog.jlog.writing.writer" in edges["everlog.jlog"], "by lazy names"
     assert "everlog.kernel._columns" in edges["everlog.jlog.reading._walk"], "by cimport"

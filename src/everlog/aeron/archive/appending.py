@@ -126,9 +126,15 @@ class RecordingTarget(Target):
         if self._recorder is None:
             recording = self._find()
             if recording is None:
-                options = self._options
+                options, stream = self._options, self._options.stream_options
                 self._recorder = self._archive.start_recording(
-                    options.channel, options.stream_id, **options.stream_options
+                    options.channel,
+                    options.stream_id,
+                    session_id=stream.get("session_id"),
+                    initial_term_id=stream.get("initial_term_id"),
+                    term_length=stream.get("term_length"),
+                    mtu_length=stream.get("mtu_length"),
+                    position=stream.get("position"),
                 )
             else:
                 # The session that it has: to its readers it is one stream, however many batches made it.

@@ -13,60 +13,43 @@ One process at a time owns the folder; a real Aeron archive may go on where it s
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from everlog.aeron.archive.folder.archive import ArchiveFolder
-from everlog.aeron.archive.folder.recordings import Recording, segment_map
+from everlog.aeron.archive.folder.recordings import Recording
 from everlog.aeron.archive.format.catalog import CATALOG_NAME
-from everlog.aeron.archive.format.catalog_bytes import Descriptor
+from everlog.aeron.archive.format.catalog_file import load_catalog
+from everlog.aeron.archive.format.entry_checksums import kind_of
 from everlog.aeron.archive.format.segments import index_segments
-from everlog.aeron.archive.maintenance.maintenance import Extension, check_extension
-from everlog.aeron.archive.maintenance.operations import Maintenance
-from everlog.aeron.archive.maintenance.recording_state import RecordingState
-from everlog.aeron.archive.maintenance.segment_changes import finish_truncations
-from everlog.aeron.archive.recording.events import (
-    Callback,
-    Events,
-    EventStream,
-    RecordingProgress,
-    RecordingSignal,
-    RecordingStarted,
-    RecordingStopped,
-    SignalEvent,
-)
-from everlog.aeron.archive.recording.options import ArchiveOptions, durability_of
+from everlog.aeron.archive.maintenance.changes import Change
+from everlog.aeron.archive.maintenance.operations import MaintainedFolder, Maintenance
+from everlog.aeron.archive.maintenance.recording_state import RecordingState, ReplayState
+from everlog.aeron.archive.maintenance.segment_changes import apply, finish_truncations
+from everlog.aeron.archive.recording.events import Callback, Events, EventStream
+from everlog.aeron.archive.recording.options import CHECKSUM_KINDS, ArchiveOptions, Checksum
 from everlog.aeron.archive.recording.replay import Replay
-from everlog.aeron.archive.recording.replaying import Replaying
+from everlog.aeron.archive.recording.replays import ReplayFolder, Replays
+from everlog.aeron.archive.recordings import OpenFolder, Recordings
 from everlog.aeron.archive.store import ArchiveStore, Options
 from everlog.aeron.archive.writing.catalog_writer import CatalogWriter
 from everlog.aeron.archive.writing.heartbeat import Flusher, Heartbeat
 from everlog.aeron.archive.writing.ownership import Ownership
 from everlog.aeron.archive.writing.recorder import Recorder
-from everlog.aeron.archive.writing.segment_writer import SegmentWriter
-from everlog.aeron.archive.writing.stream_parameters import (
-    StreamOptions,
-    StreamParameters,
-    check_int64,
-    for_another_publication,
-    parameters_of,
-)
-from everlog.aeron.frames.framing import Framer
-from everlog.aeron.mark_file import now_ms
+from everlog.aeron.archive.writing.stream_parameters import StreamOptions
 from everlog.core.files.writable import WritableStorage
 from everlog.core.forking import OpenObjects
-from everlog.core.options import fill
-from everlog.errors import EverlogError, NotAStore, StoreExists
+from everlog.errors import NotAStore, StoreExists
 
 _log = logging.getLogger("everlog.aeron.archive")
 
 
-class Archive(Replaying, Maintenance):
+class Archive:
     """An archive that this process owns; threads may share it. :func:`~.opening.create` and
     :func:`~.opening.open_archive` make one."""
 
@@ -78,17 +61,62 @@ class Archive(Replaying, Maintenance):
         self._ownership = ownership
         self._events = Events()
         self._lock = threading.RLock()
-        self._recorders: dict[int, Recorder] = {}
-        self._replays: set[Replay] = set()
         self._is_closed = False
         self._catalog = CatalogWriter.open(storage, options.catalog)
-        # Ids of files whose recordings the catalog has lost: no new recording gets them.
-        self._lost_ids = {number for number in index_segments(storage.names()) if number not in self._catalog}
         self.recovered = recovered + finish_truncations(self._catalog, storage)
-        self._store = ArchiveStore(storage, Options(checksum="auto"))
         self._flusher = Flusher(self._flush_offered, options.flush_interval_s)
-        self._heartbeat = Heartbeat(ownership, self._renew, self._fence)
+        self._recordings = Recordings(self._open_folder(), self._flusher.flush_soon)
+        self._replays = Replays(
+            ReplayFolder(
+                storage=storage,
+                store=ArchiveStore(storage, Options(checksum="auto")),
+                checksum=options.checksum or "none",
+                recording=self._catalog.recording,
+                recorders=self._recordings.recorders,
+                recorded_position=self._recordings.recorded_position,
+            )
+        )
+        self.maintenance = self._maintain()
+        self._heartbeat = Heartbeat(ownership, self._recordings.renew, self._recordings.fence)
         _archives.add(self)
+
+    def _flush_offered(self) -> None:
+        self._recordings.flush_offered()
+
+    def _open_folder(self) -> OpenFolder:
+        return OpenFolder(
+            storage=self._storage,
+            options=self.options,
+            catalog=self._catalog,
+            events=self._events,
+            lock=self._lock,
+            check=self._ownership.check,
+        )
+
+    def _maintain(self) -> Maintenance:
+        folder = MaintainedFolder(
+            files=self._storage,
+            state_of=self._state_of,
+            context_of=self._replays.context,
+            check=self._ownership.check,
+            lock=self._lock,
+        )
+        return Maintenance(folder, self._apply, self._report)
+
+    def _state_of(self, recording_id: int) -> RecordingState:
+        """Reads the folder's names again: files to be attached may have been added."""
+        recorder = self._recordings.recorders.get(recording_id)
+        recorded = None if recorder is None else recorder.recorded_position
+        replays = [ReplayState(*position) for position in self._replays.positions_of(recording_id)]
+        return RecordingState.of(self._catalog.recording(recording_id), self._storage.names(), recorded, replays)
+
+    def _apply(self, change: Change) -> None:
+        self._replays.end(change.ends_replays)
+        apply(change, self._catalog, self._storage, self.options.catalog_file_sync_level or 0)
+
+    def _report(self, change: Change) -> None:
+        for signal in change.signals:
+            self._events.publish(signal)
 
     @classmethod
     def create(cls, storage: WritableStorage, options: ArchiveOptions, *, exist_ok: bool = False) -> Archive:
@@ -108,6 +136,7 @@ class Archive(Replaying, Maintenance):
         """As :func:`~.opening.open_archive`, on a storage of any kind."""
         if not storage.exists(CATALOG_NAME):
             raise NotAStore(storage.root, found="no catalog", expected=CATALOG_NAME, hint="create makes an archive")
+        options = _with_checksum(storage, options)
         timeout_ms = round(options.liveness_timeout_s * 1000)
         ownership = Ownership.take(storage, timeout_ms=timeout_ms)
         try:
@@ -130,173 +159,169 @@ class Archive(Replaying, Maintenance):
         channel: str,
         stream_id: int,
         *,
+        session_id: int | None = None,
+        initial_term_id: int | None = None,
+        term_length: int | None = None,
+        mtu_length: int | None = None,
+        position: int | None = None,
+        source_identity: str | None = None,
         control_session_id: int = 0,
         correlation_id: int = 0,
-        **stream_options: Any,
     ) -> Recorder:
-        """Begin a new recording. ``stream_options``: ``session_id``, ``initial_term_id`` (random ones if not given),
-        ``term_length`` and ``mtu_length`` (bytes; Aeron's defaults), ``position`` (where it starts, 0) and
-        ``source_identity``; the channel's parameters may say them, too.
+        """Start a new recording of ``stream_id`` on ``channel``.
+
+        ``session_id`` and ``initial_term_id`` are random by default, ``term_length`` and ``mtu_length`` (bytes) Aeron's
+        defaults, ``position`` (where the recording starts) is 0; the channel's parameters may give them, too.
 
         Raises :class:`UsageError`, :class:`WriteFailed`. A crash leaves an active recording without messages.
         """
-        parameters = parameters_of(channel, stream_id, fill(StreamOptions, stream_options))
-        _check_ids(control_session_id, correlation_id)
-        segment_length = max(self.options.segment_length, parameters.term_length)
-        descriptor = Descriptor(
-            recording_id=0,
-            start_timestamp=now_ms(),
-            start_position=parameters.join_position,
-            initial_term_id=parameters.initial_term_id,
-            segment_file_length=segment_length,
-            term_buffer_length=parameters.term_length,
-            mtu_length=parameters.mtu_length,
-            session_id=parameters.session_id,
-            stream_id=parameters.stream_id,
-            stripped_channel=parameters.stripped_channel,
-            original_channel=channel,
-            source_identity=parameters.source_identity,
-            control_session_id=control_session_id,
-            correlation_id=correlation_id,
+        stream = StreamOptions(
+            session_id=session_id,
+            initial_term_id=initial_term_id,
+            term_length=term_length,
+            mtu_length=mtu_length,
+            position=position,
+            source_identity=source_identity,
         )
-        with self._lock:
-            self._check()
-            while self._catalog.next_recording_id in self._lost_ids:
-                self._catalog.next_recording_id += 1
-            recording_id = self._catalog.add(descriptor)
-            recording = self._catalog.recording(recording_id)
-            try:
-                recorder = self._record(recording, recording.session_id, recording.start_position)
-            except BaseException:
-                with contextlib.suppress(EverlogError):
-                    self._catalog.set_stop(recording_id, recording.start_position, now_ms())
-                raise
-        self._tell_start(recorder, parameters, RecordingSignal.START)
-        return recorder
+        return self._recordings.start(
+            channel, stream_id, stream, control_session_id=control_session_id, correlation_id=correlation_id
+        )
 
     def extend_recording(
         self,
         recording_id: int,
         channel: str | None = None,
         *,
+        session_id: int | None = None,
+        initial_term_id: int | None = None,
+        term_length: int | None = None,
+        mtu_length: int | None = None,
+        position: int | None = None,
+        source_identity: str | None = None,
         control_session_id: int = 0,
         correlation_id: int = 0,
-        **stream_options: Any,
     ) -> Recorder:
-        """Go on at the end of a stopped recording. ``channel`` and ``stream_options`` as for ``start_recording`` may be
-        given; what of them is not as the recording is, is :class:`ArchiveError`, as is a recording that is not stopped.
-        Without a ``session_id`` there is a new one. Raises :class:`UnknownStream`, :class:`WriteFailed`; then it is
-        stopped where it was, or, if not even that could be written, when the archive is opened again."""
-        _check_ids(control_session_id, correlation_id)
+        """Continue a stopped recording at its end.
+
+        The parameters are those of :meth:`start_recording`; without a ``session_id`` a new one is chosen. Raises
+        :class:`ArchiveError` if one of them differs from the recording's, or if the recording is not stopped. Raises
+        :class:`UnknownStream`, :class:`WriteFailed`; then the recording is stopped where it was or, if not even that
+        could be written, when the archive is opened again.
+        """
+        stream = StreamOptions(
+            session_id=session_id,
+            initial_term_id=initial_term_id,
+            term_length=term_length,
+            mtu_length=mtu_length,
+            position=position,
+            source_identity=source_identity,
+        )
+        return self._recordings.extend(
+            recording_id, channel, stream, control_session_id=control_session_id, correlation_id=correlation_id
+        )
+
+    def recordings(
+        self,
+        *,
+        channel_fragment: str = "",
+        stream_id: int | None = None,
+        from_recording_id: int = 0,
+        count: int | None = None,
+    ) -> list[Recording]:
+        """Return the valid recordings as they are now, by id: at most ``count``, from ``from_recording_id`` on, of
+        ``stream_id`` if given, with ``channel_fragment`` in their original channel."""
+        return self._recordings.list_recordings(
+            channel_fragment=channel_fragment, stream_id=stream_id, from_recording_id=from_recording_id, count=count
+        )
+
+    def recording(self, recording_id: int) -> Recording:
+        """Return one recording as it is now. Raises :class:`UnknownStream`."""
+        return self._recordings.recording(recording_id)
+
+    def find_last_matching_recording(
+        self,
+        channel_fragment: str,
+        stream_id: int,
+        *,
+        session_id: int | None = None,
+        min_recording_id: int = 0,
+    ) -> Recording | None:
+        """Return the valid recording with the highest id whose channel, stream and session match, or ``None``."""
+        return self._recordings.find_last_matching_recording(
+            channel_fragment, stream_id, session_id=session_id, min_recording_id=min_recording_id
+        )
+
+    def start_position(self, recording_id: int) -> int:
+        """Return the position at which a recording starts."""
+        return self._recordings.start_position(recording_id)
+
+    def stop_position(self, recording_id: int) -> int | None:
+        """Return the position at which a recording stops; ``None`` while it is active."""
+        return self._recordings.stop_position(recording_id)
+
+    def recorded_position(self, recording_id: int) -> int:
+        """Return the position after the last acknowledged message; the stop position if the recording is not active."""
+        return self._recordings.recorded_position(recording_id)
+
+    # Replay
+
+    def replay(
+        self,
+        recording_id: int,
+        position: int | None = None,
+        length: int | None = None,
+        *,
+        follow: bool = False,
+        timeout_s: float | None = None,
+    ) -> Replay:
+        """Read a recording from ``position`` (a frame's start; by default the first) on, ``length`` bytes at most.
+
+        An active recording is read up to what is recorded by now; with ``follow`` until it stops, or nothing was
+        recorded for ``timeout_s``. Raises :class:`UnknownStream`, :class:`UsageError` for a position outside of it.
+        """
         with self._lock:
             self._check()
-            recording = self._catalog.recording(recording_id)
-            held = self._recorders.get(recording_id)
-            state = RecordingState(recording, recorded_position=None if held is None else held.recorded_position)
-            entry = self._catalog.entry(recording_id)
-            own = {
-                "position": recording.stop_position,
-                "initial_term_id": recording.initial_term_id,
-                "term_length": recording.term_buffer_length,
-                "mtu_length": recording.mtu_length,
-            }
-            given = {name: value for name, value in stream_options.items() if value is not None}
-            asked = fill(StreamOptions, own | given)
-            stop = check_extension(state, Extension(*(getattr(asked, name) for name in own)))
-            channel = channel or for_another_publication(entry.texts["original_channel"])
-            parameters = parameters_of(channel, recording.stream_id, asked)
-            recorder = self._record(recording, parameters.session_id, stop)
-            try:
-                self._catalog.extend(recording_id, parameters.session_id, control_session_id, correlation_id)
-            except BaseException:
-                recorder.abandon()
-                del self._recorders[recording_id]
-                with contextlib.suppress(EverlogError):
-                    if self._catalog.recording(recording_id).is_active:
-                        self._catalog.set_stop(recording_id, stop, now_ms())
-                raise
-        self._tell_start(recorder, parameters, RecordingSignal.EXTEND)
-        return recorder
+            return self._replays.replay(recording_id, position, length, follow=follow, timeout_s=timeout_s)
 
-    def _record(self, recording: Recording, session_id: int, position: int) -> Recorder:
-        framer = Framer(
-            initial_term_id=recording.initial_term_id,
-            term_length=recording.term_buffer_length,
-            mtu_length=recording.mtu_length,
-            session_id=session_id,
-            stream_id=recording.stream_id,
-            checksum=self.options.checksum,
-        )
-        writer = SegmentWriter(self._storage, segment_map(recording), self.options.file_sync_level or 0)
-        writer.open(position)
-        framer.begin(position, writer.end)
-        durability = durability_of(self.options.file_sync_level or 0)
-        recorder = Recorder(recording.recording_id, framer, writer, durability, self)
-        self._recorders[recording.recording_id] = recorder
-        return recorder
+    # Maintenance: see the methods of :class:`Maintenance`
 
-    def _tell_start(self, recorder: Recorder, parameters: StreamParameters, signal: RecordingSignal) -> None:
-        if not self._events.has_listeners:
-            return
-        recording_id, start = recorder.recording_id, self.start_position(recorder.recording_id)
-        recorder.report_to(self._tell_progress)
-        texts = parameters.channel, parameters.source_identity
-        started = RecordingStarted(recording_id, start, parameters.session_id, parameters.stream_id, *texts)
-        self._events.tell(started)
-        self._events.tell(SignalEvent(recording_id, recorder.position, signal))
+    def truncate_recording(self, recording_id: int, position: int) -> int:
+        """See :meth:`Maintenance.truncate_recording`."""
+        return self.maintenance.truncate_recording(recording_id, position)
 
-    def _tell_progress(self, recorder: Recorder) -> None:
-        recording_id, position = recorder.recording_id, recorder.recorded_position
-        start = self._catalog.recording(recording_id).start_position
-        self._events.tell(RecordingProgress(recording_id, start, position))
+    def purge_recording(self, recording_id: int) -> int:
+        """See :meth:`Maintenance.purge_recording`."""
+        return self.maintenance.purge_recording(recording_id)
 
-    # What recorders ask for
+    def purge_position(
+        self, recording_id: int, before_position: int | None = None, keep_bytes: int | None = None
+    ) -> int:
+        """See :meth:`Maintenance.purge_position`."""
+        return self.maintenance.purge_position(recording_id, before_position, keep_bytes)
 
-    def check(self) -> None:
-        """Raises :class:`StoreUnavailable` when the archive is closed, or another one owns the folder now."""
-        self._ownership.check()
+    def purge_segments(self, recording_id: int, new_start_position: int) -> int:
+        """See :meth:`Maintenance.purge_segments`."""
+        return self.maintenance.purge_segments(recording_id, new_start_position)
 
-    def offered(self) -> None:
-        """Messages wait to be written: see to it that they are."""
-        self._flusher.flush_soon()
+    def detach_segments(self, recording_id: int, new_start_position: int) -> None:
+        """See :meth:`Maintenance.detach_segments`."""
+        self.maintenance.detach_segments(recording_id, new_start_position)
 
-    def stopped(self, recorder: Recorder, position: int) -> None:
-        """A recorder ends its recording at a position."""
-        recording_id = recorder.recording_id
-        with self._lock:
-            self._catalog.set_stop(recording_id, position, now_ms())
-            self._recorders.pop(recording_id, None)
+    def delete_detached_segments(self, recording_id: int) -> int:
+        """See :meth:`Maintenance.delete_detached_segments`."""
+        return self.maintenance.delete_detached_segments(recording_id)
 
-    def tell_stopped(self, recorder: Recorder) -> None:
-        """Tell who listens that a recording was stopped."""
-        if self._events.has_listeners:
-            recording_id, position = recorder.recording_id, recorder.recorded_position
-            start = self._catalog.recording(recording_id).start_position
-            self._events.tell(RecordingStopped(recording_id, start, position))
-            self._events.tell(SignalEvent(recording_id, position, RecordingSignal.STOP))
+    def attach_segments(self, recording_id: int) -> int:
+        """See :meth:`Maintenance.attach_segments`."""
+        return self.maintenance.attach_segments(recording_id)
 
-    def sync_catalog(self) -> None:
-        """Return when the catalog is on disk. Raises :class:`WriteFailed`."""
-        with self._lock:
-            self._catalog.sync()
+    def migrate_segments(self, source_id: int, target_id: int) -> int:
+        """See :meth:`Maintenance.migrate_segments`."""
+        return self.maintenance.migrate_segments(source_id, target_id)
 
-    def _flush_offered(self) -> None:
-        with self._lock:
-            recorders = list(self._recorders.values())
-        for recorder in recorders:
-            try:
-                recorder.flush_offered()
-            except EverlogError as error:
-                _log.error("recording %d: %s", recorder.recording_id, error)
-
-    def _renew(self) -> None:
-        for recorder in list(self._recorders.values()):  # without the lock, which may be held for long
-            recorder.renew()
-
-    def _fence(self) -> None:
-        with self._lock:
-            for recorder in self._recorders.values():
-                recorder.fence()
+    def segments_before(self, recording_id: int, position: int) -> list[tuple[int, int, str]]:
+        """See :meth:`Maintenance.segments_before`."""
+        return self.maintenance.segments_before(recording_id, position)
 
     # Events
 
@@ -305,21 +330,15 @@ class Archive(Replaying, Maintenance):
         happens; what is returned ends that."""
         self._check()
         self._events.listen(callback)
-        self._watch()
+        self._recordings.report_progress()
         return lambda: self._events.forget(callback)
 
     def events(self) -> EventStream:
         """The events from now on, to iterate over in a thread."""
         self._check()
         stream = self._events.stream()
-        self._watch()
+        self._recordings.report_progress()
         return stream
-
-    def _watch(self) -> None:
-        with self._lock:
-            recorders = list(self._recorders.values())
-        for recorder in recorders:
-            recorder.report_to(self._tell_progress)
 
     # The end
 
@@ -333,7 +352,7 @@ class Archive(Replaying, Maintenance):
             if self._is_closed:
                 return
             self._is_closed = True
-            recorders, replays = list(self._recorders.values()), self._open_replays()
+            recorders, replays = list(self._recordings.recorders.values()), self._replays.open_replays()
         ends: list[Callable[[], None]] = [partial(_end, recorder) for recorder in recorders]
         ends += [replay.close for replay in replays]
         ends += [self._catalog.close, self._events.close, self._flusher.stop, self._heartbeat.stop]
@@ -351,7 +370,7 @@ class Archive(Replaying, Maintenance):
         self._lock = threading.RLock()  # another thread may have had it
         self._is_closed = True
         self._ownership.leave()
-        for recorder in self._recorders.values():
+        for recorder in self._recordings.recorders.values():
             recorder.fence()
 
     def __enter__(self) -> Self:
@@ -374,7 +393,7 @@ def _recover(storage: WritableStorage, options: ArchiveOptions) -> list[str]:
     from everlog.aeron.archive.repair.recovery import plan_recovery
 
     # Where only a few frames have checksums they may not be among those that are tried.
-    checksum = "auto" if options.checksum == "none" else options.checksum
+    checksum = "auto" if options.checksum in (None, "none") else options.checksum
     plan = plan_recovery(ArchiveFolder(storage), checksum=checksum, is_owner=True)
     if not plan.is_empty:
         CatalogWriter.open(storage, options.catalog).close()  # refuses a damaged one
@@ -384,9 +403,14 @@ def _recover(storage: WritableStorage, options: ArchiveOptions) -> list[str]:
     return done
 
 
-def _check_ids(control_session_id: int, correlation_id: int) -> None:
-    check_int64("control_session_id", control_session_id)
-    check_int64("correlation_id", correlation_id)
+def _with_checksum(storage: WritableStorage, options: ArchiveOptions) -> ArchiveOptions:
+    """The options with the checksum of the catalog's entries if they leave it to them."""
+    if options.checksum is not None:
+        return options
+    catalog, _ = load_catalog(storage)
+    kinds = [] if catalog is None else [kind_of(entry) for entry in catalog.entries]
+    known: list[Checksum] = [kind for kind in CHECKSUM_KINDS if kind != "none" and kind in kinds]
+    return replace(options, checksum=known[0] if known else "none", durability=None)
 
 
 def _end(recorder: Recorder) -> None:

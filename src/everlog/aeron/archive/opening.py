@@ -1,4 +1,4 @@
-"""Making an archive, and opening one for writing."""
+"""Creates an archive, and opens one for writing."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from everlog.core.options import fill
 
 
 def create(path: str | os.PathLike[str], *, exist_ok: bool = False, **options: Any) -> Archive:
-    """Make an archive in a folder, which is made if need be, and open it; ``options`` are those of
-    :class:`ArchiveOptions`. With ``exist_ok`` one that is there already is opened.
+    """Create an archive in a folder, and the folder if need be, and open it; ``options`` are those of
+    :class:`ArchiveOptions`. With ``exist_ok`` an existing archive is opened.
 
     Raises :class:`StoreExists`, :class:`UsageError`, :class:`WriteFailed`, and as :func:`open_archive`. A crash
     leaves no catalog, or one without recordings.
@@ -27,9 +27,9 @@ def create(path: str | os.PathLike[str], *, exist_ok: bool = False, **options: A
 def open_archive(path: str | os.PathLike[str], **options: Any) -> Archive:
     """Open an archive's folder for writing; ``options`` are those of :class:`ArchiveOptions`.
 
-    What an owner that was killed left is put in order first: each recording that was active gets its stop position,
-    behind its last good frame; what was torn behind it becomes zeros. ``Archive.recovered`` says what was done;
-    ``everlog repair --dry-run`` shows it without doing it.
+    If the last owner was killed, its active recordings are recovered first: each gets its stop position, after its last
+    good frame; torn bytes after that become zeros. ``Archive.recovered`` lists what was done; ``everlog repair
+    --dry-run`` shows it without doing it.
 
     Raises :class:`NotAStore` where there is no catalog, :class:`StoreUnavailable` while another archive owns the
     folder, :class:`UnsupportedVersion` for a catalog that has to be migrated, :class:`CorruptData` for one

@@ -30,7 +30,7 @@ from everlog.core.batch import Batch
 from everlog.core.columns import Column
 from everlog.core.files.storage import Storage
 from everlog.core.options import fill
-from everlog.core.repair import RepairPlan
+from everlog.core.plan.plan import RepairPlan
 from everlog.core.report import Progress, Report, VerifyPart
 from everlog.core.splits import Split, SplitTimes, from_firsts
 from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, StreamInfo

@@ -16,7 +16,8 @@ from everlog.cli.confirmation import confirmed
 from everlog.cli.progress import ProgressLine
 from everlog.cli.repair import check_backup, print_plan
 from everlog.cli.text import json_line, print_error, warn
-from everlog.core.repair import FolderBackup, RepairPlan
+from everlog.core.plan.backup import FolderBackup
+from everlog.core.plan.plan import RepairPlan
 from everlog.errors import UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from everlog.aeron.archive.format.entry_checksums import kind_of
 from everlog.aeron.archive.maintenance.dry_run import DryRun
 from everlog.aeron.archive.maintenance.operations import Maintenance
-from everlog.aeron.archive.store import ArchiveStore
 from everlog.cli.archive.recordings import open_archive
 from everlog.cli.text import json_line, print_error, printable
 
@@ -42,23 +40,16 @@ def open_maintenance(folder: str, dry_run: bool) -> Iterator[Maintenance]:
         if dry_run:
             yield DryRun(store.folder)
             return
-        checksum = _entry_checksum(store)
-    with _open(folder, checksum) as archive:
+    with _open(folder) as archive:
         for line in archive.recovered:
             print_error(f"recovered: {line}")
-        yield archive
+        yield archive.maintenance
 
 
-def _open(folder: str, checksum: str) -> Archive:
+def _open(folder: str) -> Archive:
     from everlog.aeron import archive
 
-    return archive.open_archive(folder, checksum=checksum, catalog_file_sync_level=1)
-
-
-def _entry_checksum(store: ArchiveStore) -> str:
-    """The kind of checksum in the catalog's entries, so that changed entries get a new one of the same kind."""
-    entries = [] if store.folder.catalog is None else store.folder.catalog.entries
-    return next((kind for kind in map(kind_of, entries) if kind not in (None, "none")), None) or "none"
+    return archive.open_archive(folder, checksum=None, catalog_file_sync_level=1)
 
 
 @dataclass(slots=True)

@@ -17,7 +17,8 @@ from everlog.cli.cluster.node import Node, json_option
 from everlog.cli.repair import check_backup, print_plan
 from everlog.cli.text import json_line, print_error, warn
 from everlog.core.files.writable import writable
-from everlog.core.repair import FolderBackup, RepairPlan
+from everlog.core.plan.backup import FolderBackup
+from everlog.core.plan.plan import RepairPlan
 from everlog.errors import EverlogError, UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])

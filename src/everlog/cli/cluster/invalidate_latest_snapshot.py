@@ -10,7 +10,7 @@ from everlog.aeron.cluster.store import ClusterStore
 from everlog.aeron.cluster.tool.recording_log_plans import plan_invalidate
 from everlog.cli.cluster.change_options import ChangeOptions, change, change_options, given_recordings
 from everlog.cli.cluster.node import NOT_DONE, Node
-from everlog.core.repair import RepairPlan
+from everlog.core.plan.plan import RepairPlan
 from everlog.errors import EverlogError
 
 

@@ -22,7 +22,9 @@ from everlog.cli.jlogctl.arguments import (
 from everlog.cli.jlogctl.ownership import check_ownership
 from everlog.cli.jlogctl.segments import Wanted, show_segments
 from everlog.cli.text import print_error, printable, say, warn
-from everlog.core.repair import FolderBackup, RepairPlan, RepairStep
+from everlog.core.plan.backup import FolderBackup
+from everlog.core.plan.plan import RepairPlan
+from everlog.core.plan.step import RepairStep
 from everlog.core.report import Severity
 from everlog.errors import StoreUnavailable
 from everlog.jlog.format.layouts import JlogCheckpoint, JlogLegacyMetastore

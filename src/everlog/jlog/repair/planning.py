@@ -37,7 +37,8 @@ from typing import Any
 
 from everlog.core.files.storage import Storage
 from everlog.core.files.writable import WritableStorage, writable
-from everlog.core.repair import RepairPlan, RepairStep
+from everlog.core.plan.plan import RepairPlan
+from everlog.core.plan.step import RepairStep
 from everlog.core.report import Progress, Severity
 from everlog.errors import EverlogError, UsageError
 from everlog.jlog.format.checkpoints import read_checkpoints

@@ -15,7 +15,9 @@ from dataclasses import dataclass, field
 from everlog.core.columns import MAX_BATCH_BYTES, MAX_BATCH_ROWS
 from everlog.core.files.storage import ReadableFile
 from everlog.core.files.writable import WritableFile, WritableStorage
-from everlog.core.repair import Backup
+from everlog.core.plan.backup import Backup
+from everlog.core.plan.changed import changed
+from everlog.core.plan.step import FolderStep
 from everlog.errors import EverlogError, StoreUnavailable
 from everlog.jlog.format.framing import Header
 from everlog.jlog.format.layouts import JlogPreCommit
@@ -27,8 +29,6 @@ from everlog.jlog.reading.segments import SegmentReader
 from everlog.jlog.repair.segments import KeptBytes
 from everlog.jlog.repair.steps import (
     DRAFT_PREFIX,
-    JournalStep,
-    changed,
     chunks,
     journal_locked,
     keep,
@@ -38,9 +38,11 @@ from everlog.kernel.columns import RowSink
 
 
 @dataclass(frozen=True, kw_only=True)
-class SettleBuffer(JournalStep):
+class SettleBuffer(FolderStep):
     """The messages that are kept, at ``kept`` in the file. Where they are its first ones, only the field that says how
     much is in use is written; else the file is written anew, of the same size, and put in its place at once."""
+
+    after_crash = "the old buffer or the new one, and maybe a draft, which planning again deletes"
 
     old_head: bytes
     size: int
@@ -53,7 +55,7 @@ class SettleBuffer(JournalStep):
 
     def check(self) -> None:
         """See :class:`RepairStep`."""
-        self.expect_size(self.size)
+        self.expect_size(self.file, self.size)
         refuse_open(self.storage, PRE_COMMIT)
 
     def apply(self, backup: Backup | None) -> str:

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 from everlog.core.files.storage import ReadableFile
 from everlog.core.files.writable import WritableFile, WritableStorage, locked
-from everlog.core.repair import Backup, RepairStep, keep_part
+from everlog.core.plan.backup import COPY_BYTES, Backup, keep_part
+from everlog.core.plan.changed import changed
+from everlog.core.plan.step import FolderStep
 from everlog.errors import EverlogError, FileChanged, StoreUnavailable
 from everlog.jlog.format.framing import PLAIN, Framing
 from everlog.jlog.format.index import SegmentIndex, read_index
@@ -17,14 +19,13 @@ from everlog.jlog.format.names import METASTORE, index_name
 from everlog.jlog.repair.segments import KeptBytes, SegmentState, scan, stays_readable
 
 DRAFT_PREFIX = ".everlog-repair-"
-"""A segment that is written anew has a name with this, until it is complete."""
-COPY_BYTES = 1 << 20
+"""A rewritten segment's name starts with this until it is complete."""
 FILE_MODE = 0o640
 
 
 def refuse_open(storage: WritableStorage, name: str) -> None:
-    """Raises :class:`StoreUnavailable` when a process has the file open. Where the system does not tell, it is taken
-    for closed."""
+    """Raises :class:`StoreUnavailable` if a process has the file open. If the system can't say, the file counts as
+    closed."""
     if storage.exists(name) and storage.is_open_elsewhere(name):
         raise StoreUnavailable(
             name,
@@ -45,7 +46,7 @@ def journal_locked(storage: WritableStorage) -> Iterator[None]:
 
 
 def chunks(file: ReadableFile, start: int, end: int) -> Iterator[bytes]:
-    """The bytes of a part of a file. Raises :class:`FileChanged` when it has become shorter."""
+    """Yield the bytes of a part of a file. Raises :class:`FileChanged` if the file became shorter."""
     for at in range(start, end, COPY_BYTES):
         length = min(COPY_BYTES, end - at)
         data = file.read_at(at, length)
@@ -55,7 +56,7 @@ def chunks(file: ReadableFile, start: int, end: int) -> Iterator[bytes]:
 
 
 def keep(backup: Backup | None, file: ReadableFile, start: int = 0, end: int | None = None) -> None:
-    """Into the backup: a whole file, under its name, or a part, under its name and offset."""
+    """Back up a whole file under its name, or a part of it under its name and offset."""
     if backup is None:
         return
     size = file.size() if end is None else end
@@ -63,30 +64,12 @@ def keep(backup: Backup | None, file: ReadableFile, start: int = 0, end: int | N
         keep_part(backup, file, file.name if end is None else f"{file.name}@{start}", start, size)
 
 
-def changed(name: str, found: str, expected: str) -> FileChanged:
-    """A file that is not as it was when the repair was planned."""
-    return FileChanged(name, found=found, expected=f"{expected}, as when the repair was planned")
-
-
 @dataclass(frozen=True, kw_only=True)
-class JournalStep(RepairStep):
-    """A step on a journal's folder."""
-
-    storage: WritableStorage
-
-    def expect_size(self, size: int) -> None:
-        """Raises :class:`FileChanged`."""
-        if not self.storage.exists(self.file):
-            raise changed(self.file, "no file", f"{size} bytes")
-        now = self.storage.size(self.file)
-        if now != size:
-            raise changed(self.file, f"{now} bytes", f"{size} bytes")
-
-
-@dataclass(frozen=True, kw_only=True)
-class WriteMetastore(JournalStep):
+class WriteMetastore(FolderStep):
     """The metastore's fields: in place, in one write, for processes may have it mapped later on; one that is missing
     appears at once."""
+
+    after_crash = "the old fields or the new ones, maybe with surplus bytes, which planning again cuts off"
 
     old: bytes | None
     new: bytes
@@ -96,8 +79,7 @@ class WriteMetastore(JournalStep):
     def check(self) -> None:
         """See :class:`RepairStep`."""
         if self.old is None:
-            if self.storage.exists(METASTORE):
-                raise changed(METASTORE, "a file", "none")
+            self.expect_none(METASTORE)
             return
         refuse_open(self.storage, METASTORE)
         with self.storage.open(METASTORE) as file:
@@ -126,15 +108,16 @@ class WriteMetastore(JournalStep):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CreateSegment(JournalStep):
-    """The empty segment that the metastore says is written now."""
+class CreateSegment(FolderStep):
+    """Creates the empty segment that the metastore names as the one being written."""
+
+    after_crash = "the empty segment, or none"
 
     mode: int = FILE_MODE
 
     def check(self) -> None:
         """See :class:`RepairStep`."""
-        if self.storage.exists(self.file):
-            raise changed(self.file, "a file", "none")
+        self.expect_none(self.file)
 
     def apply(self, backup: Backup | None) -> str:
         """See :class:`RepairStep`."""
@@ -146,9 +129,11 @@ class CreateSegment(JournalStep):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MoveCheckpoint(JournalStep):
+class MoveCheckpoint(FolderStep):
     """A checkpoint: in place, in one write of eight bytes, under its lock, as its subscriber does; and under the
     metastore's, so that no segment that it moves back to is deleted meanwhile."""
+
+    after_crash = "the old position or the new one, maybe with surplus bytes, which planning again cuts off"
 
     old: bytes
     old_size: int
@@ -182,7 +167,7 @@ class MoveCheckpoint(JournalStep):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SegmentStep(JournalStep):
+class SegmentStep(FolderStep):
     """A change of a segment's data."""
 
     log: int
@@ -208,12 +193,14 @@ class SegmentStep(JournalStep):
 
 @dataclass(frozen=True, kw_only=True)
 class CutTail(SegmentStep):
-    """Damage behind the last message: cut in place, under the segment's lock. Writers may be at work: one that waits
-    for the lock finds the new end."""
+    """Cuts damage after the last message in place, under the segment's lock. Writers may be active: one that waits for
+    the lock finds the new end."""
+
+    after_crash = "the segment cut or not; once cut, maybe index entries past its end, which planning again finds"
 
     def check(self) -> None:
         """See :class:`RepairStep`."""
-        self.expect_size(self.state.size)
+        self.expect_size(self.file, self.state.size)
 
     def apply(self, backup: Backup | None) -> str:
         """See :class:`RepairStep`. The index goes after the cut, for what is damage may be known by it alone; a crash
@@ -234,6 +221,8 @@ class RewriteSegment(SegmentStep):
     """A segment without its damaged stretches, or with the headers of version 2: written anew beside it, then put in
     its place at once. Nobody may have it open, for a writer would go on in the old file."""
 
+    after_crash = "the old segment or the new one, maybe without its index; maybe a draft, which planning again deletes"
+
     to_plain: bool = False
 
     @property
@@ -243,7 +232,7 @@ class RewriteSegment(SegmentStep):
 
     def check(self) -> None:
         """See :class:`RepairStep`."""
-        self.expect_size(self.state.size)
+        self.expect_size(self.file, self.state.size)
         refuse_open(self.storage, self.file)
 
     def apply(self, backup: Backup | None) -> str:
@@ -300,11 +289,13 @@ class _PlainHeaders:
 
 @dataclass(frozen=True, kw_only=True)
 class DeleteSegment(SegmentStep):
-    """A finished segment without a message, and its index."""
+    """Deletes a finished segment without messages, and its index."""
+
+    after_crash = "the segment, maybe without its index, or neither"
 
     def check(self) -> None:
         """See :class:`RepairStep`."""
-        self.expect_size(self.state.size)
+        self.expect_size(self.file, self.state.size)
         refuse_open(self.storage, self.file)
 
     def apply(self, backup: Backup | None) -> str:
@@ -322,15 +313,17 @@ class DeleteSegment(SegmentStep):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeleteIndex(JournalStep):
-    """An index that is wrong; readers make it anew. Readers may be at work."""
+class DeleteIndex(FolderStep):
+    """Deletes a wrong index; readers build it again. Readers may be active."""
+
+    after_crash = "the index, empty or not, or none: readers build it again"
 
     log: int
     size: int
 
     def check(self) -> None:
         """See :class:`RepairStep`."""
-        self.expect_size(self.size)
+        self.expect_size(self.file, self.size)
 
     def apply(self, backup: Backup | None) -> str:
         """See :class:`RepairStep`."""
@@ -376,14 +369,16 @@ def remove_index(storage: WritableStorage, log: int) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeleteFile(JournalStep):
-    """A file that no process needs."""
+class DeleteFile(FolderStep):
+    """Deletes a file that no process needs."""
+
+    after_crash = "the file, or none"
 
     size: int
 
     def check(self) -> None:
         """See :class:`RepairStep`."""
-        self.expect_size(self.size)
+        self.expect_size(self.file, self.size)
         refuse_open(self.storage, self.file)
 
     def apply(self, backup: Backup | None) -> str:

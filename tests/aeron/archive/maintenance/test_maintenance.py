@@ -314,11 +314,11 @@ def test_where_nothing_lies_before_the_start_nothing_is_attached() -> None:
 @pytest.mark.parametrize(
     ("found", "why"),
     [
-        (content(131072, size=131040), "131040 bytes, expected a segment of 131072 bytes"),
+        (content(131072, size=131040), "131040 bytes; expected a segment of 131072 bytes"),
         (SegmentContent(131072), "no frame in the first term"),
-        (content(131072, stream_id=1002), "stream id 1002 in the first frame, expected 1001"),
-        (content(131072, term_id=-2), "term id -2 in the first frame, expected -1"),
-        (content(131072, term_offset=32), "term offset 32 in the first frame, expected 0"),
+        (content(131072, stream_id=1002), "stream id 1002 in the first frame; expected 1001"),
+        (content(131072, term_id=-2), "term id -2 in the first frame; expected -1"),
+        (content(131072, term_offset=32), "term offset 32 in the first frame; expected 0"),
         (
             content(131072, fault=Fault("unset-frame", "7-131072.rec", 640, "no frame (zeros)", "a frame")),
             "no frame (zeros) (unset-frame at offset 640)",
@@ -417,14 +417,14 @@ def test_an_empty_recording_has_nothing_to_migrate() -> None:
         (state(7, stop=262144 - 32), state(8, start=262144 - 32), "inside of a segment"),
         (state(7, stop=65536), state(8, start=65536), "inside of a segment of recording 7"),
         (state(7, stop=262144, stop_timestamp=-1), state(8, start=262144), "truncate it to 262144 again"),
-        (state(7, start=262144), state(8, stop=262144, stop_timestamp=-1), "recording 8: found a truncation"),
+        (state(7, start=262144), state(8, stop=262144, stop_timestamp=-1), "recording 8: a truncation"),
         (state(7, stop=262144, replays=(0,)), state(8, start=262144), "1 active replays"),
-        (state(7, stop=262144, bases=(131072,)), state(8, start=262144), "7-0.rec: found no file"),
-        (state(7, stop=262144), state(8, start=262144, bases=(0, 262144)), "8-0.rec: found a file"),
+        (state(7, stop=262144, bases=(131072,)), state(8, start=262144), "7-0.rec: no file"),
+        (state(7, stop=262144), state(8, start=262144, bases=(0, 262144)), "8-0.rec: a file"),
         (state(7, stop=262144, bases=(0, 131072, 262144)), state(8, start=262144), "frames behind the stop position"),
-        (state(7, start=262144), state(8, stop=262144, bases=(0, 131072, 262144)), "8-262144.rec: found a file"),
+        (state(7, start=262144), state(8, stop=262144, bases=(0, 131072, 262144)), "8-262144.rec: a file"),
         (state(7, stop=262144), state(8, start=262144, mtu_length=1024), "an MTU of 1408 bytes"),
-        (state(7, stop=262144), state(8, start=262144, stream_id=3), "stream id 1001, expected stream id 3"),
+        (state(7, stop=262144), state(8, start=262144, stream_id=3), "stream id 1001; expected stream id 3"),
         (state(7, stop=262144), state(8, start=262144, initial_term_id=0), "initial term id -3"),
         (state(7, stop=262144), state(8, start=262144, term_buffer_length=131072), "terms of 65536 bytes"),
         (state(7, stop=262144), state(8, start=262144, segment_file_length=262144), "segments of 131072 bytes"),
@@ -446,10 +446,10 @@ def test_a_stream_that_goes_on_may_extend_the_recording() -> None:
 @pytest.mark.parametrize(
     ("extension", "why"),
     [
-        (Extension(393824, -3, 65536, 1408), "join position 393824, expected 393856"),
-        (Extension(393856, -2, 65536, 1408), "initial term id -2, expected -3"),
-        (Extension(393856, -3, 131072, 1408), "term length 131072, expected 65536"),
-        (Extension(393856, -3, 65536, 1376), "MTU 1376, expected 1408"),
+        (Extension(393824, -3, 65536, 1408), "join position 393824; expected 393856"),
+        (Extension(393856, -2, 65536, 1408), "initial term id -2; expected -3"),
+        (Extension(393856, -3, 131072, 1408), "term length 131072; expected 65536"),
+        (Extension(393856, -3, 65536, 1376), "MTU 1376; expected 1408"),
     ],
 )
 def test_a_stream_that_does_not_fit_may_not(extension: Extension, why: str) -> None:

@@ -330,8 +330,8 @@ def test_an_unknown_recording_is_none() -> None:
         (lambda data: bytes(SEGMENT), "no frame in the first term"),
         (lambda data: data[:2048] + bytes(1024) + data[3072:], "unset-frame at offset 2048"),
         (lambda data: data[:2048] + bytes(SEGMENT - 2048), "no frame"),
-        (lambda data: files()["2-65536.rec"], "term id 0 in the first frame, expected -1"),
-        (lambda data: files()["0-0.rec"], "stream id 10 in the first frame, expected 11"),
+        (lambda data: files()["2-65536.rec"], "term id 0 in the first frame; expected -1"),
+        (lambda data: files()["0-0.rec"], "stream id 10 in the first frame; expected 11"),
         (lambda data: data[:8] + b"\x20" + data[9:], "term offset 32"),
     ],
 )

@@ -13,11 +13,11 @@ import functools
 import threading
 
 from everlog.aeron.archive.archive import Archive
-from everlog.aeron.archive.folder.recordings import Recording
-from everlog.aeron.archive.folder.scan import ScanContext
-from everlog.aeron.archive.maintenance.operations import Maintenance
-from everlog.aeron.archive.maintenance.segment_changes import finish_truncations
-from everlog.aeron.archive.recording.events import Events, RecordingSignal, SignalEvent
+from everlog.aeron.archive.maintenance.changes import Change
+from everlog.aeron.archive.maintenance.operations import MaintainedFolder, Maintenance
+from everlog.aeron.archive.maintenance.recording_state import RecordingState
+from everlog.aeron.archive.maintenance.segment_changes import apply, finish_truncations
+from everlog.aeron.archive.recording.events import RecordingSignal
 from everlog.aeron.archive.recording.options import ArchiveOptions
 from everlog.aeron.archive.repair.recovery import recover
 from everlog.aeron.archive.store import ArchiveStore
@@ -54,22 +54,28 @@ class Folder(Maintenance):
 
     def __init__(self, storage: WritableStorage, sync_level: int = 0) -> None:
         recover(storage)
-        self.options = ArchiveOptions(catalog_file_sync_level=sync_level)
         self._storage = storage
+        self._sync_level = sync_level
         self._catalog = CatalogWriter.open(storage, CatalogOptions(capacity=4096, sync_level=sync_level))
         finish_truncations(self._catalog, storage)
-        self._events = Events()
-        self._lock = threading.RLock()
-        self._recorders = {}
-        self._replays = set()
         self.signals: list[tuple[int, RecordingSignal]] = []
-        self._events.listen(lambda e: self.signals.append((e.recording_id, e.signal)) if type(e) is SignalEvent else 0)
+        folder = MaintainedFolder(
+            files=storage,
+            state_of=self._state_of,
+            context_of=lambda recording: ArchiveStore.open(storage, {}).folder.scan_context(recording),
+            check=lambda: None,
+            lock=threading.RLock(),
+        )
+        super().__init__(folder, self._apply_change, self._signal)
 
-    def _check(self) -> None:
-        pass
+    def _state_of(self, recording_id: int) -> RecordingState:
+        return RecordingState.of(self._catalog.recording(recording_id), self._storage.names(), None, [])
 
-    def _context(self, recording: Recording) -> ScanContext:
-        return ArchiveStore.open(self._storage, {}).folder.scan_context(recording)
+    def _apply_change(self, change: Change) -> None:
+        apply(change, self._catalog, self._storage, self._sync_level)
+
+    def _signal(self, change: Change) -> None:
+        self.signals += [(signal.recording_id, signal.signal) for signal in change.signals]
 
 
 def positions(storage: Storage) -> dict[int, tuple[int, int | None] | str]:

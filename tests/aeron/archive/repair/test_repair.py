@@ -24,7 +24,7 @@ from everlog.aeron.layouts import (
     SbeMessageHeader,
 )
 from everlog.core.files.storage import Storage
-from everlog.core.repair import FolderBackup
+from everlog.core.plan.backup import FolderBackup
 from everlog.errors import FileChanged, StoreUnavailable, WriteFailed
 from everlog.testing.fuzz.mutations import mutate
 from everlog.testing.series import Series

@@ -15,7 +15,7 @@ from everlog.aeron.archive.tool.migration import plan_migrate
 from everlog.aeron.archive.tool.orphans import plan_delete_orphans
 from everlog.aeron.archive.tool.states import plan_state
 from everlog.aeron.archive.tool.verification import plan_fix
-from everlog.core.repair import RepairPlan
+from everlog.core.plan.plan import RepairPlan
 from everlog.core.report import Fault, Severity
 from everlog.testing.storage.memory import MemoryStorage
 

@@ -12,7 +12,7 @@ from everlog.aeron.archive.format.catalog import read_catalog
 from everlog.aeron.archive.tool.undo import plan_undo
 from everlog.core.files.storage import LocalStorage
 from everlog.core.files.writable import DRAFT_PREFIX
-from everlog.core.repair import FolderBackup
+from everlog.core.plan.backup import FolderBackup
 from everlog.errors import EverlogError, WriteFailed
 from everlog.testing.series import Series
 from everlog.testing.storage.crashing import CrashingStorage

@@ -29,7 +29,7 @@ from everlog.aeron.archive.tool.undo import plan_undo
 from everlog.aeron.archive.tool.verification import plan_fix
 from everlog.core.files.storage import LocalStorage
 from everlog.core.files.writable import LocalWritableStorage
-from everlog.core.repair import FolderBackup
+from everlog.core.plan.backup import FolderBackup
 from everlog.core.report import Fault
 from everlog.errors import (
     CorruptData,

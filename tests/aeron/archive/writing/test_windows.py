@@ -154,7 +154,7 @@ def test_a_frame_without_its_length_is_none(tmp_path: Path, payload: bytes) -> N
         end = recorder.recorded_position
         recorder.append(payload)
         recorder.abandon()
-        made._recorders.clear()
+        made._recordings.recorders.clear()
     with (tmp_path / "a" / "0-0.rec").open("r+b") as file:
         file.seek(end)
         file.write(bytes(8))

@@ -21,7 +21,8 @@ from everlog.aeron.cluster.tool.recording_log_plans import (
 )
 from everlog.core.files.storage import LocalStorage
 from everlog.core.files.writable import LocalWritableStorage
-from everlog.core.repair import FolderBackup, RepairPlan
+from everlog.core.plan.backup import FolderBackup
+from everlog.core.plan.plan import RepairPlan
 from everlog.errors import CorruptData, FileChanged, StoreUnavailable, UsageError, WriteFailed
 from everlog.testing.storage.crashing import CrashingStorage
 from everlog.testing.storage.faulty_writes import FaultyWrites, WriteFaults

@@ -1,4 +1,4 @@
-"""Whether an archive runs in a folder: those who change it are not to meet one."""
+"""Detects an archive that runs in a folder, so that nobody changes the folder under it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from everlog.core.files.writable import WritableStorage
 from everlog.errors import EverlogError, StoreUnavailable
 
 MARK_HEAD_BYTES = 4096
-"""So much of a mark file has its header and texts."""
+"""Bytes of a mark file that hold its header and texts."""
 
 
 def load_mark_head(storage: Storage) -> ArchiveMark | None:
-    """The header and texts of the mark file; ``None`` where there is none. Raises :class:`CorruptData`,
+    """Read the header and texts of the mark file; ``None`` if there is no mark file. Raises :class:`CorruptData`,
     :class:`StoreUnavailable`."""
     place = mark_storage(storage)
     if not place.exists(MARK_NAME):
@@ -26,8 +26,8 @@ def load_mark_head(storage: Storage) -> ArchiveMark | None:
 def refuse_running(
     storage: WritableStorage, clock: Clock = now_ms, *, files: tuple[str, ...] = (CATALOG_NAME,)
 ) -> None:
-    """Raises :class:`StoreUnavailable` when an archive said within ten seconds that it runs here, or a process has one
-    of ``files`` open, as one has that runs. An archive that starts at this very moment is not seen."""
+    """Raises :class:`StoreUnavailable` if an archive's last heartbeat is less than ten seconds old, or a process has
+    one of ``files`` open, as a running archive does. An archive that starts at this very moment is not detected."""
     try:
         mark = load_mark_head(storage)
     except EverlogError:

@@ -1,58 +1,54 @@
-"""What an open archive does to recordings that are there: they are cut, their oldest segments go or come back, they are
-joined and removed. What is decided, and in which order it is done, is in
-:mod:`everlog.aeron.archive.maintenance.maintenance`."""
+"""Maintenance of existing recordings, for an archive that brings its own state and applies the changes itself.
+:mod:`everlog.aeron.archive.maintenance.maintenance` decides what is done, and in which order."""
 
 from __future__ import annotations
 
-import threading
-from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 
 from everlog.aeron.archive.folder.boundaries import is_frame_boundary
 from everlog.aeron.archive.folder.recordings import Recording
 from everlog.aeron.archive.folder.scan import ScanContext
 from everlog.aeron.archive.maintenance import maintenance, migration
 from everlog.aeron.archive.maintenance.changes import Change
-from everlog.aeron.archive.maintenance.recording_state import RecordingState, ReplayState, SegmentContent
-from everlog.aeron.archive.maintenance.segment_changes import apply, inspect_segment
-from everlog.aeron.archive.recording.events import Events
-from everlog.aeron.archive.recording.options import ArchiveOptions
-from everlog.aeron.archive.recording.replay import Replay
-from everlog.aeron.archive.writing.catalog_writer import CatalogWriter
-from everlog.aeron.archive.writing.recorder import Recorder
+from everlog.aeron.archive.maintenance.recording_state import RecordingState, SegmentContent
+from everlog.aeron.archive.maintenance.segment_changes import inspect_segment
 from everlog.core.files.storage import Storage
-from everlog.core.files.writable import WritableStorage
 from everlog.core.options import check_type
 
 
-class Maintenance(ABC):
-    """The part of :class:`~everlog.aeron.archive.archive.Archive` that is about recordings that are there.
+@dataclass(frozen=True, kw_only=True)
+class MaintainedFolder:
+    """The archive that maintenance is decided for. ``state_of`` gives a recording's present state, ``context_of`` how
+    to read it; ``check`` raises if the folder is no longer the archive's own; ``lock`` is held from the decision until
+    it is applied."""
+
+    files: Storage
+    state_of: Callable[[int], RecordingState]
+    context_of: Callable[[Recording], ScanContext]
+    check: Callable[[], None]
+    lock: AbstractContextManager[object]
+
+
+class Maintenance:
+    """Truncates, purges, attaches, detaches, joins and deletes existing recordings: decides, then applies by the
+    function that it was given. ``report`` gets each applied change, without the lock.
 
     All methods raise :class:`UnknownStream`, :class:`~everlog.aeron.archive.recording.refusals.ArchiveError` with the
-    reason (nothing was changed then), :class:`StoreUnavailable` when the folder is not the archive's own any more, and
-    :class:`WriteFailed`: what was done until then stands, no frame that was to stay is touched, and the same again
-    finishes it. They hold up recordings that start or stop meanwhile, not those that go on."""
+    reason (nothing was changed then), :class:`StoreUnavailable` if the folder is no longer the archive's own, and
+    :class:`WriteFailed`: what was done until then stands, no frame that was to stay is touched, and repeating the call
+    finishes it. They delay recordings that start or stop at the same time, not those that continue."""
 
-    options: ArchiveOptions
-    _storage: WritableStorage
-    _catalog: CatalogWriter
-    _events: Events
-    _lock: threading.RLock
-    _recorders: dict[int, Recorder]
-    _replays: set[Replay]
-
-    @property
-    def _files(self) -> Storage:
-        """What is read."""
-        return self._storage
-
-    @abstractmethod
-    def _check(self) -> None:
-        """Raises :class:`StoreUnavailable` when the folder is not the archive's own any more."""
-
-    @abstractmethod
-    def _context(self, recording: Recording) -> ScanContext:
-        """How to read a recording as it is now."""
+    def __init__(
+        self,
+        folder: MaintainedFolder,
+        apply: Callable[[Change], None],
+        report: Callable[[Change], None] = lambda change: None,
+    ) -> None:
+        self._folder = folder
+        self._apply = apply
+        self._report = report
 
     def truncate_recording(self, recording_id: int, position: int) -> int:
         """Cut off everything behind ``position``, the end of a frame of a stopped recording; the count of files that
@@ -61,8 +57,8 @@ class Maintenance(ABC):
         check_type("position", position, int, "a whole number")
 
         def decide(state: RecordingState) -> Change:
-            context = self._context(state.recording)
-            return maintenance.truncate(state, position, lambda at: is_frame_boundary(self._files, context, at))
+            context = self._folder.context_of(state.recording)
+            return maintenance.truncate(state, position, lambda at: is_frame_boundary(self._folder.files, context, at))
 
         return self._do(decide, recording_id)
 
@@ -76,9 +72,9 @@ class Maintenance(ABC):
     ) -> int:
         """The highest start position that ``purge_segments`` takes now, so that nothing from ``before_position`` on,
         and nothing of the last ``keep_bytes``, goes; the start position where nothing can go."""
-        with self._lock:
-            self._check()
-            return maintenance.purge_position(self._state(recording_id), before_position, keep_bytes)
+        with self._folder.lock:
+            self._folder.check()
+            return maintenance.purge_position(self._folder.state_of(recording_id), before_position, keep_bytes)
 
     def purge_segments(self, recording_id: int, new_start_position: int) -> int:
         """Let a recording start at the beginning of another segment, and delete the segments before; the count of
@@ -105,52 +101,26 @@ class Maintenance(ABC):
         stops where it begins; the count of files that were moved."""
 
         def decide(source: RecordingState) -> Change:
-            return migration.migrate_segments(source, self._state(target_id), self._inspect)
+            return migration.migrate_segments(source, self._folder.state_of(target_id), self._inspect)
 
         return self._do(decide, source_id)
 
     def _do(self, decide: Callable[[RecordingState], Change], recording_id: int) -> int:
-        with self._lock:
-            self._check()
-            change = decide(self._state(recording_id))
-            self._carry_out(change)
-        self._tell(change)  # without the lock: who listens may wait for a thread that waits for it
+        with self._folder.lock:
+            self._folder.check()
+            change = decide(self._folder.state_of(recording_id))
+            self._apply(change)
+        self._report(change)  # without the lock: a listener may wait for a thread that waits for it
         return change.count
-
-    def _carry_out(self, change: Change) -> None:
-        for replay in [r for r in self._open_replays() if r.recording_id in change.ends_replays]:
-            replay.close()
-        apply(change, self._catalog, self._storage, self.options.catalog_file_sync_level or 0)
-
-    def _tell(self, change: Change) -> None:
-        for signal in change.signals:
-            self._events.tell(signal)
 
     def segments_before(self, recording_id: int, position: int) -> list[tuple[int, int, str]]:
         """The recording's segment files that end at ``position`` or before: start and end position, and name."""
-        with self._lock:
-            self._check()
-            state = self._state(recording_id)
+        with self._folder.lock:
+            self._folder.check()
+            state = self._folder.state_of(recording_id)
         length = state.segments.segment_length
         bases = (base for base in state.bases if state.first_base <= base <= position - length)
         return [(max(base, state.start), base + length, state.name(base)) for base in bases]
 
-    def _open_replays(self) -> set[Replay]:
-        """Copied in one step: replays close in threads that don't have the lock."""
-        return self._replays.copy()
-
-    def _recording(self, recording_id: int) -> Recording:
-        return self._catalog.recording(recording_id)
-
-    def _state(self, recording_id: int) -> RecordingState:
-        """Names are read anew: somebody may have brought files to be attached."""
-        recording = self._recording(recording_id)
-        recorder = self._recorders.get(recording_id)
-        replays = [
-            ReplayState(r.position, r.segment_base) for r in self._open_replays() if r.recording_id == recording_id
-        ]
-        recorded = None if recorder is None else recorder.recorded_position
-        return RecordingState.of(recording, self._files.names(), recorded, replays)
-
     def _inspect(self, state: RecordingState, base: int) -> SegmentContent:
-        return inspect_segment(self._files, state, base)
+        return inspect_segment(self._folder.files, state, base)

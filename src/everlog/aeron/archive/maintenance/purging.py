@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from everlog.aeron.archive.folder.recordings import Recording
-from everlog.aeron.archive.maintenance.operations import Maintenance
 from everlog.aeron.archive.maintenance.segment_sink import Segment, SegmentSink
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.core.files.storage import LocalStorage
 from everlog.core.report import Fault, Severity
 from everlog.core.store import raise_fault
+
+
+class SegmentPurger(Protocol):
+    """An open archive, or its :class:`~everlog.aeron.archive.maintenance.operations.Maintenance`."""
+
+    def segments_before(self, recording_id: int, position: int) -> list[tuple[int, int, str]]:
+        """See :meth:`Maintenance.segments_before`."""
+
+    def purge_segments(self, recording_id: int, new_start_position: int) -> int:
+        """See :meth:`Maintenance.purge_segments`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +64,14 @@ def _raise_damage(fault: Fault) -> None:
 
 
 def purge(
-    keeper: Maintenance, storage: LocalStorage, recording_id: int, new_start: int, hand_over: SegmentSink | None
+    archive: SegmentPurger, storage: LocalStorage, recording_id: int, new_start: int, hand_over: SegmentSink | None
 ) -> Iterator[PurgedSegment]:
     """Let a recording start at ``new_start`` and delete the segments before, one after another, the oldest first; each
     is given when it is gone. With ``hand_over`` each is handed over first: where that fails, or the process is killed,
     this segment and those behind it are still the recording's. Raises as :meth:`Maintenance.purge_segments` and
     :meth:`SegmentSink.give` do."""
-    for start, end, name in keeper.segments_before(recording_id, new_start):
+    for start, end, name in archive.segments_before(recording_id, new_start):
         segment = Segment(recording_id, name, start, end)
         taken_by = None if hand_over is None else hand_over.give(storage, segment)
-        keeper.purge_segments(recording_id, end)
+        archive.purge_segments(recording_id, end)
         yield PurgedSegment(segment, taken_by)

@@ -1,4 +1,4 @@
-"""What happens in an archive, told to whom it concerns: by callbacks, or as an iterator.
+"""Events of an archive, delivered to callbacks or as an iterator.
 
 Source: aeron-archive-codecs.xml: RecordingStarted, RecordingProgress, RecordingStopped, RecordingSignalEvent.
 """
@@ -19,7 +19,7 @@ _log = logging.getLogger("everlog.aeron.archive")
 
 
 class RecordingSignal(Enum):
-    """What became of a recording."""
+    """What happened to a recording."""
 
     START = 0
     STOP = 1
@@ -33,7 +33,7 @@ class RecordingSignal(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RecordingStarted:
-    """A recording was started, or an old one extended."""
+    """A recording was started or extended."""
 
     recording_id: int
     start_position: int
@@ -45,7 +45,7 @@ class RecordingStarted:
 
 @dataclass(frozen=True, slots=True)
 class RecordingProgress:
-    """All up to ``position`` is recorded. Of several that nobody has taken yet only the last one is kept."""
+    """Everything up to ``position`` is recorded. An event stream keeps only the latest one of each recording."""
 
     recording_id: int
     start_position: int
@@ -63,7 +63,7 @@ class RecordingStopped:
 
 @dataclass(frozen=True, slots=True)
 class SignalEvent:
-    """A signal; ``position`` is -1 where it concerns none."""
+    """A signal; ``position`` is -1 if the signal has none."""
 
     recording_id: int
     position: int
@@ -75,7 +75,7 @@ Callback = Callable[[Event], None]
 
 
 class EventStream:
-    """Events, oldest first, for one thread to take. Iterating waits for the next one, until the archive is closed."""
+    """Events for one thread, oldest first. Iterating waits for the next one and ends when the archive is closed."""
 
     def __init__(self, events: Events) -> None:
         self._events = events
@@ -96,7 +96,7 @@ class EventStream:
             self._changed.notify()
 
     def take(self, timeout_s: float | None = None) -> Event | None:
-        """The next event; ``None`` when none came in time, or the archive was closed."""
+        """Return the next event; ``None`` if none came in time, or the archive was closed."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         with self._changed:
             while not self._waiting and not self._is_closed:
@@ -112,7 +112,7 @@ class EventStream:
             return event
 
     def close(self) -> None:
-        """Take no more; whoever waits is let go."""
+        """Receive no more events; a waiting thread returns."""
         self._events.forget(self._put)
         self._events.forget_stream(self)
         with self._changed:
@@ -133,7 +133,7 @@ class EventStream:
 
 
 class Events:
-    """Who listens to an archive."""
+    """The listeners of an archive."""
 
     def __init__(self) -> None:
         self._callbacks: tuple[Callback, ...] = ()
@@ -146,29 +146,29 @@ class Events:
             self._callbacks += (callback,)
 
     def forget(self, callback: Callback) -> None:
-        """Call it no more."""
+        """Stop calling ``callback``."""
         with self._lock:
             self._callbacks = tuple(c for c in self._callbacks if c != callback)
 
     def stream(self) -> EventStream:
-        """The events from now on."""
+        """Return a stream of the events from now on."""
         stream = EventStream(self)
         with self._lock:
             self._streams += (stream,)
         return stream
 
     def forget_stream(self, stream: EventStream) -> None:
-        """Nobody takes from it any more."""
+        """Stop delivering to ``stream``."""
         with self._lock:
             self._streams = tuple(s for s in self._streams if s is not stream)
 
     @property
     def has_listeners(self) -> bool:
-        """Whether it is worth making an event."""
+        """Whether anybody would receive an event."""
         return bool(self._callbacks)
 
-    def tell(self, event: Event) -> None:
-        """Tell everybody."""
+    def publish(self, event: Event) -> None:
+        """Deliver an event to all listeners."""
         for callback in self._callbacks:
             try:
                 callback(event)
@@ -176,6 +176,6 @@ class Events:
                 _log.exception("a listener failed on %s", event)
 
     def close(self) -> None:
-        """Let go who waits."""
+        """Close all streams."""
         for stream in self._streams:
             stream.close()

@@ -1,35 +1,39 @@
-"""How an archive writes."""
+"""The options of an archive that is open for writing."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
-from everlog.aeron.archive.format.catalog_bytes import CHECKSUMS
 from everlog.aeron.archive.writing.catalog_writer import DEFAULT_CAPACITY, CatalogOptions
 from everlog.aeron.frames.constants import MAX_SEGMENT_LENGTH, MIN_TERM_LENGTH, is_power_of_two
 from everlog.aeron.mark_file import LIVENESS_TIMEOUT_MS
 from everlog.core.files.durability import Durability
 from everlog.errors import UsageError
 
+Checksum = Literal["none", "crc32", "crc32c"]
+CHECKSUM_KINDS: tuple[Checksum, ...] = get_args(Checksum)
+DurabilityName = Literal["written", "synced"]
 DEFAULT_SEGMENT_LENGTH = 128 << 20
 MAX_TIMEOUT_S = 3600
 
 
 @dataclass(frozen=True, kw_only=True)
 class ArchiveOptions:
-    """``durability``: what is certain when an append returns, ``written`` or ``synced``; or Aeron's ``file_sync_level``
+    """``durability``: what an append guarantees on return, ``written`` or ``synced``; or Aeron's ``file_sync_level``
     (0 to 2; 0 is ``written``) and ``catalog_file_sync_level`` (at least that). ``segment_length``: bytes of a new
     recording's files, a power of two, at least its term's length. ``checksum`` over frames and catalog entries:
-    ``none``, ``crc32`` or ``crc32c``; nothing in the folder tells it, so say the same each time. ``catalog_capacity``:
-    bytes. ``liveness_timeout_s``: so long an owner that was killed keeps the folder. ``flush_interval_s``: so long
-    messages that were offered wait at most. Both are at most an hour.
+    ``none``, ``crc32`` or ``crc32c``; the folder does not record it, so give the same each time, or ``None`` for the
+    one that the catalog's entries have. ``catalog_capacity``: bytes. ``liveness_timeout_s``: how long the folder stays
+    locked after its owner is killed. ``flush_interval_s``: how long offered messages wait at most. Both are at most an
+    hour.
     """
 
-    durability: Durability | str | None = None
+    durability: Durability | DurabilityName | None = None
     file_sync_level: int | None = None
     catalog_file_sync_level: int | None = None
     segment_length: int = DEFAULT_SEGMENT_LENGTH
-    checksum: str = "none"
+    checksum: Checksum | None = "none"
     catalog_capacity: int = DEFAULT_CAPACITY
     liveness_timeout_s: float = LIVENESS_TIMEOUT_MS / 1000
     flush_interval_s: float = 0.05
@@ -51,8 +55,8 @@ class ArchiveOptions:
         ):
             expected = f"a power of two from {MIN_TERM_LENGTH} to {MAX_SEGMENT_LENGTH}"
             raise UsageError("segment_length", found=str(self.segment_length), expected=expected)
-        if self.checksum != "none" and self.checksum not in CHECKSUMS:
-            raise UsageError("checksum", found=repr(self.checksum), expected=f"none, {', '.join(CHECKSUMS)}")
+        if self.checksum is not None and self.checksum not in CHECKSUM_KINDS:
+            raise UsageError("checksum", found=repr(self.checksum), expected="'none', 'crc32' or 'crc32c'")
         for name in ("liveness_timeout_s", "flush_interval_s"):
             if not 0 <= getattr(self, name) <= MAX_TIMEOUT_S:
                 raise UsageError(name, found=str(getattr(self, name)), expected=f"0 to {MAX_TIMEOUT_S} seconds")
@@ -65,13 +69,13 @@ class ArchiveOptions:
     def catalog(self) -> CatalogOptions:
         """Those of the catalog."""
         level = self.catalog_file_sync_level or 0
-        return CatalogOptions(capacity=self.catalog_capacity, checksum=self.checksum, sync_level=level)
+        return CatalogOptions(capacity=self.catalog_capacity, checksum=self.checksum or "none", sync_level=level)
 
 
 def _durability(value: Durability | str) -> Durability:
     known = (Durability.WRITTEN, Durability.SYNCED)
     if value not in known:
-        raise UsageError("durability", found=repr(str(value)), expected="written or synced")
+        raise UsageError("durability", found=repr(str(value)), expected="'written' or 'synced'")
     return Durability(value)
 
 

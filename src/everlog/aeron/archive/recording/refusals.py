@@ -1,4 +1,4 @@
-"""What an archive refuses to do, with the code under which its clients know the reason.
+"""The error for an operation that an archive refuses, with the error code of Aeron's protocol.
 
 Source: ArchiveException, ArchiveConductor.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Self
 
-from everlog.errors import UsageError
+from everlog.errors import EverlogError, UsageError
 
 
 class ErrorCode(IntEnum):
@@ -34,10 +34,11 @@ class ErrorCode(IntEnum):
 
 
 class ArchiveError(UsageError):
-    """An operation that an archive does not do now, or not with these values; nothing was changed. ``code`` is what an
-    archive's client is told."""
+    """An operation that an archive refuses now, or with these values; nothing was changed. ``code`` is the error code
+    that an archive sends to its client."""
 
     code: ErrorCode = ErrorCode.GENERIC
+    _sentence = EverlogError._sentence
 
     def coded(self, code: ErrorCode) -> Self:
         """The same, with that code."""

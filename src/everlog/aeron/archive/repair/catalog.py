@@ -17,12 +17,13 @@ from everlog.aeron.archive.format.catalog_bytes import Descriptor, encode_entry,
 from everlog.aeron.archive.format.catalog_file import refuse_beyond
 from everlog.aeron.archive.format.segments import SegmentReader
 from everlog.aeron.archive.repair.ends import TailFingerprint, fingerprint_of
-from everlog.aeron.archive.repair.steps import ArchiveStep, changed
+from everlog.aeron.archive.repair.steps import OfflineStep
 from everlog.aeron.archive.writing.catalog_writer import DEFAULT_CAPACITY
 from everlog.aeron.frames.constants import FLAG_BEGIN, FLAG_END, HEADER_LENGTH, TYPE_DATA, align
 from everlog.aeron.layouts import DataHeader
 from everlog.core.files.writable import WritableStorage
-from everlog.core.repair import Backup, keep_file
+from everlog.core.plan.backup import Backup, keep_file
+from everlog.core.plan.changed import changed
 from everlog.kernel.crc32 import IEEE, Crc32
 
 UNKNOWN_CHANNEL = "aeron:ipc?alias=unknown"
@@ -37,17 +38,18 @@ CATALOG_MODE = 0o644
 
 
 @dataclass(frozen=True, kw_only=True)
-class RebuildCatalog(ArchiveStep):
+class RebuildCatalog(OfflineStep):
     """Puts a new catalog in the place of the old one, at once: a crash leaves the old one, or the new one, which may be
     too short still; who writes to it lengthens it."""
+
+    after_crash = "the old catalog, or the new one, maybe too short: opening it for writing lengthens it"
 
     old: TailFingerprint | None
     new: bytes = field(repr=False)
     capacity: int
 
-    def check(self) -> None:
-        """See :class:`RepairStep`."""
-        super().check()
+    def compare(self) -> None:
+        """See :class:`ArchiveStep`."""
         is_there = self.storage.exists(CATALOG_NAME)
         if self.old is None or not is_there:
             if is_there or self.old is not None:

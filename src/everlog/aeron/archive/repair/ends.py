@@ -73,7 +73,7 @@ class RecoveredEnd:
     """Where an active recording ends, and what must be done before writing can go on there.
 
     ``torn`` names what follows the end in the same file, and ``tail`` gives its bytes. ``has_hole``: frames follow a
-    hole. ``behind`` lists the files after the last one: zeros (``byte_count`` 0), or frames that follow a hole.
+    hole. ``after`` lists the files after the last one: zeros (``byte_count`` 0), or frames that follow a hole.
     ``short`` is the last file if it is shorter than ``segment_length``. ``missing`` names the file to make if the owner
     died after it filled one file and before it made the next. ``damaged`` gives the positions of bad frames that stay
     because good ones follow.
@@ -85,7 +85,7 @@ class RecoveredEnd:
     torn: str | None = None
     has_hole: bool = False
     tail: TailFingerprint | None = None
-    behind: tuple[TailFingerprint, ...] = ()
+    after: tuple[TailFingerprint, ...] = ()
     short: TailFingerprint | None = None
     missing: str | None = None
     damaged: tuple[int, ...] = ()
@@ -279,7 +279,7 @@ def _with_fingerprints(
         here = fingerprint_of(storage, segments.name(base), end - base)
         tail = here if here.byte_count else None
         short = here if here.size < length else None
-    behind = tuple(fingerprint_of(storage, segments.name(other), 0) for other in sorted(bases) if other > base)
+    after = tuple(fingerprint_of(storage, segments.name(other), 0) for other in sorted(bases) if other > base)
     torn = has_frames = None
     if tail is not None:
         has_frames = any_frame(storage, segments, recording, end + HEADER_LENGTH, base + length)
@@ -290,9 +290,9 @@ def _with_fingerprints(
         end,
         length,
         torn=torn,
-        has_hole=bool(has_frames) or any(f.byte_count for f in behind),
+        has_hole=bool(has_frames) or any(f.byte_count for f in after),
         tail=tail,
-        behind=behind,
+        after=after,
         short=short,
         missing=missing,
         damaged=walked.damaged,

@@ -48,7 +48,8 @@ from everlog.aeron.archive.repair.steps import WATCHED, EraseTail, RemoveFile, R
 from everlog.aeron.archive.verify.archive import verify
 from everlog.aeron.frames.constants import NULL_POSITION
 from everlog.core.files.writable import DRAFT_PREFIX, writable
-from everlog.core.repair import NOTHING, RepairPlan, RepairStep
+from everlog.core.plan.plan import RepairPlan
+from everlog.core.plan.step import NOTHING, RepairStep
 from everlog.core.report import Fault, Progress, Severity
 
 _CATALOG_CODES = frozenset(
@@ -175,7 +176,7 @@ class _Planner:
         self.stops[recording.recording_id] = Stop(recording.recording_id, NULL_POSITION, end.stop_position)
         self._mend(stream=stream, segments=segments, start=end.stop_position)
         yield from file_steps(self.storage, end, is_owner=False)
-        done = {fingerprint.file for fingerprint in (end.tail, end.short, *end.behind) if fingerprint is not None}
+        done = {fingerprint.file for fingerprint in (end.tail, end.short, *end.after) if fingerprint is not None}
         yield from self._lengthen(recording, segments, done)
 
     def _lengthen(self, recording: Recording, segments: SegmentMap, done: Collection[str] = ()) -> Iterator[RepairStep]:
@@ -222,7 +223,7 @@ class _Planner:
                 self._mend(codes={"unset-frame", "segment-short"}, stream=stream, segments=segments, start=following)
                 if end.tail is not None or (end.short is not None and end.short.file not in self.lengthened):
                     loss = f"{end.tail.byte_count} bytes of a frame whose end is lost" if end.tail else None
-                    yield from file_steps(self.storage, replace(end, behind=()), is_owner=False, tail_loss=loss)
+                    yield from file_steps(self.storage, replace(end, after=()), is_owner=False, tail_loss=loss)
         if following != stop:
             self.stops[recording.recording_id] = Stop(recording.recording_id, stop, following)
         # Where files are missing, those that are too many may be the same, misnamed.
@@ -256,7 +257,7 @@ class _Planner:
             return False
         names = {segments.name(other) for other in bases}
         is_unknown = end.tail is None or (end.torn == CUT_OFF and base == last)
-        return is_unknown and not any(f.byte_count for f in end.behind if f.file in names)
+        return is_unknown and not any(f.byte_count for f in end.after if f.file in names)
 
     def _files_behind(
         self, recording: Recording, segments: SegmentMap, stop: int, *, may_keep_aside: bool

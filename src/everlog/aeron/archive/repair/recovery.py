@@ -27,7 +27,8 @@ from everlog.aeron.archive.repair.ends import EMPTY_PAGE, RecoveredEnd, recover_
 from everlog.aeron.archive.repair.steps import EraseTail, MakeSegment, RemoveFile, SetStops, Stop
 from everlog.aeron.frames.constants import NULL_POSITION
 from everlog.core.files.writable import WritableStorage, writable
-from everlog.core.repair import NOTHING, RepairPlan, RepairStep
+from everlog.core.plan.plan import RepairPlan
+from everlog.core.plan.step import NOTHING, RepairStep
 from everlog.errors import CorruptData, UnsupportedVersion
 
 
@@ -117,7 +118,7 @@ def file_steps(
             length=end.segment_length,
         )
     # From the last one down: what is left after a crash has no gap, and ends where it did.
-    for file in reversed(end.behind):
+    for file in reversed(end.after):
         what = f"{file.byte_count} bytes of frames behind a hole" if file.byte_count else "a file of zeros"
         yield RemoveFile(
             file=file.file,

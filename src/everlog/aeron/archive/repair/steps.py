@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from everlog.aeron.archive.folder.liveness import refuse_running
+from everlog.aeron.archive.folder.steps import ArchiveStep
 from everlog.aeron.archive.format.catalog import CATALOG_NAME, CatalogEntry
 from everlog.aeron.archive.format.catalog_file import load_catalog
 from everlog.aeron.archive.format.entry_checksums import kind_of, stale_kind_of
@@ -17,60 +17,49 @@ from everlog.aeron.frames.constants import NULL_POSITION
 from everlog.aeron.mark_file import now_ms
 from everlog.core.files.storage import ReadableFile
 from everlog.core.files.writable import WritableStorage
-from everlog.core.repair import Backup, RepairStep, keep_file, pieces_of
-from everlog.errors import FileChanged
+from everlog.core.plan.backup import Backup, keep_file, pieces_of
+from everlog.core.plan.changed import changed
 
 WATCHED = (CATALOG_NAME, MARK_NAME)
 """Files that an archive has open while it runs."""
 
 
-def changed(name: str, found: str, expected: str) -> FileChanged:
-    """A file that is not as it was when the step was planned."""
-    return FileChanged(name, found=found, expected=f"{expected}, as when this was planned")
+@dataclass(frozen=True, kw_only=True)
+class OfflineStep(ArchiveStep):
+    """A step of a repair: refused, too, while a process has the mark file open."""
+
+    open_files = WATCHED
 
 
 @dataclass(frozen=True, kw_only=True)
-class ArchiveStep(RepairStep):
-    """A step on an archive's folder. ``is_owner``: whoever applies it owns the folder, as an archive that is opened for
-    writing does; else it is refused while an archive runs there."""
-
-    storage: WritableStorage
-    is_owner: bool = False
-
-    def check(self) -> None:
-        """See :class:`RepairStep`."""
-        if not self.is_owner:
-            refuse_running(self.storage, files=WATCHED)
-
-
-@dataclass(frozen=True, kw_only=True)
-class FileStep(ArchiveStep):
+class TailStep(OfflineStep):
     """A step on one file, of which ``fingerprint`` says what it was like."""
 
     fingerprint: TailFingerprint
 
-    def check(self) -> None:
-        """See :class:`RepairStep`."""
-        super().check()
+    def compare(self) -> None:
+        """See :class:`ArchiveStep`."""
         if not self.storage.exists(self.file):
             raise changed(self.file, "no file", f"{self.fingerprint.size} bytes")
         with self.storage.open(self.file) as file:
-            self.compare(file)
+            self.compare_tail(file)
 
-    def compare(self, file: ReadableFile) -> None:
-        """Raises :class:`FileChanged`."""
+    def compare_tail(self, file: ReadableFile) -> None:
+        """Raises :class:`FileChanged` if the file's end is not as it was when the step was planned."""
         if not self.fingerprint.is_there(file):
             found = f"{file.size()} bytes, or others from offset {self.fingerprint.offset} on"
             raise changed(self.file, found, f"{self.fingerprint.size} bytes")
 
 
 @dataclass(frozen=True, kw_only=True)
-class EraseTail(FileStep):
+class EraseTail(TailStep):
     """Makes zeros of a segment file's bytes from an offset on, and the file ``length`` bytes long.
 
     It is cut at the offset, which frees the blocks, and lengthened again: a crash between leaves a file that is too
     short, which planning again lengthens; it is on disk before the catalog says that the recording ends there.
     """
+
+    after_crash = "the old file, or one that is too short: planning again finds the same end and lengthens it"
 
     length: int
 
@@ -79,7 +68,7 @@ class EraseTail(FileStep):
         self.check()
         fingerprint = self.fingerprint
         with self.storage.open_writable(self.file) as file:
-            self.compare(file)
+            self.compare_tail(file)
             if backup is not None and fingerprint.byte_count:
                 end = fingerprint.offset + fingerprint.byte_count
                 backup.save(f"{self.file}@{fingerprint.offset}", pieces_of(file, fingerprint.offset, end))
@@ -93,16 +82,16 @@ class EraseTail(FileStep):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MakeSegment(ArchiveStep):
+class MakeSegment(OfflineStep):
     """Makes a segment file of zeros. A crash leaves none, or one that is too short, which planning again lengthens."""
+
+    after_crash = "no file, or one that is too short: planning again lengthens it"
 
     length: int
 
-    def check(self) -> None:
-        """See :class:`RepairStep`."""
-        super().check()
-        if self.storage.exists(self.file):
-            raise changed(self.file, "a file", "none")
+    def compare(self) -> None:
+        """See :class:`ArchiveStep`."""
+        self.expect_none(self.file)
 
     def apply(self, backup: Backup | None) -> str:
         """See :class:`RepairStep`."""
@@ -115,9 +104,11 @@ class MakeSegment(ArchiveStep):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RemoveFile(FileStep):
+class RemoveFile(TailStep):
     """Deletes a file. ``needs_backup``: one with something intact in it, which stays where there is no backup to keep
     it. A crash leaves it or not."""
+
+    after_crash = "the file, or none"
 
     needs_backup: bool = False
 
@@ -143,7 +134,7 @@ class Stop:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SetStops(ArchiveStep):
+class SetStops(OfflineStep):
     """Writes stop positions into the catalog, with the time of now for recordings that had none, and the checksums of
     entries that have one.
 
@@ -151,12 +142,13 @@ class SetStops(ArchiveStep):
     a step before it makes the catalog.
     """
 
+    after_crash = "some recordings stopped, the others active: planning again stops them"
+
     stops: tuple[Stop, ...]
     is_later: bool = False
 
-    def check(self) -> None:
-        """See :class:`RepairStep`."""
-        super().check()
+    def compare(self) -> None:
+        """See :class:`ArchiveStep`."""
         if not self.is_later:
             self._entries()
 
@@ -173,7 +165,7 @@ class SetStops(ArchiveStep):
 
     def apply(self, backup: Backup | None) -> str:
         """See :class:`RepairStep`."""
-        super().check()
+        self.check()
         entries = self._entries()
         keep_catalog(self.storage, backup)
         now = now_ms()
@@ -187,15 +179,16 @@ class SetStops(ArchiveStep):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RenewChecksums(ArchiveStep):
+class RenewChecksums(OfflineStep):
     """Writes the checksums of entries that are right but for it. Each is four bytes: a crash leaves some renewed."""
+
+    after_crash = "some checksums renewed: planning again renews the others"
 
     kinds: dict[int, str]
     is_later: bool = False
 
-    def check(self) -> None:
-        """See :class:`RepairStep`."""
-        super().check()
+    def compare(self) -> None:
+        """See :class:`ArchiveStep`."""
         if not self.is_later:
             self._compare()
 
@@ -210,7 +203,7 @@ class RenewChecksums(ArchiveStep):
 
     def apply(self, backup: Backup | None) -> str:
         """See :class:`RepairStep`."""
-        super().check()
+        self.check()
         self._compare()
         keep_catalog(self.storage, backup)
         for kind in sorted(set(self.kinds.values())):

@@ -1,5 +1,5 @@
-"""``capacity``: how long the catalog's file is. Documented in ArchiveTool's help and missing among its commands; what
-it does there is in its library. Source: ArchiveTool.capacity, Catalog.validateCapacity."""
+"""``capacity``: lengthens the catalog's file. ArchiveTool's help documents it, but its commands lack it; its library
+has the code. Source: ArchiveTool.capacity, Catalog.validateCapacity."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from everlog.aeron.archive.tool.folder import open_folder
 from everlog.aeron.archive.tool.steps import Lengthen
 from everlog.aeron.archive.writing.catalog_writer import MIN_CAPACITY
 from everlog.core.files.storage import Storage
-from everlog.core.repair import RepairPlan
+from everlog.core.plan.plan import RepairPlan
 from everlog.errors import UsageError
 
 
 def plan_capacity(storage: Storage, capacity: int) -> RepairPlan:
-    """Lengthen the catalog's file to ``capacity`` bytes; empty where it has as many. It never becomes shorter.
+    """Plan to lengthen the catalog's file to ``capacity`` bytes; empty if it is that long already. It never shrinks.
 
     Raises :class:`UsageError` for a length that no catalog can have, and as :func:`~.folder.open_folder`.
     """

@@ -19,14 +19,17 @@ from everlog.aeron.archive.format.catalog import CATALOG_NAME, CatalogEntry
 from everlog.aeron.archive.format.catalog_bytes import CHECKSUMS, to_int32
 from everlog.aeron.archive.tool.folder import CatalogedArchive, open_folder
 from everlog.aeron.archive.tool.orphans import segment_files
-from everlog.aeron.archive.tool.steps import ArchiveStep, WriteBytes, changed
+from everlog.aeron.archive.tool.steps import ToolStep, WriteBytes
 from everlog.aeron.frames.constants import HEADER_LENGTH, MAX_FRAME_LENGTH, TYPE_DATA, TYPE_PADDING, align
 from everlog.aeron.frames.position import term_offset_of, term_start
 from everlog.aeron.layouts import DataHeader, DescriptorHeader
 from everlog.core.files.storage import ReadableFile, Storage
 from everlog.core.files.writable import DRAFT_PREFIX, WritableFile
 from everlog.core.files.zeros import nonzero_blocks
-from everlog.core.repair import Backup, RepairPlan, RepairStep
+from everlog.core.plan.backup import Backup
+from everlog.core.plan.changed import changed
+from everlog.core.plan.plan import RepairPlan
+from everlog.core.plan.step import RepairStep
 from everlog.core.report import Progress
 from everlog.errors import EverlogError, UsageError
 from everlog.kernel.crc32 import Crc32
@@ -124,9 +127,11 @@ class Checksummed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WriteChecksums(ArchiveStep):
+class WriteChecksums(ToolStep):
     """Checksums into the frames of one segment file: written to a draft, which then takes the file's name. A crash
     leaves the old file or the new one; a draft that was left is deleted by the next run."""
+
+    after_crash = "the old file or the new one, and maybe a draft, which the next run deletes"
 
     kind: str
     start: int

@@ -28,7 +28,8 @@ from everlog.aeron.archive.tool.steps import RemoveFiles, ReplaceFile, WriteByte
 from everlog.aeron.frames.constants import align
 from everlog.aeron.layouts import DescriptorHeader
 from everlog.core.files.storage import Storage
-from everlog.core.repair import RepairPlan, RepairStep
+from everlog.core.plan.plan import RepairPlan
+from everlog.core.plan.step import RepairStep
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,8 @@ from everlog.aeron.frames.constants import HEADER_LENGTH, align, version_text
 from everlog.aeron.frames.position import term_id_of, term_offset_of
 from everlog.aeron.layouts import ArchiveMarkHeader, DataHeader, DescriptorHeader, RecordingDescriptor
 from everlog.core.files.storage import Storage
-from everlog.core.repair import RepairPlan, RepairStep
+from everlog.core.plan.plan import RepairPlan
+from everlog.core.plan.step import RepairStep
 from everlog.errors import CorruptData, StoreExists, UnsupportedVersion
 
 LATEST = 3 << 16 | 1 << 8

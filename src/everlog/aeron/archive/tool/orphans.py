@@ -17,7 +17,7 @@ from everlog.aeron.archive.format.segments import parse_segment_name
 from everlog.aeron.archive.tool.folder import CatalogedArchive, open_folder
 from everlog.aeron.archive.tool.steps import RemoveFiles
 from everlog.core.files.storage import Storage
-from everlog.core.repair import RepairPlan
+from everlog.core.plan.plan import RepairPlan
 
 FilesByRecording = dict[int, list[tuple[int, str, int]]]
 """Recording id to position, name and size of its segment files, by position."""

@@ -10,14 +10,15 @@ from everlog.aeron.archive.tool.steps import WriteBytes
 from everlog.aeron.layouts import DescriptorHeader
 from everlog.core.files.storage import Storage
 from everlog.core.files.writable import WritableStorage
-from everlog.core.repair import RepairPlan
+from everlog.core.plan.plan import RepairPlan
 from everlog.errors import UsageError
 
 OTHER = {"VALID": "INVALID", "INVALID": "VALID"}
 
 
 def plan_state(storage: Storage, recording_id: int, state: str) -> RepairPlan:
-    """Make a recording ``VALID`` or ``INVALID``; empty where it is. An archive serves no recording that is invalid.
+    """Plan to mark a recording ``VALID`` or ``INVALID``; empty if it is so already. Archives don't serve invalid
+    recordings.
 
     Raises :class:`UsageError` for a recording that was deleted, :class:`UnknownStream`, and as
     :func:`~.folder.open_folder`.
@@ -35,7 +36,7 @@ def plan_state(storage: Storage, recording_id: int, state: str) -> RepairPlan:
 
 
 def set_state(storage: WritableStorage, entry: CatalogEntry, state: str) -> WriteBytes:
-    """The step that writes a recording's state. An entry's checksum is not over it."""
+    """Return the step that writes a recording's state, which an entry's checksum does not cover."""
     return WriteBytes(
         file=CATALOG_NAME,
         before=f"recording {entry.recording_id} {entry.state}",

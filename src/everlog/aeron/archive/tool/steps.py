@@ -1,7 +1,7 @@
-"""The changes that ArchiveTool's verbs consist of. Each tells in ``to_dict`` how it is undone
-(:mod:`everlog.aeron.archive.tool.undo`), so that the plan in a backup says all.
+"""The steps of ArchiveTool's verbs. Each says in ``to_dict`` how to undo it (:mod:`everlog.aeron.archive.tool.undo`),
+so that the plan in a backup is complete.
 
-What a crash leaves is said at each; a write that lies within a page of 512 bytes is there or not.
+Each states what a crash leaves; a write within a page of 512 bytes happens whole or not at all.
 """
 
 from __future__ import annotations
@@ -11,21 +11,20 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
 
-from everlog.aeron.archive.folder.liveness import refuse_running
+from everlog.aeron.archive.folder.steps import ArchiveStep
 from everlog.aeron.frames.constants import HEADER_LENGTH
 from everlog.core.files.crc import crc32_of
 from everlog.core.files.storage import ReadableFile, Storage
-from everlog.core.files.writable import WritableStorage
 from everlog.core.files.zeros import nonzero_blocks
-from everlog.core.repair import COPY_BYTES, Backup, RepairStep, keep_file, pieces_of
-from everlog.errors import FileChanged
+from everlog.core.plan.backup import COPY_BYTES, Backup, keep_file, pieces_of
+from everlog.core.plan.changed import changed
 
 FILE_MODE = 0o644
-"""As the original makes files."""
+"""The mode of files that the original creates."""
 
 
 def file_state(file: ReadableFile) -> tuple[int, int]:
-    """Size and CRC-32 of a file, by which a change between plan and step is seen."""
+    """Return the size and CRC-32 of a file, by which a change since planning is detected."""
     size = file.size()
     return size, crc32_of(file, 0, size)
 
@@ -36,48 +35,22 @@ def state_of(storage: Storage, name: str) -> tuple[int, int]:
         return file_state(file)
 
 
-def changed(name: str, found: str, expected: str) -> FileChanged:
-    """A file that is not as it was when the change was planned."""
-    hint = "plan again: run the command once more"
-    return FileChanged(name, found=found, expected=f"{expected}, as when this was planned", hint=hint)
-
-
 @dataclass(frozen=True, kw_only=True)
-class ArchiveStep(RepairStep):
-    """A change of an archive's folder."""
-
-    storage: WritableStorage
-
-    def check(self) -> None:
-        """Raises :class:`StoreUnavailable` while an archive runs here; see :class:`RepairStep`."""
-        refuse_running(self.storage)
-        self.compare()
-
-    def compare(self) -> None:
-        """Raises :class:`FileChanged` when the folder is not as planned."""
+class ToolStep(ArchiveStep):
+    """A change by one of ArchiveTool's verbs, which can be undone from its backup."""
 
     @abstractmethod
     def undo(self) -> dict[str, Any]:
-        """How it is undone: ``kind`` and what that needs, as plain values."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, with what undoes it."""
-        return {**super().to_dict(), "undo": self.undo()}
-
-    def expect_size(self, name: str, size: int) -> None:
-        """Raises :class:`FileChanged`."""
-        if not self.storage.exists(name):
-            raise changed(name, "no file", f"{size} bytes")
-        now = self.storage.size(name)
-        if now != size:
-            raise changed(name, f"{now} bytes", f"{size} bytes")
+        """See :class:`RepairStep`."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class WriteBytes(ArchiveStep):
+class WriteBytes(ToolStep):
     """A few bytes in place, with one write within 64 bytes of a file that no page's end divides: a crash leaves the old
     ones or the new ones. The plan itself keeps the old ones. ``before_plan``: what is there until an earlier step of
     the same plan has written ``old``."""
+
+    after_crash = "the old bytes or the new ones"
 
     offset: int
     old: bytes
@@ -103,15 +76,17 @@ class WriteBytes(ArchiveStep):
         return f"{self.file}: {self.after}"
 
     def undo(self) -> dict[str, Any]:
-        """See :class:`ArchiveStep`."""
+        """See :class:`RepairStep`."""
         found = {"kind": "write", "offset": self.offset, "old": self.old.hex(), "new": self.new.hex()}
         return found if self.before_plan is None else {**found, "before_plan": self.before_plan.hex()}
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReplaceFile(ArchiveStep):
+class ReplaceFile(ToolStep):
     """A whole file in the place of another one, at once: a crash leaves the one or the other. ``states``: size and
     CRC-32 that the file may have by then. What was removed before is removed on disk first."""
+
+    after_crash = "the old file or the new one"
 
     states: tuple[tuple[int, int], ...]
     new: bytes = field(repr=False)
@@ -133,15 +108,17 @@ class ReplaceFile(ArchiveStep):
         return f"{self.file}: {self.after}"
 
     def undo(self) -> dict[str, Any]:
-        """See :class:`ArchiveStep`."""
+        """See :class:`RepairStep`."""
         new = {"new_size": len(self.new), "new_crc32": zlib.crc32(self.new)}
         return {"kind": "replace", "states": [list(state) for state in self.states], **new}
 
 
 @dataclass(frozen=True, kw_only=True)
-class RemoveFiles(ArchiveStep):
+class RemoveFiles(ToolStep):
     """Files, by name and size, one after the other: a crash leaves some of them. They are in the backup before the
     first one goes."""
+
+    after_crash = "some of the files: the others are in the backup, and planning again removes the rest"
 
     files: tuple[tuple[str, int], ...]
 
@@ -161,14 +138,16 @@ class RemoveFiles(ArchiveStep):
         return f"removed {', '.join(name for name, _ in self.files)}"
 
     def undo(self) -> dict[str, Any]:
-        """See :class:`ArchiveStep`."""
+        """See :class:`RepairStep`."""
         return {"kind": "restore", "files": [list(file) for file in self.files]}
 
 
 @dataclass(frozen=True, kw_only=True)
-class RenameFiles(ArchiveStep):
+class RenameFiles(ToolStep):
     """Files get other names, one after the other: a crash leaves some of them renamed. No new name is among the old
     ones."""
+
+    after_crash = "some files renamed: planning again renames the others"
 
     names: tuple[tuple[str, str], ...]
 
@@ -177,8 +156,7 @@ class RenameFiles(ArchiveStep):
         for old, new in self.names:
             if not self.storage.exists(old):
                 raise changed(old, "no file", "a file")
-            if self.storage.exists(new):
-                raise changed(new, "a file", "none")
+            self.expect_none(new)
 
     def apply(self, backup: Backup | None) -> str:
         """See :class:`RepairStep`."""
@@ -189,13 +167,15 @@ class RenameFiles(ArchiveStep):
         return f"renamed {', '.join(f'{old} -> {new}' for old, new in self.names)}"
 
     def undo(self) -> dict[str, Any]:
-        """See :class:`ArchiveStep`."""
+        """See :class:`RepairStep`."""
         return {"kind": "rename", "names": [list(pair) for pair in self.names]}
 
 
 @dataclass(frozen=True, kw_only=True)
-class CreateFile(ArchiveStep):
+class CreateFile(ToolStep):
     """An empty file, which may be there already."""
+
+    after_crash = "the empty file, or none"
 
     def apply(self, backup: Backup | None) -> str:
         """See :class:`RepairStep`."""
@@ -204,13 +184,15 @@ class CreateFile(ArchiveStep):
         return f"made {self.file}"
 
     def undo(self) -> dict[str, Any]:
-        """See :class:`ArchiveStep`."""
+        """See :class:`RepairStep`."""
         return {"kind": "remove-empty"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lengthen(ArchiveStep):
+class Lengthen(ToolStep):
     """A file gets zeros at its end, as a hole. A crash leaves it short or long."""
+
+    after_crash = "the file at its old length or at the new one"
 
     old_size: int
     new_size: int
@@ -228,17 +210,19 @@ class Lengthen(ArchiveStep):
         return f"{self.file}: {self.after}"
 
     def undo(self) -> dict[str, Any]:
-        """See :class:`ArchiveStep`."""
+        """See :class:`RepairStep`."""
         return {"kind": "shorten", "size": self.old_size, "new_size": self.new_size}
 
 
 @dataclass(frozen=True, kw_only=True)
-class ZeroTail(ArchiveStep):
+class ZeroTail(ToolStep):
     """Zeros from a frame on up to ``end``, where the last byte of the file that is not zero lies before.
 
     The frame's header goes last, so that a crash before leaves a torn frame, and the rest is zeroed from its end on, so
     that nothing in it is ever taken for a frame.
     """
+
+    after_crash = "the frame as it was, or torn: its header is zeroed last, and planning again finishes it"
 
     offset: int
     end: int
@@ -268,7 +252,7 @@ class ZeroTail(ArchiveStep):
         return f"{self.file}: {self.after}"
 
     def undo(self) -> dict[str, Any]:
-        """See :class:`ArchiveStep`."""
+        """See :class:`RepairStep`."""
         return {
             "kind": "put",
             "from": f"{self.file}@{self.offset}",
@@ -278,7 +262,7 @@ class ZeroTail(ArchiveStep):
 
 
 def last_written(file: ReadableFile, start: int) -> int:
-    """Where the zeros at a file's end begin; ``start`` where there is nothing else from there on."""
+    """Return where the zeros at a file's end begin; ``start`` if everything from there on is zero."""
     end = start
     for at, block in nonzero_blocks(file, start, file.size()):
         end = at + len(block.rstrip(b"\0"))

@@ -16,13 +16,14 @@ from everlog.aeron.archive.folder.archive import FAMILY
 from everlog.aeron.archive.folder.liveness import refuse_running
 from everlog.aeron.archive.format.catalog_bytes import CHECKSUMS
 from everlog.aeron.archive.tool.checksum import KEPT
-from everlog.aeron.archive.tool.steps import FILE_MODE, ArchiveStep, last_written, state_of
+from everlog.aeron.archive.tool.steps import FILE_MODE, ToolStep, last_written, state_of
 from everlog.aeron.frames.constants import HEADER_LENGTH, MAX_FRAME_LENGTH, MAX_SEGMENT_LENGTH, TYPE_DATA, align
 from everlog.aeron.layouts import DataHeader
 from everlog.core.files.storage import ReadableFile, Storage
 from everlog.core.files.writable import DRAFT_PREFIX, WritableStorage, writable
 from everlog.core.json_text import parse_json
-from everlog.core.repair import Backup, RepairPlan, pieces_of
+from everlog.core.plan.backup import Backup, pieces_of
+from everlog.core.plan.plan import RepairPlan
 from everlog.errors import CorruptData, EverlogError, FileChanged, LimitExceeded
 
 PLAN_NAME = "plan.json"
@@ -60,8 +61,14 @@ def _undo_of(storage: WritableStorage, backup: Storage, step: dict[str, Any]) ->
     how = dict(step["undo"])
     if how["kind"] not in _KINDS:
         raise ValueError(how["kind"])
-    texts = {"file": _is(str, step["file"]), "before": _is(str, step["after"]), "after": _is(str, step["before"])}
-    return Undo(**texts, storage=storage, backup=backup, how=how)
+    return Undo(
+        file=_is(str, step["file"]),
+        before=_is(str, step["after"]),
+        after=_is(str, step["before"]),
+        storage=storage,
+        backup=backup,
+        how=how,
+    )
 
 
 def _is(kind: type[T], value: Any) -> T:
@@ -72,8 +79,10 @@ def _is(kind: type[T], value: Any) -> T:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Undo(ArchiveStep):
+class Undo(ToolStep):
     """Undoes one step, if that is to be done. A crash leaves it undone or not, or some of several files."""
+
+    after_crash = "the step undone or not, or some of its files: undoing again finishes"
 
     backup: Storage = field(repr=False)
     how: dict[str, Any]
@@ -93,7 +102,7 @@ class Undo(ArchiveStep):
         """What it does itself."""
         return self.how
 
-    def changed(self, name: str) -> FileChanged:
+    def written_since(self, name: str) -> FileChanged:
         """Somebody wrote to a file since."""
         hint = "undo later changes first; what was undone before this stays undone"
         return FileChanged(name, found="another content than the change left", expected="that which it left", hint=hint)
@@ -133,7 +142,7 @@ def _write(step: Undo) -> bool:
         if found in (old, bytes.fromhex(step.how.get("before_plan", ""))):
             return False
         if found != new:
-            raise step.changed(step.file)
+            raise step.written_since(step.file)
         file.write_at(offset, old)
         file.sync()
     return True
@@ -145,7 +154,7 @@ def _replace(step: Undo) -> bool:
     if not step.backup.exists(step.file) or now in step.how["states"]:
         return False
     if now != [_is(int, step.how["new_size"]), _is(int, step.how["new_crc32"])]:
-        raise step.changed(step.file)
+        raise step.written_since(step.file)
     step.bring(step.file)
     return True
 
@@ -156,7 +165,7 @@ def _restore(step: Undo) -> bool:
         if not step.storage.exists(_is(str, name)):
             missing.append(name)
         elif step.storage.size(name) != size:
-            raise step.changed(name)
+            raise step.written_since(name)
     for name in missing:
         step.bring(name)
     return bool(missing)
@@ -167,10 +176,10 @@ def _rename(step: Undo) -> bool:
     for old, new in step.how["names"]:
         if step.storage.exists(_is(str, new)):
             if step.storage.exists(_is(str, old)):
-                raise step.changed(old)
+                raise step.written_since(old)
             todo.append((new, old))
         elif not step.storage.exists(_is(str, old)):
-            raise step.changed(old)
+            raise step.written_since(old)
     for new, old in todo:
         step.storage.rename(new, old)
     step.storage.sync_folder()
@@ -181,7 +190,7 @@ def _remove_empty(step: Undo) -> bool:
     if not step.storage.exists(step.file):
         return False
     if step.storage.size(step.file):
-        raise step.changed(step.file)
+        raise step.written_since(step.file)
     step.storage.remove(step.file)
     step.storage.sync_folder()
     return True
@@ -193,7 +202,7 @@ def _shorten(step: Undo) -> bool:
         if file.size() == size:
             return False
         if file.size() != step.how["new_size"] or last_written(file, size) > size:
-            raise step.changed(step.file)
+            raise step.written_since(step.file)
         file.truncate(size)
         file.sync()
     return True
@@ -211,7 +220,7 @@ def _put(step: Undo) -> bool:
         head = kept.read_at(0, HEADER_LENGTH)
         found = file.read_at(offset, HEADER_LENGTH)
         if found != head and any(found):
-            raise step.changed(step.file)
+            raise step.written_since(step.file)
         at = offset + HEADER_LENGTH
         for piece in pieces_of(kept, HEADER_LENGTH):
             file.write_at(at, piece)
@@ -231,7 +240,7 @@ def _session_ids(step: Undo) -> bool:
     with step.backup.open(name) as kept, step.storage.open_writable(step.file) as file:
         for offset, session_id in _kept_ids(kept):
             if not _has_checksum_or(file, offset, session_id):
-                raise step.changed(step.file)
+                raise step.written_since(step.file)
         for offset, session_id in _kept_ids(kept):
             file.write_at(offset, session_id.to_bytes(4, "little"))
         file.sync()

@@ -38,7 +38,8 @@ from everlog.aeron.layouts import DataHeader, DescriptorHeader, RecordingDescrip
 from everlog.aeron.mark_file import Clock, now_ms
 from everlog.core.files.storage import Storage
 from everlog.core.files.writable import WritableStorage
-from everlog.core.repair import RepairPlan, RepairStep
+from everlog.core.plan.plan import RepairPlan
+from everlog.core.plan.step import RepairStep
 from everlog.core.report import Fault, Severity
 from everlog.kernel import columns as kernel
 

@@ -17,14 +17,14 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from everlog.aeron.archive.writing.block_writer import BlockWriter
 from everlog.aeron.archive.writing.ownership import SILENT_S
-from everlog.aeron.archive.writing.segment_writer import SegmentWriter
 from everlog.aeron.frames.framing import SLOW_PATH, Framer, Tail, longest_of
 from everlog.aeron.frames.framing_inputs import check_payloads, contiguous, integer_view
 from everlog.aeron.frames.position import max_position
 from everlog.core.files.durability import Durability
 from everlog.core.group_commit import GroupCommit, Round
-from everlog.errors import CorruptData, EverlogError, UsageError, WriteFailed
+from everlog.errors import Closed, CorruptData, EverlogError, UsageError, WriteFailed
 
 BLOCK_BYTES = 1 << 20
 """Most that one write brings: Aeron's file IO length."""
@@ -56,13 +56,13 @@ class Owner(Protocol):
 class Recorder:
     """The end of one active recording. Made by :meth:`Archive.start_recording` and :meth:`Archive.extend_recording`.
 
-    ``append`` and ``append_many`` return when the messages are recorded, as the archive's durability says: written, or
-    synced. ``offer`` takes a message and returns; it is recorded with what comes next, by ``flush``, or a moment later.
-    ``recorded_position`` is behind all that is acknowledged.
+    ``append`` and ``append_many`` return when the messages are written, or synced, as the archive's durability says.
+    ``offer`` returns at once; the message is recorded with the next append, by ``flush``, or a moment later.
+    ``recorded_position`` is the position after the last acknowledged message.
     """
 
     def __init__(
-        self, recording_id: int, framer: Framer, writer: SegmentWriter, durability: Durability, owner: Owner
+        self, recording_id: int, framer: Framer, writer: BlockWriter, durability: Durability, owner: Owner
     ) -> None:
         self.recording_id = recording_id
         self._framer = framer
@@ -85,18 +85,18 @@ class Recorder:
 
     @property
     def position(self) -> int:
-        """Behind the last message that was taken; those offered may not be recorded yet."""
+        """The position after the last accepted message; offered ones may not be recorded yet."""
         return self._framer.position
 
     @property
     def recorded_position(self) -> int:
-        """Behind the last message that is acknowledged. What is before it survives the death of the process, and, where
-        the durability is ``synced``, a power cut."""
+        """The position after the last acknowledged message. Everything before it survives the death of the process and,
+        if the durability is ``synced``, a power cut."""
         return self._tail.acknowledged
 
     @property
     def max_message_length(self) -> int:
-        """Bytes of the longest message that a term of this recording takes."""
+        """The longest message, in bytes, that this recording can hold."""
         return self._framer.max_message_length
 
     @property
@@ -112,7 +112,7 @@ class Recorder:
     # Messages
 
     def append(self, payload: Any, reserved_value: int = 0) -> int:
-        """Record one message, bytes-like; the position behind it. Raises :class:`UsageError` for one over
+        """Record one bytes-like message; returns the position after it. Raises :class:`UsageError` for one over
         ``max_message_length`` or after ``stop``, :class:`WriteFailed`, also where the stream has reached its max
         position, 2^31 terms; then it is not recorded."""
         position: int = self._tail.append(payload, reserved_value)
@@ -135,7 +135,7 @@ class Recorder:
         return position
 
     def append_many(self, payloads: Sequence[Any], reserved_values: Sequence[int] | None = None) -> int:
-        """Record messages in order, a list or tuple of bytes-like objects; the position behind the last one.
+        """Record a list or tuple of bytes-like messages in order; returns the position after the last one.
 
         Raises as ``append``; then ``appended`` of the error says how many messages at the front are recorded.
         """
@@ -212,9 +212,9 @@ class Recorder:
         return position
 
     def offer(self, payload: Any, reserved_value: int = 0) -> int:
-        """Take one message, to be recorded with others; the position behind it. Lost if the process dies before
-        ``recorded_position`` has come so far. Raises as ``append``; a :class:`WriteFailed` takes with it all that was
-        offered and not recorded."""
+        """Accept one message, to be recorded with others; returns the position after it. The message is lost if the
+        process dies before ``recorded_position`` has come so far. Raises as ``append``; a :class:`WriteFailed` takes
+        with it all that was offered and not recorded."""
         with self._tail:
             self._ready()
             was_empty = self._framer.length == 0
@@ -226,7 +226,7 @@ class Recorder:
         return position
 
     def flush(self) -> int:
-        """Record what was offered; the recorded position. Raises :class:`WriteFailed`."""
+        """Record what was offered; returns the recorded position. Raises :class:`WriteFailed`."""
         with self._tail:
             self._ready()
             self._write_block()
@@ -301,16 +301,16 @@ class Recorder:
         return self._tail.acknowledged
 
     def renew(self) -> None:
-        """The owner has just looked whether the folder is its own."""
+        """The owner has just checked that the folder is its own."""
         self._tail.renew(SILENT_S)
 
     def fence(self) -> None:
-        """The owner has lost the folder: each message asks it from now on."""
+        """The owner may have lost the folder: each message checks with it from now on."""
         self._is_fenced = True
         self._tail.fd = -1
 
     def abandon(self) -> None:
-        """Give the file back and leave the recording active, as a process that dies does."""
+        """Close the file and leave the recording active, as a process that dies does."""
         with self._tail:
             self._is_stopped = True
             self._tail.fd = -1
@@ -330,7 +330,7 @@ class Recorder:
 
     def _ready(self) -> None:
         if self._is_stopped:
-            raise UsageError(f"recording {self.recording_id}", found="a stopped recorder", expected="an active one")
+            raise Closed(f"recorder of recording {self.recording_id}")
         if self._error is not None:
             error = self._error
             raise WriteFailed(error.where, found=error.found, expected=error.expected, hint=error.hint) from error
@@ -479,7 +479,7 @@ class Recorder:
             self.wake()
 
     def wake(self) -> None:
-        """Let those who wait look again."""
+        """Have waiting threads check their condition again."""
         with self._moved:
             self._moved.notify_all()
 

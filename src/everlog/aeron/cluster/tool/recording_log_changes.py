@@ -27,7 +27,7 @@ from everlog.aeron.cluster.format.recording_log import (
     encode,
     read_recording_log,
 )
-from everlog.core.repair import NOTHING
+from everlog.core.plan.step import NOTHING
 from everlog.errors import CorruptData
 
 _TYPE_END = 47

@@ -34,7 +34,9 @@ from everlog.aeron.mark_file import now_ms as system_ms
 from everlog.core.files.storage import LocalStorage, Storage
 from everlog.core.files.writable import WritableFile, WritableStorage, writable
 from everlog.core.json_text import parse_json
-from everlog.core.repair import Backup, RepairPlan, RepairStep
+from everlog.core.plan.backup import Backup
+from everlog.core.plan.plan import RepairPlan
+from everlog.core.plan.step import FolderStep
 from everlog.errors import CorruptData, EverlogError, FileChanged, LimitExceeded, StoreUnavailable, WriteFailed
 
 BACKUP_NAME = f"{RECORDING_LOG_NAME}.bak"
@@ -85,14 +87,15 @@ def refuse_other_owner(storage: Storage) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReplaceFile(RepairStep):
+class ReplaceNodeFile(FolderStep):
     """Replaces a file's content atomically, if ``recording.log`` has not changed since the change was planned.
 
     ``recording_log`` is the planned content of that file; ``old`` is the file's own content (``None`` if it does not
     exist), ``new`` what it gets.
     """
 
-    storage: WritableStorage
+    after_crash = "the old file or the new one, and maybe a draft, which may be deleted"
+
     recording_log: bytes
     old: bytes | None
     new: bytes
@@ -174,7 +177,7 @@ def _sha256(data: bytes) -> str:
 def _plan(storage: WritableStorage, old: bytes, change: Change | None, now_ms: Clock) -> RepairPlan:
     if change is None:
         return RepairPlan(storage.root, FAMILY, ())
-    step = ReplaceFile(
+    step = ReplaceNodeFile(
         file=RECORDING_LOG_NAME,
         before=change.before,
         after=change.after,
@@ -280,7 +283,7 @@ def plan_seed(
     former = storage.read_all(BACKUP_NAME) if storage.exists(BACKUP_NAME) else None
     if plan.is_empty or former == data:
         return plan
-    keep = ReplaceFile(
+    keep = ReplaceNodeFile(
         file=BACKUP_NAME,
         before=_size_text(former),
         after=f"a copy of {RECORDING_LOG_NAME}",

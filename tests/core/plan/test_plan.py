@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from everlog.core.repair import FolderBackup, RepairPlan, RepairStep
+from everlog.core.plan.backup import FolderBackup
+from everlog.core.plan.plan import RepairPlan
+from everlog.core.plan.step import RepairStep
 from everlog.errors import FileChanged, WriteFailed
 
 
