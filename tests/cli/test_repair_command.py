@@ -195,7 +195,7 @@ def test_a_file_that_is_open_elsewhere_stops_the_repair(jlog, unpack) -> None:
 def test_a_store_without_a_repair_is_wrong_usage(everlog, toy) -> None:
     result = everlog("repair", toy)
     assert result.code == 2
-    assert "no repair for this family yet" in result.stderr
+    assert "no repair for toy stores" in result.stderr
 
 
 @pytest.mark.parametrize(("answer", "code", "is_changed"), [(b"y\n", 0, True), (b"n\n", 1, False), (b"\n", 1, False)])

@@ -139,7 +139,7 @@ def test_aeron_takes_times_out_of_messages(everlog: Any, tmp_path: Path, monkeyp
         tar.extractall(tmp_path, filter="data")
     (archive,) = tmp_path.iterdir()
     arguments = ("read", archive, "--json", "--limit", 1, "--timestamp-from", "sbe:time:ns")
-    assert "without a schema" in everlog(*arguments).stderr
+    assert "needs an SBE schema" in everlog(*arguments).stderr
     result = everlog(*arguments, "--sbe-schema", SCHEMA)
     assert result.code == 0
     assert [(row["timestamp_ns"], row["sbe"]) for row in result.rows] == [(None, None)]

@@ -416,7 +416,7 @@ def test_json_is_finite_and_not_endlessly_deep() -> None:
     assert parse_json('{"a": [1, 2.5, "\\ud83d\\ude00"]}') == {"a": [1, 2.5, "\U0001f600"]}
     assert parse_json(b"[" * 200 + b"]" * 200)
     for text in ("[" * 201 + "]" * 201, '{"a":' * 201 + "1" + "}" * 201, "[" * 10**6, "NaN", "1e999", "[-Infinity]"):
-        with pytest.raises(ValueError, match=r"nested deeper than 200|the number"):
+        with pytest.raises(ValueError, match=r"nested deeper than 200|is not a JSON number|the number"):
             parse_json(text)
     with pytest.raises(ValueError, match="digits"):
         parse_json("9" * 5000)

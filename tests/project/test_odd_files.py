@@ -80,7 +80,7 @@ def test_a_file_that_an_option_names_is_refused_by_what_it_is(tmp_path: Path, re
         os.mkfifo(odd)
     else:
         odd.symlink_to("/dev/zero")
-    with pytest.raises(EverlogError, match=f"{kind}; expected a regular file"):
+    with pytest.raises(EverlogError, match=f"is {kind}, not a regular file"):
         READERS[reader](odd)
 
 
@@ -98,7 +98,7 @@ def test_the_command_line_names_the_fifo(tmp_path: Path, command: list[str]) -> 
     store = unpacked("nats-streaming", tmp_path)
     code, _, errors = call(*(word.format(odd=odd, store=store) for word in command))
     assert (code, errors.count("\n")) == (2, 1)
-    assert "a FIFO; expected a regular file" in errors
+    assert "is a FIFO, not a regular file" in errors
 
 
 def test_a_log_that_nobody_reads_is_an_error_and_one_that_is_read_is_written(tmp_path: Path) -> None:
@@ -126,9 +126,9 @@ def test_what_is_no_file_behind_a_url_is_no_empty_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "odd")
     (tmp_path / "folder").mkdir()
     storage = RemoteStorage(f"file://{tmp_path}")
-    with pytest.raises(EverlogError, match="odd: no regular file; expected a regular file"):
+    with pytest.raises(EverlogError, match="odd is a special file, not a regular file"):
         storage.open("odd")
-    with pytest.raises(EverlogError, match="folder: a folder; expected a regular file"):
+    with pytest.raises(EverlogError, match="folder is a folder, not a regular file"):
         storage.read_all("folder")
 
 

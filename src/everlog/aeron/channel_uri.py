@@ -58,7 +58,7 @@ class ChannelUri:
         for part in query.split("|") if mark else ():
             key, equals, value = part.partition("=")
             if not key or not equals:
-                raise InvalidChannel("channel parameter", found=repr(part), expected="KEY=VALUE")
+                raise InvalidChannel("channel", found=f"parameter {part!r}", expected="parameters KEY=VALUE")
             params[key] = value
         return cls(media, params, rest is not text and text.startswith(SPY_PREFIX))
 

@@ -236,7 +236,7 @@ def test_nodes_are_compared(call: Call, node: Node, tmp_path: Path) -> None:
     assert (code, report["ok"]) == (0, True)
     (note,) = report["faults"]
     assert note["found"] == "member 1's log ends at position 31456"
-    assert note["expected"] == "251744, where member 0's ends: 220288 bytes more"
+    assert note["expected"] == "251744 as on member 0, 220288 bytes more"
     assert call("cluster", nodes[0], "compare", stuck, "--json")[0] == 1  # another cluster's log
     assert call("cluster", nodes[0], "compare", tmp_path)[0] == 2
     assert call("cluster", nodes[0], "compare")[0] == 2

@@ -126,7 +126,7 @@ def test_all_properties_can_be_printed(tmp_path: Path) -> None:
     [
         (["-D", "aeron.mtu.length=7"], "aeron.mtu.length must be from 64 to 65504, not 7"),
         (["-D", "aeron.mtu.length"], "property on the command line must be NAME=VALUE, not 'aeron.mtu.length'"),
-        (["/nowhere/x.properties"], "/nowhere/x.properties: found no such file or directory"),
+        (["/nowhere/x.properties"], "no such file or directory: /nowhere/x.properties"),
     ],
 )
 def test_what_is_wrong_is_one_line_and_exit_code_2(given: list[str], said: str) -> None:

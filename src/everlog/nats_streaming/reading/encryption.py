@@ -133,7 +133,10 @@ def _key_file(path: str) -> bytes:
         secret = read_small_file(path, MAX_KEY_FILE_BYTES)
     except (StoreUnavailable, UsageError) as error:
         raise KeyRefused(
-            "encryption_key_file", found=f"{path!r}: {error.found}", expected=error.expected or "a key file"
+            "encryption_key_file",
+            found=f"{path!r}: {error.found}",
+            expected=error.expected or "a key file",
+            message=f"encryption_key_file: {error}",
         ) from None
     return secret.removesuffix(b"\n").removesuffix(b"\r")
 

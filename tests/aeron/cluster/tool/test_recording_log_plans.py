@@ -192,7 +192,7 @@ def test_nothing_to_change_is_an_empty_plan() -> None:
 def test_without_a_recording_log_or_a_local_folder_nothing_is_planned(plan: Plan) -> None:
     with pytest.raises(StoreUnavailable, match=r"no recording\.log in"):
         plan(CrashingStorage())
-    with pytest.raises(UsageError, match="not on this machine"):
+    with pytest.raises(UsageError, match="not a local folder"):
         plan(MemoryStorage({LOG: unsorted()}))
 
 

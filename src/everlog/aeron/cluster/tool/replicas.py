@@ -146,7 +146,7 @@ def _compare_logs(first: Replica, other: Replica, report: Report) -> None:
             for _ in rest:
                 pass
             found = f"{replica.label}'s log ends at position {replica.log_end}"
-            expected = f"{by.log_end} as on {by.label}, {by.log_end - replica.log_end} bytes later"
+            expected = f"{by.log_end} as on {by.label}, {by.log_end - replica.log_end} bytes more"
             _add(report, replica, "replica-behind", LOG, found, expected, repair=CATCH_UP, note=True)
 
 
